@@ -66,6 +66,7 @@ async fn pairs_a_second(clients: u32) -> f64 {
         program: Program::Redis,
         topology: Topology::Independent,
         clients: 1,
+        threads: 1,
         client: ClientCommand::Own(OwnClient {
             command: ["sh", "-c", BENCHMARK].map(str::to_string).to_vec(),
             ..OwnClient::default()

@@ -1,6 +1,7 @@
 //! The built-in lock client: speaks the client protocol on a pair of streams, such as its standard input and output.
 //!
-//! One process is one client, so that a nemesis can stop, kill or cut off each one alone. It knows nothing of the
+//! One process is one client, so that a nemesis can stop, kill or cut off each one alone; or several, if the controller
+//! wants threads, which share nothing but the process and its link to the controller. It knows nothing of the
 //! controller, the cluster or the faults; it follows [`protocol`], like any client in any language. Its clocks and
 //! network come from its [`Machine`], and everything random from the seed it is given.
 
@@ -20,13 +21,15 @@ mod zookeeper;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, try_join_all};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep};
 
 use self::clock::ClientClock;
 use self::control::{Control, Stdout};
-use self::protocol::{FromClient, Hello, Invoke, PROTOCOL, PhaseMessage, Problem, Ready, ToClient};
+use self::protocol::{
+    CANCELLED, FromClient, Hello, Invoke, NEWEST, PROTOCOL, PhaseMessage, Problem, Ready, ToClient, capability,
+};
 use self::redis_node::RedisNode;
 use self::register::{Read, Register, Write};
 use self::row::RowLock;
@@ -73,26 +76,47 @@ pub async fn serve(
         Some(other) => anyhow::bail!("the first message must be `hello`, not {other:?}"),
         None => return Ok(()),
     };
-    let worker = match Worker::connect(&hello, &control, &machine).await {
-        Ok(worker) => worker,
-        Err(text) => {
-            control.say(&FromClient::Failed { text }).await?;
-            return Ok(());
+    let threads = control.threads(hello.threads.max(1) as usize);
+    let mut workers = Vec::new();
+    for (number, thread) in (0..).zip(&threads) {
+        // As if each were a process of its own.
+        let hello = Hello { seed: hello.seed.wrapping_add(number), ..hello.clone() };
+        match Worker::connect(&hello, thread, &machine).await {
+            Ok(worker) => workers.push(worker),
+            Err(text) => {
+                control.say(&FromClient::Failed { text }).await?;
+                return Ok(());
+            }
         }
-    };
+    }
+    let can = if hello.protocol == NEWEST { vec![capability::THREADS, capability::CANCEL] } else { Vec::new() };
     let ready = Ready {
-        protocol: PROTOCOL,
+        protocol: hello.protocol,
         name: concat!("redjepsen ", env!("CARGO_PKG_VERSION")).to_string(),
-        capabilities: Vec::new(),
+        capabilities: can.into_iter().map(str::to_string).collect(),
     };
     control.say(&FromClient::Ready(ready)).await?;
+    let work = threads.iter().zip(&workers).map(|(thread, worker)| work(thread, worker, &*machine, hello.protocol));
+    try_join_all(work).await?;
+    Ok(())
+}
+
+/// Performs one operation after the other until `bye` or the end of the input.
+async fn work(control: &Arc<Control>, worker: &Worker, machine: &dyn Machine, protocol: u32) -> anyhow::Result<()> {
     while let Some(message) = control.next().await? {
         match message {
             ToClient::Invoke(invoke) => {
                 control.begin(invoke.id);
-                let phases =
-                    Phases { invoke: &invoke, control: &control, machine: &*machine, failure: Mutex::new(None) };
-                let answer = worker.perform(&invoke, &phases).await?;
+                let phases = Phases { invoke: &invoke, control, machine, failure: Mutex::new(None) };
+                let answer = match protocol {
+                    // Nothing comes meanwhile that it does not wait for.
+                    PROTOCOL => worker.perform(&invoke, &phases).await?,
+                    _ => tokio::select! {
+                        biased;
+                        answer = worker.perform(&invoke, &phases) => answer?,
+                        error = control.listen() => return Err(error),
+                    },
+                };
                 control.say(&answer).await?;
             }
             ToClient::Bye => break,
@@ -131,8 +155,8 @@ struct Guarded {
 
 impl Worker {
     async fn connect(hello: &Hello, control: &Arc<Control>, machine: &Arc<dyn Machine>) -> Result<Worker, String> {
-        if hello.protocol != PROTOCOL {
-            return Err(format!("protocol {} is asked for, this client speaks {PROTOCOL}", hello.protocol));
+        if !(PROTOCOL..=NEWEST).contains(&hello.protocol) {
+            return Err(format!("protocol {} is asked for, this client speaks {PROTOCOL} and {NEWEST}", hello.protocol));
         }
         match hello.resource.kind {
             ResourceKind::Row => {
@@ -210,6 +234,7 @@ impl Guarded {
         let holding = match self.lock.acquire(&lock_key, within, phases).await {
             Ok(Some(holding)) => holding,
             Ok(None) => return self.work(invoke, None, phases).await,
+            Err(error) if phases.is_cancelled() => return Ok(fail(invoke, CANCELLED, error)),
             Err(error) => return Ok(fail(invoke, "not-acquired", error)),
         };
         phases.check()?;
@@ -259,7 +284,10 @@ impl Guarded {
         match &invoke.value {
             Some(new) if invoke.f == Function::Rmw => self.read_think_write(invoke, new, holding, phases).await,
             _ => {
-                hold(invoke).await;
+                hold(invoke, phases).await;
+                if phases.is_cancelled() {
+                    return Ok(cancelled(invoke));
+                }
                 Ok(FromClient::Ok { id: invoke.id, old: None, new: None, count: None })
             }
         }
@@ -293,6 +321,9 @@ impl Guarded {
             return Ok(fail(invoke, "lock-lost", reason));
         }
         phases.report(Phase::BeforeWrite, |_| {}).await?;
+        if phases.is_cancelled() {
+            return Ok(cancelled(invoke));
+        }
         let written = self.register.write(&invoke.key, stored.text(), &stored.updated(new), token).await;
         conclude(invoke, Some(stored), new, written, phases).await
     }
@@ -327,15 +358,19 @@ impl Guarded {
 async fn think(invoke: &Invoke, old: &ResourceValue, phases: &Phases<'_>) -> anyhow::Result<()> {
     let say = |phase: &mut PhaseMessage| (phase.value, phase.count) = (Some(old.value.clone()), old.count());
     phases.report(Phase::Read, say).await?;
-    hold(invoke).await;
+    hold(invoke, phases).await;
     Ok(())
 }
 
 /// Waits as long as the operation is to take. The runtime's timers count whole milliseconds, so that even a wait of no
 /// length would take one.
-async fn hold(invoke: &Invoke) {
+async fn hold(invoke: &Invoke, phases: &Phases<'_>) {
     if invoke.hold_ms > 0 {
-        sleep(Duration::from_millis(invoke.hold_ms)).await;
+        tokio::select! {
+            biased;
+            () = sleep(Duration::from_millis(invoke.hold_ms)) => {}
+            () = phases.control.cancelled() => {}
+        }
     }
 }
 
@@ -380,7 +415,13 @@ impl Phases<'_> {
             return Ok(());
         }
         loop {
-            match self.control.next().await? {
+            let told = tokio::select! {
+                biased;
+                told = self.control.next() => told?,
+                // It goes nowhere from here.
+                () = self.control.cancelled() => return Ok(()),
+            };
+            match told {
                 Some(ToClient::Go { id, phase: breakpoint }) if (id, breakpoint) == (self.invoke.id, phase) => break,
                 Some(ToClient::Go { .. }) => {}
                 Some(other) => anyhow::bail!("{other:?} while operation {} waits at {phase:?}", self.invoke.id),
@@ -410,6 +451,11 @@ impl Phases<'_> {
         if let Err(error) = self.say(phase, &fill).await {
             self.fail(error.into());
         }
+    }
+
+    /// Whether the operation is cancelled. Nothing is written then that was not written before; the lock is given back.
+    fn is_cancelled(&self) -> bool {
+        self.control.is_cancelled()
     }
 
     fn fail(&self, error: anyhow::Error) {
@@ -445,10 +491,18 @@ impl PhaseHook for Phases<'_> {
     fn half_released(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.report_inside(Phase::HalfReleased))
     }
+
+    fn is_cancelled(&self) -> bool {
+        Phases::is_cancelled(self)
+    }
 }
 
 fn fail(invoke: &Invoke, error: &str, text: impl ToString) -> FromClient {
     FromClient::Fail(Problem { id: invoke.id, error: error.to_string(), text: text.to_string() })
+}
+
+fn cancelled(invoke: &Invoke) -> FromClient {
+    fail(invoke, CANCELLED, "before it wrote")
 }
 
 fn info(invoke: &Invoke, error: &str, text: impl ToString) -> FromClient {

@@ -1,7 +1,13 @@
-//! The client protocol, version 1: newline-delimited JSON on a client's standard input and output.
+//! The client protocol, versions 1 and 2: newline-delimited JSON on a client's standard input and output.
 //!
 //! Any program that speaks it is a lock client; docs/client-protocol.md describes it for their authors. Unknown fields
 //! are ignored, an unknown message type is an error, a line is at most [`LONGEST_LINE`] bytes.
+//!
+//! Version 2 is for what a program with one operation at a time can't do: several clients that are threads or tasks of
+//! one process (`threads`), an operation that is cancelled (`cancel`), an event loop that is blocked (`block`). Each
+//! client of a process is still a client of its own, with its name in the history and one operation at a time, so
+//! neither a history nor the checker knows of it; what hits the process hits them all. `hello` names the version that the
+//! run needs, which is 1 unless the run has one of these, and the client says in `capabilities` which of them it can do.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,8 +15,20 @@ use crate::history::{Function, Phase};
 use crate::locks::LockSettings;
 use crate::scenario::ResourceSpec;
 
-/// The version that this build speaks.
+/// The version that a run needs which asks for none of the capabilities.
 pub const PROTOCOL: u32 = 1;
+/// The newest version that this build speaks, which a run needs that asks for one.
+pub const NEWEST: u32 = 2;
+
+/// What a client of version 2 may be able to do, in the words of its `ready`.
+pub mod capability {
+    /// Several operations at once, each of a thread or task of its own.
+    pub const THREADS: &str = "threads";
+    /// End an operation early when it is cancelled.
+    pub const CANCEL: &str = "cancel";
+    /// Block its own event loop.
+    pub const BLOCK: &str = "block";
+}
 
 /// The longest line that either side may send, in bytes.
 pub const LONGEST_LINE: usize = 1 << 20;
@@ -27,6 +45,14 @@ pub enum ToClient {
     Go { id: u64, phase: Phase },
     /// The immediate answer to [`FromClient::Acquire`]: whether the operation now has the lock.
     Granted { id: u64, granted: bool },
+    /// Version 2. The operation is cancelled: its caller has no use for it any more.
+    Cancel {
+        id: u64,
+    },
+    /// Version 2. Say `blocked`, block the event loop for so long, say `unblocked`.
+    Block {
+        ms: u64,
+    },
     /// Release, disconnect, exit 0 within a second.
     Bye,
 }
@@ -34,8 +60,11 @@ pub enum ToClient {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
     pub protocol: u32,
-    /// The client's name, such as `c3`.
+    /// The client's name, such as `c3`; that of the first one, if several are threads of the process.
     pub client: String,
+    /// How many clients are threads of the process.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub threads: u32,
     pub lock: LockSettings,
     pub resource: Resource,
     /// The seed of everything the client draws, such as its waits. Each process gets a different one.
@@ -53,6 +82,9 @@ pub struct Resource {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Invoke {
     pub id: u64,
+    /// The thread that is to perform it, from 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub thread: u32,
     pub f: Function,
     pub key: String,
     /// What an rmw writes.
@@ -112,6 +144,14 @@ pub enum FromClient {
     Release {
         id: u64,
     },
+    /// Its event loop is about to be blocked.
+    Blocked {
+        mono_ns: u64,
+    },
+    /// Its event loop has been blocked, and goes on.
+    Unblocked {
+        mono_ns: u64,
+    },
     /// It happened.
     Ok {
         id: u64,
@@ -164,7 +204,8 @@ pub struct PhaseMessage {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Problem {
     pub id: u64,
-    /// One word. Certain: `not-acquired`, `unavailable`, `fenced`, `conflict`, `lock-lost`, `unsupported`. Uncertain:
+    /// One word. Certain: `not-acquired`, `unavailable`, `fenced`, `conflict`, `lock-lost`, `unsupported`,
+    /// and `cancelled` of an operation that was. Uncertain:
     /// `timeout`, `connection-lost`, `crash` and every other word.
     pub error: String,
     #[serde(default)]
@@ -173,6 +214,21 @@ pub struct Problem {
 
 /// The error words that say for certain that an operation did not happen.
 pub const CERTAIN_ERRORS: &[&str] = &["not-acquired", "unavailable", "fenced", "conflict", "lock-lost", "unsupported"];
+
+/// The error word of an operation that ended because it was cancelled; as certain as those, if it was.
+pub const CANCELLED: &str = "cancelled";
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
 
 fn said<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
     Option::<String>::deserialize(deserializer).map(Some)
@@ -188,7 +244,10 @@ impl FromClient {
     /// The operation the message is about.
     pub fn id(&self) -> Option<u64> {
         match self {
-            FromClient::Ready(_) | FromClient::Failed { .. } => None,
+            FromClient::Ready(_)
+            | FromClient::Failed { .. }
+            | FromClient::Blocked { .. }
+            | FromClient::Unblocked { .. } => None,
             FromClient::Phase(phase) => Some(phase.id),
             FromClient::Acquire { id } | FromClient::Release { id } | FromClient::Ok { id, .. } => Some(*id),
             FromClient::Fail(problem) | FromClient::Info(problem) => Some(problem.id),
@@ -223,6 +282,10 @@ mod tests {
             r#"{"type":"fail","id":17,"error":"not-acquired","text":"…"}"#,
             r#"{"type":"info","id":17,"error":"timeout"}"#,
             r#"{"type":"failed","text":"no such module"}"#,
+            r#"{"type":"ready","protocol":2,"name":"redis-py 8.1.0","capabilities":["threads","cancel","block"]}"#,
+            r#"{"type":"fail","id":17,"error":"cancelled","text":"…"}"#,
+            r#"{"type":"blocked","mono_ns":123}"#,
+            r#"{"type":"unblocked","mono_ns":124}"#,
         ] {
             let message: FromClient = serde_json::from_str(line).unwrap();
             assert_eq!(serde_json::from_str::<FromClient>(&to_line(&message)).unwrap(), message, "{line}");
@@ -234,6 +297,9 @@ mod tests {
             r#"{"type":"invoke","id":17,"f":"rmw","key":"k0","value":"c3:17","check_every_ms":100}"#,
             r#"{"type":"go","id":17,"phase":"before-write"}"#,
             r#"{"type":"granted","id":17,"granted":true}"#,
+            r#"{"type":"invoke","id":17,"thread":1,"f":"rmw","key":"k0","value":"c3:17"}"#,
+            r#"{"type":"cancel","id":17}"#,
+            r#"{"type":"block","ms":1300}"#,
             r#"{"type":"bye"}"#,
         ] {
             let message: ToClient = serde_json::from_str(line).unwrap();

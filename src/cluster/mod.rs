@@ -85,6 +85,8 @@ pub struct ClusterSpec {
     /// How Redis nodes form a group. Nodes of other programs always form one group.
     pub topology: Topology,
     pub clients: u32,
+    /// How many of the clients share one process, which has the name of the first of them.
+    pub threads: u32,
     pub client: ClientCommand,
     /// The network's addresses; chosen if `None`.
     pub subnet: Option<ipnet::Ipv4Net>,
@@ -101,14 +103,19 @@ impl ClusterSpec {
     /// How many members need an address: nodes, Sentinels, clients, and the resource if it has its own server.
     pub fn addresses(&self) -> u64 {
         let resource = u64::from(!self.program.keeps_resource());
-        u64::from(self.nodes) + u64::from(self.topology.sentinels()) + u64::from(self.clients) + resource
+        u64::from(self.nodes) + u64::from(self.topology.sentinels()) + self.client_processes() + resource
+    }
+
+    /// How many processes the clients are.
+    pub fn client_processes(&self) -> u64 {
+        u64::from(self.clients.div_ceil(self.threads.max(1)))
     }
 
     /// All members with an address in this network, in the order of their addresses.
     pub(crate) fn members(&self, subnet: ipnet::Ipv4Net) -> Vec<Member> {
         let nodes = (0..self.nodes).map(|node| (node_name(node), Role::Node));
         let sentinels = (0..self.topology.sentinels()).map(|sentinel| (sentinel_name(sentinel), Role::Sentinel));
-        let clients = (0..self.clients).map(|client| (client_name(client), Role::Client));
+        let clients = (0..self.clients).step_by(self.threads.max(1) as usize).map(|client| (client_name(client), Role::Client));
         let resource = (!self.program.keeps_resource()).then(|| (RESOURCE.to_string(), Role::Resource));
         let named = nodes.chain(sentinels).chain(resource).chain(clients);
         let member = |(place, (name, role))| {

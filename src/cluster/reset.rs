@@ -162,6 +162,7 @@ mod tests {
             program: Program::Redis,
             topology: Topology::Independent,
             clients: 5,
+            threads: 1,
             client: ClientCommand::BuiltIn,
             subnet: None,
             owner: Owner::current(),

@@ -2,7 +2,7 @@
 
 use super::excerpt::shorten;
 use super::messages::{Broken, shown};
-use crate::client::protocol::{CERTAIN_ERRORS, FromClient, PhaseMessage, Problem};
+use crate::client::protocol::{CANCELLED, CERTAIN_ERRORS, FromClient, PhaseMessage, Problem};
 use crate::history::{Amount, Completion, Function, Outcome, PhaseReport, Reading};
 
 /// How an operation ended on the client's side.
@@ -12,9 +12,14 @@ pub(super) enum Answer {
     CutOff,
 }
 
-/// What a client's answer means for its operation. When in doubt, the operation is indeterminate. That it contradicts
-/// what the client said before is in the history.
-pub(super) fn judge(answer: Result<Answer, Broken>, completion: &mut Completion) -> Result<(), Broken> {
+/// What a client's answer means for its operation, which may have been `cancelled`. When in doubt, the operation is
+/// indeterminate. That it contradicts what the client said before is in the history.
+pub(super) fn judge(
+    answer: Result<Answer, Broken>,
+    cancelled: bool,
+    completion: &mut Completion,
+) -> Result<(), Broken> {
+    let is_certain = |word: &str| CERTAIN_ERRORS.contains(&word) || cancelled && word == CANCELLED;
     let mut indeterminate = |error: &str, text: String| {
         completion.error = Some(error.to_string());
         completion.text = Some(text);
@@ -26,7 +31,7 @@ pub(super) fn judge(answer: Result<Answer, Broken>, completion: &mut Completion)
             completion.old =
                 if matches!(completion.f, Function::Hold | Function::Write) { Reading::Unknown } else { reading(old) };
         }
-        Ok(Answer::Message(FromClient::Fail(problem))) if CERTAIN_ERRORS.contains(&problem.error.as_str()) => {
+        Ok(Answer::Message(FromClient::Fail(problem))) if is_certain(&problem.error) => {
             completion.outcome = Outcome::Fail;
             completion.error = Some(problem.error);
             completion.text = Some(shorten(&problem.text));
@@ -75,6 +80,10 @@ mod tests {
     use crate::history::Process;
 
     fn judged(message: FromClient) -> (Outcome, Option<String>) {
+        judged_if(false, message)
+    }
+
+    fn judged_if(cancelled: bool, message: FromClient) -> (Outcome, Option<String>) {
         let mut completion = Completion {
             process: Process::Client(0),
             f: Function::Rmw,
@@ -86,7 +95,7 @@ mod tests {
             error: None,
             text: None,
         };
-        let _ = judge(Ok(Answer::Message(message)), &mut completion);
+        let _ = judge(Ok(Answer::Message(message)), cancelled, &mut completion);
         (completion.outcome, completion.error)
     }
 
@@ -99,6 +108,8 @@ mod tests {
         for word in CERTAIN_ERRORS {
             assert_eq!(judged(FromClient::Fail(problem(word))), (Outcome::Fail, Some(word.to_string())));
         }
+        let cancelled = |was| judged_if(was, FromClient::Fail(problem(CANCELLED))).0;
+        assert_eq!((cancelled(true), cancelled(false)), (Outcome::Fail, Outcome::Info), "only if it was");
         assert_eq!(judged(FromClient::Fail(problem("oops"))).0, Outcome::Info, "an unknown word is indefinite");
         assert_eq!(judged(FromClient::Info(problem("conflict"))).0, Outcome::Info, "info stays info");
     }

@@ -70,6 +70,11 @@ impl Board {
         self.change(client, |standing| standing.replaced += 1);
     }
 
+    /// Whether a client has an operation in flight.
+    pub fn is_busy(&self, client: u32) -> bool {
+        self.clients().get(client as usize).is_some_and(|standing| standing.begun > standing.ended)
+    }
+
     /// The key of the operation that a client began last.
     pub fn key_of(&self, client: u32) -> String {
         self.clients().get(client as usize).map_or(String::new(), |standing| standing.key.clone())

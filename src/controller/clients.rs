@@ -1,9 +1,11 @@
-//! Keeps each client busy with its operations, one at a time, and records what it answers.
+//! Keeps each client busy with its operations, one at a time, and records what it answers. Several clients may be threads
+//! of one process ([`Host`]); each is kept busy by itself.
 //!
 //! A client that dies, hangs, or talks nonsense is reported with the line. Its operation becomes indeterminate, and it
-//! is restarted under the next process number: a process that crashed never acts again.
+//! is restarted under the next process number: a process that crashed never acts again. With it go all that are its threads.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -12,18 +14,17 @@ use tracing::warn;
 
 use super::answers::{Answer, judge, report};
 use super::excerpt::{shorten, told};
-use super::flood::{Allowance, StderrLog};
+use super::flood::Allowance;
 use super::grants::Holder;
-use super::messages::{Broken, next_message, receive, send, shown};
+use super::messages::{Broken, Host, shown};
 use super::{Run, RunError};
-use crate::client::protocol::{Breakpoints, FromClient, Hello, Invoke, PROTOCOL, Resource, ToClient};
-use crate::cluster::{ClientOutput, ClientProcess};
+use crate::client::protocol::{Breakpoints, FromClient, Hello, Invoke, NEWEST, PROTOCOL, Ready, Resource, ToClient, capability};
 use crate::history::{
     Body, ClientEvent, ClientStep, Completion, Function, Invocation, Orders, Outcome, Phase, Process, Reading,
     ResourceKind,
 };
 use crate::members::client_name;
-use crate::plan::{Action, Operations, PlannedOperation};
+use crate::plan::{Action, Operations, PlanError, PlannedOperation};
 use crate::words;
 
 /// How long a client may take to say `ready`; loading an interpreter for the first time is slow.
@@ -39,9 +40,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// One client: its current process, and its place in its plan.
 pub(super) struct Client {
     number: u32,
+    /// Its number as a process of the history.
     process: u32,
-    link: ClientProcess,
-    stderr: StderrLog,
+    host: Arc<Host>,
+    /// Which of the host's threads it is.
+    thread: usize,
     operations: Operations,
     /// What a script tells it to do; `None` if it works by itself.
     instructions: Option<UnboundedReceiver<Instruction>>,
@@ -65,42 +68,49 @@ pub(super) enum Instruction {
     Begin(OperationOptions),
     /// Continue from this phase.
     Go(Phase),
+    /// Cancel the operation in flight.
+    Cancel,
 }
 
 impl Run<'_> {
     /// Starts every client and waits until all have said `ready`.
     pub(super) async fn start_clients(&self) -> Result<Vec<Client>, RunError> {
-        let starts = (0..self.scenario.clients).map(|number| async move {
-            let link = self.cluster.start_client(number).await?;
-            let mut client = Client {
-                number,
-                process: number,
-                link,
-                stderr: StderrLog::default(),
-                operations: Operations::of(self.scenario, number)?,
-                instructions: None,
-                due: VecDeque::new(),
-            };
-            match self.greet(&mut client).await {
+        let firsts = (0..self.scenario.clients).step_by(self.scenario.threads as usize);
+        let starts = firsts.map(|first| async move {
+            let process = self.cluster.start_client(first).await?;
+            let numbers = first..self.scenario.clients.min(first + self.scenario.threads);
+            let host = Arc::new(Host::new(first, numbers.len(), process));
+            let clients = (0..).zip(numbers).map(|(thread, number)| {
+                let (host, operations) = (Arc::clone(&host), Operations::of(self.scenario, number)?);
+                let (instructions, due) = (None, VecDeque::new());
+                Ok(Client { number, process: number, host, thread, operations, instructions, due })
+            });
+            let clients: Vec<Client> = clients.collect::<Result<_, PlanError>>()?;
+            match self.greet(&host, first).await {
                 Ok(name) => {
-                    self.record_client(&client, ClientStep::Ready, name)?;
-                    Ok(client)
+                    for client in &clients {
+                        self.record_client(client, ClientStep::Ready, name.clone())?;
+                    }
+                    Ok((host, clients))
                 }
                 Err(broken) => {
-                    let text = self.in_full(&client, broken).await;
-                    Err(RunError::Client { client: client_name(number), text: self.with_remedy(text) })
+                    let text = self.in_full(&host, broken).await;
+                    Err(RunError::Client { client: host.name(), text: self.with_remedy(text) })
                 }
             }
         });
-        super::all_or_first_error(starts).await
+        let (hosts, clients): (Vec<_>, Vec<_>) = super::all_or_first_error(starts).await?.into_iter().unzip();
+        // Clients are started once.
+        let _ = self.hosts.set(hosts);
+        Ok(clients.into_iter().flatten().collect())
     }
 
     /// Why a client can't be used, with what there is to know of one that has ended.
-    async fn in_full(&self, client: &Client, Broken { text, ended }: Broken) -> String {
+    async fn in_full(&self, host: &Host, Broken { text, ended }: Broken) -> String {
         if !ended {
             return text;
         }
-        let name = client_name(client.number);
+        let name = host.name();
         // Its output may be closed a moment before it has ended.
         let code = async {
             loop {
@@ -113,7 +123,7 @@ impl Run<'_> {
         };
         let code = timeout_at(Instant::now() + STATE_LIMIT, code).await.ok().flatten();
         let code = code.map_or_else(String::new, |code| format!(" with exit code {code}"));
-        let last = client.stderr.last_words();
+        let last = host.last_words();
         let said = if last.is_empty() {
             "said nothing on standard error".to_string()
         } else {
@@ -132,35 +142,56 @@ impl Run<'_> {
         }
     }
 
-    /// Says hello and waits for `ready`; returns the client's name for itself.
-    async fn greet(&self, client: &mut Client) -> Result<String, Broken> {
+    /// Says hello to a process, which the history knows by this number, and waits for `ready`; returns the client's name for
+    /// itself.
+    async fn greet(&self, host: &Host, process: u32) -> Result<String, Broken> {
+        let needed = self.needed_of_clients();
+        let protocol = if needed.is_empty() { PROTOCOL } else { NEWEST };
         let settings = self.scenario.lock_settings(self.cluster.node_urls());
         let mut lock = settings.map_err(|error| Broken::new(error.to_string()))?;
         lock.group = self.cluster.lock_group();
-        lock.options.extend(self.scenario.workload.lock.of_client(client.number));
+        lock.options.extend(self.scenario.workload.lock.of_client(host.first));
         let hello = ToClient::Hello(Hello {
-            protocol: PROTOCOL,
-            client: client_name(client.number),
+            protocol,
+            client: host.name(),
+            threads: u32::try_from(host.threads()).unwrap_or(u32::MAX),
             lock,
             resource: Resource::new(self.scenario.workload.resource, self.cluster.resource_url()),
-            seed: self.scenario.seed.wrapping_add(u64::from(client.process)),
+            seed: self.scenario.seed.wrapping_add(u64::from(process)),
         });
         // A client may refuse or end before it reads this; what it says then tells more than that nobody reads.
-        let closed = send(&mut client.link, &hello).await.err();
+        let closed = host.send(&hello).await.err();
         let limit = if closed.is_none() { READY_LIMIT } else { STATE_LIMIT };
-        match (receive(&mut client.link, &mut client.stderr, Instant::now() + limit).await?, closed) {
+        match (host.receive(0, Instant::now() + limit).await?, closed) {
             (Some(FromClient::Failed { text }), _) => Err(Broken::new(format!("it can't take part: {}", told(&text)))),
             (_, Some(closed)) => Err(closed),
-            (Some(FromClient::Ready(ready)), None) if ready.protocol == PROTOCOL => {
+            (Some(FromClient::Ready(ready)), None) => {
+                if ready.protocol != protocol {
+                    let speaks = ready.protocol;
+                    return Err(Broken::new(format!("it speaks protocol {speaks}, this run needs {protocol}")));
+                }
+                check_capabilities(&ready, &needed).map_err(Broken::new)?;
                 self.check_library_version(&ready.name).map_err(Broken::new)?;
                 Ok(shorten(&ready.name))
-            }
-            (Some(FromClient::Ready(ready)), None) => {
-                Err(Broken::new(format!("it speaks protocol {}, this redjepsen speaks {PROTOCOL}", ready.protocol)))
             }
             (Some(other), None) => Err(Broken::new(format!("it sent {} where `ready` was expected", shown(&other)))),
             (None, None) => Err(Broken::new(format!("it did not say `ready` within {} s", READY_LIMIT.as_secs()))),
         }
+    }
+
+    /// What clients must be able to do beside what every client can, in the protocol's words, and which part of the run asks
+    /// for it.
+    fn needed_of_clients(&self) -> Vec<(&'static str, String)> {
+        let mut needed = Vec::new();
+        if self.scenario.threads > 1 {
+            needed.push((capability::THREADS, format!("--threads {}", self.scenario.threads)));
+        }
+        let steps = &self.plan.script;
+        let cancels = steps.iter().find(|step| matches!(step.action, Action::Cancel { .. }));
+        needed.extend(cancels.map(|step| (capability::CANCEL, format!("`{}`", step.text))));
+        let block = self.scenario.nemesis.all_faults().find(|fault| fault.kind.needs.by_client);
+        needed.extend(block.map(|fault| (capability::BLOCK, format!("`{fault}`"))));
+        needed
     }
 
     /// Refuses a client that says that its library has another version than the workload says: reports would name the
@@ -183,10 +214,8 @@ impl Run<'_> {
     pub(super) async fn drive(&self, mut client: Client) -> Result<Client, RunError> {
         let mut failures = 0;
         loop {
-            let Some(operation) = client.operations.next() else { return Ok(client) };
-            let Some(options) = self.next_turn(&mut client, &operation, &mut failures).await? else {
-                return Ok(client);
-            };
+            let Some(operation) = client.operations.next() else { break };
+            let Some(options) = self.next_turn(&mut client, &operation, &mut failures).await? else { break };
             match self.perform(&mut client, &operation, options).await? {
                 Ok(()) => failures = 0,
                 Err(broken) => {
@@ -194,6 +223,8 @@ impl Run<'_> {
                 }
             }
         }
+        client.host.leave();
+        Ok(client)
     }
 
     /// Waits until the client's next operation is due; `None` if the run stops before. A client that breaks while it has
@@ -254,6 +285,7 @@ impl Run<'_> {
         }))?;
         let invoke = ToClient::Invoke(Invoke {
             id,
+            thread: u32::try_from(client.thread).unwrap_or(u32::MAX),
             f,
             key: operation.key.clone(),
             value: new.clone(),
@@ -262,10 +294,13 @@ impl Run<'_> {
             check_every_ms: self.scenario.in_ms(self.scenario.workload.check_every),
             breakpoints: Breakpoints::at(options.breakpoints),
         });
-        let answer = match send(&mut client.link, &invoke).await {
-            Ok(()) => self.follow(client, id, operation).await?,
+        client.host.begin(client.thread, id);
+        let mut cancelled = false;
+        let answer = match client.host.send(&invoke).await {
+            Ok(()) => self.follow(client, id, operation, &mut cancelled).await?,
             Err(broken) => Err(broken),
         };
+        client.host.end(client.thread);
         let mut completion = Completion {
             process,
             f,
@@ -277,7 +312,7 @@ impl Run<'_> {
             error: None,
             text: None,
         };
-        let judged = judge(answer, &mut completion);
+        let judged = judge(answer, cancelled, &mut completion);
         let outcome = completion.outcome;
         self.count(outcome);
         self.recorder.append(Body::Complete(completion))?;
@@ -291,6 +326,7 @@ impl Run<'_> {
         client: &mut Client,
         id: u64,
         operation: &PlannedOperation,
+        cancelled: &mut bool,
     ) -> Result<Result<Answer, Broken>, RunError> {
         let hung_at = Instant::now()
             + self.scenario.acquire_timeout
@@ -301,15 +337,22 @@ impl Run<'_> {
         loop {
             let received = tokio::select! {
                 biased;
-                received = receive(&mut client.link, &mut client.stderr, hung_at) => received,
+                received = client.host.receive(client.thread, hung_at) => received,
                 instruction = next_instruction(&mut client.instructions) => {
-                    match instruction {
-                        Instruction::Begin(options) => client.due.push_back(options),
-                        Instruction::Go(phase) => {
-                            if let Err(broken) = send(&mut client.link, &ToClient::Go { id, phase }).await {
-                                return Ok(Err(broken));
-                            }
+                    let told = match instruction {
+                        Instruction::Begin(options) => {
+                            client.due.push_back(options);
+                            continue;
                         }
+                        Instruction::Go(phase) => ToClient::Go { id, phase },
+                        Instruction::Cancel => {
+                            *cancelled = true;
+                            self.recorder.append(Body::Cancel { process: client.process })?;
+                            ToClient::Cancel { id }
+                        }
+                    };
+                    if let Err(broken) = client.host.send(&told).await {
+                        return Ok(Err(broken));
                     }
                     continue;
                 }
@@ -347,7 +390,7 @@ impl Run<'_> {
                 }
                 FromClient::Acquire { .. } if self.scenario.workload.lock.is_granted_by_controller() => {
                     let granted = self.grants.ask(&operation.key, Holder { process: client.process, operation: id });
-                    if let Err(broken) = send(&mut client.link, &ToClient::Granted { id, granted }).await {
+                    if let Err(broken) = client.host.send(&ToClient::Granted { id, granted }).await {
                         return Ok(Err(broken));
                     }
                 }
@@ -369,7 +412,8 @@ impl Run<'_> {
         failures: &mut u32,
     ) -> Result<(), RunError> {
         *failures += 1;
-        let reason = format!("{} (failure {failures} in a row)", self.in_full(client, broken).await);
+        client.host.break_down(&broken);
+        let reason = format!("{} (failure {failures} in a row)", self.in_full(&client.host, broken).await);
         warn!(client = client.number, %reason, "client broken");
         self.status.send_modify(|status| {
             status.notes.push(format!("client c{}: {reason}; {consequence}", client.number));
@@ -380,29 +424,31 @@ impl Run<'_> {
         if *failures >= FAILURES_IN_A_ROW {
             return give_up_with(reason);
         }
-        self.take_from(client.number, client.process).await?;
+        self.take_from(client.host.first, client.process).await?;
         client.process += self.scenario.clients;
-        client.link = self.cluster.restart_client(client.number).await?;
-        client.stderr = StderrLog::default();
-        match self.greet(client).await {
-            Ok(name) => {
-                self.record_client(client, ClientStep::Ready, name)?;
-                self.board.replace(client.number);
-                Ok(())
-            }
-            Err(broken) => {
-                let text = self.in_full(client, broken).await;
-                give_up_with(format!("after a restart (it had failed: {reason}): {text}"))
+        if client.host.is_to_replace().await {
+            client.host.renew(self.cluster.restart_client(client.host.first).await?).await;
+            match self.greet(&client.host, client.process).await {
+                Ok(name) => client.host.go_on(name),
+                Err(broken) => {
+                    let text = self.in_full(&client.host, broken).await;
+                    return give_up_with(format!("after a restart (it had failed: {reason}): {text}"));
+                }
             }
         }
+        self.record_client(client, ClientStep::Ready, client.host.says_it_is())?;
+        self.board.replace(client.number);
+        Ok(())
     }
 
-    /// Records that a client has ended, if it has: between two operations nobody notices before the next one.
-    pub(super) fn note_an_end(&self, client: &mut Client) -> Result<(), RunError> {
-        while let Ok(output) = client.link.output.try_recv() {
-            if let ClientOutput::Closed(reason) = output {
-                let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
-                self.record_client(client, ClientStep::Ended, format!("it ended between two operations{reason}"))?;
+    /// Records of clients that they have ended, if they have: between two operations nobody notices before the next one.
+    pub(super) fn note_ends(&self, clients: &[Client]) -> Result<(), RunError> {
+        for host in self.hosts() {
+            let Some(reason) = host.ended_unnoticed() else { continue };
+            let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+            for client in clients.iter().filter(|client| Arc::ptr_eq(&client.host, host)) {
+                let text = format!("it ended between two operations{reason}");
+                self.record_client(client, ClientStep::Ended, text)?;
             }
         }
         Ok(())
@@ -429,7 +475,7 @@ impl Run<'_> {
             | Action::AwaitPrimary { within_ms }
             | Action::AwaitStrike { within_ms, .. }
             | Action::Expect { within_ms, .. } => within_ms,
-            Action::Inject { .. } | Action::Heal { .. } => 0,
+            Action::Inject { .. } | Action::Heal { .. } | Action::Cancel { .. } => 0,
         });
         Duration::from_millis(scripted.sum::<u64>().max(recurring))
     }
@@ -475,23 +521,28 @@ impl Client {
             loop {
                 match next_instruction(instructions).await {
                     Instruction::Begin(options) => return options,
-                    // For an operation that is over because its client broke.
-                    Instruction::Go(_) => {}
+                    // For an operation that is over, as because its client broke.
+                    Instruction::Go(_) | Instruction::Cancel => {}
                 }
             }
         };
         tokio::select! {
             biased;
             options = due => Ok(options),
-            said = next_message(&mut self.link, &mut self.stderr) => {
+            said = self.host.next(self.thread) => {
                 Err(Broken::new(format!("it sent {} while no operation is in progress", shown(&said?))))
             }
         }
     }
+}
 
-    /// Asks the client to leave; making sure that it does is the cluster's job.
-    pub(super) async fn dismiss(mut self) {
-        let _ = send(&mut self.link, &ToClient::Bye).await;
+/// Refuses a client that can't do what the run asks for.
+fn check_capabilities(ready: &Ready, needed: &[(&str, String)]) -> Result<(), String> {
+    match needed.iter().find(|(capability, _)| !ready.capabilities.iter().any(|has| has == capability)) {
+        Some((capability, what)) => Err(format!(
+            "it does not say that it can do what {what} asks for: `{capability}` is not among the `capabilities` of its `ready`"
+        )),
+        None => Ok(()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The run itself: the only place with control flow over time, and the only reader of the run's clock.
 //!
 //! It checks that the cluster is what the run assumes, keeps the clients busy ([`clients`], whose [`messages`] become
-//! [`answers`] of the history; [`flood`]) while faults come and go ([`nemesis`], [`script`]), grants the perfect lock
+//! [`answers`] of the history; [`flood`]) while faults come and go ([`nemesis`], [`blocks`], [`script`]), grants the perfect lock
 //! ([`grants`]), heals on every way out, waits until nothing can write any more, looks at what is left of locks
 //! ([`left_behind`]), makes the final reads ([`facts`]), and records all of it as it happens. It never decides a verdict.
 //!
@@ -9,6 +9,7 @@
 //! moment happen in the same order in every run.
 
 mod answers;
+mod blocks;
 mod board;
 mod clients;
 mod commands;
@@ -27,6 +28,7 @@ use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join};
@@ -39,7 +41,9 @@ use self::board::Board;
 use self::clients::Client;
 use self::flag::Flag;
 use self::grants::Grants;
+use self::messages::Host;
 use self::script::ScriptedClients;
+use crate::client::protocol::ToClient;
 use crate::cluster::{Cluster, ClusterError};
 use crate::faults::AgentError;
 use crate::files::FileError;
@@ -129,6 +133,8 @@ struct Run<'a> {
     /// Where the run's files are, for messages.
     folder: PathBuf,
     board: Board,
+    /// The clients' processes, once they are ready.
+    hosts: OnceLock<Vec<Arc<Host>>>,
     /// Who holds the perfect lock.
     grants: Grants,
     /// How long an operation may wait for the lock, as the history's header says.
@@ -157,6 +163,7 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
             .map(Path::to_path_buf)
             .unwrap_or_default(),
         board: Board::new(request.scenario.clients),
+        hosts: OnceLock::new(),
         grants: Grants::default(),
         usual_timeout_ms: request.header.acquire_timeout_ms,
         status: request.status,
@@ -215,18 +222,16 @@ impl Run<'_> {
         self.stage("running");
         let began = Instant::now();
         self.status.send_modify(|status| status.began = Some(began));
-        let (mut clients, interrupted) = tokio::select! {
+        let (clients, interrupted) = tokio::select! {
             biased;
             worked = self.work_until_the_end(clients, began, interrupt) => worked?,
             never = self.watch_for_lateness() => match never? {},
         };
-        for client in &mut clients {
-            self.note_an_end(client)?;
-        }
+        self.note_ends(&clients)?;
         self.write_commands(clock).await?;
 
         self.stage("settling");
-        match interrupt.within(SETTLE_GRACE, self.settle(clients, interrupted)).await {
+        match interrupt.within(SETTLE_GRACE, self.settle(interrupted)).await {
             Ok(settled) => settled.map(|()| interrupted),
             Err(Interrupted) => {
                 warn!("settling was cut short, so not every key was read at the end");
@@ -237,9 +242,9 @@ impl Run<'_> {
 
     /// Heals, waits until nothing can write any more, and reads every key. A run that the user ended does not
     /// wait until every node is well again; the final reads are made all the same, since they may show what was lost.
-    async fn settle(&self, clients: Vec<Client>, interrupted: bool) -> Result<(), RunError> {
+    async fn settle(&self, interrupted: bool) -> Result<(), RunError> {
         self.heal_everything().await;
-        let _ = timeout(FAREWELL, join_all(clients.into_iter().map(Client::dismiss))).await;
+        let _ = timeout(FAREWELL, join_all(self.hosts().iter().map(|host| host.send(&ToClient::Bye)))).await;
         self.cluster.stop_clients().await?;
         if !interrupted {
             self.check_health().await?;
@@ -337,6 +342,11 @@ impl Run<'_> {
                 self.recorder.append(Body::Stall(Stall { lasted_ns }))?;
             }
         }
+    }
+
+    /// The clients' processes, if they are ready.
+    fn hosts(&self) -> &[Arc<Host>] {
+        self.hosts.get().map_or(&[], Vec::as_slice)
     }
 
     fn stage(&self, stage: &str) {

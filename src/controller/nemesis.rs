@@ -69,6 +69,8 @@ pub(super) struct InEffect {
     observed: bool,
     /// The last step of it that is recorded.
     step: FaultStep,
+    /// What was asked for, of a fault that a client does to itself.
+    by_client: Option<Injection>,
 }
 
 /// All such faults, by number.
@@ -171,6 +173,7 @@ impl Run<'_> {
                 let jitter = high.saturating_sub(low) / 2;
                 Parameter::Length { ms: millis(low + jitter), jitter_ms: millis(jitter) }
             }
+            Argument::For(length) => Parameter::Length { ms: millis(length.resolve(self.scenario.ttl)), jitter_ms: 0 },
             Argument::Clock(change) => Parameter::Skew(self.skew(*change)),
             Argument::Command(what) => Parameter::Command(what.clone()),
         }
@@ -212,9 +215,11 @@ impl Run<'_> {
         let mut names = Vec::new();
         for target in &who.0 {
             match target {
-                Target::Holder => names.extend(now.holder.map(client_name)),
-                Target::Client(number) => names.push(client_name(*number)),
-                Target::Clients => names.extend((0..self.scenario.clients).map(client_name)),
+                Target::Holder => names.extend(now.holder.map(|holder| self.process_of(holder))),
+                Target::Client(number) => names.push(self.process_of(*number)),
+                Target::Clients => {
+                    names.extend((0..self.scenario.clients).step_by(self.scenario.threads as usize).map(client_name));
+                }
                 Target::Node(number) => names.push(node_name(*number)),
                 Target::Nodes => names.extend((0..self.scenario.nodes).map(node_name)),
                 Target::Voter => names.push(self.voter(&now.key).await),
@@ -227,6 +232,32 @@ impl Run<'_> {
             }
         }
         names
+    }
+
+    /// The name of a client's process, which is that of the first client that is a thread of it.
+    fn process_of(&self, client: u32) -> String {
+        client_name(client - client % self.scenario.threads)
+    }
+
+    /// The clients that are threads of this member; none if it is no client.
+    fn threads_of(&self, member: &str) -> impl Iterator<Item = u32> {
+        (0..self.scenario.clients).filter(move |client| self.process_of(*client) == member)
+    }
+
+    /// The names by which a history knows this member: those of the clients that are its threads, or its own.
+    fn as_recorded(&self, member: &str) -> Vec<String> {
+        let threads: Vec<String> = self.threads_of(member).map(client_name).collect();
+        if threads.is_empty() { vec![member.to_string()] } else { threads }
+    }
+
+    /// The same for links.
+    fn links_as_recorded(&self, links: &[(String, String)]) -> Vec<(String, String)> {
+        let each = |(from, to): &(String, String)| {
+            let to = self.as_recorded(to);
+            let of = move |from: String| to.clone().into_iter().map(move |to| (from.clone(), to));
+            self.as_recorded(from).into_iter().flat_map(of).collect::<Vec<_>>()
+        };
+        links.iter().flat_map(each).collect()
     }
 
     /// The key on the nodes: the lock's, or the resource's own if there is no lock.
@@ -290,7 +321,7 @@ impl Run<'_> {
     /// Injects a fault and records what was observed. When nothing is waited for any more, its heal records the rest.
     pub(super) async fn inject(&self, fault: u32, what: &Fault, injection: Injection) -> Result<(), RunError> {
         let members = injection.affected();
-        let clients = (0..self.scenario.clients).filter(|client| members.contains(&client_name(*client)));
+        let clients = members.iter().flat_map(|member| self.threads_of(member));
         let clients = clients.map(|client| (client, self.board.replaced(client))).collect();
         let in_effect = InEffect {
             fault,
@@ -303,10 +334,14 @@ impl Run<'_> {
             armed: false,
             observed: false,
             step: FaultStep::Inject,
+            by_client: injection.kind.needs.by_client.then(|| injection.clone()),
         };
         lock(&self.in_effect).insert(fault, in_effect.clone());
         self.record(&in_effect, FaultStep::Inject, false, what.to_string())?;
         self.status.send_modify(|status| status.faults.push((fault, what.to_string())));
+        if injection.kind.needs.by_client {
+            return self.inject_by_client(&in_effect, &injection).await;
+        }
         let seen = tokio::select! {
             biased;
             seen = self.cluster.agent.inject(fault, &injection) => seen,
@@ -320,6 +355,42 @@ impl Run<'_> {
             return Ok(());
         }
         self.record_seen(&in_effect, FaultStep::Injected, seen)
+    }
+
+    /// The same for a fault that a client does to itself; if it does, that is recorded with its word.
+    async fn inject_by_client(&self, in_effect: &InEffect, injection: &Injection) -> Result<(), RunError> {
+        let begun = tokio::select! {
+            biased;
+            begun = self.block(in_effect, injection) => begun,
+            () = self.cut_off.raised() => return Ok(()),
+        };
+        match begun {
+            Ok(()) => {
+                if let Some(one) = lock(&self.in_effect).get_mut(&in_effect.fault) {
+                    (one.step, one.observed) = (FaultStep::Injected, true);
+                }
+                Ok(())
+            }
+            Err(text) => self.record(in_effect, FaultStep::Injected, false, text),
+        }
+    }
+
+    /// Waits until a fault that a client does to itself is over; whether that was recorded with its word.
+    async fn is_over_by_client(&self, fault: u32) -> bool {
+        let by_client = lock(&self.in_effect).get(&fault).filter(|one| one.observed).and_then(|one| one.by_client.clone());
+        let Some(injection) = by_client else { return false };
+        let over = self.until_unblocked(&injection).await;
+        if let Err(reason) = &over {
+            warn!(fault, reason);
+            return false;
+        }
+        self.no_longer_in_effect(fault);
+        true
+    }
+
+    fn no_longer_in_effect(&self, fault: u32) {
+        lock(&self.in_effect).remove(&fault);
+        self.status.send_modify(|status| status.faults.retain(|(one, _)| *one != fault));
     }
 
     /// Records for each fault at a command that it has struck, and whom. Never ends.
@@ -405,6 +476,9 @@ impl Run<'_> {
 
     /// Heals a fault, if it is in effect, and records what was observed.
     pub(super) async fn heal(&self, fault: u32) -> Result<(), RunError> {
+        if self.is_over_by_client(fault).await {
+            return Ok(());
+        }
         let never = self.disarm(fault).await?;
         let Some(in_effect) = self.begin_heal(fault)? else { return Ok(()) };
         let restarted = match in_effect.kind {
@@ -446,13 +520,19 @@ impl Run<'_> {
         restarted: Result<(), String>,
         never: Option<String>,
     ) -> Result<(), RunError> {
-        let mut seen = self.cluster.agent.heal(in_effect.fault).await;
+        let mut seen = match &in_effect.by_client {
+            None => self.cluster.agent.heal(in_effect.fault).await,
+            Some(injection) => {
+                self.give_up_block(injection);
+                let text = "the client did not say that its event loop goes on".to_string();
+                Ok(Observation { text, ..Observation::default() })
+            }
+        };
         if let (Err(reason), Ok(seen)) = (restarted, &mut seen) {
             seen.observed = false;
             seen.text = reason;
         }
-        lock(&self.in_effect).remove(&in_effect.fault);
-        self.status.send_modify(|status| status.faults.retain(|(fault, _)| *fault != in_effect.fault));
+        self.no_longer_in_effect(in_effect.fault);
         let healed = seen.as_ref().is_ok_and(|seen| seen.observed);
         self.record_seen(in_effect, FaultStep::Healed, seen)?;
         match never.filter(|_| healed) {
@@ -513,14 +593,26 @@ impl Run<'_> {
         let (armed, observed) = (false, false);
         let (members, clients) = (Vec::new(), Vec::new());
         let (kind, what, ordered, links) = (what.kind, what.clone(), Instant::now(), None);
-        let never = InEffect { fault, kind, what, ordered, links, members, clients, armed, observed, step };
+        let by_client = None;
+        let never = InEffect { fault, kind, what, ordered, links, members, clients, armed, observed, step, by_client };
         self.record(&never, FaultStep::Skipped, false, reason.to_string())
     }
 
     fn record(&self, fault: &InEffect, step: FaultStep, observed: bool, text: String) -> Result<(), RunError> {
+        let event = self.event(fault, step, observed, text);
+        if let Some(in_effect) = lock(&self.in_effect).get_mut(&fault.fault) {
+            in_effect.step = step;
+            in_effect.observed |= observed;
+        }
+        self.recorder.append(Body::Nemesis(event))?;
+        Ok(())
+    }
+
+    /// What is recorded of a step of a fault.
+    pub(super) fn event(&self, fault: &InEffect, step: FaultStep, observed: bool, text: String) -> NemesisEvent {
         let InEffect { fault, kind, what, ordered, links, members, .. } = fault;
         let on_inject = step == FaultStep::Inject;
-        let links = links.clone().filter(|_| on_inject);
+        let links = links.as_deref().filter(|_| on_inject).map(|links| self.links_as_recorded(links));
         let on_call = match &what.with {
             Argument::Command(command) if on_inject => Some(command.effect),
             _ => None,
@@ -530,24 +622,8 @@ impl Run<'_> {
         let aftermath_ns = aftermath.map(nanos);
         let off = (step == FaultStep::Healed).then(|| what.clock_off(self.scenario.ttl, ordered.elapsed())).flatten();
         let clock_off_ns = off.map(nanos);
-        if let Some(in_effect) = lock(&self.in_effect).get_mut(fault) {
-            in_effect.step = step;
-            in_effect.observed |= observed;
-        }
-        let (fault, kind, targets) = (*fault, *kind, members.clone());
-        self.recorder.append(Body::Nemesis(NemesisEvent {
-            fault,
-            kind,
-            step,
-            targets,
-            observed,
-            links,
-            on_call,
-            aftermath_ns,
-            clock_off_ns,
-            text,
-        }))?;
-        Ok(())
+        let targets = members.iter().flat_map(|member| self.as_recorded(member)).collect();
+        NemesisEvent { fault: *fault, kind: *kind, step, targets, observed, links, on_call, aftermath_ns, clock_off_ns, text }
     }
 
     /// Heals everything still in effect, however the run ends. Harmless if nothing is. What was killed is not started
@@ -555,6 +631,9 @@ impl Run<'_> {
     pub(super) async fn heal_everything(&self) {
         for fault in self.faults_in_effect() {
             let healed = async {
+                if self.is_over_by_client(fault).await {
+                    return Ok(());
+                }
                 let never = self.disarm(fault).await?;
                 match self.begin_heal(fault)? {
                     Some(in_effect) => self.end_heal(&in_effect, Ok(()), never).await,

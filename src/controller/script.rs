@@ -75,6 +75,14 @@ impl ScriptedClients {
         self.tell(client, Instruction::Go(breakpoint));
     }
 
+    /// Cancels the client's operation, which stands at none of its breakpoints any more.
+    fn cancel(&mut self, client: u32) {
+        if let Some(closed) = self.closed.get_mut(client as usize) {
+            closed.clear();
+        }
+        self.tell(client, Instruction::Cancel);
+    }
+
     /// The breakpoints that are still closed.
     fn left(&self) -> Vec<Opened> {
         let of = |(client, closed): (u32, &Vec<Phase>)| {
@@ -199,6 +207,13 @@ impl Run<'_> {
             }
             Action::Await { client, event, within_ms, .. } | Action::Expect { client, event, within_ms } => {
                 Some((*client, *event, *within_ms))
+            }
+            Action::Cancel { client } => {
+                if !self.board.is_busy(*client) {
+                    return Ok(Err(Failed::new(format!("client c{client} had no operation to cancel"))));
+                }
+                clients.cancel(*client);
+                None
             }
             Action::AwaitPrimary { within_ms } => return Ok(self.new_primary(clients, *within_ms).await),
             Action::AwaitStrike { fault, within_ms, .. } => return Ok(self.strike_of(*fault, *within_ms).await),
@@ -330,7 +345,7 @@ mod tests {
         while let Ok(instruction) = told.try_recv() {
             breakpoints.extend(match instruction {
                 Instruction::Go(breakpoint) => Some(breakpoint),
-                Instruction::Begin(_) => None,
+                Instruction::Begin(_) | Instruction::Cancel => None,
             });
         }
         assert_eq!(breakpoints, [Phase::Acquired, Phase::BeforeWrite, Phase::Releasing], "each once");

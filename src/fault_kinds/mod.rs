@@ -6,6 +6,7 @@
 //!
 //! Deliberately absent: whom a fault of a run hits (`nemesis`, `plan`), and anything that happens (`faults`).
 
+mod block;
 mod busy;
 mod call;
 mod clock;
@@ -86,6 +87,8 @@ pub enum Takes {
     Percent,
     /// `50ms`, `0.1ttl..0.2ttl`.
     Length,
+    /// `for 1.3ttl`.
+    For,
     /// `+2ttl`, `x1.5`, `strobe 200ms every 1ms`.
     ClockChange,
     /// Nothing in the phrase: the operator's command with which this cluster promotes a replica.
@@ -115,11 +118,19 @@ pub struct Needs {
     pub redis_protocol: bool,
     /// Nodes that are primaries and replicas.
     pub roles: bool,
+    /// Clients that do it to themselves when the client protocol asks them to; the agent has no part in it.
+    pub by_client: bool,
 }
 
 impl Needs {
-    pub const NOTHING: Needs =
-        Needs { process: false, preload: false, redis: false, redis_protocol: false, roles: false };
+    pub const NOTHING: Needs = Needs {
+        process: false,
+        preload: false,
+        redis: false,
+        redis_protocol: false,
+        roles: false,
+        by_client: false,
+    };
     pub const PROCESS: Needs = Needs { process: true, ..Needs::NOTHING };
 }
 
@@ -287,6 +298,7 @@ kinds! {
     Snapshot: snapshot,
     Busy: busy,
     SlowDisk: slow_disk,
+    Block: block,
 }
 
 impl fmt::Display for FaultKind {

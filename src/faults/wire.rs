@@ -114,7 +114,7 @@ pub(crate) enum Answer {
 }
 
 /// What was seen after a fault was injected or healed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Observation {
     /// Whether the effect was seen, not only ordered.
     pub observed: bool,

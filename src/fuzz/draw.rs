@@ -68,6 +68,7 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
         progress: Progress::Any,
         outlives: None,
         clients: Some(clients),
+        threads: None,
         ttl: has_roles.then_some(Length::Absolute(base.ttl)),
         persistence: Some(persistence),
         voters: None,

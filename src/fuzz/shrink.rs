@@ -266,7 +266,7 @@ impl Shrinking<'_> {
     fn clients_named(&self) -> Option<u32> {
         let of_step = |step: &Step| match step {
             Step::Start { client, .. } | Step::Go { client, .. } => vec![*client],
-            Step::Await { client, .. } | Step::Expect { client, .. } => vec![*client],
+            Step::Await { client, .. } | Step::Expect { client, .. } | Step::Cancel { client } => vec![*client],
             Step::Inject(fault) => {
                 let targets = fault.all_targets().into_iter().flat_map(|targets| &targets.0);
                 targets

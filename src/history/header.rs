@@ -15,6 +15,9 @@ pub struct Header {
     pub nemesis: String,
     pub seed: u64,
     pub clients: u32,
+    /// How many clients are threads or tasks of one process: the first so many of one, the next of another.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub threads: u32,
     pub nodes: u32,
     pub keys: u32,
     /// The lock's time to live, in milliseconds. For one that never runs out, the length that the run counts in.
@@ -66,6 +69,14 @@ pub struct Header {
     pub simulated: bool,
     /// Start of the run by the wall clock, RFC 3339, for people.
     pub started: String,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 fn yes() -> bool {

@@ -3,7 +3,8 @@
 //! Every line has `index`, `time` and `type`. Operations: `process`, `type` (`invoke`, `ok`, `fail`, `info`), `f`,
 //! `key`, `value` (`[old, new]` of an rmw or a cas, what a read returned, what a write writes), `untold` (an `ok` does
 //! not say what was read; null would mean an empty key), `acquire_timeout_ms` and `breakpoints` (on an `invoke`, how long
-//! it may wait for the lock if not for as long as the header says, and where it is to wait for `go`), `count` (how much was read, of a counter or list) and
+//! it may wait for the lock if not for as long as the header says, and where it is to wait for `go`; `type: "cancel"` is
+//! the order to give the one in flight up), `count` (how much was read, of a counter or list) and
 //! `elements` (all of it, of a list at the end), `error`, `text`. Phases: `type: "phase"`. Faults: Jepsen's `info`
 //! lines of `process: "nemesis"`, with `value` naming the targets, `links` and `on_call` when they are ordered, and
 //! `aftermath_ns` and, of those on clocks, `clock_off_ns` when they are healed. The rest (`run`, `clock`, `fact`, `client`, `step`,
@@ -125,6 +126,7 @@ pub(super) fn to_line(event: &Event) -> String {
                 ..line
             }
         }
+        Body::Cancel { process } => Line { kind: "cancel".into(), process: Some((*process).into()), ..line },
         Body::Phase(report) => {
             let (count, elements) = amount_to_json(&report.amount);
             Line {
@@ -250,11 +252,12 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
             amount: amount_from_json(line.count, line.elements)?,
             text: line.text,
         }),
+        "cancel" => Body::Cancel { process: client_process(&line.process)? },
         "step" => Body::Step(need(line.script, "script")?),
         "end" => Body::End(End { completed: need(line.completed, "completed")?, text: line.text.unwrap_or_default() }),
         other => {
             return Err(format!(
-                "unknown type `{other}`; expected invoke, ok, fail, info, phase, run, clock, fact, client, step, stall, promotion or end"
+                "unknown type `{other}`; expected invoke, ok, fail, info, cancel, phase, run, clock, fact, client, step, stall, promotion or end"
             ));
         }
     };

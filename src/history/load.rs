@@ -114,6 +114,7 @@ impl Builder {
                 }
                 self.history.clients.push((event.time, client));
             }
+            Body::Cancel { process } => self.cancel(event.time, process)?,
             Body::Invoke(invocation) => self.invoke(event.index, event.time, invocation)?,
             Body::Complete(completion) => self.complete(event.index, event.time, completion)?,
             Body::Phase(report) => self.phase(event.index, event.time, report)?,
@@ -163,6 +164,15 @@ impl Builder {
             text: None,
             phases: Vec::new(),
         });
+        Ok(())
+    }
+
+    fn cancel(&mut self, time: u64, process: u32) -> Result<(), String> {
+        let Some(open) = self.in_flight.open(process) else {
+            return Err(format!("an operation of process {process} is cancelled, and none is in flight"));
+        };
+        self.said.entry(open).or_default().cancelled();
+        self.history.cancelled.entry(self.history.operations[open as usize].index).or_insert(time);
         Ok(())
     }
 

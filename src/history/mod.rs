@@ -62,6 +62,8 @@ pub enum Body {
     Client(ClientEvent),
     /// An operation was about to be sent to a client.
     Invoke(Invocation),
+    /// A client was about to be told that its operation in flight is cancelled.
+    Cancel { process: u32 },
     /// A client's answer to its operation was read, or the controller gave up on it.
     Complete(Completion),
     /// A client reported how far its operation had come.
@@ -460,6 +462,8 @@ pub struct History {
     /// The operations whose limit for waiting differs from the header's, as indices of their `invoke` events, with that
     /// limit in milliseconds.
     pub acquire_timeouts: BTreeMap<u64, u64>,
+    /// The operations that were cancelled, as indices of their `invoke` events, with the time of the first cancellation.
+    pub cancelled: BTreeMap<u64, u64>,
     pub end: Option<End>,
     /// Time of the last event.
     pub last_time: u64,

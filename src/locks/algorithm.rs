@@ -72,6 +72,11 @@ pub trait PhaseHook: Send + Sync {
         Box::pin(async {})
     }
 
+    /// Whether whoever asked for the lock has no use for it any more.
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+
     /// The release has looked, but has not acted yet.
     fn half_released(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})

@@ -182,7 +182,7 @@ impl<C: Clock> Lock<C> {
         })
     }
 
-    /// Tries to acquire until `within` has passed, with a random delay between attempts. Returns `None` as the held
+    /// Tries to acquire until `within` has passed, or nobody wants it any more, with a random delay between attempts. Returns `None` as the held
     /// lock if there is no lock.
     pub async fn acquire<'a>(
         &'a self,
@@ -199,7 +199,7 @@ impl<C: Clock> Lock<C> {
                 Ok(held) => return Ok(Some(Holding::new(self, key, held))),
                 Err(last) => {
                     let pause = self.clock.draw(self.retry_delay);
-                    if self.clock.now() + pause >= deadline {
+                    if self.clock.now() + pause >= deadline || hook.is_cancelled() {
                         return Err(NotAcquired { within, attempts, last });
                     }
                     self.clock.sleep(pause).await;

@@ -29,6 +29,8 @@ pub enum Argument {
     /// This share of the packets.
     Percent(u8),
     Length(LengthRange),
+    /// For this long.
+    For(Length),
     Clock(Change),
     Command(CommandFault),
 }
@@ -98,6 +100,11 @@ impl Fault {
         self.all_targets().iter().any(|targets| targets.0.iter().any(|target| is_such(*target)))
     }
 
+    /// Whether it names one member and no more.
+    pub fn names_one(&self) -> bool {
+        matches!(&self.all_targets()[..], [Targets(targets)] if targets.len() == 1 && targets[0] != Target::Clients)
+    }
+
     /// For how long after its heal it may still keep a lock of this TTL, if it was in effect for `lasted`: a node whose
     /// clock was ahead holds keys that end by that clock, so once it is set right they live for as much longer.
     pub fn aftermath(&self, ttl: Duration, lasted: Duration) -> Duration {
@@ -140,6 +147,10 @@ fn argument(takes: Takes, text: &str) -> Result<Argument, PhraseError> {
             _ => return Err(PhraseError::expected(text, "a part of the packets, from `1%` to `99%`")),
         },
         Takes::Length => Argument::Length(lengths(text)?),
+        Takes::For => match text.strip_prefix("for ") {
+            Some(text) => Argument::For(length(text.trim())?),
+            None => return Err(PhraseError::expected(text, "how long, such as `for 1.3ttl`")),
+        },
         Takes::ClockChange => Argument::Clock(text.parse()?),
     })
 }
@@ -251,6 +262,7 @@ impl fmt::Display for Argument {
             Argument::None => Ok(()),
             Argument::Percent(percent) => write!(f, "{percent}%"),
             Argument::Length(by) => by.fmt(f),
+            Argument::For(length) => write!(f, "for {length}"),
             Argument::Clock(change) => change.fmt(f),
             Argument::Command(what) => what.command.fmt(f),
         }
@@ -308,6 +320,7 @@ mod tests {
             "slow-disk node:0,node:1 0.2ttl",
             "slow-disk primary 20ms..80ms",
             "pause background client:0",
+            "block client:0 for 1.3ttl",
             "hold request SET client:0 to node:1",
             "hold reply to SET holder from resource",
             "hold reply to 2nd SET on lock:k? clients from nodes",

@@ -43,6 +43,9 @@ pub struct Nemesis {
     /// How many clients a run has unless the user says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
+    /// How many of them share one process unless the user says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
     /// The lock's TTL unless the user says otherwise, for scenarios that take longer than the default allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Length>,
@@ -188,6 +191,7 @@ impl Nemesis {
             progress,
             outlives: self.outlives.or(other.outlives),
             clients: self.clients.max(other.clients),
+            threads: self.threads.max(other.threads),
             ttl: self.ttl.or(other.ttl),
             persistence: self.persistence.or(other.persistence),
             voters: self.voters.max(other.voters),

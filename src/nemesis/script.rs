@@ -19,6 +19,8 @@ pub enum Step {
     Start { client: u32, to: Option<Phase>, or_end: bool, gives_up: Option<Length>, within: Option<Length> },
     /// `go client:0`: the client continues from where it waits; with `to PHASE` no further than that, as above.
     Go { client: u32, to: Option<Phase> },
+    /// `cancel client:0`: the operation in flight is cancelled, as by the end of its context or an interrupt of its thread.
+    Cancel { client: u32 },
     /// `await client:1 end within 3ttl`: waits for a phase of the client's operation, or for its end. With `or go on`
     /// the step is over after that time in any case; otherwise the script has failed.
     Await { client: u32, event: Milestone, within: Option<Length>, or_go_on: bool },
@@ -75,7 +77,7 @@ const PHASES: [(&str, Phase); 11] = [
     ("released", Phase::Released),
 ];
 
-const EXPECTED: &str = "`start client:N`, `start client:N to PHASE or end giving up after 1ttl within 2ttl`, `go client:N`, `go client:N to PHASE`, \
+const EXPECTED: &str = "`start client:N`, `start client:N to PHASE or end giving up after 1ttl within 2ttl`, `go client:N`, `go client:N to PHASE`, `cancel client:N`, \
                         `await client:N PHASE`, `await client:N end within 3ttl or go on`, \
                         `expect client:N PHASE within 1ttl`, `await primary changes within 1ttl`, `await FAULT` (at a \
                         command), `wait 1.1ttl`, a fault, `heal FAULT` or `heal all`";
@@ -101,6 +103,7 @@ impl FromStr for Step {
                 Ok(Step::Start { client, to, or_end, gives_up, within })
             }
             "go" => client_to(rest).map(|(client, to)| Step::Go { client, to }),
+            "cancel" => Ok(Step::Cancel { client: client(rest)? }),
             "await" if rest.starts_with("primary") => match rest.strip_prefix("primary changes within ") {
                 Some(within) => Ok(Step::AwaitPrimary { within: length(within.trim())? }),
                 None => Err(PhraseError::expected(text, "`await primary changes within 1ttl`")),
@@ -204,6 +207,7 @@ impl fmt::Display for Step {
                 f.write_str(&for_long(within, false))
             }
             Step::Go { client, to: phase } => write!(f, "go client:{client}{}", to(phase)),
+            Step::Cancel { client } => write!(f, "cancel client:{client}"),
             Step::Await { client, event, within, or_go_on } => {
                 write!(f, "await client:{client} {event}{}", for_long(within, *or_go_on))
             }
@@ -237,6 +241,9 @@ mod tests {
             "start client:1 to before-write or end giving up after 0.1ttl within 0.2ttl",
             "go client:0",
             "go client:1 to written",
+            "cancel client:1",
+            "block client:0 for 1.3ttl",
+            "heal block client:0 for 1.3ttl",
             "await client:1 end",
             "await client:1 acquired within 2ttl",
             "await client:1 end within 3ttl or go on",
@@ -272,6 +279,12 @@ mod tests {
             ("start client:0 to read within soon", "not a length"),
             ("start client:0 to the end", "a phase (`acquiring`"),
             ("go client:0 to end", "a phase (`acquiring`"),
+            ("cancel", "expected `client:N`"),
+            ("cancel node:0", "expected `client:N`"),
+            ("cancel client:0 to read", "expected `client:N`"),
+            ("block client:0", "such as `for 1.3ttl`"),
+            ("block client:0 1.3ttl", "such as `for 1.3ttl`"),
+            ("block node:0 for 1ttl", "only a client has an event loop"),
             ("await client:0", "a phase (`acquiring`"),
             ("await client:0 read within soon", "not a length"),
             ("expect client:0 acquired", "within 0.5ttl"),

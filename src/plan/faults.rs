@@ -132,6 +132,9 @@ pub(super) fn resolve(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) ->
     if let Argument::Length(by) = &fault.with {
         by.resolve(scenario.ttl)?;
     }
+    if fault.kind.needs.by_client && !fault.names_one() {
+        return Err(PlanError::Nemesis(format!("`{fault}`: one client at a time does that, such as `client:0`")));
+    }
     let whom = match &fault.whom {
         Whom::Members(who) => Whom::Members(members(rng, who, scenario)?),
         Whom::Links(parts) => {

@@ -167,6 +167,7 @@ mod tests {
             nemesis_name,
             seed,
             clients: 3,
+            threads: 1,
             nodes: 5,
             keys: 2,
             ttl: Duration::from_secs(1),

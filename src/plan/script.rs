@@ -42,6 +42,10 @@ pub enum Action {
         /// Whether it was to stand there for as long as a lock lives, by what the steps in between say.
         kept: bool,
     },
+    /// Cancels the client's operation in flight.
+    Cancel {
+        client: u32,
+    },
     Await {
         client: u32,
         event: Milestone,
@@ -119,6 +123,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
         let wrong = |text: &str| PlanError::Nemesis(format!("step {number}, `{step}`: {text}"));
         if let Step::Start { client, .. }
         | Step::Go { client, .. }
+        | Step::Cancel { client }
         | Step::Await { client, .. }
         | Step::Expect { client, .. } = step
             && *client >= scenario.clients
@@ -158,10 +163,17 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
                 }
                 Action::Go { client: *client, from, to: *to, within_ms, kept }
             }
-            Step::Await { client, .. } | Step::Expect { client, .. }
+            Step::Await { client, .. } | Step::Expect { client, .. } | Step::Cancel { client }
                 if clients.get(client).is_none_or(|standing| standing.started.is_none()) =>
             {
                 return Err(wrong("the client has not been started"));
+            }
+            Step::Cancel { client } => {
+                // It stands at no breakpoint any more.
+                if let Some(standing) = clients.get_mut(client) {
+                    standing.at = None;
+                }
+                Action::Cancel { client: *client }
             }
             Step::Expect { client, event, within } => {
                 Action::Expect { client: *client, event: *event, within_ms: millis(within.resolve(ttl)) }

@@ -98,6 +98,7 @@ fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
         progress: Progress::Any,
         outlives: None,
         clients: None,
+        threads: None,
         ttl: None,
         persistence: None,
         voters: None,

@@ -45,6 +45,9 @@ pub struct Scenario {
     pub nemesis_name: String,
     pub seed: u64,
     pub clients: u32,
+    /// How many of them share one process; the last process may have fewer.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub threads: u32,
     pub nodes: u32,
     pub keys: u32,
     /// The lock's time to live.
@@ -91,6 +94,9 @@ pub struct Workload {
     /// How many keys clients update unless the user says otherwise, each with a lock of its own.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub keys: u32,
+    /// How many clients share one process unless the user says otherwise.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub threads: u32,
     /// How the nodes relate to each other.
     #[serde(default, skip_serializing_if = "Topology::is_independent")]
     pub topology: Topology,
@@ -317,6 +323,7 @@ impl Scenario {
     pub fn check(&self) -> Result<(), ScenarioError> {
         self.check_names()?;
         within("--clients", self.clients, 1..=100)?;
+        within("--threads", self.threads, 1..=self.clients)?;
         match (self.workload.lock.is_granted_by_controller(), self.nodes) {
             (true, 0) => {}
             (true, nodes) => {
@@ -487,6 +494,7 @@ mod tests {
             nemesis_name,
             seed: 7,
             clients: 5,
+            threads: 1,
             nodes: 5,
             keys: 1,
             ttl: Duration::from_secs(1),

@@ -48,9 +48,12 @@ pub struct Options {
     /// The lock's time to live [default: what the nemesis says, else 1s]
     #[arg(long, allow_hyphen_values = true)]
     pub ttl: Option<Length>,
-    /// Concurrent client processes [default: what the nemesis says, else 5]
+    /// Concurrent clients, each a process of its own unless --threads says otherwise [default: what the nemesis says, else 5]
     #[arg(long)]
     pub clients: Option<u32>,
+    /// How many of the clients share one process, as threads or tasks of it [default: what the workload or the nemesis says, else 1]
+    #[arg(long)]
+    pub threads: Option<u32>,
     /// Independent Redis masters under the lock [default: what the workload says; 5 for redlock]
     #[arg(long)]
     pub nodes: Option<u32>,
@@ -113,6 +116,7 @@ impl Options {
             nemesis_name,
             seed,
             clients: self.clients.or(nemesis.clients).unwrap_or(CLIENTS),
+            threads: self.threads.or(nemesis.threads).unwrap_or(workload.threads),
             nodes: self.nodes.unwrap_or(workload.nodes),
             keys: self.keys.unwrap_or(workload.keys),
             ttl,
@@ -178,6 +182,7 @@ impl Options {
             time_limit: this.time_limit.or(other.time_limit),
             ttl: this.ttl.or(other.ttl),
             clients: this.clients.or(other.clients),
+            threads: this.threads.or(other.threads),
             nodes: this.nodes.or(other.nodes),
             keys: this.keys.or(other.keys),
             rate: this.rate.or(other.rate),
@@ -220,6 +225,7 @@ impl Options {
             ("time-limit", text(self.time_limit)),
             ("ttl", text(self.ttl)),
             ("clients", text(self.clients)),
+            ("threads", text(self.threads)),
             ("nodes", text(self.nodes)),
             ("keys", text(self.keys)),
             ("rate", text(self.rate)),

@@ -19,6 +19,7 @@ pub fn spec(name: &str, nodes: u32, clients: u32) -> ClusterSpec {
         program: Program::Redis,
         topology: Topology::Independent,
         clients,
+        threads: 1,
         client: ClientCommand::BuiltIn,
         subnet: None,
         owner: Owner::current(),

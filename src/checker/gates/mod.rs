@@ -39,6 +39,7 @@ pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
     if script_steps > 0 {
         gates.push(script_played(history, script_steps));
     }
+    gates.extend(cancellations_taken(history));
     if has_faults {
         gates.push(faults_observed(history, &faults));
         gates.push(faults_healed(&faults));
@@ -197,6 +198,36 @@ fn script_played(history: &History, steps: u32) -> Gate {
         None => gate(name, false, format!("{} of {} steps are recorded", history.steps.len(), steps)),
     }
 }
+
+/// Each operation that was cancelled ended for that reason; otherwise nothing is known of what a cancelled one leaves
+/// behind. None if none was cancelled.
+fn cancellations_taken(history: &History) -> Option<Gate> {
+    let cancelled = history.cancelled.iter().filter_map(|(index, time)| {
+        Some((*time, history.operations.get(history.place_of(*index)?)?))
+    });
+    let all = history.cancelled.len() as u64;
+    if all == 0 {
+        return None;
+    }
+    let name = "cancellations-taken";
+    let words = Words::new(history);
+    let mut in_spite = cancelled.filter(|(_, operation)| operation.error.as_deref() != Some(CANCELLED));
+    Some(match in_spite.next() {
+        None => gate(name, true, format!("each of {} ended by that", count(all, "cancelled operation"))),
+        Some((time, operation)) => {
+            let client = words.process(operation.process);
+            let how = match (operation.completed, operation.error.as_deref()) {
+                (None, _) => "it never ended".to_string(),
+                (Some(_), Some(error)) => format!("it ended with: {error}"),
+                (Some(_), None) => "it went on to its end".to_string(),
+            };
+            gate(name, false, format!("{client}'s operation was cancelled at {}, and {how}", seconds(time)))
+        }
+    })
+}
+
+/// What a client says of an operation that ended because it was cancelled.
+const CANCELLED: &str = "cancelled";
 
 /// The acknowledged updates, or the holds if nothing is written.
 pub(super) fn acknowledged(history: &History) -> impl Iterator<Item = &Operation> + Clone {

@@ -135,7 +135,7 @@ impl Docker {
 
 /// How many entries the members have in the kernel's table of neighbours: one for each that a member talks to.
 fn neighbours(spec: &ClusterSpec) -> u64 {
-    let clients = u64::from(spec.clients);
+    let clients = spec.client_processes();
     let servers = spec.addresses() - clients;
     let one_group = spec.program != Program::Redis || spec.topology.has_roles();
     let among_servers = if one_group { servers * servers.saturating_sub(1) } else { 0 };
@@ -201,6 +201,7 @@ mod tests {
             program: Program::Redis,
             topology,
             clients,
+            threads: 1,
             client: crate::cluster::ClientCommand::BuiltIn,
             subnet: None,
             owner: crate::cluster::Owner::current(),

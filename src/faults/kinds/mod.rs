@@ -30,7 +30,7 @@ use super::network::Effect;
 use super::wire::{Observation, Struck};
 use crate::fault_kinds::FaultKind;
 
-/// Every kind has its line here; a test finds one that has none.
+/// Every kind has its line here, unless clients do it to themselves; a test finds one that has none.
 static ALL: [&dyn Act; 16] = [
     &pause::ACT,
     &kill::ACT,
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn every_declared_kind_has_one_act_and_the_guide_tells_of_it() {
         let guide = include_str!("../../../docs/faults.md");
-        for kind in FaultKind::ALL {
+        for kind in FaultKind::ALL.iter().filter(|kind| !kind.needs.by_client) {
             assert_eq!(ALL.iter().filter(|act| act.kind() == *kind).count(), 1, "{kind}: see `faults/kinds/mod.rs`");
             let usage = kind.phrase.usage;
             assert!(guide.contains(&format!("`{usage}`")), "docs/faults.md says nothing of `{usage}`");

@@ -53,6 +53,7 @@ impl Build {
             nemesis: "none".into(),
             seed: 1,
             clients: 5,
+            threads: 1,
             nodes: 1,
             keys: 1,
             ttl_ms: 1000,

@@ -1,4 +1,7 @@
-"""redis-py's Lock for asyncio: https://github.com/redis/redis-py"""
+"""redis-py's Lock for asyncio: https://github.com/redis/redis-py
+
+With `--shared` the tasks of the client share one lock object for each key. It keeps one token for all of them: by default a
+token is kept for each thread, and all tasks are in one."""
 
 import redjepsen
 from redjepsen import redis_py
@@ -8,13 +11,17 @@ async def connect(settings):
     import redis.asyncio
 
     client = redis.asyncio.Redis.from_url(settings.node, **redis_py.once(settings.node_timeout, asynchronous=True))
+    shared = {}
 
     async def acquire(operation):
-        lock = client.lock(operation.key, timeout=settings.ttl, sleep=0.02, blocking_timeout=operation.within)
+        lock = client.lock(operation.key, timeout=settings.ttl, sleep=0.02)
+        if "shared" in settings.flags:
+            lock = shared.setdefault(operation.key, lock)
         extend = lambda: lock.extend(settings.ttl, replace_ttl=True)
-        return redjepsen.Held(lock.release, extend=extend, owned=lock.owned) if await lock.acquire() else None
+        held = await lock.acquire(blocking_timeout=operation.within)
+        return redjepsen.Held(lock.release, extend=extend, owned=lock.owned) if held else None
 
     return acquire
 
 
-redjepsen.serve(connect, name="redis-py asyncio Lock", package="redis", flags=["extend"])
+redjepsen.serve(connect, name="redis-py asyncio Lock", package="redis", flags=["extend", "shared"])

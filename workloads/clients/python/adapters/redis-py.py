@@ -1,4 +1,7 @@
-"""redis-py's Lock: https://github.com/redis/redis-py"""
+"""redis-py's Lock: https://github.com/redis/redis-py
+
+With `--shared` the threads of the client share one lock object for each key; with `--global-token` that object keeps one token
+for all of them (`thread_local=False`), as its documentation has it for a lock that is given to another thread."""
 
 import redjepsen
 from redjepsen import redis_py
@@ -6,13 +9,18 @@ from redjepsen import redis_py
 
 def connect(settings):
     client = redis_py.client(settings.node, settings.node_timeout)
+    own = "global-token" not in settings.flags
+    shared = {}
 
     def acquire(operation):
-        lock = client.lock(operation.key, timeout=settings.ttl, sleep=0.02, blocking_timeout=operation.within)
+        lock = client.lock(operation.key, timeout=settings.ttl, sleep=0.02, thread_local=own)
+        if "shared" in settings.flags:
+            lock = shared.setdefault(operation.key, lock)
         extend = lambda: lock.extend(settings.ttl, replace_ttl=True)
-        return redjepsen.Held(lock.release, extend=extend, owned=lock.owned) if lock.acquire() else None
+        held = lock.acquire(blocking_timeout=operation.within)
+        return redjepsen.Held(lock.release, extend=extend, owned=lock.owned) if held else None
 
     return acquire
 
 
-redjepsen.serve(connect, name="redis-py Lock", package="redis", flags=["extend"])
+redjepsen.serve(connect, name="redis-py Lock", package="redis", flags=["extend", "shared", "global-token"])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import queue
 import sys
+import threading
 import time
 import traceback
 from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
 
 from .lock import Acquire, Connect, Held, Settings, Unsuitable
-from .loop import Loop
-from .protocol import PROTOCOL, Closed, Control, Misunderstood, Operation, milliseconds
+from .loop import Caller, Cancelled, Loop
+from .protocol import PROTOCOLS, Closed, Control, Misunderstood, Operation, milliseconds
 from .resource import FENCINGS, KINDS, Conflict, Fenced, Refused, Resource, Server
 
 #: For how many seconds a new client tries to reach its servers: it may start in the middle of a fault.
@@ -25,7 +28,9 @@ EXTEND_AFTER = 0.6
 Answer = Tuple[str, Dict[str, Any]]
 
 
-def serve(connect: Connect, *, name: str, package: Optional[str] = None, flags: Sequence[str] = ()) -> NoReturn:
+def serve(
+    connect: Connect, *, name: str, package: Optional[str] = None, flags: Sequence[str] = (), cancels: bool = False
+) -> NoReturn:
     """Is the client, on standard input and output, until the controller says `bye`; then ends the process.
 
     Args:
@@ -34,13 +39,17 @@ def serve(connect: Connect, *, name: str, package: Optional[str] = None, flags: 
         package: the distribution whose version is reported, if it is one.
         flags: the options that the adapter has on its command line, without dashes; `settings.flags` has those given.
             With `extend`, which takes `Held.extend`, a lock is held for longer than its TTL and extended meanwhile.
+        cancels: whether a library without coroutines ends its calls early, by `Operation.on_cancel`.
+
+    If the run wants threads, `connect` is called once, and what it returns is called by several threads at once; if it
+    returns a coroutine function, by several tasks of one event loop.
     """
     # What a library prints is no message.
     sink = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     try:
-        code = _serve(Control(sys.stdin, sink), connect, name, package, flags, sys.argv[1:])
+        code = _serve(Control(sys.stdin, sink), connect, name, package, flags, sys.argv[1:], cancels)
     except Closed:
         code = 0
     except Misunderstood as error:
@@ -52,13 +61,21 @@ def serve(connect: Connect, *, name: str, package: Optional[str] = None, flags: 
 
 
 def _serve(
-    control: Control, connect: Connect, name: str, package: Optional[str], flags: Sequence[str], arguments: List[str]
+    control: Control,
+    connect: Connect,
+    name: str,
+    package: Optional[str],
+    flags: Sequence[str],
+    arguments: List[str],
+    cancels: bool = False,
 ) -> int:
     hello = control.next()
     try:
         version = f" {_version(package)}" if package else ""
         given = _flags(flags, arguments)
-        client = Client(hello, connect, given)
+        library = Library(hello, connect, given)
+        more = (Caller(library.loop) for _ in range(1, hello.get("threads", 1)))
+        clients = [Client(library, caller) for caller in (library.caller, *more)]
     except Unsuitable as error:
         return _fail(control, str(error))
     except ImportError as error:
@@ -69,16 +86,73 @@ def _serve(
         traceback.print_exc()
         return _fail(control, f"cannot connect: {described(error)}")
     variant = f" ({', '.join(sorted(given))})" if given else ""
-    control.say(type="ready", protocol=PROTOCOL, name=name + version + variant, capabilities=[])
+    protocol = hello["protocol"]
+    can = [] if protocol == 1 else library.capabilities(cancels)
+    control.say(type="ready", protocol=protocol, name=name + version + variant, capabilities=can)
+    if protocol != 1:
+        _several(control, library, clients)
     while True:
         message = control.next()
         if message["type"] == "invoke":
             operation = Operation(message, control)
-            kind, facts = client.perform(operation)
+            kind, facts = clients[0].perform(operation)
             operation.answer(kind, **facts)
         # A late `go` is for an operation that is over.
         elif message["type"] != "go":
             raise Misunderstood(f"{message['type']} while no operation is in progress")
+
+
+def _several(control: Control, library: "Library", clients: "List[Client]") -> NoReturn:
+    """Reads, and has each operation performed by the thread that is to. Ends with the controller's `bye`."""
+    threads = [Worker(client) for client in clients]
+    operations: Dict[int, Tuple[Operation, Client]] = {}
+    while True:
+        message = control.next()
+        kind = message["type"]
+        if kind == "invoke":
+            number = message.get("thread", 0)
+            if not 0 <= number < len(threads):
+                raise Misunderstood(f"there is no thread {number}")
+            operation = Operation(message, control, several=True)
+            operations = {known: one for known, one in operations.items() if not one[0].is_over}
+            operations[operation.id] = (operation, clients[number])
+            threads[number].begin(operation)
+        elif kind == "block":
+            library.block(control, message["ms"] / 1000)
+        elif kind in ("go", "cancel"):
+            # One that is late is for an operation that is over.
+            known = operations.get(message.get("id", -1))
+            if known is not None and kind == "go":
+                known[0].open(message["phase"])
+            elif known is not None:
+                known[1].run.cancel(otherwise=known[0].cancel)
+        else:
+            raise Misunderstood(f"{kind} is not understood")
+
+
+class Worker:
+    """A thread that performs one operation after the other."""
+
+    def __init__(self, client: "Client") -> None:
+        self._client = client
+        self._operations: "queue.Queue[Operation]" = queue.Queue()
+        threading.Thread(target=self._work, name="client", daemon=True).start()
+
+    def begin(self, operation: Operation) -> None:
+        self._operations.put(operation)
+
+    def _work(self) -> None:
+        try:
+            while True:
+                operation = self._operations.get()
+                kind, facts = self._client.perform(operation)
+                operation.answer(kind, **facts)
+        except Closed:
+            return
+        except BaseException:  # noqa: BLE001 - a client that has lost a thread is none
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
 
 
 def _fail(control: Control, text: str) -> int:
@@ -107,19 +181,56 @@ def _flags(known: Sequence[str], arguments: List[str]) -> "frozenset[str]":
     return frozenset(argument[2:] for argument in arguments)
 
 
-class Client:
-    """A lock and what it protects."""
+class Library:
+    """What takes the lock. All threads of the process have the same."""
 
     def __init__(self, hello: Dict[str, Any], connect: Connect, flags: "frozenset[str]") -> None:
         """
         Raises:
             Unsuitable: this client, or the library, cannot do what the workload asks for.
         """
-        self.settings, self.resource = _understood(hello, flags)
-        self.run = Loop().run
-        if self.resource is not None:
-            _reached(self.resource.server.connect)
-        self._acquire: Acquire = _reached(lambda: self.run(connect, self.settings))
+        self.settings, self._resource = _understood(hello, flags)
+        self.loop = Loop()
+        #: That of the first client: what a library does when it connects may be bound to that task.
+        self.caller = Caller(self.loop)
+        self.acquire: Acquire = _reached(lambda: self.caller.run(connect, self.settings))
+
+    def resource(self) -> Optional[Resource]:
+        """What the lock protects, by a connection of its own."""
+        resource = self._resource() if self._resource is not None else None
+        if resource is not None:
+            _reached(resource.server.connect)
+        return resource
+
+    def capabilities(self, cancels: bool) -> List[str]:
+        """What it can do, in the words of the protocol."""
+        runs_in_loop = self.loop.loop is not None or inspect.iscoroutinefunction(self.acquire)
+        if runs_in_loop:
+            return ["threads", "cancel", "block"]
+        return ["threads", "cancel"] if cancels else ["threads"]
+
+    def block(self, control: Control, seconds: float) -> None:
+        """Blocks the event loop. The other threads of the package do what a program that is all asyncio does there, so
+        they say nothing either."""
+
+        def began() -> None:
+            control.be_silent()
+            control.say_now(type="blocked")
+
+        def over() -> None:
+            control.say_now(type="unblocked")
+            control.speak()
+
+        self.loop.block(seconds, began, over)
+
+
+class Client:
+    """A lock and what it protects, for one operation at a time."""
+
+    def __init__(self, library: Library, caller: Caller) -> None:
+        self.settings, self._acquire = library.settings, library.acquire
+        self.resource = library.resource()
+        self.run = caller
 
     def perform(self, operation: Operation) -> Answer:
         """One operation, from its first phase to its answer."""
@@ -134,17 +245,19 @@ class Client:
     def _locked(self, operation: Operation) -> Answer:
         operation.phase("acquiring")
         try:
-            held = self.run(self._acquire, operation)
+            held = self.run.run(self._acquire, operation, cancellable=True)
             if held is not None and not isinstance(held, (Held, bool)) or held is True:
                 raise TypeError(f"acquire returned {held!r} instead of Held or None")
             if held and held.extend is None and EXTEND in self.settings.flags:
                 raise TypeError(f"--{EXTEND} needs Held.extend")
         except (Closed, Misunderstood):
             raise
+        except Cancelled:
+            return failed(CANCELLED, "while it waited for the lock")
         except Exception as error:  # noqa: BLE001 - whatever a library raises
-            return _not_acquired(error)
+            return failed(CANCELLED, described(error)) if operation.is_cancelled else _not_acquired(error)
         if not held:
-            return failed("not-acquired", "")
+            return failed(CANCELLED if operation.is_cancelled else "not-acquired", "")
         facts: Dict[str, Any] = {}
         if held.validity_ms is not None:
             facts["validity_ms"] = milliseconds(held.validity_ms)
@@ -159,9 +272,11 @@ class Client:
 
     def _work(self, operation: Operation, holder: "Holder") -> Tuple[Answer, bool]:
         """The work under the lock, and whether the lock may be given back afterwards."""
+        if operation.is_cancelled:
+            return _cancelled(), True
         if operation.f == "hold" or self.resource is None:
             holder.think()
-            return ("ok", {}), True
+            return _cancelled() if operation.is_cancelled else ("ok", {}), True
         resource, token, new = self.resource, holder.held.token, operation.value or ""
         key = operation.resource_key
         try:
@@ -171,10 +286,14 @@ class Client:
         except (OSError, Refused, Fenced, ValueError) as error:
             return _unread(resource, error), True
         operation.phase("read", value=old, **facts)
-        lost = holder.think() or holder.look()
+        lost = holder.think() or (None if operation.is_cancelled else holder.look())
         if lost is not None:
             return failed("lock-lost", lost), True
+        if operation.is_cancelled:
+            return _cancelled(), True
         operation.phase("before-write")
+        if operation.is_cancelled:
+            return _cancelled(), True
         try:
             resource.server.connect()
         except (OSError, Refused) as error:
@@ -201,7 +320,7 @@ class Holder:
     """A lock in use."""
 
     def __init__(self, client: Client, operation: Operation, held: Held) -> None:
-        self._run, self._operation, self.held = client.run, operation, held
+        self._run, self._operation, self.held = client.run.run, operation, held
         settings = client.settings
         #: For how long the lock is held beyond the time that the operation takes, and how often it is extended.
         self._extra = 0.0
@@ -219,24 +338,28 @@ class Holder:
 
     def think(self) -> Optional[str]:
         """Takes the operation's time. Returns why the lock was lost meanwhile, if the library says so."""
-        self.keep(self._operation.hold + self._extra)
+        self._wait(self._operation.hold + self._extra, self._operation.wait_until)
         return self._operation.is_lost
 
     def keep(self, seconds: float) -> None:
-        """Waits, and extends the lock whenever that is due."""
+        """Waits, and extends the lock whenever that is due; also if the operation is cancelled."""
+        self._wait(seconds, _sleep_until)
+
+    def _wait(self, seconds: float, wait_until: Callable[[float], bool]) -> None:
         until = time.monotonic() + seconds
         while self._operation.is_lost is None:
             extend_due = until if self._every is None else self._due
             ask_due = until if self._ask_every is None else self._ask_due
             if min(extend_due, ask_due) >= until:
                 break
-            _sleep_until(min(extend_due, ask_due))
+            if not wait_until(min(extend_due, ask_due)):
+                return
             if self._every is not None and extend_due <= ask_due:
                 self._extend()
                 self._due = time.monotonic() + self._every
             else:
                 self.ask_if_due()
-        _sleep_until(until)
+        wait_until(until)
 
     def ask_if_due(self) -> Optional[float]:
         """Asks the library whether the client has the lock, if that is due. Returns in how many seconds it is due again."""
@@ -305,6 +428,13 @@ class Holder:
         return answer
 
 
+CANCELLED = "cancelled"
+
+
+def _cancelled() -> Answer:
+    return failed(CANCELLED, "before it wrote")
+
+
 FENCED = "the resource has seen a later holder's token"
 
 
@@ -360,8 +490,10 @@ def _unread(resource: Resource, error: Exception) -> Answer:
     return failed("unavailable", described(error))
 
 
-def _understood(hello: Dict[str, Any], flags: "frozenset[str]") -> Tuple[Settings, Optional[Resource]]:
-    """What the controller's first message says.
+def _understood(
+    hello: Dict[str, Any], flags: "frozenset[str]"
+) -> Tuple[Settings, Optional[Callable[[], Resource]]]:
+    """What the controller's first message says: the lock, and how to get at what it protects.
 
     Raises:
         Misunderstood: something is missing.
@@ -384,15 +516,15 @@ def _understood(hello: Dict[str, Any], flags: "frozenset[str]") -> Tuple[Setting
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Misunderstood(f"hello: {described(error)}") from error
-    if protocol != PROTOCOL:
-        raise Unsuitable(f"this client speaks protocol {PROTOCOL}, not {protocol}")
+    if protocol not in PROTOCOLS:
+        raise Unsuitable(f"this client speaks protocol {PROTOCOLS[0]} to {PROTOCOLS[-1]}, not {protocol}")
     if kind not in KINDS:
         raise Unsuitable(f"this client knows the resources {', '.join(KINDS)}, not {kind}")
     if fencing not in FENCINGS:
         raise Unsuitable(f"this client knows the fencings {', '.join(FENCINGS)}, not {fencing}")
     if group is not None:
         raise Unsuitable("this client takes nodes that are independent, not a Sentinel group or a Redis Cluster")
-    return settings, None if kind == "none" else Resource(Server(wanted["url"]), kind, fencing)
+    return settings, None if kind == "none" else lambda: Resource(Server(wanted["url"]), kind, fencing)
 
 
 def _reached(attempt: Callable[[], Any]) -> Any:
@@ -407,5 +539,8 @@ def _reached(attempt: Callable[[], Any]) -> Any:
         time.sleep(0.02)
 
 
-def _sleep_until(moment: float) -> None:
-    time.sleep(max(0.0, moment - time.monotonic()))
+def _sleep_until(moment: float) -> bool:
+    left = moment - time.monotonic()
+    if left > 0:
+        time.sleep(left)
+    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
 
 if TYPE_CHECKING:
@@ -13,53 +14,132 @@ if TYPE_CHECKING:
     _Call = Tuple[Callable[..., Any], Tuple[object, ...], Future[Any]]
 
 
-class Loop:
-    """Calls functions, and awaits what they return if it has to be awaited.
+class Cancelled(Exception):
+    """The library's call ended because it was cancelled."""
 
-    From the first time that something has to be, all is called by one task in a thread of its own, as in a program that
-    is all asyncio: libraries bind locks to their task. The loop goes on between calls: libraries renew their locks there.
-    """
+
+class Loop:
+    """An event loop in a thread of its own, from the first time that something has to be awaited. It goes on between calls:
+    libraries renew their locks there."""
 
     def __init__(self) -> None:
-        self._loop: Optional[asyncio.AbstractEventLoop] = None
-        self._calls: "Optional[asyncio.Queue[_Call]]" = None
+        self.loop: Optional[asyncio.AbstractEventLoop] = None
+        self._starting = threading.Lock()
 
-    def run(self, function: Callable[..., Any], *arguments: object) -> Any:
-        if self._loop is not None:
-            return self._call(function, arguments)
+    def start(self) -> "asyncio.AbstractEventLoop":
+        """The loop, which runs from now on."""
+        with self._starting:
+            if self.loop is None:
+                import asyncio  # only where it is needed: it takes a while
+
+                loop = asyncio.new_event_loop()
+                threading.Thread(target=loop.run_forever, name="event loop", daemon=True).start()
+                self.loop = loop
+            return self.loop
+
+    def block(self, seconds: float, began: Callable[[], object], over: Callable[[], object]) -> None:
+        """Has the loop do nothing for so long, as a long computation in a coroutine would, and tells when that begins and
+        when it is over."""
+
+        def block() -> None:
+            began()
+            time.sleep(seconds)
+            over()
+
+        self.start().call_soon_threadsafe(block)
+
+
+class Caller:
+    """Calls functions, and awaits what they return if it has to be awaited.
+
+    Once the loop runs, all is called by one task there, as in a program that is all asyncio: libraries bind locks to their
+    task. Each of several callers has a task of its own.
+    """
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._calls: "Optional[asyncio.Queue[_Call]]" = None
+        self._task: "Optional[asyncio.Task[None]]" = None
+        #: Whether the call in flight may be cancelled, and whether it was.
+        self._cancellable = self._cancelled = False
+
+    def run(self, function: Callable[..., Any], *arguments: object, cancellable: bool = False) -> Any:
+        """Calls a function.
+
+        Raises:
+            Cancelled: the call was cancelled, and ended by that.
+        """
+        if self._loop.loop is not None:
+            return self._call(function, arguments, cancellable)
         value = function(*arguments)
         if not inspect.isawaitable(value):
             return value
-        import asyncio  # only where it is needed: it takes a while
+        self._loop.start()
+        return self._call(lambda: value, (), cancellable)
+
+    def cancel(self, otherwise: Callable[[], object]) -> None:
+        """Cancels the call in flight, if there is one that may be cancelled; calls `otherwise` if there is none."""
+
+        def cancel() -> None:
+            if self._task is not None and self._cancellable and not self._cancelled:
+                self._cancelled = True
+                self._task.cancel()
+            else:
+                otherwise()
+
+        if self._loop.loop is None:
+            otherwise()
+        else:
+            self._loop.loop.call_soon_threadsafe(cancel)
+
+    def _call(self, function: Callable[..., Any], arguments: Tuple[object, ...], cancellable: bool) -> Any:
         from concurrent.futures import Future
 
-        self._loop = asyncio.new_event_loop()
-        started: "Future[asyncio.Queue[_Call]]" = Future()
-        serving = self._serve(started)
-        threading.Thread(target=self._loop.run_until_complete, args=[serving], name="event loop", daemon=True).start()
-        self._calls = started.result()
-        return self._call(lambda: value, ())
-
-    def _call(self, function: Callable[..., Any], arguments: Tuple[object, ...]) -> Any:
-        from concurrent.futures import Future
-
-        assert self._loop is not None and self._calls is not None
+        loop = self._loop.start()
+        if self._calls is None:
+            started: "Future[Tuple[asyncio.Queue[_Call], asyncio.Task[None]]]" = Future()
+            loop.call_soon_threadsafe(lambda: loop.create_task(self._serve(started)))
+            self._calls, self._task = started.result()
         done: "Future[Any]" = Future()
-        self._loop.call_soon_threadsafe(self._calls.put_nowait, (function, arguments, done))
+        calls, call = self._calls, (function, arguments, done)
+
+        def begin() -> None:
+            self._cancellable, self._cancelled = cancellable, False
+            calls.put_nowait(call)
+
+        loop.call_soon_threadsafe(begin)
         return done.result()
 
-    @staticmethod
-    async def _serve(started: "Future[asyncio.Queue[_Call]]") -> None:
+    async def _serve(self, started: "Future[Tuple[asyncio.Queue[_Call], asyncio.Task[None]]]") -> None:
         import asyncio
 
         calls: "asyncio.Queue[_Call]" = asyncio.Queue()
-        started.set_result(calls)
+        task = asyncio.current_task()
+        assert task is not None
+        started.set_result((calls, task))
         while True:
-            function, arguments, done = await calls.get()
+            try:
+                function, arguments, done = await calls.get()
+            except asyncio.CancelledError:
+                # It came between two calls, of which the first was over.
+                _uncancel(task)
+                continue
             try:
                 value = function(*arguments)
-                done.set_result(await value if inspect.isawaitable(value) else value)
+                value = await value if inspect.isawaitable(value) else value
+                self._cancellable = False
+                done.set_result(value)
             except asyncio.CancelledError:
-                done.set_exception(RuntimeError("the library cancelled its caller"))
+                ours, self._cancellable = self._cancelled, False
+                _uncancel(task)
+                done.set_exception(Cancelled() if ours else RuntimeError("the library cancelled its caller"))
             except BaseException as error:  # noqa: BLE001 - whatever a library raises
+                self._cancellable = False
                 done.set_exception(error)
+
+
+def _uncancel(task: "asyncio.Task[None]") -> None:
+    """The task goes on: where Python counts cancellations, this one does not count any more."""
+    uncancel = getattr(task, "uncancel", None)
+    while uncancel is not None and task.cancelling():  # type: ignore[attr-defined, unused-ignore]
+        uncancel()

@@ -1,4 +1,8 @@
-"""The client protocol, version 1 (docs/client-protocol.md): one JSON message per line."""
+"""The client protocol, versions 1 and 2 (docs/client-protocol.md): one JSON message per line.
+
+In version 1 there is one operation at a time, and whoever waits for `go` reads. In version 2 there may be several, each in
+a thread of its own; one thread reads, and tells each operation what is for it.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,9 @@ import json
 import queue
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, TextIO, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, TextIO, Tuple
 
-PROTOCOL = 1
+PROTOCOLS = (1, 2)
 
 
 class Closed(Exception):
@@ -23,7 +27,7 @@ class Control:
     """The link to the controller. Any thread may write; only one reads."""
 
     def __init__(self, source: TextIO, sink: TextIO) -> None:
-        self._source, self._sink, self._writing = source, sink, threading.Lock()
+        self._source, self._sink, self._writing = source, sink, threading.RLock()
         # Whoever waits for a line may have something to do meanwhile.
         self._lines: "queue.SimpleQueue[str]" = queue.SimpleQueue()
         threading.Thread(target=self._read, name="controller", daemon=True).start()
@@ -35,13 +39,24 @@ class Control:
 
     def say(self, **message: Any) -> None:
         """Writes at once: a phase that is reported late moves the moment at which the nemesis acts."""
-        line = json.dumps(message) + "\n"
         try:
             with self._writing:
-                self._sink.write(line)
+                self._sink.write(json.dumps(message) + "\n")
                 self._sink.flush()
         except (BrokenPipeError, ValueError) as error:
             raise Closed(str(error)) from error
+
+    def say_now(self, **message: Any) -> None:
+        """The same, with the time at which it is said: not before a process that says nothing for a while says it."""
+        with self._writing:
+            self.say(**{"mono_ns": time.monotonic_ns(), **message})
+
+    def be_silent(self) -> None:
+        """Says nothing, in any thread, until `speak` is called in this one."""
+        self._writing.acquire()
+
+    def speak(self) -> None:
+        self._writing.release()
 
     def next(self) -> Dict[str, Any]:
         """The next message.
@@ -82,8 +97,11 @@ class Control:
 class Operation:
     """One operation: what is asked for, and how the controller hears of it. Times are in seconds."""
 
-    def __init__(self, invoke: Dict[str, Any], control: Control) -> None:
+    def __init__(self, invoke: Dict[str, Any], control: Control, several: bool = False) -> None:
         """
+        Args:
+            several: whether it is one of several, so that another thread reads what is for it.
+
         Raises:
             Misunderstood: something is missing.
         """
@@ -113,11 +131,57 @@ class Operation:
         self._held = self._over = False
         self._early: List[Tuple[str, Dict[str, Any]]] = []
         self._lost: Optional[str] = None
+        self._told = threading.Condition() if several else None
+        self._opened: Set[str] = set()
+        self._is_cancelled = False
+        self._on_cancel: Optional[Callable[[], object]] = None
 
     @property
     def is_lost(self) -> Optional[str]:
         """Why the lock is gone, once somebody said so."""
         return self._lost
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether whoever asked for the lock has no use for it any more."""
+        return self._is_cancelled
+
+    def on_cancel(self, cancel: Callable[[], object]) -> None:
+        """Has this called, from another thread, when the operation is cancelled: for a library without coroutines that can
+        end a call early. Needs `cancels=True` of `redjepsen.serve`."""
+        self._on_cancel = cancel
+
+    def cancel(self) -> None:
+        """It is cancelled, and no call of the library takes that."""
+        if self._told is not None:
+            with self._told:
+                self._is_cancelled = True
+                self._told.notify_all()
+        if self._on_cancel is not None:
+            self._on_cancel()
+
+    def open(self, phase: str) -> None:
+        """It may go on from this phase."""
+        if self._told is not None:
+            with self._told:
+                self._opened.add(phase)
+                self._told.notify_all()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was answered, or its lock released."""
+        return self._over
+
+    def wait_until(self, deadline: float) -> bool:
+        """Waits until then by the monotonic clock, or until it is cancelled; false if it is."""
+        while not self._is_cancelled and (left := deadline - time.monotonic()) > 0:
+            if self._told is None:
+                time.sleep(left)
+            else:
+                with self._told:
+                    if not self._is_cancelled:
+                        self._told.wait(left)
+        return not self._is_cancelled
 
     def extended(self, validity_ms: Optional[float] = None) -> None:
         """Tells, from any thread, that the lock was renewed, and for how many milliseconds if the library says so."""
@@ -139,9 +203,19 @@ class Operation:
         """Reports a phase, stamped now. At a breakpoint it waits, and reports it again: only then does what comes next
         happen."""
         self._report(name, facts)
-        if name in self._breakpoints:
-            self._control.wait_for_go(self.id, name, self.meanwhile)
+        if name in self._breakpoints and self._may_go_on(name):
             self._report(name, facts)
+
+    def _may_go_on(self, name: str) -> bool:
+        """Waits at a breakpoint until it opens; false if the operation is cancelled before that."""
+        if self._told is None:
+            self._control.wait_for_go(self.id, name, self.meanwhile)
+            return True
+        while True:
+            due = self.meanwhile()
+            with self._told:
+                if self._told.wait_for(lambda: name in self._opened or self._is_cancelled, due):
+                    return name in self._opened
 
     def answer(self, kind: str, **facts: Any) -> None:
         """Ends the operation: `ok`, `fail` or `info`. What is told of its lock afterwards is not passed on."""
@@ -169,7 +243,7 @@ class Operation:
                 self._early.append((name, facts))
 
     def _say(self, name: str, facts: Dict[str, Any]) -> None:
-        self._control.say(**{"type": "phase", "id": self.id, "phase": name, "mono_ns": time.monotonic_ns(), **facts})
+        self._control.say_now(type="phase", id=self.id, phase=name, **facts)
 
 
 def milliseconds(value: float) -> int:

@@ -442,7 +442,7 @@ class Greetings(Case):
     def test_what_it_cannot_do_stops_the_run_with_a_reason(self):
         raising = ADAPTER.replace("    def acquire", "    raise {}\n    def acquire")
         for adapter, arguments, hello, resource, words in [
-            (ADAPTER, [], {"protocol": 2}, {}, "speaks protocol 1, not 2"),
+            (ADAPTER, [], {"protocol": 3}, {}, "speaks protocol 1 to 2, not 3"),
             (ADAPTER, [], {}, {"kind": "replicated"}, "not replicated"),
             (ADAPTER, [], {}, {"kind": "row"}, "not row"),
             (ADAPTER, [], {}, {"fencing": "paired"}, "not paired"),

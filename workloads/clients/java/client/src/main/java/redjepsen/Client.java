@@ -2,6 +2,7 @@ package redjepsen;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -14,30 +15,36 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * What docs/client-protocol.md asks of a client, apart from the lock itself. There are no counters, lists and fencing
- * here, which the package in Python has.
+ * What docs/client-protocol.md asks of a client, apart from the lock itself: protocol 1 and 2, as the run needs. If the run
+ * wants threads, all take their locks from the same {@link Locks}. A cancelled operation is a thread that is interrupted.
  */
 public final class Client {
-    private static final int PROTOCOL = 1;
+    private static final List<Integer> PROTOCOLS = List.of(1, 2);
+    private static final List<String> KINDS = List.of("register", "counter", "list", "none");
     /** A client may start in the middle of a fault. */
     private static final Duration START_LIMIT = Duration.ofSeconds(20);
     private static final long AGAIN_MS = 20;
     /** To take a lock for the first time. */
     private static final Duration WARM_UP_LIMIT = Duration.ofSeconds(2);
 
-    /** The lock that is to be taken; nodes are independent of each other. */
-    public record Settings(Duration ttl, List<URI> nodes, Duration nodeTimeout, Duration retryDelay) {}
-
-    public interface Held {
-        void release() throws Exception;
-    }
+    /**
+     * The lock that is to be taken; nodes are independent of each other. The flags are those of the adapter that were given
+     * on its command line, without dashes.
+     */
+    public record Settings(
+            Duration ttl, List<URI> nodes, Duration nodeTimeout, Duration retryDelay, String client, Set<String> flags) {}
 
     public interface Locks {
-        /** Takes the lock of this name within about this time; null, or an exception, if it did not get it. */
-        Held acquire(String name, Duration within) throws Exception;
+        /** Takes the lock of an operation; null, or an exception, if it did not get it. */
+        Held acquire(Operation operation) throws Exception;
     }
 
     public interface Connect {
@@ -45,13 +52,13 @@ public final class Client {
     }
 
     /** The controller said `bye`, or is gone. */
-    private static final class Closed extends RuntimeException {}
+    static final class Closed extends RuntimeException {}
 
-    private final ObjectMapper json = new ObjectMapper();
+    final ObjectMapper json = new ObjectMapper();
     private final BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     private final PrintStream out = System.out;
-    private Locks locks;
-    private Register register;
+    /** The operations that are not over, by their numbers. */
+    private final Map<Long, Operation> operations = new ConcurrentHashMap<>();
 
     /** The version of an artifact on the class path, as Maven writes it into each; empty if it is not there. */
     public static String version(String group, String artifact) {
@@ -67,51 +74,89 @@ public final class Client {
         return about.getProperty("version", "");
     }
 
-    /** Is the client, on standard input and output, until the controller says `bye`; then ends the process. */
+    /** The same for an adapter without flags. */
     public static void serve(String name, Connect connect) {
+        serve(name, new String[0], Set.of(), connect);
+    }
+
+    /**
+     * Is the client, on standard input and output, until the controller says `bye`; then ends the process.
+     *
+     * @param flags the options that the adapter has on its command line, without dashes. With `extend`, which takes
+     *     {@link Held#extend}, a lock is held for longer than its TTL and extended meanwhile.
+     */
+    public static void serve(String name, String[] arguments, Set<String> flags, Connect connect) {
         Client client = new Client();
         System.setOut(System.err); // what a library prints is no message
         try {
-            client.run(name, connect);
+            client.run(name, arguments, flags, connect);
         } catch (Closed closed) {
-            System.exit(0);
+            Runtime.getRuntime().halt(0); // a library's threads may wait for a dead node for as long as they like
         } catch (Exception error) {
             error.printStackTrace();
-            System.exit(1);
+            Runtime.getRuntime().halt(1);
         }
     }
 
-    private void run(String name, Connect connect) throws Exception {
+    private void run(String name, String[] arguments, Set<String> flags, Connect connect) throws Exception {
         JsonNode hello = next();
+        int protocol = hello.path("protocol").asInt();
+        List<Worker> workers;
+        Set<String> given = new TreeSet<>();
         try {
-            start(hello, connect);
+            for (String argument : arguments) {
+                if (!argument.startsWith("--") || !flags.contains(argument.substring(2))) {
+                    throw new IOException("unknown option " + argument + " of the adapter; it has " + flags);
+                }
+                given.add(argument.substring(2));
+            }
+            workers = start(hello, given, connect);
         } catch (Exception error) {
             say(message("failed").put("text", String.valueOf(error.getMessage())));
             throw new Closed();
         }
-        ObjectNode ready = message("ready").put("protocol", PROTOCOL).put("name", name);
-        ready.putArray("capabilities");
+        String variant = given.isEmpty() ? "" : " (" + String.join(", ", given) + ")";
+        ObjectNode ready = message("ready").put("protocol", protocol).put("name", name + variant);
+        ArrayNode capabilities = ready.putArray("capabilities");
+        if (protocol > 1) {
+            capabilities.add("threads").add("cancel");
+        }
+        workers.forEach(Thread::start);
         say(ready);
         while (true) {
             JsonNode next = next();
+            // One that is late is for an operation that is over.
+            Operation known = operations.get(next.path("id").asLong(-1));
             switch (next.path("type").asText()) {
-                case "invoke" -> say(perform(next).put("id", next.path("id").asLong()));
-                case "go" -> { } // a late one is for an operation that is over
-                default -> throw new IOException(next + " while no operation is in progress");
+                case "invoke" -> {
+                    Worker worker = workers.get(next.path("thread").asInt(0));
+                    Operation operation = new Operation(this, next, worker);
+                    operations.put(operation.id, operation);
+                    worker.begin(operation);
+                }
+                case "go" -> {
+                    if (known != null) {
+                        known.open(next.path("phase").asText());
+                    }
+                }
+                case "cancel" -> {
+                    if (known != null) {
+                        known.cancel();
+                    }
+                }
+                default -> throw new IOException("the controller sent " + next);
             }
         }
     }
 
-    private void start(JsonNode hello, Connect connect) throws Exception {
+    private List<Worker> start(JsonNode hello, Set<String> flags, Connect connect) throws Exception {
         JsonNode lock = hello.path("lock");
         JsonNode resource = hello.path("resource");
-        if (hello.path("protocol").asInt() != PROTOCOL) {
-            throw new IOException("this client speaks protocol " + PROTOCOL + ", not " + hello.path("protocol"));
-        }
-        String kind = resource.path("kind").asText() + " " + resource.path("fencing").asText();
-        if (!kind.equals("register none")) {
-            throw new IOException("this client writes a register without fencing, not " + kind);
-        }
+        String kind = resource.path("kind").asText();
+        String fencing = resource.path("fencing").asText();
+        refuseOthers("protocol", PROTOCOLS, hello.path("protocol").asInt());
+        refuseOthers("resource", KINDS, kind);
+        refuseOthers("fencing", Register.FENCINGS, fencing);
         if (lock.hasNonNull("group")) {
             throw new IOException("this client takes nodes that are independent of each other");
         }
@@ -124,14 +169,36 @@ public final class Client {
                 Duration.ofMillis(ttl),
                 nodes,
                 Duration.ofMillis(options.path("node_timeout_ms").asLong(ttl)),
-                Duration.ofMillis((delay.path(0).asLong(10) + delay.path(1).asLong(50)) / 2));
-        register = new Register(URI.create(resource.path("url").asText()));
+                Duration.ofMillis((delay.path(0).asLong(10) + delay.path(1).asLong(50)) / 2),
+                hello.path("client").asText(),
+                flags);
+        Locks locks = reached(() -> connect.to(settings));
+        List<Worker> workers = new ArrayList<>();
+        for (int thread = 0; thread < hello.path("threads").asInt(1); thread++) {
+            Register register = new Register(URI.create(resource.path("url").asText()), fencing);
+            if (!kind.equals("none")) {
+                reached(() -> {
+                    register.connect();
+                    return null;
+                });
+            }
+            workers.add(new Worker(this, locks, settings, register, kind));
+        }
+        warmUp(locks, settings.client());
+        return workers;
+    }
+
+    private static <T> void refuseOthers(String what, List<T> known, T wanted) throws IOException {
+        if (!known.contains(wanted)) {
+            throw new IOException("this client knows " + what + " " + known + ", not " + wanted);
+        }
+    }
+
+    private static <T> T reached(Callable<T> attempt) throws Exception {
         long deadline = System.nanoTime() + START_LIMIT.toNanos();
         while (true) {
             try {
-                register.connect();
-                locks = connect.to(settings);
-                break;
+                return attempt.call();
             } catch (Exception error) {
                 if (System.nanoTime() > deadline) {
                     throw error;
@@ -139,7 +206,6 @@ public final class Client {
                 Thread.sleep(AGAIN_MS);
             }
         }
-        warmUp(hello.path("client").asText());
     }
 
     /**
@@ -147,136 +213,28 @@ public final class Client {
      * library's scripts to the nodes: seconds, which belong to no operation. A node may be down just now, so failing is no
      * reason not to start.
      */
-    private void warmUp(String client) {
+    private void warmUp(Locks locks, String client) {
         try {
-            Held held = locks.acquire("warm-up:" + client, WARM_UP_LIMIT);
+            Held held = locks.acquire(Operation.ofNobody(this, "warm-up:" + client, WARM_UP_LIMIT));
             if (held != null) {
-                held.release();
+                held.release.run();
             }
         } catch (Exception error) {
             System.err.println("warm-up: " + error);
         }
     }
 
-    private ObjectNode perform(JsonNode invoke) throws Exception {
-        return switch (invoke.path("f").asText()) {
-            case "read" -> {
-                try {
-                    yield message("ok").put("old", register.ask("GET", invoke.path("key").asText()));
-                } catch (IOException error) {
-                    yield fail("unavailable", error);
-                }
-            }
-            case "rmw", "hold" -> locked(invoke);
-            default -> message("fail").put("error", "unsupported").put("text", invoke.path("f").asText());
-        };
+    /** Ends an operation; what is told of its lock afterwards is passed on to nobody. */
+    void answer(Operation operation, ObjectNode answer) {
+        operations.remove(operation.id);
+        operation.end(answer.put("id", operation.id));
     }
 
-    private ObjectNode locked(JsonNode invoke) throws Exception {
-        phase(invoke, "acquiring", null);
-        Held held;
-        try {
-            Duration within = Duration.ofMillis(invoke.path("acquire_timeout_ms").asLong());
-            held = locks.acquire("lock:" + invoke.path("key").asText(), within);
-        } catch (Exception error) {
-            return fail("not-acquired", error);
-        }
-        if (held == null) {
-            return message("fail").put("error", "not-acquired").put("text", "");
-        }
-        phase(invoke, "acquired", null);
-        ObjectNode answer = work(invoke);
-        if (answer.remove("keeps") != null) {
-            return answer;
-        }
-        phase(invoke, "releasing", null);
-        try {
-            held.release();
-        } catch (Exception error) {
-            error.printStackTrace(); // whether the lock is free is not known, so `released` is not said
-            // This one says whose it is: java.util.concurrent.locks.Lock has it for whoever unlocks what it does not hold.
-            if (error instanceof IllegalMonitorStateException) {
-                phase(invoke, "lost", json.createObjectNode().put("text", String.valueOf(error.getMessage())));
-            }
-            return answer;
-        }
-        phase(invoke, "released", null);
-        return answer;
-    }
-
-    /** The work under the lock. An answer with `keeps` means that the lock may not be given back. */
-    private ObjectNode work(JsonNode invoke) throws Exception {
-        String key = invoke.path("key").asText();
-        long hold = invoke.path("hold_ms").asLong();
-        if (invoke.path("f").asText().equals("hold")) {
-            Thread.sleep(hold);
-            return message("ok");
-        }
-        String old;
-        try {
-            old = register.ask("GET", key);
-        } catch (IOException error) {
-            return fail("unavailable", error);
-        }
-        phase(invoke, "read", json.createObjectNode().put("value", old));
-        Thread.sleep(hold);
-        phase(invoke, "before-write", null);
-        String value = invoke.path("value").asText();
-        try {
-            register.connect();
-        } catch (IOException error) {
-            return fail("unavailable", error);
-        }
-        try {
-            register.ask("SET", key, value);
-        } catch (Register.Refused error) {
-            return fail("unavailable", error);
-        } catch (IOException error) {
-            // Nobody knows whether it was written, or will be. Until it cannot be any more the lock is kept.
-            ObjectNode doubt = message("info").put("error", "connection-lost").put("text", error.toString());
-            return register.cutOff() ? doubt : doubt.put("keeps", true);
-        }
-        phase(invoke, "written", null);
-        return message("ok").put("old", old).put("new", value);
-    }
-
-    /**
-     * Reports a phase, stamped now. At a breakpoint it waits, and reports it again: only then does what comes next
-     * happen.
-     */
-    private void phase(JsonNode invoke, String name, ObjectNode facts) throws IOException {
-        report(invoke, name, facts);
-        for (JsonNode breakpoint : invoke.path("breakpoints")) {
-            if (breakpoint.asText().equals(name)) {
-                JsonNode next;
-                do {
-                    next = next();
-                    if (!next.path("type").asText().equals("go")) {
-                        throw new IOException(next + " while an operation waits at " + name);
-                    }
-                } while (!next.path("phase").asText().equals(name) || !next.path("id").equals(invoke.path("id")));
-                report(invoke, name, facts);
-                return;
-            }
-        }
-    }
-
-    private void report(JsonNode invoke, String name, ObjectNode facts) {
-        // On Linux this is CLOCK_MONOTONIC.
-        long now = System.nanoTime();
-        ObjectNode phase = message("phase").put("phase", name).put("mono_ns", now);
-        phase.set("id", invoke.path("id"));
-        if (facts != null) {
-            phase.setAll(facts);
-        }
-        say(phase);
-    }
-
-    private ObjectNode message(String type) {
+    ObjectNode message(String type) {
         return json.createObjectNode().put("type", type);
     }
 
-    private ObjectNode fail(String word, Exception error) {
+    ObjectNode fail(String word, Exception error) {
         return message("fail").put("error", word).put("text", error.toString());
     }
 
@@ -289,7 +247,7 @@ public final class Client {
         return next;
     }
 
-    private void say(ObjectNode message) {
+    synchronized void say(ObjectNode message) {
         try {
             out.write((json.writeValueAsString(message) + "\n").getBytes(StandardCharsets.UTF_8));
         } catch (IOException error) {

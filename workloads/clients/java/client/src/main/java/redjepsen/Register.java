@@ -10,6 +10,7 @@ import java.net.Socket;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.List;
 
 /**
  * What the lock protects: texts in a Redis of their own (docs/resources.md). After an error the connection is closed and
@@ -29,13 +30,44 @@ final class Register {
         }
     }
 
+    /** What the writer had read is no longer current. */
+    static final class Conflict extends IOException {}
+
+    /** The resource has seen a later holder's token. */
+    static final class Fenced extends IOException {}
+
+    // KEYS: the key. ARGV: whether there was a text, it, the new one.
+    private static final String COMPARE_AND_SET = """
+            local current = redis.call('get', KEYS[1])
+            local matches
+            if ARGV[1] == 'absent' then matches = current == false else matches = current == ARGV[2] end
+            if not matches then return 0 end
+            redis.call('set', KEYS[1], ARGV[3])
+            return 1""";
+    // KEYS: the key, that of its highest token. ARGV: the writer's token, the new text.
+    private static final String SET_WITH_TOKEN = """
+            if tonumber(redis.call('get', KEYS[2]) or '0') > tonumber(ARGV[1]) then return 0 end
+            redis.call('set', KEYS[2], ARGV[1])
+            redis.call('set', KEYS[1], ARGV[2])
+            return 1""";
+    // The text after a plus, or a minus if there is none.
+    private static final String GET_WITH_TOKEN = """
+            if tonumber(redis.call('get', KEYS[2]) or '0') > tonumber(ARGV[1]) then return 0 end
+            redis.call('set', KEYS[2], ARGV[1])
+            local text = redis.call('get', KEYS[1])
+            return text and '+' .. text or '-'""";
+
+    static final List<String> FENCINGS = List.of("none", "compare-and-set", "token", "token-reads");
+
+    private final String fencing;
     private final InetSocketAddress address;
     private Socket socket;
     private InputStream replies;
     /** What the server calls the connection. */
     private String number;
 
-    Register(URI url) {
+    Register(URI url, String fencing) {
+        this.fencing = fencing;
         address = new InetSocketAddress(url.getHost(), url.getPort() < 0 ? 6379 : url.getPort());
     }
 
@@ -68,6 +100,34 @@ final class Register {
             }
         }
         return false;
+    }
+
+    /** The text under a key; null if there is none. The token matters only if reads are fenced. */
+    String read(String key, Long token) throws IOException {
+        if (!fencing.equals("token-reads") || token == null) {
+            return ask("GET", key);
+        }
+        String reply = ask("EVAL", GET_WITH_TOKEN, "2", key, key + ":highest-token", token.toString());
+        if (reply.equals("0")) {
+            throw new Fenced();
+        }
+        return reply.startsWith("+") ? reply.substring(1) : null;
+    }
+
+    /** Writes a text in place of what was read. */
+    void write(String key, String old, String text, Long token) throws IOException {
+        if (fencing.equals("none")) {
+            ask("SET", key, text);
+        } else if (fencing.equals("compare-and-set")) {
+            String known = old == null ? "absent" : "present";
+            if (ask("EVAL", COMPARE_AND_SET, "1", key, known, old == null ? "" : old, text).equals("0")) {
+                throw new Conflict();
+            }
+        } else if (token == null) {
+            throw new Refused("the library gave no fencing token");
+        } else if (ask("EVAL", SET_WITH_TOKEN, "2", key, key + ":highest-token", token.toString(), text).equals("0")) {
+            throw new Fenced();
+        }
     }
 
     /** One request and its answer. Numbers come as texts; null is a key that does not exist. */

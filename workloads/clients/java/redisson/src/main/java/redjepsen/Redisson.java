@@ -1,8 +1,10 @@
 package redjepsen;
 
 import java.net.URI;
-import java.time.Duration;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import org.redisson.RedissonRedLock;
 import org.redisson.api.RLock;
@@ -10,26 +12,31 @@ import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
 /**
- * Redisson's RLock with a lease; with `--watchdog` renewed, with `--fair` its fair lock, on several nodes its RedLock:
+ * Redisson's RLock with a lease; with `--watchdog` renewed, with `--fair` its fair lock, on several nodes its RedLock. With
+ * `--shared` the threads of the client share one lock object, as the fields of a service do.
  * https://github.com/redisson/redisson
  */
 final class Redisson {
     public static void main(String[] arguments) {
-        boolean watchdog = List.of(arguments).contains("--watchdog");
-        boolean fair = List.of(arguments).contains("--fair");
         String name = "Redisson RLock " + Client.version("org.redisson", "redisson");
-        Client.serve(watchdog ? name + " (watchdog)" : fair ? name + " (fair)" : name, settings -> {
+        Client.serve(name, arguments, Set.of("watchdog", "fair", "shared"), settings -> {
             List<RedissonClient> nodes = settings.nodes().stream().map(node -> connected(node, settings)).toList();
-            long lease = watchdog ? -1 : settings.ttl().toMillis();
-            return (String key, Duration within) -> {
-                RLock[] each = nodes.stream()
-                        .map(node -> fair ? node.getFairLock(key) : node.getLock(key))
-                        .toArray(RLock[]::new);
-                RLock lock = each.length == 1 ? each[0] : new RedissonRedLock(each);
-                boolean taken = lock.tryLock(within.toMillis(), lease, TimeUnit.MILLISECONDS);
-                return taken ? lock::unlock : null;
+            long lease = settings.flags().contains("watchdog") ? -1 : settings.ttl().toMillis();
+            Map<String, RLock> shared = new ConcurrentHashMap<>();
+            return operation -> {
+                RLock lock = settings.flags().contains("shared")
+                        ? shared.computeIfAbsent(operation.key(), key -> named(nodes, key, settings))
+                        : named(nodes, operation.key(), settings);
+                boolean taken = lock.tryLock(operation.within().toMillis(), lease, TimeUnit.MILLISECONDS);
+                return taken ? new Held(lock::unlock) : null;
             };
         });
+    }
+
+    private static RLock named(List<RedissonClient> nodes, String key, Client.Settings settings) {
+        boolean fair = settings.flags().contains("fair");
+        RLock[] each = nodes.stream().map(node -> fair ? node.getFairLock(key) : node.getLock(key)).toArray(RLock[]::new);
+        return each.length == 1 ? each[0] : new RedissonRedLock(each);
     }
 
     private static RedissonClient connected(URI node, Client.Settings settings) {

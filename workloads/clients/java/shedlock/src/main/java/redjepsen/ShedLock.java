@@ -17,13 +17,14 @@ final class ShedLock {
         String name = "ShedLock " + Client.version("net.javacrumbs.shedlock", "shedlock-provider-redis-spring");
         Client.serve(name, settings -> {
             LockProvider provider = new RedisLockProvider(Lettuce.connections(settings));
-            return (String key, Duration within) -> {
-                long deadline = System.nanoTime() + within.toNanos();
+            return operation -> {
+                long deadline = System.nanoTime() + operation.within().toNanos();
                 while (true) {
-                    LockConfiguration wanted = new LockConfiguration(Instant.now(), key, settings.ttl(), Duration.ZERO);
+                    LockConfiguration wanted = new LockConfiguration(
+                            Instant.now(), operation.key(), settings.ttl(), Duration.ZERO);
                     Optional<SimpleLock> lock = provider.lock(wanted);
                     if (lock.isPresent()) {
-                        return lock.get()::unlock;
+                        return new Held(lock.get()::unlock);
                     }
                     if (System.nanoTime() > deadline) {
                         return null;

@@ -1,7 +1,6 @@
 package redjepsen;
 
-import java.time.Duration;
-import java.util.List;
+import java.util.Set;
 import org.springframework.integration.redis.util.RedisLockRegistry;
 import org.springframework.integration.redis.util.RedisLockRegistry.RedisLockType;
 import org.springframework.integration.support.locks.DistributedLock;
@@ -13,22 +12,21 @@ import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
  */
 final class SpringIntegration {
     public static void main(String[] arguments) {
-        boolean renewed = List.of(arguments).contains("--renewed");
-        boolean pubSub = List.of(arguments).contains("--pub-sub");
         // Maven's own note is not in it: the manifest has the version.
         String name = "RedisLockRegistry " + RedisLockRegistry.class.getPackage().getImplementationVersion();
-        Client.serve(renewed ? name + " (renewed)" : pubSub ? name + " (pub-sub)" : name, settings -> {
+        Client.serve(name, arguments, Set.of("renewed", "pub-sub"), settings -> {
+            boolean pubSub = settings.flags().contains("pub-sub");
             RedisLockRegistry registry = new RedisLockRegistry(Lettuce.connections(settings), "locks", settings.ttl());
             registry.setRedisLockType(pubSub ? RedisLockType.PUB_SUB_LOCK : RedisLockType.SPIN_LOCK);
             registry.setIdleBetweenTries(settings.retryDelay());
-            if (renewed) {
+            if (settings.flags().contains("renewed")) {
                 ThreadPoolTaskScheduler scheduler = new ThreadPoolTaskScheduler();
                 scheduler.initialize();
                 registry.setRenewalTaskScheduler(scheduler);
             }
-            return (String key, Duration within) -> {
-                DistributedLock lock = registry.obtain(key);
-                return lock.tryLock(within, settings.ttl()) ? lock::unlock : null;
+            return operation -> {
+                DistributedLock lock = registry.obtain(operation.key());
+                return lock.tryLock(operation.within(), settings.ttl()) ? new Held(lock::unlock) : null;
             };
         });
     }

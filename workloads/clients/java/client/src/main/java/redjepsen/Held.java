@@ -1,0 +1,53 @@
+package redjepsen;
+
+/** A lock that the library gave, and what the library can do with it. */
+public final class Held {
+    public interface Action {
+        void run() throws Exception;
+    }
+
+    public interface Question<T> {
+        T ask() throws Exception;
+    }
+
+    final Action release;
+    Question<Long> validity;
+    Long token;
+    Question<Long> extend;
+    Question<Boolean> check;
+
+    /** @param release gives it back; what it throws is told as a release that nobody knows the outcome of. */
+    public Held(Action release) {
+        this.release = release;
+    }
+
+    /** For how many milliseconds the library says that the lock is valid from now; null if it does not say. */
+    public Held validity(Question<Long> validity) {
+        this.validity = validity;
+        return this;
+    }
+
+    /** The fencing token, if the library has one. */
+    public Held token(long token) {
+        this.token = token;
+        return this;
+    }
+
+    /**
+     * Renews the lock. A number is its new validity in milliseconds, null that the library says none, and an exception
+     * means that it is lost.
+     */
+    public Held extend(Question<Long> extend) {
+        this.extend = extend;
+        return this;
+    }
+
+    /**
+     * Whether the lock is still held as far as the library knows: asked before the write, for libraries that tell their
+     * users to. False, or an exception, means that it is lost.
+     */
+    public Held check(Question<Boolean> check) {
+        this.check = check;
+        return this;
+    }
+}

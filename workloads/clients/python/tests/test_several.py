@@ -1,0 +1,148 @@
+"""Protocol 2: several operations at once, cancelled ones, and a blocked event loop."""
+
+from .test_client import ADAPTER, UPDATE, Case, acquiring
+
+TWO = {"protocol": 2, "threads": 2}
+
+#: A lock for asyncio, which is waited for as long as the operation says where its key asks for that.
+ASYNC = """
+import asyncio
+import redjepsen
+
+async def connect(settings):
+    async def acquire(operation):
+        if operation.key == "lock:slow":
+            await asyncio.sleep(60)
+        async def release():
+            await asyncio.sleep(0)
+        return redjepsen.Held(release)
+    return acquire
+
+redjepsen.serve(connect, name="test lock")
+"""
+
+
+class Several(Case):
+    def until_end(self, identity):
+        """What is said up to the end of this operation: of it, the phases and the answer; and of all others."""
+        phases, others = [], []
+        while True:
+            message = self.receive()
+            if message.get("id") != identity:
+                others.append(message)
+            elif message["type"] == "phase":
+                phases.append(message["phase"])
+            else:
+                return phases, message, others
+
+    def until(self, phase):
+        while self.receive().get("phase") != phase:
+            pass
+
+    def test_threads_work_side_by_side(self):
+        ready = self.start(hello=TWO)
+        self.assertEqual((ready["protocol"], ready["capabilities"]), (2, ["threads"]), "nobody can end a thread's call")
+        self.invoke(id=1, thread=0, key="k0", value="c0:0", breakpoints=["before-write"])
+        self.until("before-write")
+        self.invoke(id=2, thread=1, key="k1", value="c1:0")
+        phases, answer, others = self.until_end(2)
+        self.assertEqual((phases, answer["type"], others), (UPDATE, "ok", []), "the other one stands at its breakpoint")
+        self.send(type="go", id=1, phase="before-write")
+        phases, answer, _ = self.until_end(1)
+        self.assertEqual((phases[0], answer["new"]), ("before-write", "c0:0"), "it reports the phase again")
+        self.send(type="go", id=1, phase="before-write")
+        self.assertEqual(self.end(), (0, ""), "one that is late does no harm")
+
+    def test_all_threads_have_what_connect_made_once(self):
+        adapter = ADAPTER.replace("def connect(settings):", "def connect(settings):\n    print('connected')")
+        self.start(adapter, hello=TWO)
+        for identity, thread in [(1, 0), (2, 1)]:
+            self.invoke(id=identity, thread=thread, value=f"c0:{identity}")
+            self.until_end(identity)
+        self.assertEqual(self.end()[1], "connected\n")
+
+    def test_a_wait_for_the_lock_is_cancelled(self):
+        ready = self.start(ASYNC, hello=TWO)
+        self.assertEqual(ready["capabilities"], ["threads", "cancel", "block"])
+        self.invoke(id=1, key="slow")
+        self.until("acquiring")
+        self.invoke(id=2, thread=1, key="k0")
+        self.assertEqual(self.until_end(2)[1]["type"], "ok", "a task of the same loop goes on")
+        self.send(type="cancel", id=1)
+        phases, answer, _ = self.until_end(1)
+        self.assertEqual((phases, answer["type"], answer["error"]), ([], "fail", "cancelled"))
+        self.invoke(id=3, key="k0", value="c0:3")
+        self.assertEqual(self.until_end(3)[0], UPDATE, "and so does its own")
+
+    def test_a_library_that_takes_a_cancellation_for_nothing_goes_on(self):
+        swallows = ASYNC.replace("            await asyncio.sleep(60)", "            await deaf()")
+        swallows = swallows.replace(
+            "async def connect",
+            "async def deaf():\n    try:\n        await asyncio.sleep(60)\n    except asyncio.CancelledError:\n        pass\n\n"
+            "async def connect",
+        )
+        self.start(swallows, hello=TWO)
+        self.invoke(id=1, key="slow")
+        self.until("acquiring")
+        self.send(type="cancel", id=1)
+        phases, answer, _ = self.until_end(1)
+        self.assertEqual((phases, answer["type"]), (UPDATE[1:], "ok"))
+
+    def test_a_holder_that_is_cancelled_gives_its_lock_back_and_writes_nothing(self):
+        for adapter in (ADAPTER, ASYNC):
+            self.start(adapter, hello=TWO)
+            self.invoke(id=1, hold_ms=60_000)
+            self.until("read")
+            self.send(type="cancel", id=1)
+            phases, answer, _ = self.until_end(1)
+            self.assertEqual((phases, answer["error"]), (["releasing", "released"], "cancelled"))
+            self.invoke(id=2, breakpoints=["before-write"])
+            self.until("before-write")
+            self.send(type="cancel", id=2)
+            phases, answer, _ = self.until_end(2)
+            self.assertEqual((phases, answer["error"]), (["releasing", "released"], "cancelled"), "at a breakpoint too")
+            self.assertNotIn("k0", self.redis.data)
+
+    def test_an_adapter_can_say_how_its_library_is_cancelled(self):
+        adapter = acquiring(
+            "import threading\n"
+            "ended = threading.Event()\n"
+            "operation.on_cancel(ended.set)\n"
+            "ended.wait()\n"
+            "raise OSError('given up')"
+        )
+        adapter = adapter.replace('name="test lock"', 'name="test lock", cancels=True')
+        ready = self.start(adapter, hello=TWO)
+        self.assertEqual(ready["capabilities"], ["threads", "cancel"])
+        self.invoke(id=1)
+        self.until("acquiring")
+        self.send(type="cancel", id=1)
+        self.assertEqual(self.until_end(1)[1]["error"], "cancelled")
+
+    def test_a_blocked_event_loop_says_so_and_nothing_else(self):
+        self.start(ASYNC, hello=TWO)
+        self.invoke(id=1, hold_ms=20)
+        self.send(type="block", ms=150)
+        said = []
+        while not said or said[-1]["type"] != "unblocked":
+            said.append(self.receive())
+        began = next(place for place, message in enumerate(said) if message["type"] == "blocked")
+        self.assertEqual(began, len(said) - 2, "between the two it says nothing")
+        lasted = said[-1]["mono_ns"] - said[-2]["mono_ns"]
+        self.assertGreaterEqual(lasted, 150_000_000)
+        stamps = [message["mono_ns"] for message in said]
+        self.assertEqual(stamps, sorted(stamps))
+        self.assertEqual(self.until_end(1)[1]["type"], "ok")
+
+    def test_what_is_no_message_of_protocol_2_ends_it(self):
+        for message in ({"type": "grant", "id": 1}, {"type": "invoke", "id": 1, "f": "rmw", "key": "k0", "thread": 2}):
+            self.start(hello=TWO)
+            self.send(**message)
+            code, errors = self.process.wait(timeout=60), self.process.stderr.read()
+            self.assertEqual(code, 1)
+            self.assertIn("was not understood", errors)
+
+    def test_an_older_client_is_told_by_its_protocol(self):
+        answer = self.start(hello={"protocol": 3})
+        self.assertEqual(answer["type"], "failed")
+        self.assertIn("protocol 1 to 2, not 3", answer["text"])
