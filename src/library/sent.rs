@@ -84,7 +84,7 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
                     continue;
                 }
                 let is_script = runs_a_script(&name);
-                let name = if is_script { "EVAL".to_string() } else { name };
+                let name = name_for_all(&name);
                 // It had its majority before the last of the nodes was asked.
                 let is_late = |counts: &BTreeMap<(When, &str, String), u32>| {
                     let of_it = |(when, _, known): &&(When, &str, String)| *when == When::Taking && *known == name;
@@ -113,7 +113,7 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
                     when,
                     name,
                     nth: *nth,
-                    key: command.words.iter().skip(1).find(|word| names_a_key_of_the_run(word)).cloned(),
+                    key: key_of(command).or_else(|| queued(commands, place).find_map(key_of)).cloned(),
                     is_keyed: is_script || command.words.get(1).is_some_and(|word| names_a_key_of_the_run(word)),
                     example: example(&command.words),
                     calls: Vec::new(),
@@ -143,7 +143,7 @@ pub fn is_renewed(sent: &[Sent]) -> bool {
 }
 
 /// What the client of an operation was doing at that time.
-fn when(operation: &Operation, time: u64) -> Option<When> {
+pub(super) fn when(operation: &Operation, time: u64) -> Option<When> {
     let at = |phase| operation.phase(phase).map(PhaseStamp::time);
     let end = operation.completed.unwrap_or(u64::MAX);
     match time {
@@ -157,8 +157,37 @@ fn when(operation: &Operation, time: u64) -> Option<When> {
 
 /// The commands that a script called, which the node tells right after it.
 fn calls(following: &[RecordedCommand], node: &str) -> Vec<String> {
-    let of_it = following.iter().filter(|command| command.node == node).take_while(|command| command.in_script);
-    of_it.filter_map(|command| command.words.first()).map(|name| name.to_ascii_uppercase()).collect()
+    let called = called(following, node).filter_map(|command| command.words.first());
+    called.map(|name| name.to_ascii_uppercase()).collect()
+}
+
+/// The same, whole.
+pub(super) fn called<'c>(
+    following: &'c [RecordedCommand],
+    node: &str,
+) -> impl Iterator<Item = &'c RecordedCommand> + use<'c> {
+    let node = node.to_string();
+    following.iter().filter(move |command| command.node == node).take_while(|command| command.in_script)
+}
+
+/// `EVAL` stands for all that run a script.
+pub(super) fn name_for_all(name: &str) -> String {
+    let name = name.to_ascii_uppercase();
+    if runs_a_script(&name) { "EVAL".to_string() } else { name }
+}
+
+/// The key of an operation that it names.
+pub(super) fn key_of(command: &RecordedCommand) -> Option<&String> {
+    command.words.iter().skip(1).find(|word| names_a_key_of_the_run(word))
+}
+
+/// What an EXEC in this place carried out; nothing for any other command.
+pub(super) fn queued(commands: &[RecordedCommand], place: usize) -> impl Iterator<Item = &RecordedCommand> {
+    let is = |command: &RecordedCommand, name: &str| command.words.first().is_some_and(|word| word.eq_ignore_ascii_case(name));
+    let exec = &commands[place];
+    let same = |command: &&RecordedCommand| command.from == exec.from && command.node == exec.node;
+    let before = commands[..place].iter().rev().filter(same);
+    before.take_while(move |command| is(exec, "EXEC") && !is(command, "MULTI"))
 }
 
 /// `SET lock:k0 … NX PX 1000`: values are of no interest, and a script's text is long.
@@ -171,17 +200,3 @@ fn example(words: &[String]) -> String {
     shown.collect::<Vec<_>>().join(" ")
 }
 
-/// What the first client that a fault struck was doing then; None if the faults struck no client at work.
-pub fn struck_when(history: &History) -> Option<When> {
-    let header = history.run.as_ref()?;
-    history.faults.iter().filter(|window| window.was_observed()).find_map(|window| {
-        let hit = |operation: &&Operation| window.targets.contains(&header.client_name(operation.process));
-        history.operations.iter().filter(hit).find_map(|operation| when(operation, window.inject))
-    })
-}
-
-/// At which command a fault struck, and what that was answered, in the words of the history; None if none waited for one.
-pub fn struck_at(history: &History) -> Option<&str> {
-    let struck = history.faults.iter().find(|window| window.kind.is_at_command() && window.was_observed())?;
-    struck.texts.first().map(String::as_str)
-}
