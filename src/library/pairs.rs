@@ -46,7 +46,8 @@ pub fn pairs(withstood: &[Aim]) -> Vec<Scripted> {
 fn together(first: &Aim, second: &Aim) -> Option<Together> {
     use Strike::*;
     use When::{Holding, Releasing, Taking};
-    let ends = matches!(second.strike, LateReply | LateRequest | LostReply | Pause);
+    // A client that stops may be one that has the lock by now, and then the pause is all that there is to it.
+    let ends = matches!(second.strike, LateReply | LateRequest | LostReply);
     let (one, other) = (&first.sent, &second.sent);
     let everywhere = first.at == Place::All && second.at == Place::All;
     // A fault waits for a name: it would take the one for the other.

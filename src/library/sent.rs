@@ -52,7 +52,7 @@ pub struct Sent {
     pub operations: u64,
 }
 
-/// What comes in less than one of so many operations is not the way in which a library does it.
+/// What comes in less than one of so many operations of a run is not the way in which a library does it, nor what comes once.
 const FEW: u64 = 10;
 /// Of more of one name in one operation, the later ones are tries of the same.
 const MOST_OF_A_NAME: u32 = 3;
@@ -65,10 +65,13 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
     alone.sort_by_key(|(history, _)| history.run.as_ref().is_some_and(|run| run.clients > 1));
     let mut seen: BTreeMap<(When, String, u32), Sent> = BTreeMap::new();
     let mut order: Vec<(When, String, u32)> = Vec::new();
-    let mut reached: BTreeMap<When, u64> = BTreeMap::new();
+    // Some runs show what others do not: a lock that is held for a moment is not renewed.
+    let mut usual: BTreeSet<(When, String, u32)> = BTreeSet::new();
     for (history, commands) in alone {
         let Some(header) = &history.run else { continue };
         let several = header.clients > 1;
+        let mut reached: BTreeMap<When, u64> = BTreeMap::new();
+        let mut in_run: BTreeMap<(When, String, u32), u64> = BTreeMap::new();
         for operation in &history.operations {
             for (phase, when) in [(Phase::Acquired, When::Holding), (Phase::Releasing, When::Releasing)] {
                 *reached.entry(when).or_default() += u64::from(operation.phase(phase).is_some());
@@ -123,13 +126,19 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
                 if entry.calls.is_empty() {
                     entry.calls = calls(&commands[place + 1..], &command.node);
                 }
-                entry.operations += u64::from(counted.insert(known));
+                if counted.insert(known.clone()) {
+                    entry.operations += 1;
+                    *in_run.entry(known).or_default() += 1;
+                }
             }
         }
+        usual.extend(in_run.into_iter().filter_map(|(known, operations)| {
+            let reached = reached.get(&known.0).copied().unwrap_or_default();
+            (operations * FEW >= reached && (operations > 1 || reached == 1)).then_some(known)
+        }));
     }
     order.sort_by_key(|(when, ..)| *when);
-    let is_usual = |sent: &Sent| sent.operations * FEW >= reached.get(&sent.when).copied().unwrap_or_default();
-    order.into_iter().filter_map(|known| seen.remove(&known)).filter(is_usual).collect()
+    order.into_iter().filter(|known| usual.contains(known)).filter_map(|known| seen.remove(&known)).collect()
 }
 
 /// What gives a key more time to live, itself or in a script.

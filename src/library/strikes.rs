@@ -30,7 +30,7 @@ pub enum Strike {
     ClockForward,
     /// The node stops when it has done it, until the lock has run out.
     NodePause,
-    /// The node is killed when it has done it, and comes back with nothing.
+    /// The node is killed when it has done it and before it answers, and comes back with nothing.
     NodeRestart,
     /// The same, but it had synced its file before it answered.
     NodeRestartSynced,
@@ -139,8 +139,8 @@ impl Strike {
             Strike::ClockBack => "clock-back-before-reply",
             Strike::ClockForward => "clock-forward-before-reply",
             Strike::NodePause => "node-pause-after",
-            Strike::NodeRestart => "node-restart-after",
-            Strike::NodeRestartSynced => "node-restart-synced-after",
+            Strike::NodeRestart => "node-restart-before-reply",
+            Strike::NodeRestartSynced => "node-restart-synced-before-reply",
             Strike::NodeClock => "node-clock-forward-after",
         }
     }
@@ -156,8 +156,8 @@ impl Strike {
             Strike::ClockBack => "the client's wall clock is set back before it reads the reply",
             Strike::ClockForward => "the client's wall clock is set forward before it reads the reply",
             Strike::NodePause => "the node stops once it was carried out, until the lock has run out",
-            Strike::NodeRestart => "the node is killed once it was carried out, and comes back empty",
-            Strike::NodeRestartSynced => "the node is killed once it was carried out, and comes back with what it had synced",
+            Strike::NodeRestart => "the node is killed before it answers, and comes back empty",
+            Strike::NodeRestartSynced => "the node is killed before it answers, and comes back with what it had synced",
             Strike::NodeClock => "the node's wall clock is set forward once it was carried out, past the end of the lock",
         }
     }
@@ -321,7 +321,9 @@ impl Aim {
         let (command, at) = (self.command(), self.at);
         match self.strike {
             Strike::LateRequest => format!("hold request {command} client:0 to {at}"),
-            Strike::LostReply => format!("lose reply to {command} client:0 from {at}"),
+            Strike::LostReply | Strike::NodeRestart | Strike::NodeRestartSynced => {
+                format!("lose reply to {command} client:0 from {at}")
+            }
             Strike::Reset => format!("reset after {command} client:0 and {at}"),
             _ => format!("hold reply to {command} client:0 from {at}"),
         }

@@ -47,37 +47,75 @@ const WRITES: [&str; 38] = [
     "UNLINK", "XADD", "ZADD", "ZREM",
 ];
 
-/// The commands at which the faults of a run struck, in the order of the faults.
+/// A strike is noticed by then, in nanoseconds.
+const NOTICED: u64 = 250_000_000;
+/// What a node's clock may be off, as its commands tell the time, in nanoseconds.
+const CLOCK: u64 = 1_000_000;
+
+/// What the faults of a run struck, in their order: the commands, if any waited for one, or else whoever they hit.
 pub fn struck(history: &History, commands: &[RecordedCommand]) -> Vec<Struck> {
-    let at_commands = history.faults.iter().filter(|window| window.kind.is_at_command() && window.was_observed());
-    at_commands.map(|window| one(history, window, commands)).collect()
+    let observed = || history.faults.iter().filter(|window| window.was_observed());
+    let at_commands: Vec<Struck> = observed()
+        .filter(|window| window.kind.is_at_command())
+        .map(|window| at_command(history, window, commands))
+        .collect();
+    if !at_commands.is_empty() {
+        return at_commands;
+    }
+    let mut all: Vec<Struck> = Vec::new();
+    for window in observed() {
+        let what = format!("{} of {}", window.kind.says.name, list(&window.targets));
+        match all.iter_mut().find(|other| other.what == what) {
+            Some(other) => other.times += 1,
+            None => all.push(Struck {
+                when: doing(history, window, window.inject),
+                command: String::new(),
+                what,
+                times: 1,
+                was_kept_away: false,
+                did: Did::Unknown,
+            }),
+        }
+    }
+    all
 }
 
 /// What clients were doing when faults struck them: at each command, or else at the first fault that hit one. Empty if no
 /// client was at work.
-pub fn struck_when(history: &History) -> Vec<When> {
-    let observed = || history.faults.iter().filter(|window| window.was_observed());
-    let at_commands: Vec<When> =
-        observed().filter(|window| window.kind.is_at_command()).filter_map(|window| doing(history, window)).collect();
-    if at_commands.is_empty() { observed().find_map(|window| doing(history, window)).into_iter().collect() } else { at_commands }
+pub fn struck_when(struck: &[Struck]) -> Vec<When> {
+    let is_at_command = struck.iter().any(|struck| !struck.command.is_empty());
+    struck.iter().filter_map(|struck| struck.when).take(if is_at_command { usize::MAX } else { 1 }).collect()
 }
 
-/// What the client that a fault hit was doing then.
-fn doing(history: &History, window: &FaultWindow) -> Option<When> {
+/// What the client that a fault hit was doing at that time, or shortly before it, if its operation was over when the strike was
+/// noticed.
+fn doing(history: &History, window: &FaultWindow, time: u64) -> Option<When> {
     let header = history.run.as_ref()?;
-    let mut hit = history.operations.iter().filter(|one| window.targets.contains(&header.client_name(one.process)));
-    hit.find_map(|operation| when(operation, window.inject))
+    let hit = || history.operations.iter().filter(|one| window.targets.contains(&header.client_name(one.process)));
+    hit().find_map(|operation| when(operation, time)).or_else(|| {
+        let shortly_before = |end: &u64| (time.saturating_sub(NOTICED)..time).contains(end);
+        let ended = hit().filter_map(|operation| Some((operation, operation.completed.filter(shortly_before)?)));
+        ended.max_by_key(|(_, end)| *end).and_then(|(operation, end)| when(operation, end))
+    })
 }
 
-fn one(history: &History, window: &FaultWindow, commands: &[RecordedCommand]) -> Struck {
+fn at_command(history: &History, window: &FaultWindow, commands: &[RecordedCommand]) -> Struck {
     let what = window.texts.first().cloned().unwrap_or_default();
     let named = Named::in_words(&what);
-    let did = named.as_ref().map_or(Did::Unknown, |named| named.did(window, commands));
+    let place = named.as_ref().and_then(|named| named.place(window, commands));
+    let was_kept_away = window.on_call == Some(CallEffect::HoldRequest);
+    let did = match place {
+        Some(place) => did(commands, place),
+        None if was_kept_away && named.is_some() && !commands.is_empty() => Did::NeverCame,
+        None => Did::Unknown,
+    };
+    // When it was carried out is known better than when the strike was noticed.
+    let carried_out = place.filter(|_| !was_kept_away).map(|place| commands[place].time);
     Struck {
-        when: doing(history, window),
+        when: doing(history, window, carried_out.unwrap_or(window.inject)),
         command: named.map(|named| name_for_all(named.command)).unwrap_or_default(),
         times: window.texts.iter().find_map(|text| times(text)).unwrap_or(1),
-        was_kept_away: window.on_call == Some(CallEffect::HoldRequest),
+        was_kept_away,
         what,
         did,
     }
@@ -108,52 +146,42 @@ impl Named<'_> {
         Some(Named { client, command, node })
     }
 
-    fn did(&self, window: &FaultWindow, commands: &[RecordedCommand]) -> Did {
-        if commands.is_empty() {
-            return Did::Unknown;
-        }
-        /// When a strike is noticed.
-        const NOTICED: u64 = 250_000_000;
+    /// Which of the recorded commands it was.
+    fn place(&self, window: &FaultWindow, commands: &[RecordedCommand]) -> Option<usize> {
         let is_it = |command: &RecordedCommand| {
             !command.in_script
                 && command.from.as_deref() == Some(self.client)
                 && command.node == self.node
                 && command.words.first().is_some_and(|name| name.eq_ignore_ascii_case(self.command))
         };
-        let its = || commands.iter().enumerate().filter(|(_, command)| is_it(command));
-        let (from, until) = (window.inject.saturating_sub(NOTICED), window.inject.saturating_add(NOTICED / 10));
-        let place = match window.on_call {
-            Some(CallEffect::HoldRequest) => match its().find(|(_, command)| command.time > window.inject) {
-                Some((place, _)) => place,
-                None => return Did::NeverCame,
-            },
-            // It may be sent again at once.
-            Some(CallEffect::ResetAfter) => {
-                match its().find(|(_, command)| (from..=until).contains(&command.time)) {
-                    Some((place, _)) => place,
-                    None => return Did::Unknown,
-                }
-            }
-            _ => match its().take_while(|(_, command)| command.time <= until).last() {
-                Some((place, _)) => place,
-                None => return Did::Unknown,
-            },
+        let mut its = commands.iter().enumerate().filter(|(_, command)| is_it(command));
+        let found = match window.on_call {
+            Some(CallEffect::HoldRequest) => its.find(|(_, command)| command.time > window.inject),
+            _ => its
+                .take_while(|(_, command)| command.time <= window.inject.saturating_add(CLOCK))
+                .last()
+                .filter(|(_, command)| command.time.saturating_add(NOTICED) >= window.inject),
         };
-        let command = &commands[place];
-        let carried_out: Vec<&RecordedCommand> = std::iter::once(command)
-            .chain(queued(commands, place))
-            .chain(called(&commands[place + 1..], &command.node))
-            .collect();
-        let name = |command: &RecordedCommand| command.words.first().map(|name| name.to_ascii_uppercase());
-        let writes = |command: &RecordedCommand| {
-            key_of(command).is_some() && name(command).is_some_and(|name| WRITES.contains(&&*name))
-        };
-        let changes: Vec<String> =
-            carried_out.iter().filter(|command| writes(command)).filter_map(|command| name(command)).collect();
-        match changes.is_empty() {
-            false => Did::Changed(changes),
-            true => Did::Nothing(carried_out.iter().filter_map(|command| name(command)).collect()),
-        }
+        found.map(|(place, _)| place)
+    }
+}
+
+/// What a recorded command did.
+fn did(commands: &[RecordedCommand], place: usize) -> Did {
+    let command = &commands[place];
+    let carried_out: Vec<&RecordedCommand> = std::iter::once(command)
+        .chain(queued(commands, place))
+        .chain(called(&commands[place + 1..], &command.node))
+        .collect();
+    let name = |command: &RecordedCommand| command.words.first().map(|name| name.to_ascii_uppercase());
+    let writes = |command: &RecordedCommand| {
+        key_of(command).is_some() && name(command).is_some_and(|name| WRITES.contains(&&*name))
+    };
+    let changes: Vec<String> =
+        carried_out.iter().filter(|command| writes(command)).filter_map(|command| name(command)).collect();
+    match changes.is_empty() {
+        false => Did::Changed(changes),
+        true => Did::Nothing(carried_out.iter().filter_map(|command| name(command)).collect()),
     }
 }
 

@@ -18,8 +18,10 @@ use crate::library::struck;
 use crate::nemesis::Expectation;
 use crate::runner::Checked;
 use crate::runner::simulate::{simulate_unless, usual};
-use crate::scenario::{Scenario, catalogue};
+use crate::scenario::{Options, Scenario, catalogue};
+use crate::suite::file::{Block, Names};
 use crate::suite::outcome::RunOutcome;
+use crate::units::Length;
 
 /// The seeds of the runs of a lock of ours.
 const SEEDS: std::ops::Range<u64> = 1..4;
@@ -97,7 +99,7 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         let commands = files::read_inside(&folder.join(RecordedCommand::FILE), MOST_BYTES).unwrap_or_default();
         let commands = RecordedCommand::read(&commands).unwrap_or_default();
         run.struck = struck::struck(&history, &commands);
-        run.when = struck::struck_when(&history);
+        run.when = struck::struck_when(&run.struck);
         let checked = Checked::new(history, Some(scenario.clone()), Default::default());
         let cause = Cause::of(&checked.history, &checked.verdict).map(|cause| cause.anomaly);
         let first = || checked.verdict.anomalies.first().map(|anomaly| anomaly.kind);
@@ -109,6 +111,19 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
     Ok(run)
 }
 
+impl Case {
+    /// What its client was doing when it was struck, in the run that tells most.
+    fn struck_when(&self) -> Vec<When> {
+        self.tried.telling().map(|run| run.when.clone()).unwrap_or_default()
+    }
+
+    /// The scenario of that run.
+    pub fn telling_scenario(&self) -> Option<&Scenario> {
+        let run = self.tried.telling()?;
+        self.scenarios.iter().find(|scenario| humantime::format_duration(scenario.ttl).to_string() == run.ttl)
+    }
+}
+
 pub(super) struct Compare<'a> {
     pub examination: &'a Examination,
     pub kind: &'a Kind,
@@ -116,11 +131,11 @@ pub(super) struct Compare<'a> {
 }
 
 impl Compare<'_> {
-    /// Compares whatever broke the lock with a lock of ours.
-    pub fn judge(&self, cases: &mut [Case]) {
+    /// Compares whatever broke the lock with a lock of ours: in virtual time, and then, before anything is called the library's
+    /// own, on real servers, which do not do everything as simulated ones do. Returns the runs on these, if there are any.
+    pub async fn judge(&self, cases: &mut [Case]) -> Result<Option<Made>, Failure> {
         for case in cases.iter_mut().filter(|case| case.tried.came() == Came::Fell) {
-            let when = case.tried.telling().map(|run| run.when.clone()).unwrap_or_default();
-            let of_its_kind = block_in_place(|| self.of_its_kind(&case.scenarios, &when));
+            let of_its_kind = block_in_place(|| self.of_its_kind(&case.scenarios, &case.struck_when()));
             let of_its_kind = of_its_kind.unwrap_or_else(|| self.expected(&case.tried.scenario));
             // Faults that are drawn are others in each run: what such a lock withstood was not the same.
             let convicts = case.tried.scripted && case.tried.is_certain();
@@ -129,6 +144,44 @@ impl Compare<'_> {
                 other => other,
             };
         }
+        let own = || cases.iter().filter(|case| case.tried.of_its_kind == OfItsKind::Holds);
+        let blocks = own().filter_map(|case| self.on_real_servers(case).transpose()).collect::<Result<Vec<_>, _>>()?;
+        if blocks.is_empty() {
+            return Ok(None);
+        }
+        let examination = self.examination;
+        let made = examination.make("of-its-kind", &examination.suite_file(blocks), None).await?;
+        for case in cases.iter_mut().filter(|case| case.tried.of_its_kind == OfItsKind::Holds) {
+            let of_it = made.suite.cells.iter().filter(|cell| cell.nemesis == case.tried.scenario);
+            let mut runs = Vec::new();
+            for cell in of_it {
+                for outcome in made.state.runs.iter().filter(|run| run.cell == cell.name) {
+                    let run = one(self.page_folder, made.state.folder(), outcome, &cell.scenario)?;
+                    runs.extend(run.valid.map(|valid| (valid, run.when)));
+                }
+            }
+            case.tried.of_its_kind = kind::judged(runs, &case.struck_when()).unwrap_or(OfItsKind::Unknown);
+        }
+        Ok(Some(made))
+    }
+
+    /// The run of this case with a lock of ours, as a cell of a suite.
+    fn on_real_servers(&self, case: &Case) -> Result<Option<Block>, Failure> {
+        let Some(of) = case.telling_scenario() else { return Ok(None) };
+        let Some(scenario) = self.kind.scenario(of, 1) else { return Ok(None) };
+        let folder = self.page_folder.join("of-its-kind");
+        files::create_folder(&folder).map_err(Failure::could_not_run)?;
+        let file = folder.join(format!("{}.toml", case.tried.scenario));
+        let text = toml::to_string_pretty(&scenario.nemesis).map_err(Failure::could_not_run)?;
+        files::write(&file, text).map_err(Failure::could_not_run)?;
+        let with = Options {
+            ttl: Some(Length::Absolute(of.ttl)),
+            nodes: Some(of.nodes),
+            clients: Some(of.clients),
+            ..Options::default()
+        };
+        let workload = Some(Names(vec![scenario.workload_name]));
+        Ok(Some(Block { workload, with, ..self.examination.block(file.display().to_string()) }))
     }
 
     /// Whether a lock of ours of the same kind falls to one of these as well, by runs in virtual time; None where those show
@@ -137,7 +190,7 @@ impl Compare<'_> {
         let runs = scenarios.iter().flat_map(|of| SEEDS.map(move |seed| (of, seed))).filter_map(|(of, seed)| {
             let scenario = self.kind.scenario(of, seed)?;
             let checked = simulate_unless(&self.examination.interrupt, usual(&scenario), &scenario).ok()??;
-            Some((checked.verdict.valid, struck::struck_when(&checked.history)))
+            Some((checked.verdict.valid, struck::struck_when(&struck::struck(&checked.history, &[]))))
         });
         kind::judged(runs, when)
     }

@@ -154,7 +154,7 @@ impl Examination {
 
         tell_progress("comparing with a lock of ours of the same kind, in virtual time");
         let compare = Compare { examination: &self, kind: &kind, page_folder: &page_folder };
-        compare.judge(&mut cases);
+        stages.extend(compare.judge(&mut cases).await?);
         let (name, version) = match &self.plain.workload.library {
             Some(library) => (library.name.clone(), format!(" {}", library.version)),
             None => (self.plain.workload_name.clone(), String::new()),

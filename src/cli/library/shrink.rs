@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, block_in_place};
 
+use super::Examination;
 use super::compare::{Case, Compare};
 use crate::cli::{CONSOLE, Failure, tell_progress};
 use crate::controller::Status;
@@ -19,6 +20,7 @@ use crate::fuzz::{Cause, Trials, shrink_on};
 use crate::interrupt::Interrupt;
 use crate::library::examined::{Came, Found};
 use crate::library::kind::OfItsKind;
+use crate::library::sent::When;
 use crate::library::struck;
 use crate::nemesis::{Expectation, Nemesis, Step, Target};
 use crate::runner::{Console, KeepCluster, Place, RunSettings, Runner};
@@ -63,8 +65,6 @@ pub(super) async fn all(compare: &Compare<'_>, cases: &[Case], until: Instant) -
     Ok(found)
 }
 
-use super::Examination;
-
 /// Those that were found before this process went on.
 fn kept(folder: &Path) -> Vec<Found> {
     let text = files::read_inside(&folder.join(KEPT), files::RESULTS).unwrap_or_default();
@@ -102,8 +102,7 @@ fn smaller(
     over: &Interrupt,
 ) -> Result<Option<Found>, Failure> {
     let Some(run) = case.tried.telling() else { return Ok(None) };
-    let is_its = |scenario: &&Scenario| humantime::format_duration(scenario.ttl).to_string() == run.ttl;
-    let Some(scenario) = case.scenarios.iter().find(is_its) else { return Ok(None) };
+    let Some(scenario) = case.telling_scenario() else { return Ok(None) };
     let scenario = Scenario { record_commands: false, ..scenario.clone() };
     let fate = compare.of_its_kind(std::slice::from_ref(&scenario), &run.when);
     let mut trials = OnServers { compare, runner, fate, store: folder.join("runs"), known: BTreeSet::new() };
@@ -127,7 +126,7 @@ fn smaller(
         ..shrunk.scenario.nemesis.clone()
     };
     let file = folder.join(format!("{}.toml", case.tried.scenario));
-    let text = toml::to_string(&nemesis).map_err(Failure::could_not_run)?;
+    let text = toml::to_string_pretty(&nemesis).map_err(Failure::could_not_run)?;
     files::write(&file, text).map_err(Failure::could_not_run)?;
     let flags = &compare.examination.flags;
     let cluster = flags.cluster.map_or(String::new(), |kind| format!(" --cluster {}", kind.word()));
@@ -162,12 +161,12 @@ struct OnServers<'a, 'c> {
 
 impl OnServers<'_, '_> {
     /// Plays a scenario. Returns how it broke the lock, and what its client was doing when it was struck.
-    fn played(&mut self, scenario: &Scenario) -> Option<(Cause, Vec<crate::library::sent::When>)> {
+    fn played(&mut self, scenario: &Scenario) -> Option<(Cause, Vec<When>)> {
         let place = Place::Store(self.store.clone());
         let settings = RunSettings { place, repeat: None, keep_cluster: KeepCluster::ForNextRun };
         let made = Handle::current().block_on(self.runner.make(scenario, &settings)).ok()?;
         let cause = Cause::of(&made.checked.history, &made.checked.verdict)?;
-        Some((cause, struck::struck_when(&made.checked.history)))
+        Some((cause, struck::struck_when(&struck::struck(&made.checked.history, &[]))))
     }
 }
 

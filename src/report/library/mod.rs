@@ -62,9 +62,10 @@ fn symptom(symptom: &Symptom, examined: &Examined) -> String {
     let mut struck: Vec<String> = Vec::new();
     for (place, when) in symptom.when.iter().enumerate() {
         let command = symptom.commands.get(place).copied().unwrap_or_default();
-        struck.push(format!("{command} {when}").trim_start().to_string());
+        let command = if command.is_empty() { "struck" } else { command };
+        struck.push(format!("{command} {when}"));
     }
-    let struck = if struck.is_empty() { "at no command of a client".to_string() } else { struck.join(", then ") };
+    let struck = if struck.is_empty() { "struck at no client".to_string() } else { struck.join(", then ") };
     let (broken, of) = symptom.broken();
     let scenarios = plural(symptom.tried.len() as u64, "scenario");
     let fate = match symptom.of_its_kind {
@@ -90,13 +91,10 @@ fn withstood(tried: &Tried) -> String {
 /// `3 of 3 runs, 6 steps of 14: file`.
 fn shrunk(found: &Found) -> String {
     let Found { steps, steps_before, tried, came_back, of, .. } = found;
-    let size = match (steps == steps_before, found.finished) {
-        (false, _) => format!("{steps} of its {steps_before} steps"),
-        (true, true) => format!("all of its {steps} steps"),
-        (true, false) => format!("its {steps} steps, for want of time"),
-    };
+    let size = if steps == steps_before { format!("all of its {steps} steps") } else { format!("{steps} of its {steps_before} steps") };
+    let all = if found.finished { "" } else { ", which is not all that could be tried" };
     format!(
-        "{size}, after {} on real servers; broke the lock again in {came_back} of {}",
+        "{size}, after {} on real servers{all}; broke the lock again in {came_back} of {} with other seeds",
         plural(*tried, "trial"),
         plural((*of).into(), "run")
     )
