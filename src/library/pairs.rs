@@ -81,18 +81,10 @@ fn together(first: &Aim, second: &Aim) -> Option<Together> {
 
 impl Together {
     fn write(self, steps: &mut Steps, first: &Aim, second: &Aim) {
+        let when = first.sent.when;
         match self {
             Together::AtTwoNodes => {
-                match first.sent.when {
-                    When::Holding => steps.add(["wait 1ttl", "start client:0 to read"]),
-                    When::Releasing => steps.add(["start client:0 to releasing"]),
-                    When::Taking | When::Waiting => steps.add(["start client:0 to acquiring giving up after 2ttl"]),
-                }
-                steps.arm(first);
-                steps.arm(second);
-                if first.sent.when != When::Holding {
-                    steps.add(["go client:0"]);
-                }
+                steps.begin(when, &[first, second]);
                 steps.await_strike(first, "2ttl");
                 steps.from_strike_on(second);
                 // Its client may wait for that answer.
@@ -101,24 +93,15 @@ impl Together {
                 if let (Some(end), Some(heal)) = (end, steps.steps.pop()) {
                     steps.steps.insert(end, heal);
                 }
+                return;
             }
             Together::TakenAndGivenBack => {
-                steps.add(["start client:0 to acquiring giving up after 2ttl"]);
-                steps.arm(first);
-                steps.add(["go client:0"]);
+                steps.begin(when, &[first]);
                 steps.await_strike(first, "2ttl");
                 // It waits for its answer.
                 steps.arm(second);
                 steps.add([if first.strike == Strike::LateReply { "wait 1.1ttl" } else { "wait 0.2ttl" }]);
                 steps.heal(first);
-                steps.from_strike_on(second);
-            }
-            Together::RenewedAndGivenBack => {
-                steps.add(["wait 1ttl", "start client:0 to read"]);
-                self.one_after_the_other(steps, first);
-                steps.arm(second);
-                steps.add(["go client:0"]);
-                steps.from_strike_on(second);
             }
             Together::TakenAndRenewed => {
                 steps.add(["wait 1ttl", "start client:0 to acquiring giving up after 3ttl"]);
@@ -127,33 +110,25 @@ impl Together {
                 steps.await_strike(first, "1ttl");
                 steps.heal(first);
                 steps.arm(second);
-                steps.from_strike_on(second);
             }
-            Together::InARow if first.sent.when == When::Holding => {
-                steps.add(["wait 1ttl", "start client:0 to read"]);
-                self.one_after_the_other(steps, first);
-                steps.arm(second);
-                steps.from_strike_on(second);
-            }
-            Together::InARow => {
-                let phase = if first.sent.when == When::Taking { "acquiring giving up after 2ttl" } else { "releasing" };
-                steps.steps.push(format!("start client:0 to {phase}"));
-                steps.arm(first);
-                steps.arm(second);
-                steps.add(["go client:0"]);
+            Together::InARow if when != When::Holding => {
+                steps.begin(when, &[first, second]);
                 steps.await_strike(first, "2ttl");
                 steps.heal(first);
-                steps.from_strike_on(second);
+            }
+            Together::InARow | Together::RenewedAndGivenBack => {
+                steps.begin(when, &[first]);
+                steps.await_strike(first, "2ttl");
+                if first.strike == Strike::LostReply {
+                    steps.add(["wait 0.2ttl"]);
+                }
+                steps.heal(first);
+                steps.arm(second);
+                if self == Together::RenewedAndGivenBack {
+                    steps.add(["go client:0"]);
+                }
             }
         }
-    }
-
-    fn one_after_the_other(self, steps: &mut Steps, first: &Aim) {
-        steps.arm(first);
-        steps.await_strike(first, "2ttl");
-        if first.strike == Strike::LostReply {
-            steps.add(["wait 0.2ttl"]);
-        }
-        steps.heal(first);
+        steps.from_strike_on(second);
     }
 }

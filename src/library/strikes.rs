@@ -201,17 +201,22 @@ impl Steps {
         if aim.sent.when == When::Waiting {
             return self.of_waiting(aim);
         }
-        match aim.sent.when {
+        self.begin(aim.sent.when, &[aim]);
+        self.from_strike_on(aim);
+    }
+
+    /// The client gets to where its command is sent next, the faults are armed, and it goes on.
+    pub fn begin(&mut self, when: When, aims: &[&Aim]) {
+        match when {
             When::Taking | When::Waiting => self.add(["start client:0 to acquiring giving up after 2ttl"]),
             // Nothing of an earlier hold is on its way any more.
             When::Holding => self.add(["wait 1ttl", "start client:0 to read"]),
             When::Releasing => self.add(["start client:0 to releasing"]),
         }
-        self.arm(aim);
-        if aim.sent.when != When::Holding {
+        aims.iter().for_each(|aim| self.arm(aim));
+        if when != When::Holding {
             self.add(["go client:0"]);
         }
-        self.from_strike_on(aim);
     }
 
     /// From the strike, which is awaited, to the end.
@@ -224,56 +229,21 @@ impl Steps {
         self.comes_of_it(aim);
     }
 
-    /// What happens at the command. Is the fault healed by then, or does it last until another client has the lock?
+    /// What happens at the command.
     fn goes_wrong(&mut self, aim: &Aim) {
-        let (holding, node) = (aim.sent.when == When::Holding, aim.node());
-        let at_node = |steps: &mut Self, before: &[String], after: &[String]| {
-            steps.steps.extend(before.iter().cloned());
-            steps.heal(aim);
-            steps.steps.extend(after.iter().cloned());
-        };
-        match aim.strike {
-            Strike::LateReply | Strike::LateRequest => self.add(["wait 1.1ttl"]),
-            Strike::Pause => {
-                self.add(["pause client:0"]);
-                self.heal(aim);
-                self.add(["wait 1.1ttl"]);
-            }
-            Strike::Kill => {
-                self.add(["kill client:0", "heal kill client:0"]);
-                self.heal(aim);
-            }
-            Strike::Reset => self.heal(aim),
-            Strike::LostReply => {}
-            // Whoever measures by this clock finds that no time has passed.
-            Strike::ClockBack if !holding => self.add(["clock client:0 -3ttl", "wait 1.1ttl"]),
-            Strike::ClockBack => at_node(self, &["clock client:0 -3ttl".into()], &["wait 1.1ttl".into()]),
-            Strike::ClockForward => at_node(self, &["clock client:0 +3ttl".into()], &[]),
-            Strike::NodePause => {
-                let after = ["wait 1.1ttl".to_string(), format!("heal pause {node}")];
-                at_node(self, &[format!("pause {node}")], &after);
-            }
-            Strike::NodeRestart | Strike::NodeRestartSynced => {
-                at_node(self, &[format!("kill {node}"), format!("heal kill {node}")], &[]);
-            }
-            Strike::NodeClock => at_node(self, &[format!("clock {node} +2ttl")], &[]),
+        let Course { before, lasts, after } = aim.course();
+        self.steps.extend(before);
+        if !lasts {
+            self.heal(aim);
         }
-        // A lock that lives is renewed by then, one that is not has run out.
-        let waits = matches!(aim.strike, Strike::Reset | Strike::LostReply | Strike::ClockForward);
-        if holding && waits {
-            self.add(["wait 1.1ttl"]);
-        }
+        self.steps.extend(after);
     }
 
     /// Another client has its turn, and the first one goes on.
     fn comes_of_it(&mut self, aim: &Aim) {
         let (strike, when) = (aim.strike, aim.sent.when);
         self.add(["start client:1 to before-write or end giving up after 0.6ttl within 0.8ttl"]);
-        let lasts = match strike {
-            Strike::LateReply | Strike::LateRequest | Strike::LostReply => true,
-            Strike::ClockBack => when != When::Holding,
-            _ => false,
-        };
+        let lasts = aim.course().lasts;
         if lasts && when != When::Holding {
             self.heal(aim);
         }
@@ -316,7 +286,43 @@ impl Steps {
     }
 }
 
+/// What happens once the command is struck.
+struct Course {
+    before: Vec<String>,
+    /// Whether the fault lasts until another client has the lock; else it is healed between what comes before and after.
+    lasts: bool,
+    after: Vec<String>,
+}
+
 impl Aim {
+    fn course(&self) -> Course {
+        let (holding, node) = (self.sent.when == When::Holding, self.node());
+        let runs_out = || vec!["wait 1.1ttl".to_string()];
+        let (before, lasts, mut after) = match self.strike {
+            Strike::LateReply | Strike::LateRequest => (vec![], true, runs_out()),
+            Strike::LostReply => (vec![], true, vec![]),
+            Strike::Reset => (vec![], false, vec![]),
+            Strike::Pause => (vec!["pause client:0".to_string()], false, runs_out()),
+            Strike::Kill => (vec!["kill client:0".to_string(), "heal kill client:0".to_string()], false, vec![]),
+            // Whoever measures by this clock how long it took finds that no time has passed; and a renewal is due much later.
+            Strike::ClockBack => (vec!["clock client:0 -3ttl".to_string()], !holding, runs_out()),
+            Strike::ClockForward => (vec!["clock client:0 +3ttl".to_string()], false, vec![]),
+            Strike::NodePause => {
+                let after = [runs_out(), vec![format!("heal pause {node}")]].concat();
+                (vec![format!("pause {node}")], false, after)
+            }
+            Strike::NodeRestart | Strike::NodeRestartSynced => {
+                (vec![format!("kill {node}"), format!("heal kill {node}")], false, vec![])
+            }
+            Strike::NodeClock => (vec![format!("clock {node} +2ttl")], false, vec![]),
+        };
+        // A lock that lives is renewed by then, one that is not has run out.
+        if holding && matches!(self.strike, Strike::Reset | Strike::LostReply | Strike::ClockForward) {
+            after.extend(runs_out());
+        }
+        Course { before, lasts, after }
+    }
+
     fn fault(&self) -> String {
         let (command, at) = (self.command(), self.at);
         match self.strike {

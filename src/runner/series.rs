@@ -22,6 +22,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use tokio::time::sleep;
 
+use super::failures::Failures;
 use super::lane::{Lane, RunEnd, last_words};
 use super::pace::{Jobs, Machine, Pace, Processors};
 use super::queue::{ClusterNeed, Due, Queue};
@@ -43,12 +44,7 @@ use crate::topology::{ClusterKind, InstalledClient};
 /// A run counts as hanging after three times its planned duration plus this.
 const GRACE: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// If this many runs in a row could not be made, the others can't be either: of one cell, or of any as long as none was made.
-const MOST_FAILURES: u32 = 3;
-/// The same for runs of whatever cells. On a loaded machine a few in a row may fail, such as of a runtime that is slow to
-/// start.
-const MOST_FAILURES_OF_ANY: u32 = 9;
-/// How often it goes on after so many, if they could be made alone.
+/// How often it goes on after several runs in a row could not be made, if they could be alone.
 const MOST_ROUNDS: u32 = 3;
 
 /// The runs of a suite that are to be made.
@@ -301,12 +297,7 @@ struct Lanes<'s> {
     idle: Vec<Lane>,
     /// The lanes that are making a run.
     running: BTreeMap<usize, Running>,
-    /// How many runs in a row could not be made.
-    failures: u32,
-    /// How many of the last of these are of one cell, by its name.
-    of_cell: (String, u32),
-    /// Whether any was made.
-    made_any: bool,
+    failures: Failures,
 }
 
 /// A run in progress.
@@ -337,7 +328,7 @@ impl<'s> Lanes<'s> {
         let (idle, running, mut processors) = (Vec::new(), BTreeMap::new(), Processors::default());
         // From here on.
         processors.in_use();
-        Lanes { series, queue, pace, processors, again, all: 0, idle, running, failures: 0, of_cell: Default::default(), made_any: false }
+        Lanes { series, queue, pace, processors, again, all: 0, idle, running, failures: Failures::default() }
     }
 
     /// Makes all runs. However it ends, no run is in progress and no cluster is kept when it returns: a reason to stop
@@ -439,25 +430,13 @@ impl<'s> Lanes<'s> {
         if let Some(why) = self.pace.ended(era, outcome.timing, all_busy, self.processors.in_use()) {
             progress.changes_lanes(self.pace.lanes(), &why);
         }
-        let cannot_go_on = self.cannot_go_on(&outcome);
+        let failed = self.failures.ended(&outcome.cell, outcome.valid.is_some());
+        let failed =
+            failed.map(|failed| format!("{failed} runs in a row could not be made; the last: {}", outcome.summary));
         match state.add(outcome) {
             Err(error) => Some(Ok(Ended::CannotRun(error.to_string()))),
-            Ok(()) => cannot_go_on.map(|why| Ok(Ended::CannotRun(why))),
+            Ok(()) => failed.map(|why| Ok(Ended::CannotRun(why))),
         }
-    }
-
-    /// Counts the runs in a row that could not be made. Says so where there is no point in going on.
-    fn cannot_go_on(&mut self, outcome: &RunOutcome) -> Option<String> {
-        if outcome.valid.is_some() {
-            (self.failures, self.of_cell, self.made_any) = (0, Default::default(), true);
-            return None;
-        }
-        self.failures += 1;
-        let of_cell = if self.of_cell.0 == outcome.cell { self.of_cell.1 + 1 } else { 1 };
-        self.of_cell = (outcome.cell.clone(), of_cell);
-        let most = if self.made_any { MOST_FAILURES_OF_ANY } else { MOST_FAILURES };
-        (self.failures >= most || of_cell >= MOST_FAILURES)
-            .then(|| format!("{} runs in a row could not be made; the last: {}", self.failures, outcome.summary))
     }
 }
 
