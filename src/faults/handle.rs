@@ -241,9 +241,13 @@ impl Agent {
 
     /// What a Redis was sent since [`Agent::monitor`], which ends with this.
     pub async fn monitored(&self, url: &str) -> Result<Vec<SeenCommand>, AgentError> {
-        match self.order(Order::Monitored { url: url.to_string() }, MONITORED_LIMIT).await? {
-            Answer::Commands(commands) => Ok(commands),
-            _ => Err(AgentError::Confused),
+        let mut all = Vec::new();
+        loop {
+            match self.order(Order::Monitored { url: url.to_string() }, MONITORED_LIMIT).await? {
+                Answer::Commands(commands) if commands.is_empty() => return Ok(all),
+                Answer::Commands(commands) => all.extend(commands),
+                _ => return Err(AgentError::Confused),
+            }
         }
     }
 

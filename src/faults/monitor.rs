@@ -20,6 +20,8 @@ const MOST_BYTES: usize = 32 << 20;
 /// A longer line is cut off: a script's text may be of any length.
 const LONGEST_LINE: usize = 4096;
 const MOST_WORDS: usize = 32;
+/// An answer of the agent is one line of at most a mebibyte, so what was seen is handed out in parts of about half of that.
+const MOST_AT_ONCE: usize = 512 << 10;
 
 /// A command that a server has carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +45,7 @@ pub(super) struct Monitors {
 struct Watched {
     lines: Arc<Mutex<Vec<String>>>,
     /// Ends when this is dropped.
-    _reader: JoinSet<()>,
+    reader: JoinSet<()>,
 }
 
 impl Monitors {
@@ -74,18 +76,37 @@ impl Monitors {
                 }
             }
         });
-        lock(&self.watched).insert(url.to_string(), Watched { lines, _reader: reader });
+        lock(&self.watched).insert(url.to_string(), Watched { lines, reader });
         Ok(())
     }
 
-    /// Watches a server no longer, and says what was seen. The server's wall clock has to be that of this machine.
-    pub fn end(&self, machine: &Arc<dyn Machine>, url: &str) -> Result<Vec<SeenCommand>, String> {
-        let watched = lock(&self.watched).remove(url).ok_or_else(|| format!("{url} is not watched"))?;
+    /// Watches a server no longer, and says what was seen, in parts that fit into an answer: after the last one comes an empty one.
+    /// The server's wall clock has to be that of this machine.
+    pub fn take(&self, machine: &Arc<dyn Machine>, url: &str) -> Result<Vec<SeenCommand>, String> {
+        let mut all = lock(&self.watched);
+        let watched = all.get_mut(url).ok_or_else(|| format!("{url} is not watched"))?;
+        watched.reader.abort_all();
         let (wall, mono) = (machine.wall(), machine.monotonic());
         let nanos = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
         let ahead = nanos(wall).saturating_sub(nanos(mono));
-        Ok(lock(&watched.lines).iter().filter_map(|line| seen(line, ahead)).collect())
+        let taken = fitting(&mut lock(&watched.lines));
+        if taken.is_empty() {
+            all.remove(url);
+        }
+        Ok(taken.iter().filter_map(|line| seen(line, ahead)).collect())
     }
+}
+
+/// The first of these lines, as many as fit into an answer.
+fn fitting(lines: &mut Vec<String>) -> Vec<String> {
+    // Strange bytes take half as much again in JSON, and what stands around the words is short.
+    let mut bytes = 0;
+    let fits = lines.iter().take_while(|line| {
+        bytes += line.len() * 3 / 2 + 128;
+        bytes <= MOST_AT_ONCE
+    });
+    let many = fits.count();
+    lines.drain(..many).collect()
 }
 
 /// The next line without its end, cut off if it is very long. None once the connection is over.
@@ -164,6 +185,19 @@ mod tests {
         assert_eq!(command.words, ["SET", "lock:k0", "a\"b\\\n\u{1}", "NX"]);
         let of_a_script = seen(r#"+1.000001 [0 lua] "GET" "lock:k0""#, 0).unwrap();
         assert!(of_a_script.in_script && of_a_script.from.is_none());
+    }
+
+    #[test]
+    fn what_was_seen_is_handed_out_in_parts_that_fit_into_an_answer() {
+        let line = format!("+1.000001 [0 lua] \"SET\" \"{}\"", "\\x01".repeat(1000));
+        let mut lines = vec![line; 300];
+        let mut parts = Vec::new();
+        while !lines.is_empty() {
+            let part: Vec<SeenCommand> = fitting(&mut lines).iter().filter_map(|line| seen(line, 0)).collect();
+            assert!(!part.is_empty() && serde_json::to_string(&part).unwrap().len() < 1 << 20);
+            parts.push(part.len());
+        }
+        assert!(parts.len() > 1 && parts.iter().sum::<usize>() == 300, "{parts:?}");
     }
 
     #[test]

@@ -192,7 +192,7 @@ impl Server {
                 let limit = Duration::from_millis(limit_ms);
                 self.monitors.begin(&host.machine(), &url, limit).await.map(|()| Answer::Done)
             }
-            Order::Monitored { url } => self.monitors.end(&host.machine(), &url).map(Answer::Commands),
+            Order::Monitored { url } => self.monitors.take(&host.machine(), &url).map(Answer::Commands),
             Order::Redis { url, command, limit_ms } => {
                 host.probes.ask(&url, &command, Duration::from_millis(limit_ms)).await.map(Answer::Redis)
             }

@@ -320,7 +320,7 @@ fn held(doing: &[Doing]) -> bool {
 mod tests {
     use std::path::Path;
 
-    use super::super::fair::is_fair;
+    use super::super::fair::{PATIENCE, is_fair};
     use super::*;
     use crate::plan::Plan;
     use crate::scenario::Options;
@@ -351,7 +351,7 @@ mod tests {
                 drawn.check().unwrap();
                 let plan = Plan::draw(&drawn).unwrap_or_else(|error| panic!("{:?}: {error}", drawn.nemesis.script));
                 assert!(!plan.script.is_empty());
-                assert!(is_fair(&drawn.nemesis.script), "{:?}", drawn.nemesis.script);
+                assert!(is_fair(&drawn.nemesis.script, PATIENCE), "{:?}", drawn.nemesis.script);
                 drawn_kinds.extend(drawn.nemesis.all_faults().map(|fault| fault.kind));
             }
             let expected = match workload {

@@ -12,10 +12,10 @@ use crate::units::Length;
 /// How long a client may wait at breakpoints, in TTLs: what is left is enough for the rest of its operation.
 pub(super) const PATIENCE: f64 = 0.7;
 
-/// Whether a script is fair, leaves nobody waiting and nothing broken, begins one operation of each client at most, and
-/// takes down nobody who is down.
-pub(super) fn is_fair(script: &[Step]) -> bool {
-    if longest_wait(script, Phase::Acquiring) > PATIENCE + 0.005 {
+/// Whether a script lets nobody wait for longer than this, in TTLs, leaves nobody waiting and nothing broken, begins one
+/// operation of each client at most, and takes down nobody who is down.
+pub(super) fn is_fair(script: &[Step], patience: f64) -> bool {
+    if longest_wait(script, Phase::Acquiring) > patience + 0.005 {
         return false;
     }
     let (mut waiting, mut begun, mut in_effect) = (BTreeSet::new(), BTreeSet::new(), Vec::<&Fault>::new());
@@ -42,7 +42,7 @@ pub(super) fn is_fair(script: &[Step]) -> bool {
 }
 
 /// For how many TTLs a script lets a client wait at breakpoints of one operation, from this phase on.
-fn longest_wait(script: &[Step], from: Phase) -> f64 {
+pub(super) fn longest_wait(script: &[Step], from: Phase) -> f64 {
     // How long each client that waits has waited.
     let mut waiting: BTreeMap<u32, f64> = BTreeMap::new();
     let (mut holds, mut longest) = (BTreeSet::new(), 0.0_f64);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     fn fair(steps: &[&str]) -> bool {
-        is_fair(&steps.iter().map(|step| step.parse().unwrap()).collect::<Vec<_>>())
+        is_fair(&steps.iter().map(|step| step.parse().unwrap()).collect::<Vec<_>>(), PATIENCE)
     }
 
     #[test]

@@ -19,4 +19,4 @@ mod shrink;
 pub use cause::Cause;
 pub use hunt::{Found, Hunt, Until, hunt};
 pub use search::{Progress, Search, Violation};
-pub use shrink::{Shrunk, shrink};
+pub use shrink::{Shrunk, Trials, shrink, shrink_on};

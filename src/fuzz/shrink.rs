@@ -3,13 +3,15 @@
 //! Steps are left out, in ever smaller groups (delta debugging, Zeller and Hildebrandt 2002), then what is left is made
 //! simpler: faults of one kind strike at once, fewer nodes and targets, shorter and rounder times. A candidate counts only
 //! if it breaks the lock with several seeds of the network and of the clients, in a data centre and on one machine, so that
-//! the result does not depend on a lucky delay and comes back on a real cluster.
+//! the result does not depend on a lucky delay and comes back on a real cluster. Who plays candidates elsewhere, as on real
+//! servers, brings its own [`Trials`].
 
 use std::thread;
 
 use super::cause::Cause;
-use super::fair::is_fair;
+use super::fair::{PATIENCE, is_fair, longest_wait};
 use crate::cluster::{Distance, Simulated};
+use crate::history::Phase;
 use crate::interrupt::Interrupt;
 use crate::nemesis::{Expectation, Fault, Nemesis, Step, Target, Targets, Whom};
 use crate::plan::Plan;
@@ -70,12 +72,48 @@ impl Shrunk {
     }
 }
 
-/// Shrinks a scripted scenario that breaks the lock with this cause. None if what is left does so only with some delays of
-/// the network. Once `over` is raised, it ends at once, with the smallest one until then: the scenario itself if that may
-/// depend on luck, since with its own seed it breaks the lock for certain.
+/// How candidates are tried.
+pub trait Trials {
+    /// In how many tries a scenario breaks the lock with this cause; 0 if in fewer than `least`.
+    fn that_break(&mut self, scenario: &Scenario, cause: &Cause, least: u64) -> u64;
+
+    /// In how many of them it does not depend on luck.
+    fn enough(&self) -> u64;
+
+    /// Whether it is worth a try to leave out both of these steps where neither can be left out alone.
+    fn is_worth_leaving_out(&self, one: &Step, other: &Step) -> bool;
+}
+
+/// Shrinks a scripted scenario that breaks the lock with this cause, in virtual time. None if what is left does so only with
+/// some delays of the network. Once `over` is raised, it ends at once, with the smallest one until then: the scenario itself
+/// if that may depend on luck, since with its own seed it breaks the lock for certain.
 pub fn shrink(scenario: &Scenario, cause: &Cause, over: &Interrupt) -> Option<Shrunk> {
-    let mut shrinking = Shrinking { best: scenario.clone(), breaks: 0, cause: cause.clone(), tried: 0, over };
-    shrinking.breaks = shrinking.seeds_that_break(scenario, 1);
+    shrink_by(&mut InVirtualTime { over }, PATIENCE, scenario, cause, over)
+}
+
+/// The same by any trials. A script that lets clients wait at their breakpoints for longer than others may is not made to
+/// do that for longer still.
+pub fn shrink_on(
+    trials: &mut dyn Trials,
+    scenario: &Scenario,
+    cause: &Cause,
+    over: &Interrupt,
+) -> Option<Shrunk> {
+    let patience = longest_wait(&scenario.nemesis.script, Phase::Acquiring).max(PATIENCE);
+    shrink_by(trials, patience, scenario, cause, over)
+}
+
+fn shrink_by(
+    trials: &mut dyn Trials,
+    patience: f64,
+    scenario: &Scenario,
+    cause: &Cause,
+    over: &Interrupt,
+) -> Option<Shrunk> {
+    let enough = trials.enough();
+    let mut shrinking =
+        Shrinking { best: scenario.clone(), breaks: 0, cause: cause.clone(), tried: 0, trials, patience, over };
+    shrinking.breaks = shrinking.trials_that_break(scenario, 1);
     while shrinking.breaks > 0 {
         let before = shrinking.best.clone();
         shrinking.take_time();
@@ -88,7 +126,7 @@ pub fn shrink(scenario: &Scenario, cause: &Cause, over: &Interrupt) -> Option<Sh
         }
     }
     let Shrinking { best, breaks, cause, tried, .. } = shrinking;
-    match (breaks >= ENOUGH, over.is_raised()) {
+    match (breaks >= enough, over.is_raised()) {
         (true, cut) => Some(Shrunk { scenario: best, cause, tried, finished: !cut }),
         (false, true) => Some(Shrunk { scenario: scenario.clone(), cause, tried, finished: false }),
         (false, false) => None,
@@ -97,26 +135,33 @@ pub fn shrink(scenario: &Scenario, cause: &Cause, over: &Interrupt) -> Option<Sh
 
 struct Shrinking<'a> {
     best: Scenario,
-    /// With how many seeds it breaks the lock.
+    /// In how many trials it breaks the lock.
     breaks: u64,
     cause: Cause,
     tried: u64,
+    trials: &'a mut dyn Trials,
+    /// For how many TTLs a client may wait at breakpoints.
+    patience: f64,
     /// Raised when there is no more time.
     over: &'a Interrupt,
 }
 
-impl Shrinking<'_> {
-    /// With how many of several seeds a scenario breaks the lock in the same way; 0 if not with so many at least.
-    fn seeds_that_break(&mut self, scenario: &Scenario, least: u64) -> u64 {
-        if self.over.is_raised()
-            || !is_fair(&scenario.nemesis.script)
-            || scenario.check().is_err()
-            || Plan::draw(scenario).is_err()
-        {
-            return 0;
-        }
-        self.tried += 1;
-        let (cause, over) = (&self.cause, self.over);
+/// Many seeds in virtual time.
+struct InVirtualTime<'a> {
+    over: &'a Interrupt,
+}
+
+impl Trials for InVirtualTime<'_> {
+    fn enough(&self) -> u64 {
+        ENOUGH
+    }
+
+    fn is_worth_leaving_out(&self, _: &Step, _: &Step) -> bool {
+        true
+    }
+
+    fn that_break(&mut self, scenario: &Scenario, cause: &Cause, least: u64) -> u64 {
+        let over = self.over;
         let breaks = |number: u64| {
             let seed = scenario.seed.wrapping_add(number);
             let distance = if number.is_multiple_of(2) { Distance::DataCentre } else { Distance::OneMachine };
@@ -145,17 +190,32 @@ impl Shrinking<'_> {
         }
         if all >= least { all } else { 0 }
     }
+}
+
+impl Shrinking<'_> {
+    /// In how many trials a scenario breaks the lock in the same way; 0 if not in so many at least, or if it makes no sense.
+    fn trials_that_break(&mut self, scenario: &Scenario, least: u64) -> u64 {
+        if self.over.is_raised()
+            || !is_fair(&scenario.nemesis.script, self.patience)
+            || scenario.check().is_err()
+            || Plan::draw(scenario).is_err()
+        {
+            return 0;
+        }
+        self.tried += 1;
+        self.trials.that_break(scenario, &self.cause, least)
+    }
 
     /// Takes a candidate if it breaks the lock with as many seeds, or with enough.
     fn take(&mut self, candidate: Scenario) -> bool {
-        self.take_if(candidate, self.breaks.clamp(1, ENOUGH))
+        self.take_if(candidate, self.breaks.clamp(1, self.trials.enough()))
     }
 
     fn take_if(&mut self, candidate: Scenario, least: u64) -> bool {
         if candidate == self.best {
             return false;
         }
-        let breaks = self.seeds_that_break(&candidate, least);
+        let breaks = self.trials_that_break(&candidate, least);
         if breaks > 0 {
             (self.best, self.breaks) = (candidate, breaks);
         }
@@ -166,7 +226,7 @@ impl Shrinking<'_> {
     fn take_time(&mut self) {
         for place in 0..self.best.nemesis.script.len() {
             for factor in LONGER {
-                if self.breaks >= ENOUGH {
+                if self.breaks >= self.trials.enough() {
                     return;
                 }
                 let mut script = self.best.nemesis.script.clone();
@@ -210,10 +270,11 @@ impl Shrinking<'_> {
             let mut shorter = false;
             while second < self.best.nemesis.script.len() && !shorter {
                 let mut script = self.best.nemesis.script.clone();
-                script.remove(second);
-                script.remove(first);
-                let candidate = self.with_script(script);
-                shorter = self.take(candidate);
+                let (other, one) = (script.remove(second), script.remove(first));
+                if self.trials.is_worth_leaving_out(&one, &other) {
+                    let candidate = self.with_script(script);
+                    shorter = self.take(candidate);
+                }
                 second += 1;
             }
             if !shorter {

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::kind::{Kind, OfItsKind};
 use super::sent::{Sent, When};
+use super::struck::Struck;
 use crate::checker::Validity;
 
 /// How the summary of a run begins that shows nothing.
@@ -26,6 +27,8 @@ pub struct Examined {
     pub refused: Vec<(String, String)>,
     pub sent: Vec<Sent>,
     pub tried: Vec<Tried>,
+    /// The smallest scenarios that break it, each with its file.
+    pub found: Vec<Found>,
     /// Scenarios that are about other locks, each with the reason.
     pub not_about: Vec<(String, String)>,
     /// How many runs the time did not suffice for.
@@ -59,15 +62,34 @@ pub struct TriedRun {
     pub timing_was_kept: bool,
     /// What happened, in a sentence; why nothing is known, if it is not.
     pub summary: String,
-    /// At which command it struck, and what that was answered.
-    pub struck: Option<String>,
-    /// What the client was doing then.
-    pub when: Option<When>,
+    /// At which commands it struck, and what these did.
+    pub struck: Vec<Struck>,
+    /// What its client was doing then, or when it was struck otherwise.
+    pub when: Vec<When>,
     /// What went wrong, in a word such as `lost-update`.
     pub anomaly: Option<String>,
     /// Its folder, relative to the page.
     pub folder: String,
     /// The command that repeats it.
+    pub repeat: String,
+}
+
+/// A scenario that breaks the lock, made as small as it could be on real servers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// What it was made from.
+    pub scenario: String,
+    /// Its file, relative to the page.
+    pub file: String,
+    /// How many steps it has, and had.
+    pub steps: usize,
+    pub steps_before: usize,
+    /// How many smaller ones were tried, and whether there was time for all.
+    pub tried: u64,
+    pub finished: bool,
+    /// In how many of how many runs with other seeds it broke the lock in the same way.
+    pub came_back: u32,
+    pub of: u32,
     pub repeat: String,
 }
 
@@ -82,12 +104,27 @@ pub enum Came {
     Nothing,
 }
 
-/// Scenarios that break the lock in the same way.
+/// Scenarios that break the lock in the same way: at the same commands, with the same incident, and with the same lot of a lock
+/// of its kind.
 pub struct Symptom<'a> {
     pub of_its_kind: OfItsKind,
     pub anomaly: &'a str,
-    pub when: Option<When>,
+    pub when: &'a [When],
+    pub commands: Vec<&'a str>,
     pub tried: Vec<&'a Tried>,
+}
+
+impl Symptom<'_> {
+    fn is_as(&self, other: &Symptom) -> bool {
+        let key = |symptom: &Symptom| (symptom.of_its_kind, symptom.anomaly.to_string(), symptom.when.to_vec());
+        key(self) == key(other) && self.commands == other.commands
+    }
+
+    /// In how many runs it came, of those that show anything.
+    pub fn broken(&self) -> (usize, usize) {
+        let each = self.tried.iter().map(|tried| tried.broken());
+        each.fold((0, 0), |(broken, of), (more, of_more)| (broken + more, of + of_more))
+    }
 }
 
 impl Tried {
@@ -95,19 +132,25 @@ impl Tried {
         let any = |valid| self.runs.iter().any(|run| run.valid == Some(valid));
         match () {
             () if any(Validity::Invalid) => Came::Fell,
-            () if any(Validity::Valid) => Came::Held,
+            () if self.runs.iter().any(TriedRun::withstood) => Came::Held,
             () => Came::Nothing,
         }
     }
 
     /// The first run that shows what came of it.
     pub fn telling(&self) -> Option<&TriedRun> {
-        let wanted = match self.came() {
-            Came::Fell => Some(Validity::Invalid),
-            Came::Held => Some(Validity::Valid),
-            Came::Nothing => Some(Validity::Unknown),
+        let shows = |run: &&TriedRun| match self.came() {
+            Came::Fell => run.valid == Some(Validity::Invalid),
+            Came::Held => run.withstood(),
+            Came::Nothing => run.valid.is_some(),
         };
-        self.runs.iter().find(|run| run.valid == wanted).or(self.runs.first())
+        self.runs.iter().find(shows).or(self.runs.first())
+    }
+
+    /// How often it struck in the runs that were withstood.
+    pub fn strikes(&self) -> u64 {
+        let withstood = self.runs.iter().filter(|run| run.withstood());
+        withstood.flat_map(|run| &run.struck).map(|struck| struck.times).sum()
     }
 
     /// Whether it breaks the lock in every run that shows anything, and not only where the machine was late.
@@ -119,9 +162,20 @@ impl Tried {
 
     /// How many runs broke it, of those that show anything.
     pub fn broken(&self) -> (usize, usize) {
-        let count = |valid| self.runs.iter().filter(|run| run.valid == Some(valid)).count();
-        let broken = count(Validity::Invalid);
-        (broken, broken + count(Validity::Valid))
+        let broken = self.runs.iter().filter(|run| run.valid == Some(Validity::Invalid)).count();
+        (broken, broken + self.runs.iter().filter(|run| run.withstood()).count())
+    }
+}
+
+impl TriedRun {
+    /// Whether the lock was struck and held.
+    pub fn withstood(&self) -> bool {
+        self.valid == Some(Validity::Valid) && self.void().is_none()
+    }
+
+    /// What was struck in vain, if everything was: to withstand that is no news.
+    pub fn void(&self) -> Option<&Struck> {
+        self.struck.first().filter(|_| self.struck.iter().all(Struck::is_void))
     }
 }
 
@@ -137,12 +191,12 @@ impl Examined {
         for tried in self.that(Came::Fell) {
             let run = tried.telling();
             let anomaly = run.and_then(|run| run.anomaly.as_deref()).unwrap_or("unclear");
-            let (of_its_kind, when) = (tried.of_its_kind, run.and_then(|run| run.when));
-            let same =
-                |other: &&mut Symptom| (other.of_its_kind, other.anomaly, other.when) == (of_its_kind, anomaly, when);
-            match symptoms.iter_mut().find(same) {
+            let when = run.map_or(&[][..], |run| &run.when);
+            let commands = run.map_or(Vec::new(), |run| run.struck.iter().map(|struck| &*struck.command).collect());
+            let one = Symptom { of_its_kind: tried.of_its_kind, anomaly, when, commands, tried: vec![tried] };
+            match symptoms.iter_mut().find(|other| one.is_as(other)) {
                 Some(symptom) => symptom.tried.push(tried),
-                None => symptoms.push(Symptom { of_its_kind, anomaly, when, tried: vec![tried] }),
+                None => symptoms.push(one),
             }
         }
         let rank = |symptom: &Symptom| match symptom.of_its_kind {
@@ -160,11 +214,16 @@ impl Examined {
     }
 
     /// The scenarios that show nothing, by the reason.
-    pub fn nothing_shown(&self) -> BTreeMap<&str, Vec<&Tried>> {
-        let mut reasons: BTreeMap<&str, Vec<&Tried>> = BTreeMap::new();
+    pub fn nothing_shown(&self) -> BTreeMap<String, Vec<&Tried>> {
+        let mut reasons: BTreeMap<String, Vec<&Tried>> = BTreeMap::new();
         for tried in self.that(Came::Nothing) {
-            let why = tried.telling().map_or("it was not run", |run| &*run.summary);
-            let why = why.strip_prefix(NOTHING_PROVEN).unwrap_or(why);
+            let why = match tried.telling() {
+                None => "it was not run".to_string(),
+                Some(run) => match run.void().filter(|_| run.valid == Some(Validity::Valid)) {
+                    Some(struck) => format!("struck in vain: {struck}"),
+                    None => run.summary.strip_prefix(NOTHING_PROVEN).unwrap_or(&run.summary).to_string(),
+                },
+            };
             reasons.entry(why).or_default().push(tried);
         }
         reasons

@@ -6,7 +6,9 @@ use serde::Serialize;
 
 use super::sent::When;
 use crate::checker::Validity;
-use crate::scenario::{Options, Scenario};
+use crate::fault_kinds::{Command, CommandFault};
+use crate::nemesis::{Argument, Fault, Step};
+use crate::scenario::{ClusterSettings, Scenario, catalogue};
 use crate::topology::Topology;
 
 /// What kind of lock it is.
@@ -50,17 +52,48 @@ impl Kind {
         Kind { reference, what: format!("{what}, on {place}") }
     }
 
-    /// The same run with the lock to compare with; None if there is none, or the nemesis is not about it.
-    pub fn scenario(&self, like: &Scenario, nemesis: &str, options: &Options, seed: u64) -> Option<Scenario> {
-        let reference = self.reference.as_deref()?;
-        let options = Options { nodes: Some(like.nodes), cluster: None, ..options.clone() };
-        options.scenario(reference, nemesis, seed, std::path::Path::new("")).ok()
+    /// The same run with the lock to compare with; None if there is none, or the nemesis is not about it. What strikes at a command
+    /// of the library strikes there at whatever that lock writes then.
+    pub fn scenario(&self, of: &Scenario, seed: u64) -> Option<Scenario> {
+        let (workload_name, workload) = catalogue::workload(self.reference.as_deref()?).ok()?;
+        let mut scenario = Scenario {
+            workload_name,
+            workload,
+            seed,
+            record_commands: false,
+            expect: None,
+            cluster: ClusterSettings::default(),
+            client: None,
+            ..of.clone()
+        };
+        scenario.nemesis.script = of.nemesis.script.iter().map(at_any_write).collect();
+        scenario.check().ok()?;
+        Some(scenario)
     }
 }
 
-/// How the lock to compare with did, by the verdicts of its runs and what its client was doing when it was struck. None if they
+/// A step of a script whose faults wait for commands of one lock, for another one.
+fn at_any_write(step: &Step) -> Step {
+    let of = |fault: &Fault| match &fault.with {
+        Argument::Command(at) if matches!(at.command, Command::Named(_)) => {
+            let at = CommandFault { nth: Some(1), command: Command::Write, key: None, ..at.clone() };
+            Fault { with: Argument::Command(at), ..fault.clone() }
+        }
+        _ => fault.clone(),
+    };
+    match step {
+        Step::Inject(fault) => Step::Inject(of(fault)),
+        Step::Heal(fault) => Step::Heal(of(fault)),
+        Step::AwaitStrike { fault, within, or_go_on } => {
+            Step::AwaitStrike { fault: of(fault), within: *within, or_go_on: *or_go_on }
+        }
+        other => other.clone(),
+    }
+}
+
+/// How the lock to compare with did, by the verdicts of its runs and what its client was doing whenever it was struck. None if they
 /// show nothing. `when`: what the library's client was doing. A run in which that was something else withstood something else.
-pub fn judged(runs: impl IntoIterator<Item = (Validity, Option<When>)>, when: Option<When>) -> Option<OfItsKind> {
+pub fn judged(runs: impl IntoIterator<Item = (Validity, Vec<When>)>, when: &[When]) -> Option<OfItsKind> {
     let (mut held, mut other) = (false, false);
     for (valid, struck) in runs {
         match valid {

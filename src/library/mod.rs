@@ -2,7 +2,8 @@
 //! its own commands break it, and whether they break every lock of its kind.
 //!
 //! - [`sent`]: the commands of runs without faults, by what their client was doing
-//! - [`strikes`]: a scenario for each of these commands and each thing that can go wrong there
+//! - [`strikes`]: a scenario for each of these commands and each thing that can go wrong there; [`pairs`]: two of them together
+//! - [`struck`]: what the faults of a run struck, and what that did to the lock
 //! - [`kind`]: a lock of ours that is of the same kind, to compare with
 //! - [`examined`]: what was tried, put together by cause
 //!
@@ -10,5 +11,7 @@
 
 pub mod examined;
 pub mod kind;
+pub mod pairs;
 pub mod sent;
 pub mod strikes;
+pub mod struck;

@@ -52,7 +52,7 @@ pub struct Sent {
     pub operations: u64,
 }
 
-/// What comes in less than one of so many operations is not the way in which a library does it.
+/// What comes in less than one of so many operations of a run is not the way in which a library does it, nor what comes once.
 const FEW: u64 = 10;
 /// Of more of one name in one operation, the later ones are tries of the same.
 const MOST_OF_A_NAME: u32 = 3;
@@ -65,10 +65,13 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
     alone.sort_by_key(|(history, _)| history.run.as_ref().is_some_and(|run| run.clients > 1));
     let mut seen: BTreeMap<(When, String, u32), Sent> = BTreeMap::new();
     let mut order: Vec<(When, String, u32)> = Vec::new();
-    let mut reached: BTreeMap<When, u64> = BTreeMap::new();
+    // Some runs show what others do not: a lock that is held for a moment is not renewed.
+    let mut usual: BTreeSet<(When, String, u32)> = BTreeSet::new();
     for (history, commands) in alone {
         let Some(header) = &history.run else { continue };
         let several = header.clients > 1;
+        let mut reached: BTreeMap<When, u64> = BTreeMap::new();
+        let mut in_run: BTreeMap<(When, String, u32), u64> = BTreeMap::new();
         for operation in &history.operations {
             for (phase, when) in [(Phase::Acquired, When::Holding), (Phase::Releasing, When::Releasing)] {
                 *reached.entry(when).or_default() += u64::from(operation.phase(phase).is_some());
@@ -84,7 +87,7 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
                     continue;
                 }
                 let is_script = runs_a_script(&name);
-                let name = if is_script { "EVAL".to_string() } else { name };
+                let name = name_for_all(&name);
                 // It had its majority before the last of the nodes was asked.
                 let is_late = |counts: &BTreeMap<(When, &str, String), u32>| {
                     let of_it = |(when, _, known): &&(When, &str, String)| *when == When::Taking && *known == name;
@@ -113,7 +116,7 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
                     when,
                     name,
                     nth: *nth,
-                    key: command.words.iter().skip(1).find(|word| names_a_key_of_the_run(word)).cloned(),
+                    key: key_of(command).or_else(|| queued(commands, place).find_map(key_of)).cloned(),
                     is_keyed: is_script || command.words.get(1).is_some_and(|word| names_a_key_of_the_run(word)),
                     example: example(&command.words),
                     calls: Vec::new(),
@@ -123,13 +126,19 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
                 if entry.calls.is_empty() {
                     entry.calls = calls(&commands[place + 1..], &command.node);
                 }
-                entry.operations += u64::from(counted.insert(known));
+                if counted.insert(known.clone()) {
+                    entry.operations += 1;
+                    *in_run.entry(known).or_default() += 1;
+                }
             }
         }
+        usual.extend(in_run.into_iter().filter_map(|(known, operations)| {
+            let reached = reached.get(&known.0).copied().unwrap_or_default();
+            (operations * FEW >= reached && (operations > 1 || reached == 1)).then_some(known)
+        }));
     }
     order.sort_by_key(|(when, ..)| *when);
-    let is_usual = |sent: &Sent| sent.operations * FEW >= reached.get(&sent.when).copied().unwrap_or_default();
-    order.into_iter().filter_map(|known| seen.remove(&known)).filter(is_usual).collect()
+    order.into_iter().filter(|known| usual.contains(known)).filter_map(|known| seen.remove(&known)).collect()
 }
 
 /// What gives a key more time to live, itself or in a script.
@@ -143,7 +152,7 @@ pub fn is_renewed(sent: &[Sent]) -> bool {
 }
 
 /// What the client of an operation was doing at that time.
-fn when(operation: &Operation, time: u64) -> Option<When> {
+pub(super) fn when(operation: &Operation, time: u64) -> Option<When> {
     let at = |phase| operation.phase(phase).map(PhaseStamp::time);
     let end = operation.completed.unwrap_or(u64::MAX);
     match time {
@@ -157,8 +166,37 @@ fn when(operation: &Operation, time: u64) -> Option<When> {
 
 /// The commands that a script called, which the node tells right after it.
 fn calls(following: &[RecordedCommand], node: &str) -> Vec<String> {
-    let of_it = following.iter().filter(|command| command.node == node).take_while(|command| command.in_script);
-    of_it.filter_map(|command| command.words.first()).map(|name| name.to_ascii_uppercase()).collect()
+    let called = called(following, node).filter_map(|command| command.words.first());
+    called.map(|name| name.to_ascii_uppercase()).collect()
+}
+
+/// The same, whole.
+pub(super) fn called<'c>(
+    following: &'c [RecordedCommand],
+    node: &str,
+) -> impl Iterator<Item = &'c RecordedCommand> + use<'c> {
+    let node = node.to_string();
+    following.iter().filter(move |command| command.node == node).take_while(|command| command.in_script)
+}
+
+/// `EVAL` stands for all that run a script.
+pub(super) fn name_for_all(name: &str) -> String {
+    let name = name.to_ascii_uppercase();
+    if runs_a_script(&name) { "EVAL".to_string() } else { name }
+}
+
+/// The key of an operation that it names.
+pub(super) fn key_of(command: &RecordedCommand) -> Option<&String> {
+    command.words.iter().skip(1).find(|word| names_a_key_of_the_run(word))
+}
+
+/// What an EXEC in this place carried out; nothing for any other command.
+pub(super) fn queued(commands: &[RecordedCommand], place: usize) -> impl Iterator<Item = &RecordedCommand> {
+    let is = |command: &RecordedCommand, name: &str| command.words.first().is_some_and(|word| word.eq_ignore_ascii_case(name));
+    let exec = &commands[place];
+    let same = |command: &&RecordedCommand| command.from == exec.from && command.node == exec.node;
+    let before = commands[..place].iter().rev().filter(same);
+    before.take_while(move |command| is(exec, "EXEC") && !is(command, "MULTI"))
 }
 
 /// `SET lock:k0 … NX PX 1000`: values are of no interest, and a script's text is long.
@@ -171,17 +209,3 @@ fn example(words: &[String]) -> String {
     shown.collect::<Vec<_>>().join(" ")
 }
 
-/// What the first client that a fault struck was doing then; None if the faults struck no client at work.
-pub fn struck_when(history: &History) -> Option<When> {
-    let header = history.run.as_ref()?;
-    history.faults.iter().filter(|window| window.was_observed()).find_map(|window| {
-        let hit = |operation: &&Operation| window.targets.contains(&header.client_name(operation.process));
-        history.operations.iter().filter(hit).find_map(|operation| when(operation, window.inject))
-    })
-}
-
-/// At which command a fault struck, and what that was answered, in the words of the history; None if none waited for one.
-pub fn struck_at(history: &History) -> Option<&str> {
-    let struck = history.faults.iter().find(|window| window.kind.is_at_command() && window.was_observed())?;
-    struck.texts.first().map(String::as_str)
-}

@@ -1,9 +1,9 @@
 //! A scenario for each command that a library was seen to send, and for each thing that can go wrong there.
 //!
 //! Each is one moment, as the scenarios of the catalogue are: the command is struck while its client takes, holds or gives back
-//! the lock, another client then has its turn, and the first one goes on.
+//! the lock, another client then has its turn, and the first one goes on. [`pairs`](super::pairs) are made of the same parts.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 use super::sent::{Sent, When};
 use crate::fault_kinds::{names_a_key_of_the_run, ordinal};
@@ -24,11 +24,50 @@ pub enum Strike {
     LostReply,
     /// The client dies before it reads the reply.
     Kill,
+    /// The client's wall clock is set back before it reads the reply.
+    ClockBack,
+    /// The client's wall clock is set forward before it reads the reply.
+    ClockForward,
+    /// The node stops when it has done it, until the lock has run out.
+    NodePause,
+    /// The node is killed when it has done it and before it answers, and comes back with nothing.
+    NodeRestart,
+    /// The same, but it had synced its file before it answered.
+    NodeRestartSynced,
+    /// The node's wall clock is set forward when it has done it: the lock has run out there.
+    NodeClock,
 }
 
 /// What is tried, the likeliest first.
-const ALL: [Strike; 6] =
-    [Strike::LateReply, Strike::Pause, Strike::Reset, Strike::LostReply, Strike::LateRequest, Strike::Kill];
+const ALL: [Strike; 12] = [
+    Strike::LateReply,
+    Strike::Pause,
+    Strike::Reset,
+    Strike::LostReply,
+    Strike::LateRequest,
+    Strike::Kill,
+    Strike::ClockBack,
+    Strike::NodePause,
+    Strike::NodeRestartSynced,
+    Strike::NodeRestart,
+    Strike::ClockForward,
+    Strike::NodeClock,
+];
+
+/// At which node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    All,
+    Node(u32),
+}
+
+/// A strike at one command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aim {
+    pub strike: Strike,
+    pub sent: Sent,
+    pub at: Place,
+}
 
 /// A scenario with its place among others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,22 +77,22 @@ pub struct Scripted {
     pub description: String,
     /// The nemesis file.
     pub toml: String,
-    /// The same for a lock that sends other commands: struck is whatever it writes at that time.
-    pub of_its_kind: String,
+    /// What it strikes: one command, or two.
+    pub aims: Vec<Aim>,
 }
 
 /// The scenarios for these commands, on all nodes at once and, of several, on each of the first three. Those that matter most
 /// come first: each strike at the first command that takes, renews and releases, before the second ones.
 pub fn scenarios(sent: &[Sent], nodes: u32, expires: bool) -> Vec<Scripted> {
     let single = if nodes > 1 { nodes.min(3) } else { 0 };
-    let places: Vec<String> =
-        std::iter::once("nodes".to_string()).chain((0..single).map(|node| format!("node:{node}"))).collect();
+    let places: Vec<Place> = std::iter::once(Place::All).chain((0..single).map(Place::Node)).collect();
     let mut scenarios: Vec<((u32, usize, usize), Scripted)> = Vec::new();
     // What names none of the lock's keys is not the lock.
     for sent in sent.iter().filter(|sent| sent.key.is_some()) {
         for (rank, strike) in ALL.iter().enumerate().filter(|(_, strike)| strike.fits(sent.when, expires)) {
-            for (far, place) in places.iter().enumerate() {
-                scenarios.push(((sent.nth, far, rank), strike.scenario(sent, place)));
+            for (far, place) in places.iter().enumerate().filter(|(_, place)| strike.fits_at(**place, nodes)) {
+                let aim = Aim { strike: *strike, sent: sent.clone(), at: *place };
+                scenarios.push(((sent.nth, far, rank), aim.scenario()));
             }
         }
     }
@@ -64,15 +103,29 @@ pub fn scenarios(sent: &[Sent], nodes: u32, expires: bool) -> Vec<Scripted> {
 impl Strike {
     /// Whether it can show anything of what the client is doing then.
     fn fits(self, when: When, expires: bool) -> bool {
+        use Strike::*;
         match (self, when) {
             // Who waits has nothing that could run out or be left behind.
-            (Strike::LateRequest | Strike::Pause | Strike::Kill, When::Waiting) => false,
+            (LateReply | Reset | LostReply, When::Waiting) => true,
+            (_, When::Waiting) => false,
             // A dead holder is what `crash-holder` is about, and a release that is late harms by its request alone.
-            (Strike::Kill, When::Holding) | (Strike::LateReply, When::Releasing) => false,
+            (Kill, When::Holding) | (LateReply, When::Releasing) => false,
+            // Who gives a lock back measures nothing, and a node that has let go of it has nothing to forget.
+            (ClockBack | ClockForward | NodePause | NodeRestart | NodeRestartSynced | NodeClock, When::Releasing) => false,
             // These wait until the lock has run out.
-            (Strike::LateReply | Strike::Pause | Strike::LateRequest, _) => expires,
+            (LateReply | Pause | LateRequest | ClockBack | ClockForward | NodePause | NodeClock, _) => expires,
             _ => true,
         }
+    }
+
+    /// Of several nodes, one has its accident.
+    fn fits_at(self, place: Place, nodes: u32) -> bool {
+        !self.is_of_a_node() || nodes == 1 || place != Place::All
+    }
+
+    fn is_of_a_node(self) -> bool {
+        use Strike::*;
+        matches!(self, NodePause | NodeRestart | NodeRestartSynced | NodeClock)
     }
 
     fn word(self) -> &'static str {
@@ -83,6 +136,12 @@ impl Strike {
             Strike::Reset => "reset-after",
             Strike::LostReply => "lost-reply",
             Strike::Kill => "kill-before-reply",
+            Strike::ClockBack => "clock-back-before-reply",
+            Strike::ClockForward => "clock-forward-before-reply",
+            Strike::NodePause => "node-pause-after",
+            Strike::NodeRestart => "node-restart-before-reply",
+            Strike::NodeRestartSynced => "node-restart-synced-before-reply",
+            Strike::NodeClock => "node-clock-forward-after",
         }
     }
 
@@ -94,130 +153,272 @@ impl Strike {
             Strike::Reset => "the connection breaks when it was carried out",
             Strike::LostReply => "the reply never comes",
             Strike::Kill => "the client dies before it reads the reply",
+            Strike::ClockBack => "the client's wall clock is set back before it reads the reply",
+            Strike::ClockForward => "the client's wall clock is set forward before it reads the reply",
+            Strike::NodePause => "the node stops once it was carried out, until the lock has run out",
+            Strike::NodeRestart => "the node is killed before it answers, and comes back empty",
+            Strike::NodeRestartSynced => "the node is killed before it answers, and comes back with what it had synced",
+            Strike::NodeClock => "the node's wall clock is set forward once it was carried out, past the end of the lock",
         }
     }
 
-    fn fault(self, command: &str, at: &str) -> String {
+    /// What the nodes keep on their disks, if that matters.
+    fn persistence(self) -> Option<&'static str> {
         match self {
-            Strike::LateReply | Strike::Pause | Strike::Kill => format!("hold reply to {command} client:0 from {at}"),
-            Strike::LateRequest => format!("hold request {command} client:0 to {at}"),
-            Strike::LostReply => format!("lose reply to {command} client:0 from {at}"),
-            Strike::Reset => format!("reset after {command} client:0 and {at}"),
+            Strike::NodeRestart => Some("none"),
+            Strike::NodeRestartSynced => Some("always"),
+            _ => None,
         }
-    }
-
-    fn scenario(self, sent: &Sent, at: &str) -> Scripted {
-        let doing = match sent.when {
-            When::Taking => "taking",
-            When::Waiting => "waiting",
-            When::Holding => "holding",
-            When::Releasing => "releasing",
-        };
-        let nth = if sent.nth == 1 { String::new() } else { format!("{} ", ordinal(sent.nth)) };
-        let mut name = format!("{doing}-{}-{}", sent.name.to_ascii_lowercase(), self.word());
-        if sent.nth > 1 {
-            let _ = write!(name, "-{}", ordinal(sent.nth));
-        }
-        if let Some(node) = at.strip_prefix("node:") {
-            let _ = write!(name, "-at-n{node}");
-        }
-        // Whatever key of the run it is, and whatever follows in it.
-        let pattern = sent.key.as_deref().filter(|_| sent.is_keyed).and_then(pattern);
-        let key = pattern.map_or_else(String::new, |pattern| format!(" on {pattern}"));
-        let where_ = if at == "nodes" { String::new() } else { format!(" at {}", at.replace("node:", "n")) };
-        let description =
-            format!("{}: at its {nth}{}{where_}, {}", capital(&sent.when.to_string()), sent.name, self.what());
-        let toml = |command: &str| {
-            let steps = self.steps(sent.when, &self.fault(command, at));
-            let steps: Vec<String> = steps.iter().map(|step| format!("  {step:?},\n")).collect();
-            format!(
-                "description = {description:?}\nstory = \"One of the strikes at each command that the library was seen to send: {}\"\n\
-                 progress = \"any\"\nclients = 3\nscript = [\n{}]\n",
-                sent.example.replace(['"', '\\'], "'"),
-                steps.concat()
-            )
-        };
-        Scripted { toml: toml(&format!("{nth}{}{key}", sent.name)), of_its_kind: toml("write"), name, description }
-    }
-
-    fn steps(self, when: When, fault: &str) -> Vec<String> {
-        if when == When::Waiting {
-            return waiting(fault);
-        }
-        let mut steps: Vec<&str> = Vec::new();
-        let (await_fault, heal_fault) = (format!("await {fault} within 2ttl"), format!("heal {fault}"));
-        // Nothing of an earlier hold is on its way any more.
-        steps.extend(match when {
-            When::Taking | When::Waiting => {
-                vec!["start client:0 to acquiring giving up after 2ttl", fault, "go client:0"]
-            }
-            When::Holding => vec!["wait 1ttl", "start client:0 to read", fault],
-            When::Releasing => vec!["start client:0 to releasing", fault, "go client:0"],
-        });
-        steps.push(&await_fault);
-        match self {
-            Strike::Pause => steps.extend(["pause client:0", &heal_fault, "wait 1.1ttl"]),
-            Strike::Kill => steps.extend(["kill client:0", "heal kill client:0", &heal_fault]),
-            Strike::LateReply | Strike::LateRequest => steps.push("wait 1.1ttl"),
-            Strike::Reset => steps.push(&heal_fault),
-            Strike::LostReply => {}
-        }
-        // A lock that lives is renewed by then, one that is not has run out.
-        if when == When::Holding && matches!(self, Strike::Reset | Strike::LostReply) {
-            steps.push("wait 1.1ttl");
-        }
-        match (self, when) {
-            (Strike::Kill, _) => steps.extend(["start client:1", "await client:1 end"]),
-            _ => {
-                steps.push("start client:1 to before-write or end giving up after 0.6ttl within 0.8ttl");
-                match self {
-                    Strike::LateReply | Strike::LateRequest | Strike::LostReply if when != When::Holding => {
-                        steps.push(&heal_fault)
-                    }
-                    Strike::Pause => steps.push("heal pause client:0"),
-                    _ => {}
-                }
-                if when == When::Holding {
-                    // Before a late answer arrives, which may well say that the lock is over.
-                    steps.extend(["go client:0", "await client:0 end within 0.05ttl or go on"]);
-                    if !matches!(self, Strike::Pause | Strike::Reset) {
-                        steps.push(&heal_fault);
-                    }
-                }
-                steps.push("await client:0 end within 0.35ttl or go on");
-                if when == When::Releasing {
-                    steps.extend([
-                        "start client:2 giving up after 0.2ttl",
-                        "await client:2 end within 0.35ttl or go on",
-                    ]);
-                }
-                steps.extend(["go client:1", "await client:1 end"]);
-                if when == When::Releasing {
-                    steps.push("await client:2 end");
-                }
-                steps.push("await client:0 end");
-            }
-        }
-        steps.into_iter().map(str::to_string).collect()
     }
 }
 
-/// Whoever waits has to get the lock when it is given back, whatever became of what it had asked.
-fn waiting(fault: &str) -> Vec<String> {
-    let (await_fault, heal_fault) = (format!("await {fault} within 0.4ttl"), format!("heal {fault}"));
-    let steps = [
-        "start client:1 to before-write",
-        "start client:0 to acquiring giving up after 4ttl",
-        fault,
-        "go client:0",
-        &await_fault,
-        "go client:1",
-        "await client:1 end",
-        &heal_fault,
-        "expect client:0 acquired within 2ttl",
-        "await client:0 end",
-    ];
-    steps.map(str::to_string).to_vec()
+/// The steps of a script.
+#[derive(Default)]
+pub(super) struct Steps {
+    pub steps: Vec<String>,
+}
+
+impl Steps {
+    pub fn add<const N: usize>(&mut self, steps: [&str; N]) {
+        self.steps.extend(steps.map(str::to_string));
+    }
+
+    /// The fault itself.
+    pub fn arm(&mut self, aim: &Aim) {
+        self.steps.push(aim.fault());
+    }
+
+    pub fn await_strike(&mut self, aim: &Aim, within: &str) {
+        self.steps.push(format!("await {} within {within}", aim.fault()));
+    }
+
+    pub fn heal(&mut self, aim: &Aim) {
+        self.steps.push(format!("heal {}", aim.fault()));
+    }
+
+    /// One strike: how its client gets there, what goes wrong, and what comes of it.
+    fn of_one(&mut self, aim: &Aim) {
+        if aim.sent.when == When::Waiting {
+            return self.of_waiting(aim);
+        }
+        self.begin(aim.sent.when, &[aim]);
+        self.from_strike_on(aim);
+    }
+
+    /// The client gets to where its command is sent next, the faults are armed, and it goes on.
+    pub fn begin(&mut self, when: When, aims: &[&Aim]) {
+        match when {
+            When::Taking | When::Waiting => self.add(["start client:0 to acquiring giving up after 2ttl"]),
+            // Nothing of an earlier hold is on its way any more.
+            When::Holding => self.add(["wait 1ttl", "start client:0 to read"]),
+            When::Releasing => self.add(["start client:0 to releasing"]),
+        }
+        aims.iter().for_each(|aim| self.arm(aim));
+        if when != When::Holding {
+            self.add(["go client:0"]);
+        }
+    }
+
+    /// From the strike, which is awaited, to the end.
+    pub fn from_strike_on(&mut self, aim: &Aim) {
+        self.await_strike(aim, "2ttl");
+        self.goes_wrong(aim);
+        if aim.strike == Strike::Kill {
+            return self.add(["start client:1", "await client:1 end"]);
+        }
+        self.comes_of_it(aim);
+    }
+
+    /// What happens at the command.
+    fn goes_wrong(&mut self, aim: &Aim) {
+        let Course { before, lasts, after } = aim.course();
+        self.steps.extend(before);
+        if !lasts {
+            self.heal(aim);
+        }
+        self.steps.extend(after);
+    }
+
+    /// Another client has its turn, and the first one goes on.
+    fn comes_of_it(&mut self, aim: &Aim) {
+        let (strike, when) = (aim.strike, aim.sent.when);
+        self.add(["start client:1 to before-write or end giving up after 0.6ttl within 0.8ttl"]);
+        let lasts = aim.course().lasts;
+        if lasts && when != When::Holding {
+            self.heal(aim);
+        }
+        if strike == Strike::Pause {
+            self.add(["heal pause client:0"]);
+        }
+        if when == When::Holding {
+            // Before a late answer arrives, which may well say that the lock is over.
+            self.add(["go client:0", "await client:0 end within 0.05ttl or go on"]);
+            if lasts {
+                self.heal(aim);
+            }
+        }
+        self.add(["await client:0 end within 0.35ttl or go on"]);
+        if when == When::Releasing {
+            self.add(["start client:2 giving up after 0.2ttl", "await client:2 end within 0.35ttl or go on"]);
+        }
+        self.add(["go client:1", "await client:1 end"]);
+        if when == When::Releasing {
+            self.add(["await client:2 end"]);
+        }
+        self.add(["await client:0 end"]);
+        match strike {
+            Strike::ClockBack => self.add(["heal clock client:0 -3ttl"]),
+            Strike::ClockForward => self.add(["heal clock client:0 +3ttl"]),
+            Strike::NodeClock => self.steps.push(format!("heal clock {} +2ttl", aim.node())),
+            _ => {}
+        }
+    }
+
+    /// Whoever waits has to get the lock when it is given back, whatever became of what it had asked.
+    fn of_waiting(&mut self, aim: &Aim) {
+        self.add(["start client:1 to before-write", "start client:0 to acquiring giving up after 4ttl"]);
+        self.arm(aim);
+        self.add(["go client:0"]);
+        self.await_strike(aim, "0.4ttl");
+        self.add(["go client:1", "await client:1 end"]);
+        self.heal(aim);
+        self.add(["expect client:0 acquired within 2ttl", "await client:0 end"]);
+    }
+}
+
+/// What happens once the command is struck.
+struct Course {
+    before: Vec<String>,
+    /// Whether the fault lasts until another client has the lock; else it is healed between what comes before and after.
+    lasts: bool,
+    after: Vec<String>,
+}
+
+impl Aim {
+    fn course(&self) -> Course {
+        let (holding, node) = (self.sent.when == When::Holding, self.node());
+        let runs_out = || vec!["wait 1.1ttl".to_string()];
+        let (before, lasts, mut after) = match self.strike {
+            Strike::LateReply | Strike::LateRequest => (vec![], true, runs_out()),
+            Strike::LostReply => (vec![], true, vec![]),
+            Strike::Reset => (vec![], false, vec![]),
+            Strike::Pause => (vec!["pause client:0".to_string()], false, runs_out()),
+            Strike::Kill => (vec!["kill client:0".to_string(), "heal kill client:0".to_string()], false, vec![]),
+            // Whoever measures by this clock how long it took finds that no time has passed; and a renewal is due much later.
+            Strike::ClockBack => (vec!["clock client:0 -3ttl".to_string()], !holding, runs_out()),
+            Strike::ClockForward => (vec!["clock client:0 +3ttl".to_string()], false, vec![]),
+            Strike::NodePause => {
+                let after = [runs_out(), vec![format!("heal pause {node}")]].concat();
+                (vec![format!("pause {node}")], false, after)
+            }
+            Strike::NodeRestart | Strike::NodeRestartSynced => {
+                (vec![format!("kill {node}"), format!("heal kill {node}")], false, vec![])
+            }
+            Strike::NodeClock => (vec![format!("clock {node} +2ttl")], false, vec![]),
+        };
+        // A lock that lives is renewed by then, one that is not has run out.
+        if holding && matches!(self.strike, Strike::Reset | Strike::LostReply | Strike::ClockForward) {
+            after.extend(runs_out());
+        }
+        Course { before, lasts, after }
+    }
+
+    fn fault(&self) -> String {
+        let (command, at) = (self.command(), self.at);
+        match self.strike {
+            Strike::LateRequest => format!("hold request {command} client:0 to {at}"),
+            Strike::LostReply | Strike::NodeRestart | Strike::NodeRestartSynced => {
+                format!("lose reply to {command} client:0 from {at}")
+            }
+            Strike::Reset => format!("reset after {command} client:0 and {at}"),
+            _ => format!("hold reply to {command} client:0 from {at}"),
+        }
+    }
+
+    /// Whose accident it is, where it is a node's.
+    fn node(&self) -> String {
+        match self.at {
+            Place::All => "node:0".to_string(),
+            Place::Node(node) => format!("node:{node}"),
+        }
+    }
+
+    /// `2nd SET on lock:k*`: whatever key of the run it is, and whatever follows in it.
+    fn command(&self) -> String {
+        let sent = &self.sent;
+        let pattern = sent.key.as_deref().filter(|_| sent.is_keyed).and_then(pattern);
+        let key = pattern.map_or_else(String::new, |pattern| format!(" on {pattern}"));
+        format!("{}{}{key}", self.nth(), sent.name)
+    }
+
+    fn nth(&self) -> String {
+        if self.sent.nth == 1 { String::new() } else { format!("{} ", ordinal(self.sent.nth)) }
+    }
+
+    /// `taking-set-late-reply-2nd-at-n1`
+    pub(super) fn name(&self) -> String {
+        let mut name = format!("{}-{}-{}", doing(self.sent.when), self.sent.name.to_ascii_lowercase(), self.strike.word());
+        if self.sent.nth > 1 {
+            let _ = write!(name, "-{}", ordinal(self.sent.nth));
+        }
+        if let Place::Node(node) = self.at {
+            let _ = write!(name, "-at-n{node}");
+        }
+        name
+    }
+
+    /// `while it takes the lock: at its 2nd SET at n1, the reply never comes`
+    pub(super) fn text(&self) -> String {
+        let at = match self.at {
+            Place::All => String::new(),
+            Place::Node(node) => format!(" at n{node}"),
+        };
+        format!("{}: at its {}{}{at}, {}", self.sent.when, self.nth(), self.sent.name, self.strike.what())
+    }
+
+    fn scenario(self) -> Scripted {
+        Scripted::new(vec![self], |steps, aims| steps.of_one(&aims[0]))
+    }
+}
+
+impl Scripted {
+    /// The scenario of these strikes, whose steps `write` writes.
+    pub(super) fn new(aims: Vec<Aim>, write: impl Fn(&mut Steps, &[Aim])) -> Scripted {
+        let texts: Vec<String> = aims.iter().map(Aim::text).collect();
+        let description = capital(&texts.join("; then, "));
+        let examples: Vec<String> = aims.iter().map(|aim| aim.sent.example.replace(['"', '\\'], "'")).collect();
+        let persistence = aims.iter().find_map(|aim| aim.strike.persistence());
+        let persistence = persistence.map_or(String::new(), |kept| format!("persistence = {kept:?}\n"));
+        let mut steps = Steps::default();
+        write(&mut steps, &aims);
+        let steps: Vec<String> = steps.steps.iter().map(|step| format!("  {step:?},\n")).collect();
+        let toml = format!(
+            "description = {description:?}\nstory = \"One of the strikes at each command that the library was seen to send: {}\"\n\
+             progress = \"any\"\nclients = 3\n{persistence}script = [\n{}]\n",
+            examples.join("; "),
+            steps.concat()
+        );
+        let name = aims.iter().map(Aim::name).collect::<Vec<_>>().join("-then-");
+        Scripted { name, description, toml, aims }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::All => f.write_str("nodes"),
+            Place::Node(node) => write!(f, "node:{node}"),
+        }
+    }
+}
+
+fn doing(when: When) -> &'static str {
+    match when {
+        When::Taking => "taking",
+        When::Waiting => "waiting",
+        When::Holding => "holding",
+        When::Releasing => "releasing",
+    }
 }
 
 /// `lock:k*` for `lock:k0` and for `lock:k0-reply-17`; None if it can't be said in a phrase.

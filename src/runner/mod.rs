@@ -12,6 +12,7 @@
 
 mod cache;
 mod checked;
+mod failures;
 mod installation;
 mod lane;
 mod log;

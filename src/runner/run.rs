@@ -78,6 +78,13 @@ impl Runner {
         Ok(Runner { console, log, interrupt, remains, kept: None })
     }
 
+    /// One for a process that listens for signals already, as [`signals::listen`] says.
+    pub fn of_listener(console: Console, interrupt: Interrupt, remains: &Remains) -> Result<Runner, RunnerError> {
+        let log = RunLog::default();
+        log.begin(false).map_err(RunnerError::could_not_run)?;
+        Ok(Runner { console, log, interrupt, remains: remains.beside(), kept: None })
+    }
+
     /// Raised when the user wants this process to stop.
     pub fn interrupt(&self) -> Interrupt {
         self.interrupt.clone()

@@ -22,6 +22,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use tokio::time::sleep;
 
+use super::failures::Failures;
 use super::lane::{Lane, RunEnd, last_words};
 use super::pace::{Jobs, Machine, Pace, Processors};
 use super::queue::{ClusterNeed, Due, Queue};
@@ -43,8 +44,8 @@ use crate::topology::{ClusterKind, InstalledClient};
 /// A run counts as hanging after three times its planned duration plus this.
 const GRACE: Duration = Duration::from_secs(120);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// If this many runs in a row could not be made, the others can't be either.
-const MOST_FAILURES: u32 = 3;
+/// How often it goes on after several runs in a row could not be made, if they could be alone.
+const MOST_ROUNDS: u32 = 3;
 
 /// The runs of a suite that are to be made.
 pub struct Series<'a> {
@@ -76,6 +77,8 @@ pub struct Outlook {
     pub planned: Duration,
     /// How many are made at the same time, for the moment.
     pub lanes: usize,
+    /// When no more of them are begun, see [`Series::until`].
+    pub until: Option<Instant>,
 }
 
 /// Shows the progress of a series. Lanes are numbered from 0.
@@ -167,19 +170,28 @@ impl Series<'_> {
     /// Makes all runs that are not done yet: first the first run of every cell, then the second of each cell that has
     /// one, and so on, so that what is broken everywhere shows early. Then makes those again, alone, that others may have
     /// kept from what is expected of them.
+    ///
+    /// Where several in a row could not be made beside each other, those are tried alone at once; if that goes well, so do the
+    /// others.
     pub async fn make(self, state: &mut State, progress: &mut dyn SeriesProgress) -> Result<Ended, RunnerError> {
-        let due = self.queue(self.due(state))?;
         let machine = Machine::here();
-        let pace = Pace::new(self.jobs, machine);
-        progress.starts(self.outlook(&due, pace.lanes()));
-        let ended = Lanes::new(&self, due, pace, false).make_all(state, progress).await?;
-        let again = self.to_be_made_again(state);
-        if again.is_empty() || !matches!(ended, Ended::Done) {
-            return Ok(ended);
+        for _ in 0..MOST_ROUNDS {
+            let due = self.queue(self.due(state))?;
+            let pace = Pace::new(self.jobs, machine);
+            progress.starts(self.outlook(&due, pace.lanes()));
+            let ended = Lanes::new(&self, due, pace, false).make_all(state, progress).await?;
+            let again = self.to_be_made_again(state);
+            if again.is_empty() || !matches!(ended, Ended::Done | Ended::CannotRun(_)) {
+                return Ok(ended);
+            }
+            let again = self.queue(again)?;
+            progress.starts_again(self.outlook(&again, 1));
+            let alone = Lanes::new(&self, again, Pace::new(Jobs::ALONE, machine), true).make_all(state, progress).await?;
+            if !matches!((&ended, &alone), (Ended::CannotRun(_), Ended::Done)) {
+                return Ok(alone);
+            }
         }
-        let again = self.queue(again)?;
-        progress.starts_again(self.outlook(&again, 1));
-        Lanes::new(&self, again, Pace::new(Jobs::ALONE, machine), true).make_all(state, progress).await
+        Ok(Ended::CannotRun("too many runs could be made only alone; fewer --jobs would help".to_string()))
     }
 
     /// The runs that are not done yet.
@@ -227,7 +239,7 @@ impl Series<'_> {
     fn outlook(&self, queue: &Queue<'_>, lanes: usize) -> Outlook {
         let (due, planned) =
             queue.all().fold((0, Duration::ZERO), |(due, planned), run| (due + 1, planned + per_run(run.cell)));
-        Outlook { all: self.suite.runs(), due, clusters: queue.clusters(), planned, lanes }
+        Outlook { all: self.suite.runs(), due, clusters: queue.clusters(), planned, lanes, until: self.until }
     }
 
     /// Why no more runs are to begin, if so.
@@ -285,8 +297,7 @@ struct Lanes<'s> {
     idle: Vec<Lane>,
     /// The lanes that are making a run.
     running: BTreeMap<usize, Running>,
-    /// How many runs in a row could not be made.
-    failures: u32,
+    failures: Failures,
 }
 
 /// A run in progress.
@@ -317,7 +328,7 @@ impl<'s> Lanes<'s> {
         let (idle, running, mut processors) = (Vec::new(), BTreeMap::new(), Processors::default());
         // From here on.
         processors.in_use();
-        Lanes { series, queue, pace, processors, again, all: 0, idle, running, failures: 0 }
+        Lanes { series, queue, pace, processors, again, all: 0, idle, running, failures: Failures::default() }
     }
 
     /// Makes all runs. However it ends, no run is in progress and no cluster is kept when it returns: a reason to stop
@@ -419,15 +430,13 @@ impl<'s> Lanes<'s> {
         if let Some(why) = self.pace.ended(era, outcome.timing, all_busy, self.processors.in_use()) {
             progress.changes_lanes(self.pace.lanes(), &why);
         }
-        self.failures = if outcome.valid.is_none() { self.failures + 1 } else { 0 };
-        let reason = outcome.summary.clone();
-        if let Err(error) = state.add(outcome) {
-            return Some(Ok(Ended::CannotRun(error.to_string())));
+        let failed = self.failures.ended(&outcome.cell, outcome.valid.is_some());
+        let failed =
+            failed.map(|failed| format!("{failed} runs in a row could not be made; the last: {}", outcome.summary));
+        match state.add(outcome) {
+            Err(error) => Some(Ok(Ended::CannotRun(error.to_string()))),
+            Ok(()) => failed.map(|why| Ok(Ended::CannotRun(why))),
         }
-        (self.failures >= MOST_FAILURES).then(|| {
-            let text = format!("{} runs in a row could not be made; the last: {reason}", self.failures);
-            Ok(Ended::CannotRun(text))
-        })
     }
 }
 
@@ -464,6 +473,7 @@ fn outcome(due: &Due, run_folder: Option<&Path>, failure: Option<String>, suite:
             .map_or(format!("the run could not be made: {why}"), |results| results.summary.clone()),
         repeat: due.cell.repeat(due.seed).or_else(saved).unwrap_or_default(),
         folder: relative.unwrap_or_default(),
+        struck: results.as_ref().and_then(|results| results.struck()),
         seconds: (took.as_secs_f64() * 1e3).round() / 1e3,
         timing: Timing::of(results.as_ref().and_then(|results| results.late_ms), due.cell.scenario.ttl),
         numbers: results.map_or(Numbers::default(), |results| results.numbers()),

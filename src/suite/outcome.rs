@@ -27,6 +27,9 @@ pub struct RunOutcome {
     pub folder: String,
     /// The command that repeats it.
     pub repeat: String,
+    /// At which command a fault struck first, and what that was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub struck: Option<String>,
     /// From its start to its end, in seconds.
     pub seconds: f64,
     pub numbers: Numbers,
@@ -127,9 +130,29 @@ pub struct Results {
     /// See [`Timing`].
     #[serde(default)]
     pub late_ms: Option<u64>,
+    #[serde(default)]
+    faults: Faults,
+}
+
+/// What the suite reads of faults.
+#[derive(Debug, Default, Deserialize)]
+struct Faults {
+    #[serde(default)]
+    all: Vec<Fault>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Fault {
+    #[serde(default)]
+    struck: Option<String>,
 }
 
 impl Results {
+    /// At which command a fault struck first.
+    pub fn struck(&self) -> Option<String> {
+        self.faults.all.iter().find_map(|fault| fault.struck.clone())
+    }
+
     pub fn numbers(&self) -> Numbers {
         Numbers {
             acknowledged: self.lost_updates.acknowledged,
@@ -225,6 +248,7 @@ mod tests {
             summary: String::new(),
             folder: String::new(),
             repeat: String::new(),
+            struck: None,
             seconds: 1.5,
             numbers: Numbers::default(),
             timing: Timing { late_ms, limit_ms: 50, beside_others },

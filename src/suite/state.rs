@@ -239,6 +239,7 @@ mod tests {
             simulated: false,
             summary: "as it was".into(),
             folder: String::new(),
+            struck: None,
             repeat: String::new(),
             seconds: 1.5,
             numbers: Numbers::default(),

@@ -39,6 +39,9 @@ pub struct FaultAccount {
     pub skipped: Option<String>,
     /// What was seen of it.
     pub seen: String,
+    /// At which command it struck, and what that was answered, if it was to strike at one and did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub struck: Option<String>,
 }
 
 impl Faults {
@@ -84,6 +87,7 @@ impl FaultAccount {
             healed: window.healed.map(|(_, seen)| seen),
             skipped: window.skipped.clone(),
             seen: window.texts.join("; "),
+            struck: window.texts.first().filter(|_| window.kind.is_at_command() && window.was_observed()).cloned(),
         }
     }
 

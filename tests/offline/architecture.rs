@@ -53,7 +53,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("suite", &["checker", "files", "nemesis", "plan", "scenario", "topology", "words"]),
     ("explore", &["words"]),
     ("risk", &["checker", "files", "history", "nemesis", "plan", "scenario", "units"]),
-    ("library", &["checker", "fault_kinds", "history", "scenario", "topology", "words"]),
+    ("library", &["checker", "fault_kinds", "history", "nemesis", "scenario", "topology", "words"]),
     ("telling", &["checker", "fault_kinds", "history", "nemesis", "scenario", "suite", "topology", "units", "words"]),
     ("report", &["checker", "explore", "files", "history", "library", "risk", "suite", "telling", "units", "words"]),
     (

@@ -26,6 +26,8 @@ pub struct Progress {
     left: Duration,
     /// The planned duration of the runs made so far by this process.
     passed: Duration,
+    /// When no more runs are begun.
+    until: Option<Instant>,
     /// The runs in progress, by lane.
     running: BTreeMap<usize, String>,
     /// `again ` while runs are made again alone.
@@ -34,8 +36,9 @@ pub struct Progress {
 
 impl SeriesProgress for Progress {
     fn starts(&mut self, outlook: Outlook) {
-        let Outlook { all, due, clusters, planned, lanes } = outlook;
+        let Outlook { all, due, clusters, planned, lanes, until } = outlook;
         (self.all, self.done, self.began, self.left) = (all, all - due, Instant::now(), planned);
+        (self.passed, self.again, self.until) = (Duration::ZERO, "", until);
         if is_live() {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
             let style = ProgressStyle::with_template("{spinner} {prefix} · {wide_msg}");
@@ -110,6 +113,7 @@ impl Default for Progress {
             done: 0,
             began: Instant::now(),
             left: nothing,
+            until: None,
             passed: nothing,
             running: BTreeMap::new(),
             again: "",
@@ -133,14 +137,19 @@ impl Progress {
         }
     }
 
-    /// The planned duration of the rest, adjusted to the pace of the runs so far.
+    /// The planned duration of the rest, adjusted to the pace of the runs so far, or what is left of the time if that is less.
     fn left_in_words(&self) -> String {
         let pace = match self.passed {
             Duration::ZERO => 1.0,
             passed => self.began.elapsed().as_secs_f64() / passed.as_secs_f64(),
         };
         let left = self.left.mul_f64(pace.clamp(0.1, 10.0));
-        format!("about {}", length(left.as_secs().max(1) * 1_000_000_000))
+        let time = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        let in_words = |left: Duration| length(left.as_secs().max(1) * 1_000_000_000);
+        match time.filter(|time| *time < left) {
+            Some(time) => format!("at most {}", in_words(time)),
+            None => format!("about {}", in_words(left)),
+        }
     }
 }
 

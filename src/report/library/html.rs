@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{broken, command, facts, headline, meaning, symptom};
+use super::{broken, command, facts, headline, meaning, shrunk, symptom, withstood};
 use crate::library::examined::{Came, Examined, Symptom, Tried};
 use crate::library::kind::OfItsKind;
 use crate::report::html::{header, prose, whole_page};
@@ -40,10 +40,11 @@ pub fn html(examined: &Examined) -> String {
                 @if !of_kind.is_empty() {
                     section {
                         h2 { (prose(&meaning(kind, examined))) }
-                        @for symptom in of_kind { (broke(symptom)) }
+                        @for symptom in of_kind { (broke(symptom, examined)) }
                     }
                 }
             }
+            (found(examined))
             (held(examined))
             (nothing(examined))
             section id="made" {
@@ -59,10 +60,10 @@ pub fn html(examined: &Examined) -> String {
 }
 
 /// What breaks it in one way.
-fn broke(group: &Symptom) -> Markup {
+fn broke(group: &Symptom, examined: &Examined) -> Markup {
     html! {
         article class="case" {
-            h3 { (symptom(group)) }
+            h3 { (prose(&symptom(group, examined))) }
             table {
                 thead { tr { th { "scenario" } th { "broken in" } th { "what happened" } } }
                 tbody { @for tried in &group.tried { tr {
@@ -71,11 +72,30 @@ fn broke(group: &Symptom) -> Markup {
                     td {
                         @if let Some(run) = tried.telling() {
                             (sanitize(&run.summary, 400))
-                            @if let Some(struck) = &run.struck { br; span class="fine" { (sanitize(struck, 300)) } }
+                            @for struck in &run.struck { br; span class="fine" { (sanitize(&struck.to_string(), 300)) } }
                             br; code { (run.repeat) }
                         }
                     }
                 } } }
+            }
+        }
+    }
+}
+
+/// What is left of the scenarios that break it.
+fn found(examined: &Examined) -> Markup {
+    html! {
+        @if !examined.found.is_empty() {
+            section id="shrunk" {
+                h2 { "As small as it could be made" }
+                table {
+                    thead { tr { th { "from" } th { "what is left" } th { "again" } } }
+                    tbody { @for found in &examined.found { tr {
+                        td { a href=(found.file) { (found.scenario) } }
+                        td { (shrunk(found)) }
+                        td { code { (found.repeat) } }
+                    } } }
+                }
             }
         }
     }
@@ -93,9 +113,8 @@ fn held(examined: &Examined) -> Markup {
                         (name(tried))
                         td {
                             (tried.description)
-                            @if let Some(struck) = tried.telling().and_then(|run| run.struck.as_ref()) {
-                                br; span class="fine" { (sanitize(struck, 300)) }
-                            }
+                            @let struck = withstood(tried);
+                            @if !struck.is_empty() { br; span class="fine" { (sanitize(&struck, 400)) } }
                         }
                     } } }
                 }
@@ -113,7 +132,7 @@ fn nothing(examined: &Examined) -> Markup {
                 table {
                     thead { tr { th { "scenario" } th { "why" } } }
                     tbody {
-                        @for (why, tried) in nothing { @for tried in tried { tr { (name(tried)) td { (sanitize(why, 400)) } } } }
+                        @for (why, tried) in nothing { @for tried in tried { tr { (name(tried)) td { (sanitize(&why, 400)) } } } }
                         @for (name, why) in &examined.not_about { tr { td { (name) } td { (sanitize(why, 400)) } } }
                     }
                 }

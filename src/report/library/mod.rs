@@ -6,7 +6,7 @@ mod text;
 pub use html::html;
 pub use text::terminal;
 
-use crate::library::examined::{Came, Examined, Symptom, Tried};
+use crate::library::examined::{Came, Examined, Found, Symptom, Tried};
 use crate::library::kind::OfItsKind;
 use crate::library::sent::Sent;
 use crate::words::{length, plural};
@@ -57,12 +57,47 @@ fn meaning(of_its_kind: OfItsKind, examined: &Examined) -> String {
     }
 }
 
-/// `lost-update, while it takes the lock`.
-fn symptom(symptom: &Symptom) -> String {
-    match symptom.when {
-        Some(when) => format!("{}, struck {when}", symptom.anomaly),
-        None => symptom.anomaly.to_string(),
+/// `EVAL while it takes the lock: lost update, in 7 of 7 runs of 4 scenarios; \`single\` withstands it`.
+fn symptom(symptom: &Symptom, examined: &Examined) -> String {
+    let mut struck: Vec<String> = Vec::new();
+    for (place, when) in symptom.when.iter().enumerate() {
+        let command = symptom.commands.get(place).copied().unwrap_or_default();
+        let command = if command.is_empty() { "struck" } else { command };
+        struck.push(format!("{command} {when}"));
     }
+    let struck = if struck.is_empty() { "struck at no client".to_string() } else { struck.join(", then ") };
+    let (broken, of) = symptom.broken();
+    let scenarios = plural(symptom.tried.len() as u64, "scenario");
+    let fate = match symptom.of_its_kind {
+        OfItsKind::Holds => format!("{} withstands it", reference(examined)),
+        OfItsKind::Falls => format!("{} falls too", reference(examined)),
+        OfItsKind::Unknown => "nothing to compare with".to_string(),
+    };
+    format!("{struck}: {}, in {broken} of {} of {scenarios}; {fate}", symptom.anomaly, plural(of as u64, "run"))
+}
+
+/// What struck a lock that held, how often, and what that did.
+fn withstood(tried: &Tried) -> String {
+    let Some(run) = tried.telling().filter(|run| !run.struck.is_empty()) else { return String::new() };
+    let struck: Vec<String> = run.struck.iter().map(ToString::to_string).collect();
+    let (strikes, runs) = (tried.strikes(), tried.broken().1);
+    let often = match (strikes, runs) {
+        (1, 1) => "once".to_string(),
+        _ => format!("{} in {}", plural(strikes, "strike"), plural(runs as u64, "run")),
+    };
+    format!("{} ({often})", struck.join("; and "))
+}
+
+/// `3 of 3 runs, 6 steps of 14: file`.
+fn shrunk(found: &Found) -> String {
+    let Found { steps, steps_before, tried, came_back, of, .. } = found;
+    let size = if steps == steps_before { format!("all of its {steps} steps") } else { format!("{steps} of its {steps_before} steps") };
+    let all = if found.finished { "" } else { ", which is not all that could be tried" };
+    format!(
+        "{size}, after {} on real servers{all}; broke the lock again in {came_back} of {} with other seeds",
+        plural(*tried, "trial"),
+        plural((*of).into(), "run")
+    )
 }
 
 /// `SET lock:k0 … NX PX 1000`, with what its script calls.

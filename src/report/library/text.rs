@@ -1,6 +1,6 @@
 //! What was tried of a library, in a terminal.
 
-use super::{broken, command, facts, headline, meaning, symptom};
+use super::{broken, command, facts, headline, meaning, shrunk, symptom, withstood};
 use crate::library::examined::{Came, Examined};
 use crate::library::kind::OfItsKind;
 use crate::report::Look;
@@ -26,13 +26,20 @@ pub fn terminal(examined: &Examined, look: Look) -> String {
             let code = if group.of_its_kind == OfItsKind::Falls { "1" } else { "1;31" };
             lines.extend([String::new(), look.paint(code, &meaning(group.of_its_kind, examined))]);
         }
-        lines.push(format!("  {}", symptom(&group)));
+        lines.push(format!("  {}", symptom(&group, examined)));
         for tried in &group.tried {
             lines.push(format!("    {} ({})", tried.scenario, broken(tried)));
         }
         if let Some(run) = group.tried.first().and_then(|tried| tried.telling()) {
             lines.push(format!("    {}", sanitize(&run.summary, LONGEST)));
             lines.push(format!("    repeat  {}", sanitize(&run.repeat, 400)));
+        }
+    }
+    if !examined.found.is_empty() {
+        lines.extend([String::new(), look.paint("1", "As small as it could be made")]);
+        for found in &examined.found {
+            lines.push(format!("  {}: {}", found.scenario, shrunk(found)));
+            lines.push(format!("    repeat  {}", sanitize(&found.repeat, 400)));
         }
     }
     let held = examined.that(Came::Held);
@@ -42,12 +49,9 @@ pub fn terminal(examined: &Examined, look: Look) -> String {
             look.paint("1;32", &format!("Withstands {}", plural(held.len() as u64, "scenario"))),
         ]);
         for tried in held.iter().take(MOST_HELD) {
-            let struck = tried.telling().and_then(|run| run.struck.as_deref());
-            lines.push(format!(
-                "  {}{}",
-                tried.scenario,
-                struck.map_or_else(String::new, |struck| format!(": {}", sanitize(struck, 160)))
-            ));
+            let struck = withstood(tried);
+            let struck = if struck.is_empty() { struck } else { format!(": {}", sanitize(&struck, LONGEST)) };
+            lines.push(format!("  {}{struck}", tried.scenario));
         }
         if held.len() > MOST_HELD {
             lines.push(format!("  and {} more, on the page", held.len() - MOST_HELD));
@@ -58,7 +62,7 @@ pub fn terminal(examined: &Examined, look: Look) -> String {
         lines.extend([String::new(), look.paint("1;33", "Shows nothing of it")]);
         for (why, tried) in nothing {
             let names: Vec<&str> = tried.iter().map(|tried| &*tried.scenario).collect();
-            lines.push(format!("  {}: {}", names.join(", "), sanitize(why, LONGEST)));
+            lines.push(format!("  {}: {}", names.join(", "), sanitize(&why, LONGEST)));
         }
     }
     if !examined.not_about.is_empty() {

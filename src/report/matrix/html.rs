@@ -216,7 +216,10 @@ fn library(table: &Table, of: &LibraryAccount) -> Markup {
             @if !of.broken.is_empty() {
                 ul class="reasons" { @for one in &of.broken { (broken(one, &table.cells[one.cell])) } }
             }
-            @if !of.held.is_empty() { p { b class="held" { "held" } " " (sanitize(&of.held, 2000)) } }
+            @if !of.held.is_empty() {
+                p { b class="held" { "held" } }
+                ul class="reasons" { @for held in &of.held { li { (sanitize(held, 400)) } } }
+            }
             @if !of.open.is_empty() { p { b class="unproven" { "not shown" } " " (sanitize(&of.open.join("; "), 2000)) } }
         }
     }

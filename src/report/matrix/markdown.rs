@@ -130,8 +130,8 @@ fn library(table: &Table, library: &LibraryAccount) -> String {
             code(&broken.command)
         ));
     }
-    if !library.held.is_empty() {
-        text.push_str(&format!("- ✅ {}\n", escaped(&library.held)));
+    for held in &library.held {
+        text.push_str(&format!("- ✅ {}\n", escaped(held)));
     }
     for why in &library.open {
         text.push_str(&format!("- ❔ {}\n", escaped(why)));

@@ -23,8 +23,8 @@ pub struct LibraryAccount {
     /// How many of its broken cells others of its kind would have stood.
     pub defects: usize,
     pub broken: Vec<BrokenAccount>,
-    /// The cells without a violation, with how many runs those are; empty if there are none.
-    pub held: String,
+    /// The cells without a violation, each with its runs, and with what was struck there.
+    pub held: Vec<String>,
     /// Why cells are neither held nor broken, one line for each reason.
     pub open: Vec<String>,
 }
@@ -104,7 +104,7 @@ impl<'m> Score<'m> {
             summary: self.summary(),
             defects: self.defects(),
             broken: broken.collect(),
-            held: runs(&self.held),
+            held: self.held.iter().map(|cell| held(cell)).collect(),
             open: why_open(matrix, self),
         }
     }
@@ -156,9 +156,18 @@ fn command(cell: &Cell) -> String {
     }
 }
 
-fn runs(cells: &[&Cell]) -> String {
-    let each = cells.iter().map(|cell| format!("{} ({})", cell.nemesis, plural(u64::from(cell.tally.done()), "run")));
-    each.collect::<Vec<_>>().join(", ")
+/// `late-acquire-reply (2 runs): c0's 1st SET of lock:k0 to n0 was answered with OK, and the reply is held`; where the runs
+/// differ, the others are counted.
+fn held(cell: &Cell) -> String {
+    let name = format!("{} ({})", cell.nemesis, plural(u64::from(cell.tally.done()), "run"));
+    let struck: Vec<&str> = cell.runs.iter().filter_map(|run| run.struck.as_deref()).collect();
+    let Some(first) = struck.first() else { return name };
+    let others = struck.iter().filter(|other| *other != first).count();
+    let differ = match others {
+        0 => String::new(),
+        some => format!(" (otherwise in {})", plural(some as u64, "run")),
+    };
+    format!("{name}: {}{differ}", line(first, 200))
 }
 
 /// Why cells are neither held nor broken, one line for each reason.

@@ -57,6 +57,7 @@ pub fn run(cell: &PlannedCell, run: u32, valid: Option<Validity>) -> RunOutcome 
         } else {
             String::new()
         },
+        struck: None,
         repeat: cell.repeat(run.into()).unwrap(),
         seconds: 7.25,
         numbers: Numbers {

@@ -1,32 +1,35 @@
 //! `redjepsen library`: from a workload to a page that says what becomes of its lock under everything that there is to try.
 //!
-//! Three suites, one after the other: three runs without faults, from which it is learnt what the library sends; the scenarios of
-//! the catalogue that fit; and strikes at each command that was seen. Whatever broke the lock is tried in virtual time on a lock
-//! of ours of the same kind.
+//! Stages, one after the other, each of them a suite: three runs without faults, from which it is learnt what the library sends; the
+//! scenarios of the catalogue that fit; strikes at each command that was seen; pairs of those that it withstood; all of that with
+//! other TTLs; and whatever broke it, with more seeds. That is [compared](compare) with a lock of ours of the same kind, in virtual
+//! time, and [made smaller](shrink) on real servers.
+
+mod compare;
+mod shrink;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use tokio::task::block_in_place;
+
+use compare::{Case, Compare};
 
 use super::suite::progress::Progress;
 use super::suite::{open_state, program_sha256, versions};
 use super::{CONSOLE, Exit, Failure, look, print, tell_progress};
-use crate::checker::Validity;
 use crate::files;
-use crate::fuzz::Cause;
 use crate::history::{self, Phase, RecordedCommand};
 use crate::interrupt::Interrupt;
-use crate::library::examined::{Came, Examined, Tried, TriedRun};
-use crate::library::kind::{self, Kind, OfItsKind};
-use crate::library::sent::{self, Sent, When};
-use crate::library::strikes::{self, Scripted};
-use crate::nemesis::{Expectation, Nemesis, Step};
+use crate::library::examined::{Came, Examined};
+use crate::library::kind::Kind;
+use crate::library::sent::{self, Sent};
+use crate::library::strikes::{self, Aim, Scripted};
+use crate::library::pairs;
+use crate::nemesis::{Nemesis, Step};
 use crate::plan::Plan;
 use crate::report::library as pages;
-use crate::runner::simulate::{simulate_unless, usual};
-use crate::runner::{self, Checked, Ended, Jobs, Series, signals};
+use crate::runner::{self, Ended, Jobs, Series, signals};
 use crate::scenario::{Options, Scenario, catalogue, quoted};
 use crate::suite::file::{Block, Expected, Names, SuiteFile};
 use crate::suite::outcome::RunOutcome;
@@ -44,11 +47,14 @@ pub struct LibraryFlags {
     #[arg(long, value_enum)]
     cluster: Option<ClusterKind>,
     /// After this, no more runs are begun; the same command goes on where it was
-    #[arg(long, default_value = "30m", allow_hyphen_values = true)]
-    time: Length,
+    #[arg(long, value_name = "LENGTH", default_value = "30m", allow_hyphen_values = true)]
+    budget: Length,
     /// The lock's time to live; several with commas
     #[arg(long, value_delimiter = ',', default_values = ["1s", "400ms"], allow_hyphen_values = true)]
     ttl: Vec<Length>,
+    /// With how many seeds everything is played; what breaks the lock is played with two more
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    seeds: u32,
     /// Runs at the same time, each on its own cluster; `auto`: as many as the machine can take
     #[arg(long, value_name = "N", default_value = "auto")]
     jobs: Jobs,
@@ -60,12 +66,16 @@ pub struct LibraryFlags {
     store: PathBuf,
 }
 
-/// Of the time, this share is for the scenarios of the catalogue, the rest for strikes at what was seen.
-const FOR_THE_CATALOGUE: f64 = 0.6;
+/// When each stage has to end, as a share of the time. What one leaves is for the next.
+const CATALOGUE: f64 = 0.3;
+const STRIKES: f64 = 0.6;
+const PAIRS: f64 = 0.72;
+const OTHER_TTLS: f64 = 0.84;
+const MORE_SEEDS: f64 = 0.9;
+/// With how many more seeds what breaks the lock is played.
+const SEEDS_MORE: u32 = 2;
 /// How long a run without a script takes: enough for two or three faults.
 const TIME_LIMIT: &str = "12s";
-/// The seeds of the runs of a lock of ours.
-const SEEDS: std::ops::Range<u64> = 1..4;
 /// Everything at once explains nothing.
 const NOT_TRIED: [&str; 1] = ["all"];
 
@@ -87,14 +97,14 @@ struct Examination {
     interrupt: Interrupt,
     remains: signals::Remains,
     began: Instant,
-    time: Duration,
+    budget: Duration,
     /// The first run: without faults, with the first TTL.
     plain: Scenario,
 }
 
 pub async fn library(flags: LibraryFlags) -> Result<Exit, Failure> {
     let began = Instant::now();
-    let time = flags.time.absolute().map_err(|error| Failure::arguments(format!("--time: {error}")))?;
+    let budget = flags.budget.absolute().map_err(|error| Failure::arguments(format!("--budget: {error}")))?;
     let plain = flags.options(flags.ttl.first().copied()).scenario(&flags.workload, "none", 1, Path::new(""));
     let plain = plain.map_err(Failure::arguments)?;
     if plain.cluster_kind().is_simulated() {
@@ -104,7 +114,7 @@ pub async fn library(flags: LibraryFlags) -> Result<Exit, Failure> {
         ));
     }
     let (interrupt, remains) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
-    let examination = Examination { flags, interrupt, remains, began, time, plain };
+    let examination = Examination { flags, interrupt, remains, began, budget, plain };
     examination.made().await
 }
 
@@ -138,57 +148,104 @@ impl Examination {
             "{kind}; {} told apart in {operations} operations",
             plural(sent.len() as u64, "command")
         ));
-
         let (fitting, not_about) = self.fitting(&phases);
-        let share = |share: f64| self.began + self.time.mul_f64(share);
-        let catalogue = self.make("catalogue", &self.under(&fitting), Some(share(FOR_THE_CATALOGUE))).await?;
-        let scripted = strikes::scenarios(&sent, self.plain.nodes, self.plain.workload.lock.expires());
-        let folder = catalogue.state.folder().join("strikes");
-        let files = write_scripts(&folder, &scripted)?;
-        let search = match catalogue.interrupted || files.is_empty() {
-            true => None,
-            false => Some(self.make("strikes", &self.under(&files), Some(share(1.0))).await?),
-        };
+        let mut stages: Vec<Made> = std::iter::once(learnt).chain(other_ttls).collect();
+        let (mut cases, page_folder, not_made) = self.search(&sent, &fitting, &mut stages).await?;
 
         tell_progress("comparing with a lock of ours of the same kind, in virtual time");
-        let page_folder = catalogue.state.folder().to_path_buf();
         let compare = Compare { examination: &self, kind: &kind, page_folder: &page_folder };
-        let mut tried = compare.tried(&catalogue, None)?;
-        if let Some(search) = &search {
-            tried.extend(compare.tried(search, Some(&folder))?);
-        }
+        stages.extend(compare.judge(&mut cases).await?);
         let (name, version) = match &self.plain.workload.library {
             Some(library) => (library.name.clone(), format!(" {}", library.version)),
             None => (self.plain.workload_name.clone(), String::new()),
         };
+        let found = shrink::all(&compare, &cases, self.until(1.0)).await?;
         let examined = Examined {
             workload: quoted(&self.flags.workload),
             name: format!("{name}{version}"),
             kind: kind.clone(),
             ttls: self.flags.ttl.iter().map(ToString::to_string).collect(),
             sent,
-            tried,
+            tried: cases.into_iter().map(|case| case.tried).collect(),
+            found,
             not_about,
             refused: refused.into_iter().map(|(ttl, why)| (ttl.to_string(), why)).collect(),
-            not_made: catalogue.lacking
-                + search.as_ref().map_or(files.len() * self.flags.ttl.len(), |search| search.lacking),
+            not_made,
             took: self.began.elapsed(),
-            versions: versions(catalogue.state.folder(), &catalogue.state.runs),
+            versions: stages.iter().flat_map(|made| versions(made.state.folder(), &made.state.runs)).collect(),
         };
         let page = page_folder.join(pages::FILE);
         print(pages::terminal(&examined, look()))?;
         files::write(&page, pages::html(&examined)).map_err(Failure::could_not_run)?;
         print(format!("\n  page  {}\n", page.display()))?;
-        self.conclude(examined.not_made, [Some(learnt), other_ttls, Some(catalogue), search])
+        self.conclude(examined.not_made, stages)
+    }
+
+    /// Plays all that there is to play, in the time that there is. Returns what came of it, the folder of the page, and how many
+    /// runs are still to be made; the stages are added to `stages`.
+    async fn search(
+        &self,
+        sent: &[Sent],
+        fitting: &[String],
+        stages: &mut Vec<Made>,
+    ) -> Result<(Vec<Case>, PathBuf, usize), Failure> {
+        let (first, others) = self.flags.ttl.split_at(1);
+        let mut cases = Vec::new();
+        let catalogue = self.make("catalogue", &self.under(fitting, first), Some(self.until(CATALOGUE))).await?;
+        let folder = catalogue.state.folder().to_path_buf();
+        let compare = |made: &Made, aims: &[Scripted], cases: &mut Vec<Case>| compare::collect(&folder, made, aims, cases);
+        compare(&catalogue, &[], &mut cases)?;
+        let mut scripted = strikes::scenarios(sent, self.plain.nodes, self.plain.workload.lock.expires());
+        let scripts = folder.join("strikes");
+        let mut files = write_scripts(&scripts, &scripted)?;
+        let mut not_made = catalogue.lacking;
+        let mut go_on = !catalogue.interrupted && !files.is_empty();
+        stages.push(catalogue);
+        if go_on {
+            let strikes = self.make("strikes", &self.under(&files, first), Some(self.until(STRIKES))).await?;
+            compare(&strikes, &scripted, &mut cases)?;
+            (go_on, not_made) = (!strikes.interrupted, not_made + strikes.lacking);
+            // Which pairs are of interest is known once all of these are.
+            let pairs = if strikes.lacking == 0 { pairs::pairs(&withstood(&cases)) } else { Vec::new() };
+            stages.push(strikes);
+            if go_on && !pairs.is_empty() {
+                let of_pairs = write_scripts(&scripts, &pairs)?;
+                let made = self.make("pairs", &self.under(&of_pairs, first), Some(self.until(PAIRS))).await?;
+                compare(&made, &pairs, &mut cases)?;
+                (go_on, not_made) = (!made.interrupted, not_made + made.lacking);
+                stages.push(made);
+                scripted.extend(pairs);
+            }
+        }
+        files.splice(0..0, fitting.iter().cloned());
+        if go_on && !others.is_empty() {
+            let made = self.make("other-ttls", &self.under(&files, others), Some(self.until(OTHER_TTLS))).await?;
+            compare(&made, &scripted, &mut cases)?;
+            (go_on, not_made) = (!made.interrupted, not_made + made.lacking);
+            stages.push(made);
+        }
+        let again = self.again(&cases);
+        if go_on && not_made == 0 && !again.cells.is_empty() {
+            let made = self.make("more-seeds", &again, Some(self.until(MORE_SEEDS))).await?;
+            compare(&made, &scripted, &mut cases)?;
+            not_made += made.lacking;
+            stages.push(made);
+        }
+        Ok((cases, folder, not_made))
+    }
+
+    /// The moment by which this share of the budget is spent.
+    fn until(&self, share: f64) -> Instant {
+        self.began + self.budget.mul_f64(share)
     }
 
     /// Only what is complete is not gone on with.
-    fn conclude(&self, not_made: usize, stages: [Option<Made>; 4]) -> Result<Exit, Failure> {
+    fn conclude(&self, not_made: usize, stages: Vec<Made>) -> Result<Exit, Failure> {
         if not_made > 0 || self.interrupt.is_raised() {
             print(format!("{} not made; the same command goes on where it was\n", plural(not_made as u64, "run")))?;
             return Ok(Exit::Unknown);
         }
-        for mut made in stages.into_iter().flatten() {
+        for mut made in stages {
             made.state.end().map_err(Failure::could_not_run)?;
         }
         Ok(Exit::Valid)
@@ -207,7 +264,6 @@ impl Examination {
         let alone = Options {
             time_limit: "4s".parse().ok(),
             clients: Some(1),
-            record_commands: Some(true),
             ..self.flags.options(self.flags.ttl.first().copied())
         };
         let two = Options { clients: Some(2), hold: "0.2ttl..0.3ttl".parse().ok(), ..alone.clone() };
@@ -215,17 +271,29 @@ impl Examination {
         self.suite_file([alone, two, long].map(|with| Block { with, ..self.block("none".to_string()) }).to_vec())
     }
 
-    /// All scenarios with the first TTL, then with the next one.
-    fn under(&self, nemeses: &[String]) -> SuiteFile {
+    /// All scenarios with the first of these TTLs, then with the next one.
+    fn under(&self, nemeses: &[String], ttls: &[Length]) -> SuiteFile {
         let with = |ttl: &Length| Options { ttl: Some(*ttl), ..Options::default() };
-        let blocks = self.flags.ttl.iter().flat_map(|ttl| {
+        let blocks = ttls.iter().flat_map(|ttl| {
             nemeses.iter().map(move |nemesis| Block { with: with(ttl), ..self.block(nemesis.clone()) })
         });
-        self.suite_file(blocks.collect())
+        SuiteFile { runs: self.flags.seeds, ..self.suite_file(blocks.collect()) }
     }
 
+    /// What broke the lock, with other seeds, each with the TTL with which it did.
+    fn again(&self, cases: &[Case]) -> SuiteFile {
+        let blocks = cases.iter().filter(|case| case.tried.came() == Came::Fell).filter_map(|case| {
+            let ttl = case.tried.telling()?.ttl.parse().ok();
+            Some(Block { with: Options { ttl, ..Options::default() }, ..self.block(case.nemesis.clone()) })
+        });
+        let seed = u64::from(self.flags.seeds) + 1;
+        SuiteFile { runs: SEEDS_MORE, seed, ..self.suite_file(blocks.collect()) }
+    }
+
+    /// In all of these runs the nodes tell what they carry out.
     fn suite_file(&self, cells: Vec<Block>) -> SuiteFile {
-        SuiteFile { description: String::new(), runs: 1, seed: 1, with: self.flags.of_every_run(), cells }
+        let with = Options { record_commands: Some(true), ..self.flags.of_every_run() };
+        SuiteFile { description: String::new(), runs: 1, seed: 1, with, cells }
     }
 
     /// A run that only shows whether the library takes this TTL.
@@ -361,121 +429,18 @@ fn refused(made: &Made) -> Vec<(Length, String)> {
 
 /// Writes the scenarios, and returns their files, in their order.
 fn write_scripts(folder: &Path, scripted: &[Scripted]) -> Result<Vec<String>, Failure> {
-    let of_its_kind = folder.join("of-its-kind");
-    files::create_folder(folder).and_then(|()| files::create_folder(&of_its_kind)).map_err(Failure::could_not_run)?;
+    files::create_folder(folder).map_err(Failure::could_not_run)?;
     let mut written = Vec::new();
     for scripted in scripted {
         let file = folder.join(format!("{}.toml", scripted.name));
         files::write(&file, &scripted.toml).map_err(Failure::could_not_run)?;
-        let other = of_its_kind.join(format!("{}.toml", scripted.name));
-        files::write(&other, &scripted.of_its_kind).map_err(Failure::could_not_run)?;
         written.push(file.display().to_string());
     }
     Ok(written)
 }
 
-struct Compare<'a> {
-    examination: &'a Examination,
-    kind: &'a Kind,
-    page_folder: &'a Path,
-}
-
-impl Compare<'_> {
-    /// The scenarios of a stage with their runs, each compared with a lock of ours if it broke this one.
-    fn tried(&self, made: &Made, searched: Option<&Path>) -> Result<Vec<Tried>, Failure> {
-        let mut tried: Vec<Tried> = Vec::new();
-        for cell in &made.suite.cells {
-            let runs = made.state.runs.iter().filter(|run| run.cell == cell.name);
-            let runs: Vec<TriedRun> =
-                runs.map(|run| self.run(made.state.folder(), run, &cell.scenario)).collect::<Result<_, _>>()?;
-            match tried.iter_mut().find(|other| other.scenario == cell.nemesis) {
-                Some(same) => same.runs.extend(runs),
-                None if runs.is_empty() => {}
-                None => tried.push(Tried {
-                    scenario: cell.nemesis.clone(),
-                    description: cell.scenario.nemesis.description.clone(),
-                    searched: searched.is_some(),
-                    scripted: cell.scripted,
-                    of_its_kind: OfItsKind::Unknown,
-                    runs,
-                }),
-            }
-        }
-        for one in tried.iter_mut().filter(|one| one.came() == Came::Fell) {
-            let nemesis = match searched {
-                None => one.scenario.clone(),
-                Some(folder) => folder.join("of-its-kind").join(format!("{}.toml", one.scenario)).display().to_string(),
-            };
-            let when = one.telling().and_then(|run| run.when);
-            one.of_its_kind = block_in_place(|| self.of_its_kind(&nemesis, when));
-            // Faults that are drawn are others in each run: what such a lock withstood was not the same.
-            if !(one.scripted && one.is_certain()) && one.of_its_kind == OfItsKind::Holds {
-                one.of_its_kind = OfItsKind::Unknown;
-            }
-        }
-        Ok(tried)
-    }
-
-    fn run(&self, suite: &Path, outcome: &RunOutcome, scenario: &Scenario) -> Result<TriedRun, Failure> {
-        let folder = suite.join(&outcome.folder);
-        let mut run = TriedRun {
-            ttl: humantime::format_duration(scenario.ttl).to_string(),
-            valid: outcome.valid,
-            timing_was_kept: outcome.timing.was_kept(),
-            summary: outcome.summary.clone(),
-            struck: None,
-            when: None,
-            anomaly: None,
-            folder: relative(self.page_folder, &folder),
-            repeat: outcome.repeat.clone(),
-        };
-        if outcome.valid.is_some() {
-            let history = history::load(&folder.join("history.jsonl")).map_err(Failure::could_not_run)?;
-            run.struck = sent::struck_at(&history).map(str::to_string);
-            run.when = sent::struck_when(&history);
-            let checked = Checked::new(history, Some(scenario.clone()), Default::default());
-            let cause = Cause::of(&checked.history, &checked.verdict).map(|cause| cause.anomaly);
-            let first = || checked.verdict.anomalies.first().map(|anomaly| anomaly.kind);
-            run.anomaly = cause
-                .or_else(first)
-                .filter(|_| outcome.valid == Some(Validity::Invalid))
-                .map(|kind| kind.name().to_string());
-        }
-        Ok(run)
-    }
-
-    /// Whether a lock of ours of the same kind falls to this as well: by runs in virtual time, or by what is expected of it where
-    /// those show nothing. A run in which a client was struck while it was doing something else withstood something else.
-    fn of_its_kind(&self, nemesis: &str, when: Option<When>) -> OfItsKind {
-        let flags = &self.examination.flags;
-        let runs = flags.ttl.iter().flat_map(|ttl| SEEDS.map(move |seed| (*ttl, seed))).filter_map(|(ttl, seed)| {
-            let like = &self.examination.plain;
-            let scenario = self.kind.scenario(like, nemesis, &flags.options(Some(ttl)), seed)?;
-            let checked = simulate_unless(&self.examination.interrupt, usual(&scenario), &scenario).ok()??;
-            Some((checked.verdict.valid, sent::struck_when(&checked.history)))
-        });
-        kind::judged(runs, when).unwrap_or_else(|| self.expected(nemesis))
-    }
-
-    /// What the catalogue expects of that lock.
-    fn expected(&self, nemesis: &str) -> OfItsKind {
-        let (Some(reference), Ok((name, file))) = (&self.kind.reference, catalogue::nemesis(nemesis)) else {
-            return OfItsKind::Unknown;
-        };
-        let by_lock = catalogue::workload(reference).ok().and_then(|(_, workload)| workload.expect.get(&name).copied());
-        match file.expect.get(reference).copied().or(by_lock) {
-            Some(Expectation::Violation) => OfItsKind::Falls,
-            Some(Expectation::Valid) => OfItsKind::Holds,
-            None => OfItsKind::Unknown,
-        }
-    }
-}
-
-/// The way from one folder of a store to another one in it.
-fn relative(from: &Path, to: &Path) -> String {
-    let (from, to): (Vec<_>, Vec<_>) = (from.components().collect(), to.components().collect());
-    let same = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
-    let up = std::iter::repeat_n("..".to_string(), from.len() - same);
-    let down = to[same..].iter().map(|part| part.as_os_str().to_string_lossy().into_owned());
-    up.chain(down).collect::<Vec<_>>().join("/")
+/// The strikes that the library withstood one by one.
+fn withstood(cases: &[Case]) -> Vec<Aim> {
+    let held = cases.iter().filter(|case| case.tried.came() == Came::Held);
+    held.filter_map(|case| if let [one] = &case.aims[..] { Some(one.clone()) } else { None }).collect()
 }

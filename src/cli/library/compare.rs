@@ -1,0 +1,219 @@
+//! What came of the runs of a library's stages, and whether a lock of ours of the same kind fares better.
+
+use std::path::Path;
+
+use tokio::task::block_in_place;
+
+use super::{Examination, MOST_BYTES, Made};
+use crate::checker::Validity;
+use crate::cli::Failure;
+use crate::files;
+use crate::fuzz::Cause;
+use crate::history::{self, RecordedCommand};
+use crate::library::examined::{Came, Tried, TriedRun};
+use crate::library::kind::{self, Kind, OfItsKind};
+use crate::library::sent::When;
+use crate::library::strikes::{Aim, Scripted};
+use crate::library::struck;
+use crate::nemesis::Expectation;
+use crate::runner::Checked;
+use crate::runner::simulate::{simulate_unless, usual};
+use crate::scenario::{Options, Scenario, catalogue};
+use crate::suite::file::{Block, Names};
+use crate::suite::outcome::RunOutcome;
+use crate::units::Length;
+
+/// The seeds of the runs of a lock of ours.
+const SEEDS: std::ops::Range<u64> = 1..4;
+
+/// A scenario that was tried, and how to try it again.
+pub(super) struct Case {
+    pub tried: Tried,
+    /// The name or the file of its nemesis.
+    pub nemesis: String,
+    /// What is run, with each TTL.
+    pub scenarios: Vec<Scenario>,
+    /// The strikes that it is made of; none if it is one of the catalogue.
+    pub aims: Vec<Aim>,
+}
+
+/// Adds the runs of a stage to the scenarios that were tried. `scripted` are those that were made for the library.
+pub(super) fn collect(
+    page_folder: &Path,
+    made: &Made,
+    scripted: &[Scripted],
+    cases: &mut Vec<Case>,
+) -> Result<(), Failure> {
+    for cell in &made.suite.cells {
+        let runs = made.state.runs.iter().filter(|run| run.cell == cell.name);
+        let runs: Vec<TriedRun> = runs
+            .map(|run| one(page_folder, made.state.folder(), run, &cell.scenario))
+            .collect::<Result<_, _>>()?;
+        let place = match cases.iter().position(|case| case.tried.scenario == cell.nemesis) {
+            Some(place) => place,
+            None if runs.is_empty() => continue,
+            None => {
+                let own = scripted.iter().find(|scripted| scripted.name == cell.nemesis);
+                let file = page_folder.join("strikes").join(format!("{}.toml", cell.nemesis));
+                cases.push(Case {
+                    tried: Tried {
+                        scenario: cell.nemesis.clone(),
+                        description: cell.scenario.nemesis.description.clone(),
+                        searched: own.is_some(),
+                        scripted: cell.scripted,
+                        of_its_kind: OfItsKind::Unknown,
+                        runs: Vec::new(),
+                    },
+                    nemesis: own.map_or(cell.nemesis.clone(), |_| file.display().to_string()),
+                    scenarios: Vec::new(),
+                    aims: own.map(|own| own.aims.clone()).unwrap_or_default(),
+                });
+                cases.len() - 1
+            }
+        };
+        let case = &mut cases[place];
+        case.tried.runs.extend(runs);
+        if !case.scenarios.iter().any(|scenario| scenario.ttl == cell.scenario.ttl) {
+            case.scenarios.push(cell.scenario.clone());
+        }
+    }
+    Ok(())
+}
+
+fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenario) -> Result<TriedRun, Failure> {
+    let folder = suite.join(&outcome.folder);
+    let mut run = TriedRun {
+        ttl: humantime::format_duration(scenario.ttl).to_string(),
+        valid: outcome.valid,
+        timing_was_kept: outcome.timing.was_kept(),
+        summary: outcome.summary.clone(),
+        struck: Vec::new(),
+        when: Vec::new(),
+        anomaly: None,
+        folder: relative(page_folder, &folder),
+        repeat: outcome.repeat.clone(),
+    };
+    if outcome.valid.is_some() {
+        let history = history::load(&folder.join("history.jsonl")).map_err(Failure::could_not_run)?;
+        // A run whose nodes could not tell everything is judged like any other.
+        let commands = files::read_inside(&folder.join(RecordedCommand::FILE), MOST_BYTES).unwrap_or_default();
+        let commands = RecordedCommand::read(&commands).unwrap_or_default();
+        run.struck = struck::struck(&history, &commands);
+        run.when = struck::struck_when(&run.struck);
+        let checked = Checked::new(history, Some(scenario.clone()), Default::default());
+        let cause = Cause::of(&checked.history, &checked.verdict).map(|cause| cause.anomaly);
+        let first = || checked.verdict.anomalies.first().map(|anomaly| anomaly.kind);
+        run.anomaly = cause
+            .or_else(first)
+            .filter(|_| outcome.valid == Some(Validity::Invalid))
+            .map(|kind| kind.name().to_string());
+    }
+    Ok(run)
+}
+
+impl Case {
+    /// What its client was doing when it was struck, in the run that tells most.
+    fn struck_when(&self) -> Vec<When> {
+        self.tried.telling().map(|run| run.when.clone()).unwrap_or_default()
+    }
+
+    /// The scenario of that run.
+    pub fn telling_scenario(&self) -> Option<&Scenario> {
+        let run = self.tried.telling()?;
+        self.scenarios.iter().find(|scenario| humantime::format_duration(scenario.ttl).to_string() == run.ttl)
+    }
+}
+
+pub(super) struct Compare<'a> {
+    pub examination: &'a Examination,
+    pub kind: &'a Kind,
+    pub page_folder: &'a Path,
+}
+
+impl Compare<'_> {
+    /// Compares whatever broke the lock with a lock of ours: in virtual time, and then, before anything is called the library's
+    /// own, on real servers, which do not do everything as simulated ones do. Returns the runs on these, if there are any.
+    pub async fn judge(&self, cases: &mut [Case]) -> Result<Option<Made>, Failure> {
+        for case in cases.iter_mut().filter(|case| case.tried.came() == Came::Fell) {
+            let of_its_kind = block_in_place(|| self.of_its_kind(&case.scenarios, &case.struck_when()));
+            let of_its_kind = of_its_kind.unwrap_or_else(|| self.expected(&case.tried.scenario));
+            // Faults that are drawn are others in each run: what such a lock withstood was not the same.
+            let convicts = case.tried.scripted && case.tried.is_certain();
+            case.tried.of_its_kind = match of_its_kind {
+                OfItsKind::Holds if !convicts => OfItsKind::Unknown,
+                other => other,
+            };
+        }
+        let own = || cases.iter().filter(|case| case.tried.of_its_kind == OfItsKind::Holds);
+        let blocks = own().filter_map(|case| self.on_real_servers(case).transpose()).collect::<Result<Vec<_>, _>>()?;
+        if blocks.is_empty() {
+            return Ok(None);
+        }
+        let examination = self.examination;
+        let made = examination.make("of-its-kind", &examination.suite_file(blocks), None).await?;
+        for case in cases.iter_mut().filter(|case| case.tried.of_its_kind == OfItsKind::Holds) {
+            let of_it = made.suite.cells.iter().filter(|cell| cell.nemesis == case.tried.scenario);
+            let mut runs = Vec::new();
+            for cell in of_it {
+                for outcome in made.state.runs.iter().filter(|run| run.cell == cell.name) {
+                    let run = one(self.page_folder, made.state.folder(), outcome, &cell.scenario)?;
+                    runs.extend(run.valid.map(|valid| (valid, run.when)));
+                }
+            }
+            case.tried.of_its_kind = kind::judged(runs, &case.struck_when()).unwrap_or(OfItsKind::Unknown);
+        }
+        Ok(Some(made))
+    }
+
+    /// The run of this case with a lock of ours, as a cell of a suite.
+    fn on_real_servers(&self, case: &Case) -> Result<Option<Block>, Failure> {
+        let Some(of) = case.telling_scenario() else { return Ok(None) };
+        let Some(scenario) = self.kind.scenario(of, 1) else { return Ok(None) };
+        let folder = self.page_folder.join("of-its-kind");
+        files::create_folder(&folder).map_err(Failure::could_not_run)?;
+        let file = folder.join(format!("{}.toml", case.tried.scenario));
+        let text = toml::to_string_pretty(&scenario.nemesis).map_err(Failure::could_not_run)?;
+        files::write(&file, text).map_err(Failure::could_not_run)?;
+        let with = Options {
+            ttl: Some(Length::Absolute(of.ttl)),
+            nodes: Some(of.nodes),
+            clients: Some(of.clients),
+            ..Options::default()
+        };
+        let workload = Some(Names(vec![scenario.workload_name]));
+        Ok(Some(Block { workload, with, ..self.examination.block(file.display().to_string()) }))
+    }
+
+    /// Whether a lock of ours of the same kind falls to one of these as well, by runs in virtual time; None where those show
+    /// nothing. A run in which a client was struck while it was doing something else withstood something else.
+    pub fn of_its_kind(&self, scenarios: &[Scenario], when: &[When]) -> Option<OfItsKind> {
+        let runs = scenarios.iter().flat_map(|of| SEEDS.map(move |seed| (of, seed))).filter_map(|(of, seed)| {
+            let scenario = self.kind.scenario(of, seed)?;
+            let checked = simulate_unless(&self.examination.interrupt, usual(&scenario), &scenario).ok()??;
+            Some((checked.verdict.valid, struck::struck_when(&struck::struck(&checked.history, &[]))))
+        });
+        kind::judged(runs, when)
+    }
+
+    /// What the catalogue expects of that lock.
+    fn expected(&self, nemesis: &str) -> OfItsKind {
+        let (Some(reference), Ok((name, file))) = (&self.kind.reference, catalogue::nemesis(nemesis)) else {
+            return OfItsKind::Unknown;
+        };
+        let by_lock = catalogue::workload(reference).ok().and_then(|(_, workload)| workload.expect.get(&name).copied());
+        match file.expect.get(reference).copied().or(by_lock) {
+            Some(Expectation::Violation) => OfItsKind::Falls,
+            Some(Expectation::Valid) => OfItsKind::Holds,
+            None => OfItsKind::Unknown,
+        }
+    }
+}
+
+/// The way from one folder of a store to another one in it.
+pub(super) fn relative(from: &Path, to: &Path) -> String {
+    let (from, to): (Vec<_>, Vec<_>) = (from.components().collect(), to.components().collect());
+    let same = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
+    let up = std::iter::repeat_n("..".to_string(), from.len() - same);
+    let down = to[same..].iter().map(|part| part.as_os_str().to_string_lossy().into_owned());
+    up.chain(down).collect::<Vec<_>>().join("/")
+}
