@@ -51,6 +51,10 @@ pub struct Options {
     /// Concurrent client processes [default: what the nemesis says, else 5]
     #[arg(long)]
     pub clients: Option<u32>,
+    /// Another version of the published library than the pinned one, such as 7.0.1; for `run` also a range, 7.0..8.1, of which
+    /// it finds the first that comes out otherwise. It is installed without our hashes [default: the pinned one]
+    #[arg(long, value_name = "VERSION")]
+    pub library_version: Option<String>,
     /// Independent Redis masters under the lock [default: what the workload says; 5 for redlock]
     #[arg(long)]
     pub nodes: Option<u32>,
@@ -99,6 +103,10 @@ impl Options {
     pub fn scenario(&self, workload: &str, nemesis: &str, seed: u64, folder: &Path) -> Result<Scenario, ScenarioError> {
         let (workload_name, workload) = catalogue::workload(workload)?;
         let (nemesis_name, nemesis) = catalogue::nemesis(nemesis)?;
+        let workload = match &self.library_version {
+            Some(version) => workload.with_library_version(&workload_name, version).map_err(ScenarioError)?,
+            None => workload,
+        };
         if self.persistence.is_some() && workload.lock.program() != Program::Redis {
             return Err(ScenarioError(format!(
                 "--persistence is for Redis; lock {} lives in a database, which keeps what it has acknowledged",
@@ -173,6 +181,7 @@ impl Options {
             time_limit: this.time_limit.or(other.time_limit),
             ttl: this.ttl.or(other.ttl),
             clients: this.clients.or(other.clients),
+            library_version: this.library_version.or(other.library_version),
             nodes: this.nodes.or(other.nodes),
             keys: this.keys.or(other.keys),
             rate: this.rate.or(other.rate),
@@ -215,6 +224,7 @@ impl Options {
             ("time-limit", text(self.time_limit)),
             ("ttl", text(self.ttl)),
             ("clients", text(self.clients)),
+            ("library-version", self.library_version.clone()),
             ("nodes", text(self.nodes)),
             ("keys", text(self.keys)),
             ("rate", text(self.rate)),
