@@ -5,10 +5,14 @@ from redjepsen import redis_py
 
 
 def connect(settings):
+    from redis.lock import Lock
+
     client = redis_py.client(settings.node, settings.node_timeout)
 
     def acquire(operation):
-        lock = client.lock(operation.key, timeout=settings.ttl, sleep=0.02, blocking_timeout=operation.within)
+        # Before 3.0 `lock` took another class where the server had scripts.
+        waits = {"sleep": 0.02, "blocking_timeout": operation.within}
+        lock = client.lock(operation.key, timeout=settings.ttl, lock_class=Lock, **waits)
         extend = lambda: lock.extend(settings.ttl, replace_ttl=True)
         return redjepsen.Held(lock.release, extend=extend) if lock.acquire() else None
 
