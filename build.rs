@@ -1,4 +1,4 @@
-//! Makes what is embedded in the program: the catalogue (`workloads/`, `nemeses/`, `suites/`), the files that clients of
+//! Makes what is embedded in the program: the catalogue (`workloads/`, `nemeses/`, `suites/`, `issues/`), the files that clients of
 //! published libraries are made of (`workloads/clients/`), and the preload library (`nemeses/clock/`).
 //!
 //! The library is built with this same compiler and its linker, into OUT_DIR; nothing else is needed. The library needs no libc, so it
@@ -11,7 +11,7 @@ use std::{env, fs, io};
 
 const SOURCE: &str = "nemeses/clock";
 /// The folders of the catalogue. A new `.toml` file in one of them is found by itself.
-const CATALOGUE: [&str; 3] = ["workloads", "nemeses", "suites"];
+const CATALOGUE: [&str; 4] = ["workloads", "nemeses", "suites", "issues"];
 const CLIENTS: &str = "workloads/clients";
 /// What tests, builds and installations leave there.
 const NO_SOURCES: [&str; 5] = ["tests", "target", "node_modules", "__pycache__", "build"];

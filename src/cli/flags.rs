@@ -8,18 +8,19 @@ use clap::Args;
 use super::Failure;
 use crate::nemesis::Expectation;
 use crate::runner::MOST_JOBS;
-use crate::scenario::{Options, Scenario, catalogue, quoted};
+use crate::scenario::{Issue, Options, Scenario, Versions, catalogue, quoted};
 use crate::units::{Length, LengthError};
 use crate::words::plural;
 
 /// Flags that a saved scenario stands for. Named one by one: of a group, clap would tell all where one is given.
-const SAID_BY_A_SCENARIO: [&str; 19] = [
+const SAID_BY_A_SCENARIO: [&str; 20] = [
     "workload",
     "nemesis",
     "cluster",
     "time_limit",
     "ttl",
     "clients",
+    "library_version",
     "nodes",
     "keys",
     "rate",
@@ -46,6 +47,12 @@ pub struct RunFlags {
     /// Faults: a name from `redjepsen list`, the path of a .toml file, or several of them with commas
     #[arg(long, default_value = "pause")]
     nemesis: Vec<String>,
+    /// A known issue of a published library, such as redis-py#554: its run, with the version that falls
+    #[arg(long, conflicts_with_all = ["workload", "nemesis", "scenario"])]
+    issue: Option<String>,
+    /// With a range of versions, run each of them instead of looking for the change by halving
+    #[arg(long, requires = "library_version")]
+    pub each: bool,
     /// Repeat a saved run in every detail: its folder, or the scenario.toml in it
     #[arg(long, value_name = "FILE", conflicts_with_all = SAID_BY_A_SCENARIO)]
     scenario: Option<PathBuf>,
@@ -77,34 +84,69 @@ pub struct RunFlags {
 impl RunFlags {
     /// The scenario that the flags mean, checked. Draws a seed if none was given.
     pub fn scenario(&self) -> Result<Scenario, Failure> {
-        if let Some(bare) = self.bare.first() {
-            let is_nemesis = catalogue::NEMESES.iter().any(|(name, _)| name == bare);
-            let option = if is_nemesis { "--nemesis" } else { "--workload" };
-            return Err(Failure::arguments(format!("`{bare}` needs an option; did you mean `{option} {bare}`?")));
-        }
-        let mut scenario = match &self.scenario {
-            Some(saved) => {
-                let failed = |text: String| Failure::arguments(format!("--scenario {text}"));
-                let mut scenario =
-                    Scenario::read_to_run(saved, self.trust).map_err(|error| failed(error.to_string()))?;
-                scenario.seed = self.seed.unwrap_or(scenario.seed);
-                scenario.check().map_err(|error| failed(format!("{}: {error}", saved.display())))?;
-                scenario
-            }
-            None => {
-                let seed = match self.seed {
-                    Some(seed) => seed,
-                    // Short enough to type again.
-                    None => u64::from(getrandom::u32().map_err(Failure::could_not_run)?),
-                };
-                let here = Path::new("");
-                self.options
-                    .scenario(&self.workload, &self.nemesis.join(","), seed, here)
-                    .map_err(Failure::arguments)?
-            }
+        let Some(saved) = &self.scenario else {
+            return self.scenario_with(self.options.library_version.as_deref(), self.seed()?);
         };
+        self.no_bare_name()?;
+        let failed = |text: String| Failure::arguments(format!("--scenario {text}"));
+        let mut scenario = Scenario::read_to_run(saved, self.trust).map_err(|error| failed(error.to_string()))?;
+        scenario.seed = self.seed.unwrap_or(scenario.seed);
+        scenario.check().map_err(|error| failed(format!("{}: {error}", saved.display())))?;
         scenario.expect = self.expect.or(scenario.expect);
         Ok(scenario)
+    }
+
+    /// The seed that was given, or a new one.
+    pub fn seed(&self) -> Result<u64, Failure> {
+        match self.seed {
+            Some(seed) => Ok(seed),
+            // Short enough to type again.
+            None => Ok(u64::from(getrandom::u32().map_err(Failure::could_not_run)?)),
+        }
+    }
+
+    /// The scenario that the flags mean with this version of the library, without a saved one. None is the version that an
+    /// issue says, or else the one that is pinned.
+    pub fn scenario_with(&self, version: Option<&str>, seed: u64) -> Result<Scenario, Failure> {
+        self.no_bare_name()?;
+        let options = Options { library_version: version.map(str::to_string), ..self.options.clone() };
+        let (workload, nemesis, options) = match self.known_issue()? {
+            None => (self.workload.clone(), self.nemesis.join(","), options),
+            Some((_, issue)) => {
+                let (workload, with) = issue.run(issue.side(version));
+                (workload, issue.nemesis.clone(), options.or(&with))
+            }
+        };
+        let mut scenario =
+            options.scenario(&workload, &nemesis, seed, Path::new("")).map_err(Failure::arguments)?;
+        scenario.expect = self.expect;
+        Ok(scenario)
+    }
+
+    /// The issue that was asked for, with its name.
+    pub fn known_issue(&self) -> Result<Option<(String, Issue)>, Failure> {
+        let named = self.issue.as_ref().map(|name| catalogue::issue(name));
+        named.transpose().map_err(|error| Failure::arguments(format!("--issue: {error}")))
+    }
+
+    /// The range of versions that was asked for; None for one version, or the pinned one.
+    pub fn range(&self) -> Result<Option<(String, String)>, Failure> {
+        let Some(text) = &self.options.library_version else { return Ok(None) };
+        match text.parse() {
+            Ok(Versions::Range(low, high)) => Ok(Some((low, high))),
+            Ok(Versions::One(one)) if self.each => {
+                Err(Failure::arguments(format!("--each is for a range of versions, such as {one}..{one}.9")))
+            }
+            Ok(Versions::One(_)) => Ok(None),
+            Err(error) => Err(Failure::arguments(format!("--library-version: {error}"))),
+        }
+    }
+
+    fn no_bare_name(&self) -> Result<(), Failure> {
+        let Some(bare) = self.bare.first() else { return Ok(()) };
+        let is_nemesis = catalogue::NEMESES.iter().any(|(name, _)| name == bare);
+        let option = if is_nemesis { "--nemesis" } else { "--workload" };
+        Err(Failure::arguments(format!("`{bare}` needs an option; did you mean `{option} {bare}`?")))
     }
 }
 

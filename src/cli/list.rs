@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::linear::MODELS;
 use super::{Exit, Failure, look, print};
-use crate::scenario::catalogue::{self, CatalogueError, Entry, NEMESES, SUITES, WORKLOADS};
+use crate::scenario::catalogue::{self, CatalogueError, Entry, ISSUES, NEMESES, SUITES, WORKLOADS};
 use crate::scenario::{CLIENT_FILES, PythonClient, WorkloadClient};
 use crate::suite;
 use crate::words::wrap;
@@ -16,12 +16,29 @@ const SHORTEST_LINE: usize = 24;
 pub fn list(name: Option<&str>) -> Result<Exit, Failure> {
     print(match name {
         None => everything()?,
+        Some("issues") => section(ISSUES_TITLE, &issues()?, look().width) + ISSUES_HELP,
         Some(name) => files(name)?,
     })?;
     Ok(Exit::Valid)
 }
 
-/// Every lock, workload, nemesis, scenario, suite and model, one per line.
+const ISSUES_TITLE: &str = "Issues of libraries, each with the version that falls and the one that holds (redjepsen run --issue)";
+
+const ISSUES_HELP: &str = "\
+`redjepsen list redis-py#554` shows one with its file; `redjepsen suite issues` plays them all, with both versions.
+";
+
+/// Every known issue with what it says.
+fn issues() -> Result<Vec<(String, String)>, Failure> {
+    let told = |(file, _): &Entry| {
+        let (name, issue) = catalogue::issue(file).map_err(Failure::could_not_run)?;
+        let holds = issue.holds.map_or_else(|| "no release holds".to_string(), |side| format!("{} holds", side.version));
+        Ok((name, format!("{} ({} falls, {holds})", issue.says, issue.falls.version)))
+    };
+    ISSUES.iter().map(told).collect()
+}
+
+/// Every lock, workload, nemesis, scenario, suite, issue and model, one per line.
 fn everything() -> Result<String, Failure> {
     let (mut workloads, mut libraries) = (Vec::new(), Vec::new());
     let mut locks: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -54,6 +71,7 @@ fn everything() -> Result<String, Failure> {
         ("Nemeses, whose faults recur (--nemesis, several with commas)", nemeses),
         ("Scenarios, scripts that create one moment step by step (--nemesis)", scenarios),
         ("Suites of many runs (redjepsen suite NAME)", suites),
+        (ISSUES_TITLE, issues()?),
         ("Models, for histories from anywhere (redjepsen check --model)", models),
     ];
     let mut text: String = sections.iter().map(|(title, entries)| section(title, entries, look().width)).collect();
@@ -73,17 +91,22 @@ fn section(title: &str, entries: &[(String, String)], line: Option<usize>) -> St
     format!("{title}:\n{}\n", entries.iter().map(told).collect::<String>())
 }
 
+const FOLDERS: [(&str, &[Entry]); 4] =
+    [("workloads", WORKLOADS), ("nemeses", NEMESES), ("suites", SUITES), ("issues", ISSUES)];
+
 /// The files with that name, and for a library the files of its client.
 fn files(name: &str) -> Result<String, Failure> {
-    let files: Vec<(&str, &Entry)> = [("workloads", WORKLOADS), ("nemeses", NEMESES), ("suites", SUITES)]
+    let issue = catalogue::issue(name).ok().map(|_| name.replace('#', "-"));
+    let name = issue.as_deref().unwrap_or(name);
+    let files: Vec<(&str, &Entry)> = FOLDERS
         .into_iter()
         .flat_map(|(folder, entries)| entries.iter().map(move |entry| (folder, entry)))
         .filter(|(_, (entry, _))| *entry == name)
         .collect();
     if files.is_empty() {
-        let names = [WORKLOADS, NEMESES, SUITES].into_iter().flatten().map(|(name, _)| *name);
+        let names = FOLDERS.into_iter().flat_map(|(_, entries)| entries).map(|(name, _)| *name);
         let alike = catalogue::did_you_mean(name, names);
-        let text = format!("there is no workload, nemesis or suite `{name}`; {alike}`redjepsen list` shows them");
+        let text = format!("there is no workload, nemesis, suite or issue `{name}`; {alike}`redjepsen list` shows them");
         return Err(Failure::arguments(text));
     }
     let mut text: String =

@@ -16,6 +16,7 @@ mod replay;
 mod risk;
 mod run;
 mod suite;
+mod versions;
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -73,9 +74,9 @@ enum Command {
         /// Run folder
         folder: PathBuf,
     },
-    /// Show the workloads, nemeses, suites and models, or the file of one
+    /// Show the workloads, nemeses, suites, known issues and models, or the file of one
     List {
-        /// Name of a workload, nemesis or suite
+        /// Name of a workload, nemesis, suite or issue; `issues` for all known issues of libraries
         name: Option<String>,
     },
     /// Remove what dead runs left behind (containers, networks, folders), and nothing else

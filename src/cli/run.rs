@@ -3,13 +3,19 @@
 use std::io::{self, Write};
 
 use super::flags::{self, RunFlags};
+use super::versions;
 use super::{CONSOLE, Exit, Failure, exit_despite, exit_of, look, print};
+use crate::checker::{ClaimVerdict, Validity};
 use crate::report;
-use crate::runner::{KeepCluster, Place, RunSettings, Runner, worker};
+use crate::runner::{Checked, KeepCluster, Place, RunSettings, Runner, worker};
+use crate::scenario::Issue;
 
 pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
+    if let Some((low, high)) = flags.range()? {
+        return versions::walk(flags, &low, &high).await;
+    }
     // Everything that can be wrong with the request is found before anything starts.
-    let scenario = flags.scenario()?;
+    let (scenario, issue) = (flags.scenario()?, flags.known_issue()?);
     let words: Vec<String> = std::env::args().skip(1).collect();
     let settings = RunSettings {
         place: Place::Store(flags.store),
@@ -20,11 +26,33 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
     // The verdict first: everything after it can fail, and must not take it along.
     let shown = print(report::summary(&made.checked.report(), look()));
     let written = made.write_report();
-    let told = print(report::pointers(&made.checked.facts, written.is_ok()));
+    let of_issue = issue.map_or_else(String::new, |(name, issue)| about(&name, &issue, &made.checked));
+    let told = print(report::pointers(&made.checked.facts, written.is_ok()) + &of_issue);
     match written.map_err(Failure::could_not_run).and(shown).and(told) {
         Ok(()) => Ok(exit_of(&made.checked)),
         Err(failure) => exit_despite(exit_of(&made.checked), failure),
     }
+}
+
+/// What the run shows of an issue.
+fn about(name: &str, issue: &Issue, checked: &Checked) -> String {
+    let library = checked.scenario.as_ref().and_then(|scenario| scenario.workload.library.as_ref());
+    let version = library.map_or("", |library| library.version.as_str());
+    let breaks = |of: &ClaimVerdict| of.claim == issue.breaks && of.valid == Validity::Invalid;
+    let is_it = checked.verdict.valid == Validity::Invalid && checked.verdict.claims.iter().any(breaks);
+    let claim = issue.breaks.name();
+    let holds = issue.holds.as_ref().map(|side| side.version.as_str());
+    let seen = match (version == issue.falls.version, holds == Some(version), checked.verdict.valid) {
+        (true, _, _) if is_it => format!("this is {name}: {claim} broken in {version}, as expected"),
+        (true, _, _) => format!("this is not {name}, by which {version} is to break {claim}"),
+        (_, true, Validity::Valid) => format!("{name} is not in {version}, as expected"),
+        (_, true, _) => format!("{name}: {version} should hold, and was not seen to"),
+        _ if is_it => format!("{version} breaks {claim}, as {name} has it"),
+        _ => format!("{version} does not break {claim}, as {name} has it"),
+    };
+    let falls = format!("{} falls", issue.falls.version);
+    let pair = holds.map_or_else(|| format!("{falls}, and no release holds"), |holds| format!("{falls}, {holds} holds"));
+    format!("\n{seen}\n  {}\n  {} ({pair})\n", issue.says, issue.url)
 }
 
 /// Runs the scenarios it reads from stdin; answers each with its exit code, a line on stdout.

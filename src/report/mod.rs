@@ -40,7 +40,7 @@ pub use crate::telling::{RunFacts, Subject};
 use crate::telling::{Story, Telling};
 
 /// A verdict in a word, and its class on a page.
-fn verdict_word(valid: Validity) -> (&'static str, &'static str) {
+pub fn verdict_word(valid: Validity) -> (&'static str, &'static str) {
     match valid {
         Validity::Valid => ("VALID", "valid"),
         Validity::Invalid => ("INVALID", "invalid"),

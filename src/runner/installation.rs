@@ -16,7 +16,7 @@ use super::cache::{Cache, Unfinished};
 use super::{RunnerError, said};
 use crate::files::{self, FileError};
 use crate::interrupt::Interrupt;
-use crate::scenario::{CLIENT_FILES, CommandClient, Library, PythonClient, Scenario, Workload, WorkloadClient};
+use crate::scenario::{Package, CLIENT_FILES, CommandClient, Library, PythonClient, Scenario, Workload, WorkloadClient};
 use crate::topology::InstalledClient;
 
 /// The package that Python clients are written on, below the files that come with redjepsen.
@@ -78,6 +78,20 @@ struct Named<'w> {
     shown: Option<&'w WorkloadClient>,
 }
 
+/// Another version of a library than the one that is pinned.
+#[derive(Clone, Copy)]
+struct Another<'l> {
+    package: &'l Package,
+    version: &'l str,
+}
+
+impl<'l> Another<'l> {
+    fn of(library: &'l Library) -> Option<Another<'l>> {
+        library.instead_of.as_ref()?;
+        Some(Another { package: library.package.as_ref()?, version: &library.version })
+    }
+}
+
 async fn installed_client(
     client: &WorkloadClient,
     what: &Named<'_>,
@@ -90,9 +104,10 @@ async fn installed_client(
         Some(folder) => folder.to_path_buf(),
         None => unpacked(&cache).map_err(fail)?,
     };
+    let another = what.library.and_then(Another::of);
     let recipe = match client {
-        WorkloadClient::Python(client) => interrupt.unless(python(client, &folder, &cache)).await?,
-        WorkloadClient::Command(client) => command(client, &folder),
+        WorkloadClient::Python(client) => interrupt.unless(python(client, another, &folder, &cache)).await?,
+        WorkloadClient::Command(client) => command(client, another, &folder),
     };
     let recipe = recipe.map_err(fail)?;
     let env = interrupt.unless(installed(&recipe, what, &cache, say)).await?.map_err(fail)?;
@@ -137,7 +152,12 @@ paths = sysconfig.get_paths()
 print(json.dumps({'program': os.path.realpath(sys.executable), 'version': sys.version,
                   'library': sorted({paths['stdlib'], paths['platstdlib']})}))";
 
-async fn python(client: &PythonClient, folder: &Path, cache: &Cache) -> Result<Recipe, String> {
+async fn python(
+    client: &PythonClient,
+    another: Option<Another<'_>>,
+    folder: &Path,
+    cache: &Cache,
+) -> Result<Recipe, String> {
     let mut ask = Command::new("python3");
     ask.args(ISOLATED).args(["-c", ABOUT_PYTHON]).current_dir("/").stdin(Stdio::null()).kill_on_drop(true);
     let answer = tokio::time::timeout(ASK_LIMIT, ask.output());
@@ -159,6 +179,9 @@ async fn python(client: &PythonClient, folder: &Path, cache: &Cache) -> Result<R
         install.push(program.clone());
         install.extend(ISOLATED.map(str::to_string));
         install.push(package.join(PYTHON_INSTALL).display().to_string());
+        if let Some(Another { package, version }) = another {
+            install.extend(["--instead".to_string(), format!("{}=={version}", package.name)]);
+        }
         install.push(ENV.to_string());
         for file in [requirements].into_iter().chain(&client.built_with) {
             let file = existing(folder, file)?;
@@ -180,7 +203,7 @@ async fn python(client: &PythonClient, folder: &Path, cache: &Cache) -> Result<R
     Ok(Recipe { install, made_of, client })
 }
 
-fn command(client: &CommandClient, folder: &Path) -> Result<Recipe, String> {
+fn command(client: &CommandClient, another: Option<Another<'_>>, folder: &Path) -> Result<Recipe, String> {
     let here = folder.display().to_string();
     let place = |word: &String| word.replace("{folder}", &here);
     let mut made_of = Vec::new();
@@ -195,7 +218,13 @@ fn command(client: &CommandClient, folder: &Path) -> Result<Recipe, String> {
         client.environment.iter().map(|(name, value)| (name.clone(), place(value))).collect();
     let reads_folder = client.command.iter().chain(client.environment.values()).any(|word| word.contains("{folder}"));
     let folders = if reads_folder { vec![folder.to_path_buf()] } else { Vec::new() };
-    let install = client.install.iter().map(place).collect();
+    let install = match another {
+        None => client.install.iter().map(place).collect(),
+        Some(Another { package, version }) => {
+            let in_place = |word| place(word).replace("{package}", &package.name).replace("{version}", version);
+            client.another_version.iter().map(in_place).collect()
+        }
+    };
     Ok(Recipe {
         install,
         made_of,
@@ -226,6 +255,11 @@ async fn installed(recipe: &Recipe, what: &Named<'_>, cache: &Cache, say: fn(&st
         say(&shown(what.workload, client));
     }
     say(&format!("installing {name} into {}", place.display()));
+    if let Some(pinned) = what.library.and_then(|library| library.instead_of.as_ref()) {
+        say(&format!(
+            "it is not the version that comes with redjepsen, {pinned}: no hash of ours vouches for it, nor for what it needs"
+        ));
+    }
     let new = cache.begin(&folder)?;
     let log = place.with_extension("log");
     match run_into(program, arguments, &new).await {

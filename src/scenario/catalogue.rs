@@ -1,7 +1,7 @@
-//! The workloads, nemeses and suites that come with the binary, and the user's own files.
+//! The workloads, nemeses, suites and known issues that come with the binary, and the user's own files.
 //!
 //! A name means an embedded file; anything with a slash or ending in `.toml` is a path. `build.rs` embeds each file that
-//! it finds in the three folders. The files are data: reading one never executes anything.
+//! it finds in the four folders. The files are data: reading one never executes anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::files;
 use crate::history::Progress;
 use crate::nemesis::{Fault, Nemesis, OneOf, RecurringFault, Target};
-use crate::scenario::Workload;
+use crate::scenario::{Issue, Workload};
 use crate::sync::lock;
 use crate::units::LengthError;
 
@@ -29,6 +29,9 @@ pub const NEMESES: &[Entry] = include!(concat!(env!("OUT_DIR"), "/nemeses.rs"));
 /// Every suite that comes with the binary, by name.
 pub const SUITES: &[Entry] = include!(concat!(env!("OUT_DIR"), "/suites.rs"));
 
+/// Every known issue of a library that comes with the binary, by the name of its file.
+pub const ISSUES: &[Entry] = include!(concat!(env!("OUT_DIR"), "/issues.rs"));
+
 /// Why a workload, nemesis or suite can't be used: one message with file, line and what was expected.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -42,8 +45,34 @@ pub fn workload(name_or_path: &str) -> Result<(String, Workload), CatalogueError
         let whole = std::path::absolute(folder.unwrap_or(Path::new(".")));
         client.in_folder(&whole.map_err(|error| CatalogueError(format!("workload file {name_or_path}: {error}")))?);
     }
-    workload.check().map_err(|text| CatalogueError(format!("workload {name}: {text}")))?;
+    let checked = workload.complete().and_then(|()| workload.check());
+    checked.map_err(|text| CatalogueError(format!("workload {name}: {text}")))?;
     Ok((name, workload))
+}
+
+/// A known issue by its upstream name, such as `redis-py#554`, or by path, with its upstream name.
+pub fn issue(name_or_path: &str) -> Result<(String, Issue), CatalogueError> {
+    let wanted = if is_path(name_or_path) { name_or_path.to_string() } else { name_or_path.replace('#', "-") };
+    let known = ISSUES.iter().any(|(name, _)| *name == wanted);
+    if !known && !is_path(&wanted) {
+        let names: Vec<String> = ISSUES.iter().map(|(name, _)| issue_name(name)).collect();
+        let alike = did_you_mean(name_or_path, names.iter().map(String::as_str));
+        return Err(CatalogueError(format!(
+            "unknown issue `{name_or_path}`; {alike}`redjepsen list issues` shows them all, and the path of a .toml file is understood too"
+        )));
+    }
+    let (name, issue): (String, Issue) = find("issue", ISSUES, &wanted)?;
+    let name = issue_name(&name);
+    issue.check().map_err(|text| CatalogueError(format!("issue {name}: {text}")))?;
+    Ok((name, issue))
+}
+
+/// The upstream name of an issue, by the name of its file: `redis-py-554` is `redis-py#554`.
+pub fn issue_name(file: &str) -> String {
+    match file.rsplit_once('-') {
+        Some((package, number)) if number.parse::<u32>().is_ok() => format!("{package}#{number}"),
+        _ => file.to_string(),
+    }
 }
 
 /// A nemesis by name or path, with the name that its runs are filed under. Several, separated by commas, become one
@@ -224,6 +253,7 @@ mod tests {
         assert_eq!(files_in("workloads"), names(WORKLOADS));
         assert_eq!(files_in("nemeses"), names(NEMESES));
         assert_eq!(files_in("suites"), names(SUITES));
+        assert_eq!(files_in("issues"), names(ISSUES));
         for (name, _) in WORKLOADS {
             let (_, workload) = workload(name).unwrap();
             assert!(!workload.description.is_empty() && !workload.description.contains('\n'), "{name}");

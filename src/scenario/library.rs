@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::options::one_or_more;
+use super::package::{Package, is_version};
+use super::Workload;
 
 /// The files that clients are made of which come with redjepsen, by their paths relative to `workloads/`.
 pub const CLIENT_FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/client_files.rs"));
@@ -15,7 +17,15 @@ pub const CLIENT_FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/cl
 #[serde(deny_unknown_fields)]
 pub struct Library {
     pub name: String,
+    /// Left out in a file that says `package`: then it is the version that is pinned.
+    #[serde(default)]
     pub version: String,
+    /// The version that comes with redjepsen, where the user asked for another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead_of: Option<String>,
+    /// The package that it comes in, so that other versions of it can be had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<Package>,
     /// Where it is developed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<String>,
@@ -95,6 +105,10 @@ pub struct CommandClient {
     /// What installs it, once for these words; none if nothing has to be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub install: Vec<String>,
+    /// What installs another version of the library, whose `{package}` and `{version}` stand in these words; none if only
+    /// the one version can be had.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub another_version: Vec<String>,
     /// Files and folders that it is installed from, relative to the workload's file: where one changes, it is installed
     /// again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -104,6 +118,88 @@ pub struct CommandClient {
     /// As in [`PythonClient::folder`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
+}
+
+impl Library {
+    /// Its version, from the pins if its file leaves it out.
+    fn complete(&mut self, client: Option<&WorkloadClient>) -> Result<(), String> {
+        if self.instead_of.is_none() {
+            let pinned = match (&self.package, client) {
+                (Some(package), Some(client)) => Some(package.pinned(client, &|path| text_of(client, path))),
+                _ => None,
+            };
+            match pinned {
+                Some(Ok(pinned)) if self.version.is_empty() => self.version = pinned,
+                Some(Ok(pinned)) if pinned != self.version => {
+                    return Err(format!(
+                        "`[library]` says version {}, and what its client is installed from says {pinned}; leave `version` out",
+                        self.version
+                    ));
+                }
+                Some(Err(text)) if self.version.is_empty() => return Err(format!("`[library]`: {text}")),
+                _ => {}
+            }
+        }
+        match is_version(&self.version) {
+            true => Ok(()),
+            false if self.version.is_empty() => {
+                Err("`[library]`: say its `version`, or the `package` whose version is pinned".to_string())
+            }
+            false => Err(format!(
+                "`[library]`: `version = {:?}` is no version; it begins with a digit and has letters, digits, `.`, `_`, `+` and `-`",
+                self.version
+            )),
+        }
+    }
+}
+
+/// A file that a client is installed from.
+fn text_of(client: &WorkloadClient, path: &Path) -> Option<String> {
+    match client.folder() {
+        Some(folder) => crate::files::read_named(&folder.join(path), crate::files::BY_HAND).ok(),
+        None => CLIENT_FILES.iter().find(|(known, _)| Path::new(known) == path).map(|(_, text)| (*text).to_string()),
+    }
+}
+
+impl Workload {
+    /// Fills in what its file leaves to others.
+    pub(super) fn complete(&mut self) -> Result<(), String> {
+        match &mut self.library {
+            Some(library) => library.complete(self.client.as_ref()),
+            None => Ok(()),
+        }
+    }
+
+    /// The same workload with its library in another version, of which nothing is known or expected.
+    pub fn with_library_version(mut self, name: &str, version: &str) -> Result<Workload, String> {
+        let of = |why: String| format!("--library-version {version}: {why}");
+        let Some(library) = &mut self.library else {
+            return Err(of(format!("workload {name} is no published library; `redjepsen list` shows those that are")));
+        };
+        if !is_version(version) {
+            return Err(of("it is no version, such as 7.0.1".to_string()));
+        }
+        if version == library.version {
+            return Ok(self);
+        }
+        let can = match &self.client {
+            Some(WorkloadClient::Python(client)) => client.requirements.is_some(),
+            Some(WorkloadClient::Command(client)) => !client.another_version.is_empty(),
+            None => false,
+        };
+        if library.package.is_none() || !can {
+            return Err(of(format!(
+                "only version {} of {} can be installed: its workload's file names no `package`, or no way to install another",
+                library.version, library.name
+            )));
+        }
+        let pinned = std::mem::replace(&mut library.version, version.to_string());
+        library.instead_of.get_or_insert(pinned);
+        // What is known and expected is so of the pinned version.
+        library.findings.clear();
+        self.expect.clear();
+        Ok(self)
+    }
 }
 
 impl WorkloadClient {

@@ -8,8 +8,10 @@
 
 pub mod catalogue;
 mod cluster;
+mod issue;
 mod library;
 mod options;
+mod package;
 mod trust;
 
 use std::path::Path;
@@ -26,9 +28,11 @@ use crate::topology::{Group, OwnClient, Persistence, Program, Topology};
 use crate::units::{Length, LengthError, LengthRange, as_text, millis};
 
 pub use cluster::ClusterSettings;
+pub use issue::{Issue, Side};
 pub use library::{CLIENT_FILES, Cause, CommandClient, Finding, Library, PythonClient, WorkloadClient};
 pub(crate) use options::one_or_more;
 pub use options::{Options, quoted};
+pub use package::{Package, Registry, Versions, in_range};
 pub use trust::TRUST;
 
 /// The file in a run's folder that holds its scenario.
@@ -386,6 +390,7 @@ impl Scenario {
                 Length::Absolute(SHORTEST_CHECK)
             )));
         }
+        self.check_library_version()?;
         self.nemesis.check().map_err(|text| ScenarioError(format!("nemesis {}: {text}", self.nemesis_name)))?;
         if self.record_commands && self.workload.lock.program() != Program::Redis {
             return Err(ScenarioError(
@@ -396,6 +401,17 @@ impl Scenario {
         self.check_topology()?;
         self.check_cluster()?;
         self.lock_settings(Vec::new()).map(|_| ())
+    }
+
+    /// Checks that the library's version is one: it becomes a word of the command that installs it.
+    fn check_library_version(&self) -> Result<(), ScenarioError> {
+        match &self.workload.library {
+            Some(library) if !package::is_version(&library.version) => Err(ScenarioError(format!(
+                "workload {}: `version = {:?}` of its library is no version",
+                self.workload_name, library.version
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// Checks that a workload without a lock fits its resource and topology.

@@ -54,6 +54,10 @@ pub struct Options {
     /// How many of the clients share one process, as threads or tasks of it [default: what the workload or the nemesis says, else 1]
     #[arg(long)]
     pub threads: Option<u32>,
+    /// Another version of the published library than the pinned one, such as 7.0.1; for `run` also a range, 7.0..8.1, of which
+    /// it finds the first that comes out otherwise. It is installed without our hashes [default: the pinned one]
+    #[arg(long, value_name = "VERSION")]
+    pub library_version: Option<String>,
     /// Independent Redis masters under the lock [default: what the workload says; 5 for redlock]
     #[arg(long)]
     pub nodes: Option<u32>,
@@ -102,6 +106,10 @@ impl Options {
     pub fn scenario(&self, workload: &str, nemesis: &str, seed: u64, folder: &Path) -> Result<Scenario, ScenarioError> {
         let (workload_name, workload) = catalogue::workload(workload)?;
         let (nemesis_name, nemesis) = catalogue::nemesis(nemesis)?;
+        let workload = match &self.library_version {
+            Some(version) => workload.with_library_version(&workload_name, version).map_err(ScenarioError)?,
+            None => workload,
+        };
         if self.persistence.is_some() && workload.lock.program() != Program::Redis {
             return Err(ScenarioError(format!(
                 "--persistence is for Redis; lock {} lives in a database, which keeps what it has acknowledged",
@@ -183,6 +191,7 @@ impl Options {
             ttl: this.ttl.or(other.ttl),
             clients: this.clients.or(other.clients),
             threads: this.threads.or(other.threads),
+            library_version: this.library_version.or(other.library_version),
             nodes: this.nodes.or(other.nodes),
             keys: this.keys.or(other.keys),
             rate: this.rate.or(other.rate),
@@ -226,6 +235,7 @@ impl Options {
             ("ttl", text(self.ttl)),
             ("clients", text(self.clients)),
             ("threads", text(self.threads)),
+            ("library-version", self.library_version.clone()),
             ("nodes", text(self.nodes)),
             ("keys", text(self.keys)),
             ("rate", text(self.rate)),

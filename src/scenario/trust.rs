@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::{Scenario, ScenarioError, WorkloadClient, catalogue, quoted};
+use super::{Library, Scenario, ScenarioError, WorkloadClient, catalogue, quoted};
 use crate::topology::OwnClient;
 
 /// The option by which a user vouches for what a saved scenario has run.
@@ -21,6 +21,8 @@ impl Scenario {
             (None, Some(client)) if !comes_with_redjepsen(client) => others.extend(client.commands()),
             (None, _) => {}
         }
+        let library = self.workload.library.as_ref().filter(|_| self.client.is_none());
+        others.extend(library.and_then(another_version));
         let cluster = &self.cluster;
         others.extend(cluster.redis_server.iter().map(|program| format!("server: {}", program.display())));
         others.extend(cluster.image.iter().map(|image| format!("image of the nodes: {image}")));
@@ -79,6 +81,14 @@ impl WorkloadClient {
     }
 }
 
+/// A version of a library that no hash of ours vouches for: whoever names it chooses among all that was ever published.
+fn another_version(library: &Library) -> Option<String> {
+    let pinned = library.instead_of.as_ref()?;
+    let words = [&library.name, &library.version, pinned].map(|word| quoted(word).escape_default().to_string());
+    let [name, version, pinned] = words;
+    Some(format!("library: {name} in version {version} instead of the pinned {pinned}, without a hash"))
+}
+
 fn own_client(own: &OwnClient) -> Vec<String> {
     let image = own.image.iter().map(|image| format!("image of the clients: {image}"));
     [line("client", &own.command)].into_iter().chain(image).collect()
@@ -130,6 +140,13 @@ mod tests {
             (python(|client| client.folder = Some("/tmp/x".into())), "client: python3 /tmp/x/"),
             (python(|client| client.arguments.push("--evil; x".into())), "'--evil; x'"),
             (python(|client| client.requirements = Some("evil.txt".into())), "installed by: pip, from evil.txt"),
+            (
+                refusal(|s| {
+                    let workload = s.workload.clone().with_library_version("redis-py", "7.0.1").unwrap();
+                    s.workload = workload;
+                }),
+                "version 7.0.1 instead of the pinned ",
+            ),
             (refusal(|s| s.cluster.redis_server = Some("/tmp/server".into())), "server: /tmp/server"),
             (refusal(|s| s.cluster.image = Some("evil/image".into())), "image of the nodes: evil/image"),
             (refusal(|s| s.cluster.client_image = Some("evil/image".into())), "image of the clients: evil/image"),

@@ -47,6 +47,9 @@ pub struct Block {
     /// Whether workloads that are left out are those of published libraries instead of all others.
     #[serde(default)]
     pub libraries: bool,
+    /// Instead of workloads and nemeses: every known issue, with the version that falls and the one that holds.
+    #[serde(default)]
+    pub issues: bool,
     pub runs: Option<u32>,
     /// Overrides what the files of the workload and the nemesis expect.
     pub expect: Option<Expected>,

@@ -1,11 +1,12 @@
 //! The cells that a suite file means: complete, checked before anything starts, with their planned duration.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::file::{Block, Found, Names, SuiteFile};
+use super::file::{Block, Expected, Found, Names, SuiteFile};
 use crate::nemesis::Expectation;
 use crate::plan::{Action, Plan};
 use crate::scenario::catalogue::{self, CatalogueError};
@@ -83,10 +84,18 @@ impl Suite {
         let refuse = |text: String| Err(SuiteError(format!("suite {name}: {text}")));
         let mut cells: Vec<PlannedCell> = Vec::new();
         // Named cells win over implied ones, whatever their order in the file; the matrix keeps the file's order.
-        let mut order: Vec<(usize, &Block)> = file.cells.iter().enumerate().collect();
+        let mut order: Vec<(usize, Cow<Block>)> = Vec::new();
+        for (number, block) in file.cells.iter().enumerate() {
+            match of_issues(block) {
+                Ok(None) => order.push((number, Cow::Borrowed(block))),
+                Ok(Some(blocks)) => order.extend(blocks.into_iter().map(|block| (number, Cow::Owned(block)))),
+                Err(error) => return refuse(format!("block {}: {error}", number + 1)),
+            }
+        }
         order.sort_by_key(|(_, block)| block.is_open());
         let mut blocks = Vec::new();
         for (number, block) in order {
+            let block = &*block;
             let refuse = |text: String| Err(SuiteError(format!("suite {name}: block {}{text}", number + 1)));
             if block.libraries && block.workload.is_some() {
                 return refuse(
@@ -155,6 +164,34 @@ impl Block {
     fn is_open(&self) -> bool {
         self.workload.is_none() || self.nemesis.is_none()
     }
+}
+
+/// The blocks that one with `issues` stands for: two for each known issue, if a version holds. None for any other block.
+fn of_issues(block: &Block) -> Result<Option<Vec<Block>>, String> {
+    if !block.issues {
+        return Ok(None);
+    }
+    let Block { workload: None, nemesis: None, expect: None, found: None, libraries: false, .. } = block else {
+        return Err("`issues` says what is run and what is expected; leave out the rest but `runs` and `with`".to_string());
+    };
+    let mut blocks = Vec::new();
+    for (file, _) in catalogue::ISSUES {
+        let (_, issue) = catalogue::issue(file).map_err(|error| error.to_string())?;
+        let sides = [(Some(&issue.falls), Expected::Violation), (issue.holds.as_ref(), Expected::Valid)];
+        for (side, expected) in sides {
+            let Some(side) = side else { continue };
+            let (workload, with) = issue.run(side);
+            blocks.push(Block {
+                workload: Some(Names(vec![workload])),
+                nemesis: Some(Names(vec![issue.nemesis.clone()])),
+                expect: Some(expected),
+                with: with.or(&block.with),
+                issues: false,
+                ..block.clone()
+            });
+        }
+    }
+    Ok(Some(blocks))
 }
 
 /// The workloads and nemeses of a block, by name or path.

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 use redjepsen::nemesis::Expectation;
-use redjepsen::scenario::{Cause, Library, catalogue};
+use redjepsen::scenario::{Cause, Library, Side, catalogue};
 
 use crate::architecture::MAY_NAME;
+use crate::citations::Citations;
 use crate::simulated::sides::ONE_SIDED;
 
 fn root() -> &'static Path {
@@ -83,24 +84,83 @@ fn code<'n>(names: impl IntoIterator<Item = &'n String>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// Every defect that is a library's own: what it is, which libraries have it, and the command that shows it in the first.
+/// An upstream issue as a link, with what else is said of it: `bsm/redislock#1, open` names its page.
+fn issue(text: &str) -> String {
+    let (name, rest) = text.split_at(text.find([' ', ',']).unwrap_or(text.len()));
+    match name.split_once('#') {
+        Some((repository, number)) if repository.contains('/') && number.parse::<u32>().is_ok() => {
+            format!("[{name}](https://github.com/{repository}/issues/{number}){rest}")
+        }
+        _ => text.to_string(),
+    }
+}
+
+/// One place where something is wrong, and who has it from there.
+struct Defect<'l> {
+    root: &'l str,
+    issue: Option<&'l String>,
+    /// The workloads that show it, each with the line by which it comes to the place, if that is in another library.
+    whose: Vec<(&'l String, Option<&'l str>)>,
+}
+
+/// Every defect that is a library's own: what it is, in which line, who has it from there, and the command that shows it.
 fn defects(libraries: &BTreeMap<String, Library>) -> Vec<String> {
-    let mut rows: Vec<(&str, Vec<String>, String)> = Vec::new();
+    let citations = Citations::read();
+    let mut rows: Vec<(&str, Vec<Defect>, Vec<(bool, String)>)> = Vec::new();
     for (name, library) in libraries {
         for finding in library.findings.iter().filter(|finding| finding.cause == Cause::Library) {
-            let source = finding.source.as_ref().map(|source| format!(" at {source}")).unwrap_or_default();
-            let issue = finding.issue.as_ref().map(|issue| format!(" ({issue})")).unwrap_or_default();
-            let has_it = format!("`{name}`{source}{issue}");
-            match rows.iter_mut().find(|(what, ..)| *what == finding.what) {
-                Some((_, all, _)) => all.push(has_it),
-                None => {
-                    let command = format!("`redjepsen run --workload {name} --nemesis {}`", finding.nemesis[0]);
-                    rows.push((&finding.what, vec![has_it], command));
-                }
+            let source = finding.source.as_deref().unwrap_or_default();
+            let (root, via) = source.split_once(", by ").map_or((source, None), |(root, via)| (root, Some(via)));
+            let command = format!("`redjepsen run --workload {name} --nemesis {}`", finding.nemesis[0]);
+            if !rows.iter().any(|(what, ..)| *what == finding.what) {
+                rows.push((&finding.what, Vec::new(), Vec::new()));
+            }
+            let (_, places, commands) = rows.iter_mut().find(|(what, ..)| *what == finding.what).unwrap();
+            commands.push((via.is_some(), command));
+            match places.iter_mut().find(|place| (place.root, place.issue) == (root, finding.issue.as_ref())) {
+                Some(place) => place.whose.push((name, via)),
+                None => places.push(Defect { root, issue: finding.issue.as_ref(), whose: vec![(name, via)] }),
             }
         }
     }
-    rows.iter().map(|(what, all, command)| row(&[what, &all.join("; "), command])).collect()
+    let told = |defect: &Defect| {
+        let one = |(name, via): &(&String, Option<&str>)| match via {
+            Some(via) => format!("`{name}` by {}", citations.linked(via)),
+            None => format!("`{name}`"),
+        };
+        // Those whose own it is come first.
+        let mut whose = defect.whose.clone();
+        whose.sort_by_key(|(_, via)| via.is_some());
+        let whose = whose.iter().map(one).collect::<Vec<_>>().join(", ");
+        let at = if defect.root.is_empty() { String::new() } else { format!("{}: ", citations.linked(defect.root)) };
+        format!("{at}{whose}{}", defect.issue.map(|text| format!(" ({})", issue(text))).unwrap_or_default())
+    };
+    let rows = rows.iter().map(|(what, places, commands)| {
+        let (_, command) = commands.iter().min_by_key(|(through_another, _)| *through_another).unwrap();
+        row(&[what, &places.iter().map(told).collect::<Vec<_>>().join("; "), command])
+    });
+    rows.collect()
+}
+
+/// Every known issue of a library: what it says, in which version, and since when no more.
+fn issues() -> Vec<String> {
+    let told = |(file, _): &catalogue::Entry| {
+        let (name, issue) = catalogue::issue(file).unwrap();
+        let side = |side: &Side| match (&side.workload, &side.note) {
+            (workload, note) if workload.is_some() || note.is_some() => {
+                let workload = workload.as_ref().map(|workload| format!("`{workload}`"));
+                let more = workload.into_iter().chain(note.clone()).collect::<Vec<_>>().join(", ");
+                format!("{} ({more})", side.version)
+            }
+            _ => side.version.clone(),
+        };
+        let holds = issue.holds.as_ref().map_or_else(|| "none".to_string(), side);
+        let file = format!("[`{}`](../issues/{file}.toml)", issue.workload);
+        let nemesis = format!("`{}`", issue.nemesis);
+        let (link, claim) = (format!("[{name}]({})", issue.url), issue.breaks.name());
+        row(&[&link, &issue.says, &file, &nemesis, claim, &side(&issue.falls), &holds])
+    };
+    catalogue::ISSUES.iter().map(told).collect()
 }
 
 /// The tables that pages contain, by name.
@@ -171,7 +231,14 @@ fn tables() -> BTreeMap<&'static str, String> {
                 by_library.collect(),
             ),
         ),
-        ("findings", table(&["what is wrong", "with what", "see it"], defects(&libraries))),
+        ("findings", table(&["what is wrong", "where, and in which workloads", "see it"], defects(&libraries))),
+        (
+            "issues",
+            table(
+                &["issue", "what it says", "workload", "under", "breaks", "falls", "holds"],
+                issues(),
+            ),
+        ),
         ("workloads", table(&["workload", "what it is", "expected to fall to"], workloads.collect())),
         ("nemeses", table(&["nemesis", "what happens"], about("nemeses", "nemeses"))),
         ("scenarios", table(&["scenario", "what happens", "breaks", "spares"], scenarios.collect())),

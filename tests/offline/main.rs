@@ -3,6 +3,7 @@
 
 mod architecture;
 mod circles;
+mod citations;
 mod cli;
 mod docs;
 mod engine_miscounts;

@@ -307,6 +307,7 @@ impl Examination {
             workload: Some(Names(vec![self.flags.workload.clone()])),
             nemesis: Some(Names(vec![nemesis])),
             libraries: false,
+            issues: false,
             runs: None,
             expect: Some(Expected::Nothing),
             found: None,

@@ -5,26 +5,31 @@ from redjepsen import redis_py
 
 
 def connect(settings):
+    import inspect
+
     import portalocker
 
+    # Before 4.2 nothing of this could be said, and a holder that lost its lock was interrupted.
+    known = inspect.signature(portalocker.RedisLock.__init__).parameters
     client = redis_py.client(settings.node, settings.ttl, decode_responses=True, health_check_interval=10)
     fenced = "fencing" in settings.flags
 
     def acquire(operation):
-        lock = portalocker.RedisLock(
-            operation.key,
-            client,
-            timeout=operation.within,
-            unavailable_timeout=settings.ttl,
-            interrupt_on_lost=False,
-            on_lost=lambda lock: operation.lost("its subscription is gone"),
-            fencing=fenced,
-        )
+        options = {
+            "timeout": operation.within,
+            "unavailable_timeout": settings.ttl,
+            "interrupt_on_lost": False,
+            "on_lost": lambda lock: operation.lost("its subscription is gone"),
+            "fencing": fenced,
+        }
+        options = {name: value for name, value in options.items() if name in known}
+        lock = portalocker.RedisLock(operation.key, client, **options)
         try:
             lock.acquire()
         except portalocker.AlreadyLocked:
             return None
-        return redjepsen.Held(lock.release, check=lock.ensure_held, token=lock.fence_token)
+        check, token = getattr(lock, "ensure_held", None), getattr(lock, "fence_token", None)
+        return redjepsen.Held(lock.release, check=check, token=token)
 
     return acquire
 

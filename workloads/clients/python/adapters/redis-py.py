@@ -8,12 +8,15 @@ from redjepsen import redis_py
 
 
 def connect(settings):
+    from redis.lock import Lock
+
     client = redis_py.client(settings.node, settings.node_timeout)
     own = "global-token" not in settings.flags
     shared = {}
 
     def acquire(operation):
-        lock = client.lock(operation.key, timeout=settings.ttl, sleep=0.02, thread_local=own)
+        # Before 3.0 `lock` took another class where the server had scripts.
+        lock = client.lock(operation.key, timeout=settings.ttl, sleep=0.02, thread_local=own, lock_class=Lock)
         if "shared" in settings.flags:
             lock = shared.setdefault(operation.key, lock)
         extend = lambda: lock.extend(settings.ttl, replace_ttl=True)

@@ -3,20 +3,23 @@ package redjepsen;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Optional;
+import java.util.Set;
 import net.javacrumbs.shedlock.core.LockConfiguration;
 import net.javacrumbs.shedlock.core.LockProvider;
 import net.javacrumbs.shedlock.core.SimpleLock;
 import net.javacrumbs.shedlock.provider.redis.spring.RedisLockProvider;
+import org.springframework.data.redis.connection.RedisConnectionFactory;
 
 /**
- * ShedLock by its provider for Spring, on Lettuce, as Spring Boot has it. It does not wait: the adapter tries again.
+ * ShedLock by its provider for Spring, on Lettuce, as Spring Boot has it; with `--safe-update` a release compares. It does
+ * not wait: the adapter tries again.
  * https://github.com/lukas-krecan/ShedLock
  */
 final class ShedLock {
     public static void main(String[] arguments) {
         String name = "ShedLock " + Client.version("net.javacrumbs.shedlock", "shedlock-provider-redis-spring");
-        Client.serve(name, settings -> {
-            LockProvider provider = new RedisLockProvider(Lettuce.connections(settings));
+        Client.serve(name, arguments, Set.of("safe-update"), settings -> {
+            LockProvider provider = provider(Lettuce.connections(settings), settings.flags().contains("safe-update"));
             return operation -> {
                 long deadline = System.nanoTime() + operation.within().toNanos();
                 while (true) {
@@ -33,5 +36,15 @@ final class ShedLock {
                 }
             };
         });
+    }
+
+    /** By reflection, so that versions from before there was `safeUpdate` compile as well. */
+    private static LockProvider provider(RedisConnectionFactory connections, boolean safe) throws ReflectiveOperationException {
+        if (!safe) {
+            return new RedisLockProvider(connections);
+        }
+        var builder = new RedisLockProvider.Builder(connections);
+        builder.getClass().getMethod("safeUpdate", boolean.class).invoke(builder, true);
+        return builder.build();
     }
 }

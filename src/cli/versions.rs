@@ -1,0 +1,251 @@
+//! `redjepsen run --library-version 7.0..8.1`: the same run with one published version of a library after the other, to find
+//! the first that comes out otherwise.
+//!
+//! The ends come first. If they differ, the place is found by halving, as `git bisect` does; with `--each` every version is
+//! run. A version that shows nothing (its run is unknown, or it can't be installed) is passed by, and named.
+
+use super::flags::{self, RunFlags};
+use super::{CONSOLE, Exit, Failure, look, print, tell};
+use crate::checker::Validity;
+use crate::report::verdict_word;
+use crate::runner::{self, KeepCluster, Place, RunSettings, Runner};
+use crate::scenario::{Package, Scenario, in_range, quoted};
+use crate::words::{line, plural};
+
+/// After so many versions that can't be run, and none that can, it is not for the versions.
+const IN_VAIN: usize = 3;
+/// How much is shown of a headline, in characters.
+const LONGEST: usize = 200;
+
+/// What became of the run with one version.
+struct Shown {
+    /// None if it could not be run.
+    valid: Option<Validity>,
+    /// Its headline, or why it could not be run.
+    text: String,
+}
+
+pub async fn walk(flags: RunFlags, low: &str, high: &str) -> Result<Exit, Failure> {
+    let seed = flags.seed()?;
+    // Everything but the version: wrong flags are found before a registry is asked.
+    let pinned = flags.scenario_with(None, seed)?;
+    let package = package_of(&pinned)?;
+    let mut runner = Runner::new(flags.verbose, CONSOLE)?;
+    let published = runner::published(&package, &runner.interrupt()).await?;
+    let versions = in_range(&published, low, high);
+    if versions.len() < 2 {
+        let text = format!("--library-version {low}..{high}: of {package} this range has {}", found(&versions));
+        return Err(Failure::arguments(text));
+    }
+    tell(&format!("{package} has {} from {low} to {high}", plural(versions.len() as u64, "version")));
+    let mut search = Search { shown: versions.iter().map(|_| None).collect(), each: flags.each };
+    let mut failed = 0;
+    while let Some(place) = search.next() {
+        let version = &versions[place];
+        let scenario = flags.scenario_with(Some(version), seed)?;
+        let shown = match one(&mut runner, &flags, &scenario).await {
+            Ok(shown) => shown,
+            Err(failure) if runner.interrupt().is_raised() => return Err(failure),
+            Err(failure) => {
+                failed += 1;
+                if failed == IN_VAIN && search.shown.iter().flatten().all(|shown| shown.valid.is_none()) {
+                    return Err(failure);
+                }
+                Shown { valid: None, text: failure.text }
+            }
+        };
+        tell(&row(version, &shown));
+        search.shown[place] = Some(shown);
+    }
+    let rows = versions.iter().zip(&search.shown).filter_map(|(version, shown)| Some(row(version, shown.as_ref()?)));
+    print(rows.map(|row| row + "\n").collect::<String>())?;
+    let (text, exit) = search.outcome(&versions);
+    print(format!("\n{text}\n"))?;
+    Ok(exit)
+}
+
+fn package_of(scenario: &Scenario) -> Result<Package, Failure> {
+    let package = scenario.workload.library.as_ref().and_then(|library| library.package.clone());
+    package.ok_or_else(|| {
+        Failure::arguments(format!(
+            "--library-version: workload {} names no `package` whose versions could be asked for",
+            scenario.workload_name
+        ))
+    })
+}
+
+fn found(versions: &[String]) -> String {
+    match versions {
+        [] => "no published version".to_string(),
+        some => format!("only {}; name it alone", some.join(" ")),
+    }
+}
+
+/// Runs one version, and writes its report.
+async fn one(runner: &mut Runner, flags: &RunFlags, scenario: &Scenario) -> Result<Shown, Failure> {
+    let version = scenario.workload.library.as_ref().map(|library| library.version.clone()).unwrap_or_default();
+    let settings = RunSettings {
+        place: Place::Store(flags.store.clone()),
+        repeat: Some(repeat(&version, scenario.seed)),
+        keep_cluster: KeepCluster::No,
+    };
+    let mut made = runner.make(scenario, &settings).await?;
+    let text = made.checked.report().telling.headline.clone();
+    made.write_report().map_err(Failure::could_not_run)?;
+    Ok(Shown { valid: Some(made.checked.verdict.valid), text })
+}
+
+/// The command that repeats the run of one version: the words of the command line with that version in place of the range.
+fn repeat(version: &str, seed: u64) -> String {
+    let mut words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--each").collect();
+    let flag = "--library-version";
+    if let Some(place) = words.iter().position(|word| word == flag) {
+        words.splice(place + 1..(place + 2).min(words.len()), [quoted(version)]);
+    }
+    if let Some(word) = words.iter_mut().find(|word| word.starts_with(&format!("{flag}="))) {
+        *word = format!("{flag}={}", quoted(version));
+    }
+    flags::repeat(&words, seed)
+}
+
+fn row(version: &str, shown: &Shown) -> String {
+    match shown.valid {
+        Some(valid) => {
+            let (word, class) = verdict_word(valid);
+            let padded = format!("{word:<8}");
+            format!("{version:<14}  {}  {}", look().verdict(&padded, class), line(&shown.text, LONGEST))
+        }
+        None => format!("{version:<14}  not run   {}", line(&shown.text, LONGEST)),
+    }
+}
+
+/// Which version is run next, and what was found.
+struct Search {
+    /// Of each version in order, if it was run.
+    shown: Vec<Option<Shown>>,
+    each: bool,
+}
+
+impl Search {
+    fn verdict(&self, place: usize) -> Option<Validity> {
+        self.shown[place].as_ref()?.valid.filter(|valid| *valid != Validity::Unknown)
+    }
+
+    /// The first and the last place that came to a verdict.
+    fn ends(&self) -> Option<(usize, usize)> {
+        let mut with = (0..self.shown.len()).filter(|place| self.verdict(*place).is_some());
+        let first = with.next()?;
+        Some((first, with.next_back().unwrap_or(first)))
+    }
+
+    /// The last place that came out as the first did before one came out otherwise, and that one.
+    fn change(&self) -> Option<(usize, usize)> {
+        let (first, _) = self.ends()?;
+        let before = self.verdict(first);
+        let differs = |place: &usize| self.verdict(*place).is_some_and(|valid| Some(valid) != before);
+        let after = (first..self.shown.len()).find(differs)?;
+        let last = (first..after).rev().find(|place| self.verdict(*place).is_some())?;
+        Some((last, after))
+    }
+
+    fn next(&self) -> Option<usize> {
+        let open = |place: &usize| self.shown[*place].is_none();
+        let all = 0..self.shown.len();
+        // From each end to the first one that comes to a verdict.
+        let low = all.clone().find(|place| open(place) || self.verdict(*place).is_some()).filter(open);
+        let high = all.clone().rev().find(|place| open(place) || self.verdict(*place).is_some()).filter(open);
+        if let Some(end) = low.or(high) {
+            return Some(end);
+        }
+        if self.each {
+            return all.clone().find(open);
+        }
+        let (low, high) = self.change()?;
+        let middle = low.midpoint(high);
+        (low..high).filter(open).min_by_key(|place| place.abs_diff(middle))
+    }
+
+    fn outcome(&self, versions: &[String]) -> (String, Exit) {
+        let word = |place: usize| self.verdict(place).map_or("", |valid| verdict_word(valid).0);
+        let Some((first, last)) = self.ends().filter(|(first, last)| first < last) else {
+            return ("Fewer than two versions came to a verdict, so there is nothing to compare.".to_string(), Exit::Unknown);
+        };
+        match self.change() {
+            Some((before, after)) => {
+                let between = versions[before + 1..after].join(" ");
+                let gap = if between.is_empty() {
+                    String::new()
+                } else {
+                    format!(" Between them {between} showed nothing.")
+                };
+                let text = format!(
+                    "{} is the first that comes out otherwise: {}, and {} before it was {}.{gap}",
+                    versions[after],
+                    word(after),
+                    versions[before],
+                    word(before)
+                );
+                (text, Exit::Valid)
+            }
+            None => {
+                let run = self.shown.iter().flatten().count();
+                let rest = if run < versions.len() { "; what lies between was not run, --each does that" } else { "" };
+                let ends = [first, last].map(|place| versions[place].as_str()).join(" and ");
+                (format!("Nothing changed: {ends} are both {}{rest}.", word(first)), Exit::Invalid)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Validity::{Invalid, Unknown, Valid};
+
+    /// Plays the search on versions whose runs come out like this. Returns the places that were run, and what is said.
+    fn played(each: bool, truth: &[Option<Validity>]) -> (Vec<usize>, String, Exit) {
+        let versions: Vec<String> = (0..truth.len()).map(|minor| format!("1.{minor}")).collect();
+        let mut search = Search { shown: truth.iter().map(|_| None).collect(), each };
+        let mut run = Vec::new();
+        while let Some(place) = search.next() {
+            run.push(place);
+            search.shown[place] = Some(Shown { valid: truth[place], text: String::new() });
+        }
+        let (text, exit) = search.outcome(&versions);
+        (run, text, exit)
+    }
+
+    #[test]
+    fn the_first_version_that_changed_is_found_by_halving() {
+        for mended in 1..20 {
+            let truth: Vec<_> = (0..20).map(|place| Some(if place < mended { Invalid } else { Valid })).collect();
+            let (run, text, exit) = played(false, &truth);
+            assert!(run.len() <= 7, "{run:?}");
+            assert!(text.starts_with(&format!("1.{mended} is the first")), "{text}");
+            assert_eq!(exit, Exit::Valid);
+        }
+    }
+
+    #[test]
+    fn versions_that_show_nothing_are_passed_by_and_named() {
+        let truth = [None, Some(Invalid), Some(Unknown), None, Some(Valid), Some(Unknown)];
+        let (_, text, exit) = played(false, &truth);
+        assert_eq!(text, "1.4 is the first that comes out otherwise: VALID, and 1.1 before it was INVALID. Between them 1.2 1.3 showed nothing.");
+        assert_eq!(exit, Exit::Valid);
+        let (run, _, exit) = played(false, &[None, Some(Unknown), Some(Valid), None]);
+        assert_eq!((run.len(), exit), (4, Exit::Unknown));
+    }
+
+    #[test]
+    fn where_the_ends_agree_nothing_is_claimed_of_what_lies_between() {
+        let truth = [Some(Valid), Some(Invalid), Some(Valid)];
+        let (run, text, exit) = played(false, &truth);
+        assert_eq!((run, exit), (vec![0, 2], Exit::Invalid));
+        assert!(text.contains("what lies between was not run"), "{text}");
+        let (run, text, exit) = played(true, &truth);
+        assert_eq!((run.len(), exit), (3, Exit::Valid));
+        assert!(text.starts_with("1.1 is the first"), "{text}");
+        let (_, text, exit) = played(true, &[Some(Valid), Some(Valid)]);
+        assert_eq!((text.as_str(), exit), ("Nothing changed: 1.0 and 1.1 are both VALID.", Exit::Invalid));
+    }
+}

@@ -1,0 +1,121 @@
+//! A known issue of a published library: a file that says where it was reported, what it says, and the run that shows it, in
+//! the version that falls and, where there is one, in the version that holds.
+
+use serde::{Deserialize, Serialize};
+
+use super::options::Options;
+use super::package::is_version;
+use crate::history::Claim;
+
+/// A file of `issues/`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Issue {
+    /// Where it was reported.
+    pub url: String,
+    /// What it says, in one sentence of ours.
+    pub says: String,
+    /// The workload that shows it, by name or path, unless a side says another.
+    pub workload: String,
+    /// The nemesis or scenario that brings it about.
+    pub nemesis: String,
+    /// Options of the run.
+    #[serde(default)]
+    pub with: Options,
+    /// What the version that falls breaks.
+    pub breaks: Claim,
+    pub falls: Side,
+    /// None where no released version holds.
+    #[serde(default)]
+    pub holds: Option<Side>,
+}
+
+/// A version that falls, or one that holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Side {
+    pub version: String,
+    /// Another workload than the issue's, such as one that sets the option by which it is mended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+    /// What is to be known of it, such as since when it is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+impl Issue {
+    /// The workload and the options of a run on one of its sides.
+    pub fn run(&self, side: &Side) -> (String, Options) {
+        let with = Options { library_version: Some(side.version.clone()), ..Options::default() };
+        (side.workload.as_ref().unwrap_or(&self.workload).clone(), with.or(&self.with))
+    }
+
+    /// Its side with this version; any other version is run as the one that falls is.
+    pub fn side(&self, version: Option<&str>) -> &Side {
+        self.holds.as_ref().filter(|holds| version == Some(&holds.version)).unwrap_or(&self.falls)
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.with.library_version.is_some() {
+            return Err("its versions stand in `[falls]` and `[holds]`; leave `library_version` out of `[with]`".into());
+        }
+        if !self.url.starts_with("https://") {
+            return Err(format!("`url = {:?}` is no address; it begins with https://", self.url));
+        }
+        let sides = [Some(&self.falls), self.holds.as_ref()];
+        match sides.into_iter().flatten().find(|side| !is_version(&side.version)) {
+            Some(side) => Err(format!("`version = {:?}` is no version, such as 7.0.1", side.version)),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::scenario::catalogue::{self, ISSUES};
+
+    #[test]
+    fn every_issue_that_comes_with_the_binary_can_be_run_on_each_of_its_sides() {
+        for (file, _) in ISSUES {
+            let (name, issue) = catalogue::issue(file).unwrap();
+            assert_eq!(catalogue::issue(&name).unwrap().1, issue, "{name}");
+            assert!(issue.url.ends_with(&format!("/{}", name.rsplit('#').next().unwrap())), "{name}: {}", issue.url);
+            assert!(!issue.says.is_empty() && !issue.says.contains('\n'), "{name}");
+            let sides = [Some(&issue.falls), issue.holds.as_ref()];
+            for side in sides.into_iter().flatten() {
+                let (workload, with) = issue.run(side);
+                let scenario = with.scenario(&workload, &issue.nemesis, 7, Path::new("")).unwrap();
+                assert!(scenario.workload.claims.contains(&issue.breaks), "{name}: nobody claims {:?}", issue.breaks);
+                assert_eq!(scenario.workload.library.unwrap().version, side.version, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_mistake_in_an_issue_gets_a_message_that_says_where_and_what() {
+        let error = catalogue::issue("redis-py#545").unwrap_err().to_string();
+        assert!(error.contains("unknown issue `redis-py#545`; did you mean `redis-py#554`"), "{error}");
+        let nothing_like_it = catalogue::issue("zzz").unwrap_err().to_string();
+        assert!(nothing_like_it.starts_with("unknown issue `zzz`; `redjepsen list issues`"), "{nothing_like_it}");
+
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("mine.toml");
+        let good = ISSUES.iter().find(|(name, _)| *name == "redis-py-554").unwrap().1;
+        let read = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            catalogue::issue(file.to_str().unwrap()).map_err(|error| error.to_string())
+        };
+        assert_eq!(read(good).unwrap().0, "mine");
+        for (from, to, expected) in [
+            ("breaks = \"", "breaks = \"not-", "unknown variant"),
+            ("workload = ", "workloud = ", "unknown field `workloud`"),
+            ("version = \"", "version = \"--", "is no version"),
+            ("https://", "http:/", "is no address"),
+        ] {
+            let error = read(&good.replacen(from, to, 1)).unwrap_err();
+            assert!(error.contains(expected) && error.contains("mine"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,10 @@
+# Builds a client with its library in another version than the pinned one: FOLDER ENV PROGRAM CRATE@=VERSION.
+# What that version needs is cargo's choice; all else stays as it is pinned.
+set -eu
+work=$(mktemp -d)
+cp -r "$1/." "$work"
+cd "$work/$3"
+cargo add --quiet "$4"
+cargo build --release --target-dir "$work/target"
+mkdir -p "$2/bin"
+cp "$work/target/release/$3-client" "$2/bin/"
