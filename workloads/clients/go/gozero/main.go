@@ -1,0 +1,53 @@
+// go-zero's RedisLock: https://github.com/zeromicro/go-zero/tree/master/core/stores/redis
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zeromicro/go-zero/core/logx"
+	"github.com/zeromicro/go-zero/core/stores/redis"
+
+	"redjepsen.invalid/clients/redjepsen"
+)
+
+// A lock lives for so much longer than the whole seconds that are asked for.
+const tolerance = 500 * time.Millisecond
+
+func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
+	seconds := (settings.TTL - tolerance) / time.Second
+	if len(settings.Nodes) != 1 || settings.TTL != seconds*time.Second+tolerance {
+		return nil, fmt.Errorf("RedisLock lives for whole seconds and a half, on one node: take --ttl 1500ms, not %v", settings.TTL)
+	}
+	logx.Disable() // it prints to standard output
+	// How long a request may take and how often it is sent again is not to be set: 3 s, and up to three times more.
+	store, err := redis.NewRedis(redis.RedisConf{Host: settings.Nodes[0], Type: redis.NodeType})
+	if err != nil {
+		return nil, err
+	}
+	return func(name string, within time.Duration) (*redjepsen.Held, error) {
+		lock := redis.NewRedisLock(store, name)
+		lock.SetExpire(int(seconds))
+		for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(settings.RetryDelay) {
+			if taken, err := lock.Acquire(); taken || err != nil {
+				return held(lock), err
+			}
+		}
+		return nil, nil
+	}, nil
+}
+
+func held(lock *redis.RedisLock) *redjepsen.Held {
+	return &redjepsen.Held{Release: func() error {
+		released, err := lock.Release()
+		if err == nil && !released {
+			return errors.New("it was not the holder's any more")
+		}
+		return err
+	}}
+}
+
+func main() {
+	redjepsen.Serve("go-zero RedisLock "+redjepsen.Version("github.com/zeromicro/go-zero"), connect)
+}

@@ -1,0 +1,47 @@
+<?php
+// malkusch/lock's PHPRedisMutex, on several nodes a Redlock: https://github.com/php-lock/lock
+
+declare(strict_types=1);
+
+require __DIR__ . '/redjepsen.php';
+require getenv('PHP_PACKAGES') . '/Malkusch/Lock/autoload.php';
+
+use malkusch\lock\exception\LockAcquireException;
+use malkusch\lock\exception\TimeoutException;
+use malkusch\lock\mutex\PHPRedisMutex;
+use Redjepsen\{Held, Operation, Settings, Unsuitable};
+
+$connect = function (Settings $settings): callable {
+    // Its lock is to be held for so long, in whole seconds, and lives for a second more.
+    $timeout = $settings->wholeSeconds() - 1;
+    if ($timeout < 1) {
+        throw new Unsuitable('its locks live for two seconds or more: take --ttl 2s');
+    }
+    $connected = fn (): array => array_map(function (string $url) use ($settings): Redis {
+        $redis = new Redis();
+        $redis->connect(parse_url($url, PHP_URL_HOST), parse_url($url, PHP_URL_PORT), $settings->nodeTimeout);
+        $redis->setOption(Redis::OPT_READ_TIMEOUT, $settings->nodeTimeout);
+        return $redis;
+    }, $settings->nodes);
+    $nodes = $connected();
+
+    return function (Operation $operation) use ($connected, $timeout, &$nodes): ?Held {
+        for ($deadline = Redjepsen\now() + $operation->within; Redjepsen\now() < $deadline; ) {
+            try {
+                $nodes ??= $connected();
+                // The lock is held as long as a function of ours runs.
+                $held = new Fiber(fn () => (new PHPRedisMutex($nodes, $operation->key, $timeout))->synchronized(Fiber::suspend(...)));
+                $held->start();
+                return new Held($held->resume(...));
+            } catch (TimeoutException) {
+                continue; // it waits for as long as it may be held
+            } catch (LockAcquireException $error) {
+                $nodes = null; // phpredis does not come back by itself: a worker would start anew
+                throw $error;
+            }
+        }
+        return null;
+    };
+};
+
+Redjepsen\serve('malkusch/lock ' . Redjepsen\version('php-malkusch-lock'), $connect);

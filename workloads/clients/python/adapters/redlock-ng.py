@@ -1,0 +1,23 @@
+"""redlock-ng: https://pypi.org/project/redlock-ng"""
+
+import redjepsen
+
+
+def connect(settings):
+    import redlock
+
+    limit = settings.node_timeout
+    # It makes its clients of Redis by itself; those of redis-py 5 ask once.
+    nodes = redlock.RedlockConfig(masters=settings.nodes, socket_timeout=limit, socket_connect_timeout=limit)
+    low, high = settings.retry_delay
+
+    def acquire(operation):
+        tries = max(1, int(operation.within / ((low + high) / 2)))
+        manager = redlock.Redlock(nodes, retry_count=tries, retry_delay_min=low, retry_delay_max=high)
+        lock = manager.acquire(operation.key, settings.ttl_ms)
+        return redjepsen.Held(lambda: manager.release(lock), validity_ms=lock.validity) if lock else None
+
+    return acquire
+
+
+redjepsen.serve(connect, name="redlock-ng", package="redlock-ng")
