@@ -4,8 +4,8 @@ import com.baomidou.lock.LockInfo;
 import com.baomidou.lock.LockTemplate;
 import com.baomidou.lock.executor.RedisTemplateLockExecutor;
 import com.baomidou.lock.spring.boot.autoconfigure.Lock4jProperties;
-import java.time.Duration;
 import java.util.List;
+import java.util.Set;
 import org.springframework.data.redis.core.StringRedisTemplate;
 
 /**
@@ -14,9 +14,8 @@ import org.springframework.data.redis.core.StringRedisTemplate;
  */
 final class Lock4j {
     public static void main(String[] arguments) {
-        boolean renewed = List.of(arguments).contains("--renewed");
         String name = "Lock4j " + Client.version("com.baomidou", "lock4j-core");
-        Client.serve(renewed ? name + " (renewed)" : name, settings -> {
+        Client.serve(name, arguments, Set.of("renewed"), settings -> {
             Lock4jProperties properties = new Lock4jProperties();
             properties.setExpire(settings.ttl().toMillis());
             properties.setRetryInterval(settings.retryDelay().toMillis());
@@ -25,14 +24,14 @@ final class Lock4j {
             template.setProperties(properties);
             template.setExecutors(List.of(new RedisTemplateLockExecutor(redis, properties)));
             template.afterPropertiesSet();
-            long expire = renewed ? -1 : settings.ttl().toMillis();
-            return (String key, Duration within) -> {
-                LockInfo lock = template.lock(key, expire, within.toMillis());
-                return lock == null ? null : () -> {
+            long expire = settings.flags().contains("renewed") ? -1 : settings.ttl().toMillis();
+            return operation -> {
+                LockInfo lock = template.lock(operation.key(), expire, operation.within().toMillis());
+                return lock == null ? null : new Held(() -> {
                     if (!template.releaseLock(lock)) {
                         throw new IllegalStateException("it was not the holder's any more");
                     }
-                };
+                });
             };
         });
     }
