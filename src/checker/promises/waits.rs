@@ -5,7 +5,7 @@ use super::super::verdict::{Anomaly, AnomalyKind};
 use super::super::words::{Words, count, length, seconds};
 use super::Findings;
 use super::stopped::Stops;
-use crate::history::{FactName, FaultWindow, History, Operation, Outcome, Phase};
+use crate::history::{FactName, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp};
 use crate::members::Role;
 
 /// A wait may overrun by this part of itself, and by no less than [`LEAST_OVERRUN_NS`]: clients look again only now and
@@ -36,14 +36,18 @@ fn waits(history: &History, found: &mut Vec<Anomaly>) -> u64 {
         let limit = history.acquire_timeouts.get(&operation.index).copied().unwrap_or(usual).saturating_mul(1_000_000);
         let overrun = overrun.unwrap_or_else(|| ((limit as f64 * OVERRUN) as u64).max(LEAST_OVERRUN_NS));
         let most = limit.saturating_add(overrun);
-        let acquired = operation.phase(Phase::Acquired).map(|stamp| stamp.received);
+        // A stated limit may be short of what a busy controller takes to read a report, so the client's own stamps count.
+        let when = |stamp: &PhaseStamp| if run.longest_overrun_ms.is_some() { stamp.time() } else { stamp.received };
+        let asked = operation.phase(Phase::Acquiring).filter(|_| run.longest_overrun_ms.is_some());
+        let asked = asked.map_or(operation.invoked, PhaseStamp::time);
+        let acquired = operation.phase(Phase::Acquired).map(when);
         let Some(end) = acquired.or(operation.completed.filter(|_| ended_without_the_lock(operation))) else {
             continue;
         };
         attempts += 1;
-        let waited = end.saturating_sub(operation.invoked);
+        let waited = end.saturating_sub(asked);
         let client = words.process(operation.process);
-        let from = answered_from(history, operation.invoked, end);
+        let from = answered_from(history, asked, end);
         let mut hindered = stops.of(&client, from, end);
         if run.waits_by_wall_clock {
             hindered = hindered.saturating_add(clock_off(history, &client, from, end));
@@ -64,7 +68,7 @@ fn waits(history: &History, found: &mut Vec<Anomaly>) -> u64 {
             format!(
                 "{} asked for the lock at {} and {outcome} {} later, past its timeout of {}",
                 words.client(place),
-                seconds(operation.invoked),
+                seconds(asked),
                 length(waited),
                 length(limit),
             ),

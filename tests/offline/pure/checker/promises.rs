@@ -64,6 +64,15 @@ fn a_wait_ends_when_it_was_to_end() {
         stated.fault(4, "c1", 500, 502);
         assert_eq!(found(&stated, WaitedTooLong), Vec::<String>::new(), "it was stopped for that long");
     }
+    // By the client's own stamps, whenever the controller read them.
+    for (acquired, late) in [(1_300, 0), (1_301, 1)] {
+        let mut stated = waits(5_000);
+        stated.header().longest_overrun_ms = Some(200);
+        stated.operation(100).outcome = Outcome::Ok;
+        stated.phase(100, Phase::Acquired, acquired);
+        stated.operation(100).phases[1].received = 1_900 * MS;
+        assert_eq!(found(&stated, WaitedTooLong).len(), late, "{acquired}");
+    }
     let mut in_doubt = waits(5_000);
     in_doubt.operation(100).outcome = Outcome::Info;
     let told =
