@@ -93,12 +93,7 @@ pub fn shrink(scenario: &Scenario, cause: &Cause, over: &Interrupt) -> Option<Sh
 
 /// The same by any trials. A script that lets clients wait at their breakpoints for longer than others may is not made to
 /// do that for longer still.
-pub fn shrink_on(
-    trials: &mut dyn Trials,
-    scenario: &Scenario,
-    cause: &Cause,
-    over: &Interrupt,
-) -> Option<Shrunk> {
+pub fn shrink_on(trials: &mut dyn Trials, scenario: &Scenario, cause: &Cause, over: &Interrupt) -> Option<Shrunk> {
     let patience = longest_wait(&scenario.nemesis.script, Phase::Acquiring).max(PATIENCE);
     shrink_by(trials, patience, scenario, cause, over)
 }

@@ -67,7 +67,9 @@ fn together(first: &Aim, second: &Aim) -> Option<Together> {
             let goes_on = matches!(first.strike, Reset | LostReply) && told_apart;
             (goes_on && ends).then_some(Together::RenewedAndGivenBack)
         }
-        (Taking, Holding) => (first.strike == Reset && (ends || second.strike == Reset)).then_some(Together::TakenAndRenewed),
+        (Taking, Holding) => {
+            (first.strike == Reset && (ends || second.strike == Reset)).then_some(Together::TakenAndRenewed)
+        }
         (Holding, Holding) if !told_apart => {
             (first.strike == Reset && ends && one.nth == other.nth).then_some(Together::InARow)
         }

@@ -80,6 +80,8 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
             let client = header.client_name(operation.process);
             let mut counts: BTreeMap<(When, &str, String), u32> = BTreeMap::new();
             let mut counted = BTreeSet::new();
+            // Which nodes it has asked for the lock, by which command.
+            let mut asked: BTreeSet<(String, &str)> = BTreeSet::new();
             for (place, command) in commands.iter().enumerate() {
                 let Some(mut when) = when(operation, command.time) else { continue };
                 let Some(name) = command.words.first().map(|name| name.to_ascii_uppercase()) else { continue };
@@ -89,13 +91,12 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
                 let is_script = runs_a_script(&name);
                 let name = name_for_all(&name);
                 // It had its majority before the last of the nodes was asked.
-                let is_late = |counts: &BTreeMap<(When, &str, String), u32>| {
-                    let of_it = |(when, _, known): &&(When, &str, String)| *when == When::Taking && *known == name;
-                    let nodes: Vec<&str> = counts.keys().filter(of_it).map(|(_, node, _)| *node).collect();
-                    !nodes.is_empty() && !nodes.contains(&&*command.node)
-                };
-                if when == When::Holding && is_late(&counts) {
+                let is_asked = asked.iter().any(|(known, _)| *known == name);
+                if when == When::Holding && is_asked && !asked.contains(&(name.clone(), &command.node)) {
                     when = When::Taking;
+                }
+                if when == When::Taking {
+                    asked.insert((name.clone(), &command.node));
                 }
                 if several && when == When::Taking {
                     if order.iter().any(|(when, known, _)| *when == When::Taking && *known == name) {
@@ -192,7 +193,9 @@ pub(super) fn key_of(command: &RecordedCommand) -> Option<&String> {
 
 /// What an EXEC in this place carried out; nothing for any other command.
 pub(super) fn queued(commands: &[RecordedCommand], place: usize) -> impl Iterator<Item = &RecordedCommand> {
-    let is = |command: &RecordedCommand, name: &str| command.words.first().is_some_and(|word| word.eq_ignore_ascii_case(name));
+    let is = |command: &RecordedCommand, name: &str| {
+        command.words.first().is_some_and(|word| word.eq_ignore_ascii_case(name))
+    };
     let exec = &commands[place];
     let same = |command: &&RecordedCommand| command.from == exec.from && command.node == exec.node;
     let before = commands[..place].iter().rev().filter(same);
@@ -208,4 +211,3 @@ fn example(words: &[String]) -> String {
     });
     shown.collect::<Vec<_>>().join(" ")
 }
-

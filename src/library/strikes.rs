@@ -111,7 +111,9 @@ impl Strike {
             // A dead holder is what `crash-holder` is about, and a release that is late harms by its request alone.
             (Kill, When::Holding) | (LateReply, When::Releasing) => false,
             // Who gives a lock back measures nothing, and a node that has let go of it has nothing to forget.
-            (ClockBack | ClockForward | NodePause | NodeRestart | NodeRestartSynced | NodeClock, When::Releasing) => false,
+            (ClockBack | ClockForward | NodePause | NodeRestart | NodeRestartSynced | NodeClock, When::Releasing) => {
+                false
+            }
             // These wait until the lock has run out.
             (LateReply | Pause | LateRequest | ClockBack | ClockForward | NodePause | NodeClock, _) => expires,
             _ => true,
@@ -158,7 +160,9 @@ impl Strike {
             Strike::NodePause => "the node stops once it was carried out, until the lock has run out",
             Strike::NodeRestart => "the node is killed before it answers, and comes back empty",
             Strike::NodeRestartSynced => "the node is killed before it answers, and comes back with what it had synced",
-            Strike::NodeClock => "the node's wall clock is set forward once it was carried out, past the end of the lock",
+            Strike::NodeClock => {
+                "the node's wall clock is set forward once it was carried out, past the end of the lock"
+            }
         }
     }
 
@@ -299,6 +303,8 @@ impl Aim {
         let (holding, node) = (self.sent.when == When::Holding, self.node());
         let runs_out = || vec!["wait 1.1ttl".to_string()];
         let (before, lasts, mut after) = match self.strike {
+            // The lock runs out before the time is over that it asks for, by which some go.
+            Strike::LateRequest if holding => (vec![], true, vec!["wait 0.7ttl".to_string()]),
             Strike::LateReply | Strike::LateRequest => (vec![], true, runs_out()),
             Strike::LostReply => (vec![], true, vec![]),
             Strike::Reset => (vec![], false, vec![]),
@@ -357,7 +363,8 @@ impl Aim {
 
     /// `taking-set-late-reply-2nd-at-n1`
     pub(super) fn name(&self) -> String {
-        let mut name = format!("{}-{}-{}", doing(self.sent.when), self.sent.name.to_ascii_lowercase(), self.strike.word());
+        let mut name =
+            format!("{}-{}-{}", doing(self.sent.when), self.sent.name.to_ascii_lowercase(), self.strike.word());
         if self.sent.nth > 1 {
             let _ = write!(name, "-{}", ordinal(self.sent.nth));
         }

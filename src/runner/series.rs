@@ -186,7 +186,8 @@ impl Series<'_> {
             }
             let again = self.queue(again)?;
             progress.starts_again(self.outlook(&again, 1));
-            let alone = Lanes::new(&self, again, Pace::new(Jobs::ALONE, machine), true).make_all(state, progress).await?;
+            let alone =
+                Lanes::new(&self, again, Pace::new(Jobs::ALONE, machine), true).make_all(state, progress).await?;
             if !matches!((&ended, &alone), (Ended::CannotRun(_), Ended::Done)) {
                 return Ok(alone);
             }

@@ -10,7 +10,18 @@ fn a_lock_is_examined_by_its_own_commands_and_goes_on_where_its_time_was_over() 
     let store = tempfile::tempdir().unwrap();
     let examine = |time: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
-        command.args(["library", "single-get-del", "--cluster", "local", "--ttl", "1s", "--jobs", "2", "--budget", time]);
+        command.args([
+            "library",
+            "single-get-del",
+            "--cluster",
+            "local",
+            "--ttl",
+            "1s",
+            "--jobs",
+            "2",
+            "--budget",
+            time,
+        ]);
         let output = command.arg("--store").arg(store.path()).stdin(Stdio::null()).output().unwrap();
         let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         (output.status.code(), text)

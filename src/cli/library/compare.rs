@@ -46,9 +46,8 @@ pub(super) fn collect(
 ) -> Result<(), Failure> {
     for cell in &made.suite.cells {
         let runs = made.state.runs.iter().filter(|run| run.cell == cell.name);
-        let runs: Vec<TriedRun> = runs
-            .map(|run| one(page_folder, made.state.folder(), run, &cell.scenario))
-            .collect::<Result<_, _>>()?;
+        let runs: Vec<TriedRun> =
+            runs.map(|run| one(page_folder, made.state.folder(), run, &cell.scenario)).collect::<Result<_, _>>()?;
         let place = match cases.iter().position(|case| case.tried.scenario == cell.nemesis) {
             Some(place) => place,
             None if runs.is_empty() => continue,

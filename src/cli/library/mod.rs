@@ -23,9 +23,9 @@ use crate::history::{self, Phase, RecordedCommand};
 use crate::interrupt::Interrupt;
 use crate::library::examined::{Came, Examined};
 use crate::library::kind::Kind;
+use crate::library::pairs;
 use crate::library::sent::{self, Sent};
 use crate::library::strikes::{self, Aim, Scripted};
-use crate::library::pairs;
 use crate::nemesis::{Nemesis, Step};
 use crate::plan::Plan;
 use crate::report::library as pages;
@@ -193,7 +193,8 @@ impl Examination {
         let mut cases = Vec::new();
         let catalogue = self.make("catalogue", &self.under(fitting, first), Some(self.until(CATALOGUE))).await?;
         let folder = catalogue.state.folder().to_path_buf();
-        let compare = |made: &Made, aims: &[Scripted], cases: &mut Vec<Case>| compare::collect(&folder, made, aims, cases);
+        let compare =
+            |made: &Made, aims: &[Scripted], cases: &mut Vec<Case>| compare::collect(&folder, made, aims, cases);
         compare(&catalogue, &[], &mut cases)?;
         let mut scripted = strikes::scenarios(sent, self.plain.nodes, self.plain.workload.lock.expires());
         let scripts = folder.join("strikes");

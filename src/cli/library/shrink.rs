@@ -87,7 +87,8 @@ fn due(cases: &[Case]) -> Vec<&Case> {
     due.retain(|case| {
         let run = case.tried.telling();
         let incident = run.and_then(|run| run.anomaly.clone());
-        let at = run.map(|run| run.struck.iter().map(|struck| (struck.when, struck.command.clone())).collect::<Vec<_>>());
+        let at =
+            run.map(|run| run.struck.iter().map(|struck| (struck.when, struck.command.clone())).collect::<Vec<_>>());
         seen.insert((incident, at))
     });
     due

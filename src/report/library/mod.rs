@@ -91,7 +91,11 @@ fn withstood(tried: &Tried) -> String {
 /// `3 of 3 runs, 6 steps of 14: file`.
 fn shrunk(found: &Found) -> String {
     let Found { steps, steps_before, tried, came_back, of, .. } = found;
-    let size = if steps == steps_before { format!("all of its {steps} steps") } else { format!("{steps} of its {steps_before} steps") };
+    let size = if steps == steps_before {
+        format!("all of its {steps} steps")
+    } else {
+        format!("{steps} of its {steps_before} steps")
+    };
     let all = if found.finished { "" } else { ", which is not all that could be tried" };
     format!(
         "{size}, after {} on real servers{all}; broke the lock again in {came_back} of {} with other seeds",

@@ -83,9 +83,11 @@ fn a_sound_lock_withstands_every_strike_at_its_own_commands() {
 fn a_sound_lock_withstands_every_pair_of_strikes_at_its_own_commands() {
     let taking_and_releasing = [command(When::Taking, "SET"), command(When::Releasing, "EVAL")];
     let renewing = [command(When::Taking, "SET"), command(When::Holding, "EVAL"), command(When::Releasing, "DEL")];
-    for (workload, nodes, sent) in
-        [("single", 1, &taking_and_releasing[..]), ("redlock", 3, &taking_and_releasing), ("redlock-watchdog", 3, &renewing)]
-    {
+    for (workload, nodes, sent) in [
+        ("single", 1, &taking_and_releasing[..]),
+        ("redlock", 3, &taking_and_releasing),
+        ("redlock-watchdog", 3, &renewing),
+    ] {
         let aims: Vec<Aim> = scenarios(sent, nodes, true).into_iter().flat_map(|scripted| scripted.aims).collect();
         let pairs = pairs(&aims);
         assert!(pairs.len() >= 4, "{workload}: {}", pairs.len());
@@ -227,6 +229,10 @@ fn a_node_that_is_asked_when_others_are_a_majority_is_asked_for_the_lock() {
     let told: Vec<_> = sent(&[(run_of(1), commands.clone())]).iter().map(|sent| sent.when).collect();
     assert_eq!(told, [When::Taking, When::Holding]);
     let told: Vec<_> = sent(&[(run_of(1), commands[..3].to_vec())]).iter().map(|sent| sent.when).collect();
+    assert_eq!(told, [When::Taking]);
+    // Beside others as well.
+    let alone_and_not = [(run_of(1), commands[..3].to_vec()), (run_of(2), commands[..3].to_vec())];
+    let told: Vec<_> = sent(&alone_and_not).iter().map(|sent| sent.when).collect();
     assert_eq!(told, [When::Taking]);
 }
 
@@ -406,7 +412,10 @@ fn what_a_strike_did_is_told_by_what_the_node_carried_out() {
     let another = recorded(413, "c1", &["SET", "lock:k0", "v"]);
     let did = |commands: &[RecordedCommand]| released_late(commands).remove(0).did;
     assert_eq!(did(&[release.clone(), looks.clone(), deletes, another.clone()]), Did::Changed(vec!["DEL".into()]));
-    assert_eq!(did(&[release.clone(), looks.clone(), another.clone()]), Did::Nothing(vec!["EVALSHA".into(), "GET".into()]));
+    assert_eq!(
+        did(&[release.clone(), looks.clone(), another.clone()]),
+        Did::Nothing(vec!["EVALSHA".into(), "GET".into()])
+    );
     // Nobody knows where nothing was recorded, or not this.
     assert_eq!(did(&[]), Did::Unknown);
     assert_eq!(did(&[another]), Did::Unknown);
@@ -423,7 +432,8 @@ fn a_transaction_counts_for_what_is_in_it() {
         recorded(150, "c0", &["SET", "lock:k0", "v"]),
         recorded(151, "c0", &["EXEC"]),
     ];
-    let told: Vec<_> = sent(&[(run_of(1), commands)]).into_iter().map(|sent| (sent.name, sent.key, sent.is_keyed)).collect();
+    let told: Vec<_> =
+        sent(&[(run_of(1), commands)]).into_iter().map(|sent| (sent.name, sent.key, sent.is_keyed)).collect();
     let exec = ("EXEC".to_string(), Some("lock:k0".to_string()), false);
     assert!(told.contains(&exec), "{told:?}");
     assert!(told.contains(&("MULTI".to_string(), None, false)), "{told:?}");
