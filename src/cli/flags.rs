@@ -117,8 +117,7 @@ impl RunFlags {
                 (workload, issue.nemesis.clone(), options.or(&with))
             }
         };
-        let mut scenario =
-            options.scenario(&workload, &nemesis, seed, Path::new("")).map_err(Failure::arguments)?;
+        let mut scenario = options.scenario(&workload, &nemesis, seed, Path::new("")).map_err(Failure::arguments)?;
         scenario.expect = self.expect;
         Ok(scenario)
     }

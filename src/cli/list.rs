@@ -22,7 +22,8 @@ pub fn list(name: Option<&str>) -> Result<Exit, Failure> {
     Ok(Exit::Valid)
 }
 
-const ISSUES_TITLE: &str = "Issues of libraries, each with the version that falls and the one that holds (redjepsen run --issue)";
+const ISSUES_TITLE: &str =
+    "Issues of libraries, each with the version that falls and the one that holds (redjepsen run --issue)";
 
 const ISSUES_HELP: &str = "\
 `redjepsen list redis-py#554` shows one with its file; `redjepsen suite issues` plays them all, with both versions.
@@ -32,8 +33,9 @@ const ISSUES_HELP: &str = "\
 fn issues() -> Result<Vec<(String, String)>, Failure> {
     let told = |(file, _): &Entry| {
         let (name, issue) = catalogue::issue(file).map_err(Failure::could_not_run)?;
-        let holds = issue.holds.map_or_else(|| "no release holds".to_string(), |side| format!("{} holds", side.version));
-        Ok((name, format!("{} ({} falls, {holds})", issue.says, issue.falls.version)))
+        let holds =
+            issue.holds.map_or_else(|| "no release holds".to_string(), |side| format!("{} holds", side.version));
+        Ok((name, format!("{} {} falls, {holds}", issue.says, issue.falls.version)))
     };
     ISSUES.iter().map(told).collect()
 }
@@ -106,7 +108,8 @@ fn files(name: &str) -> Result<String, Failure> {
     if files.is_empty() {
         let names = FOLDERS.into_iter().flat_map(|(_, entries)| entries).map(|(name, _)| *name);
         let alike = catalogue::did_you_mean(name, names);
-        let text = format!("there is no workload, nemesis, suite or issue `{name}`; {alike}`redjepsen list` shows them");
+        let text =
+            format!("there is no workload, nemesis, suite or issue `{name}`; {alike}`redjepsen list` shows them");
         return Err(Failure::arguments(text));
     }
     let mut text: String =

@@ -51,7 +51,8 @@ fn about(name: &str, issue: &Issue, checked: &Checked) -> String {
         _ => format!("{version} does not break {claim}, as {name} has it"),
     };
     let falls = format!("{} falls", issue.falls.version);
-    let pair = holds.map_or_else(|| format!("{falls}, and no release holds"), |holds| format!("{falls}, {holds} holds"));
+    let pair =
+        holds.map_or_else(|| format!("{falls}, and no release holds"), |holds| format!("{falls}, {holds} holds"));
     format!("\n{seen}\n  {}\n  {} ({pair})\n", issue.says, issue.url)
 }
 

@@ -168,16 +168,16 @@ impl Search {
     fn outcome(&self, versions: &[String]) -> (String, Exit) {
         let word = |place: usize| self.verdict(place).map_or("", |valid| verdict_word(valid).0);
         let Some((first, last)) = self.ends().filter(|(first, last)| first < last) else {
-            return ("Fewer than two versions came to a verdict, so there is nothing to compare.".to_string(), Exit::Unknown);
+            return (
+                "Fewer than two versions came to a verdict, so there is nothing to compare.".to_string(),
+                Exit::Unknown,
+            );
         };
         match self.change() {
             Some((before, after)) => {
                 let between = versions[before + 1..after].join(" ");
-                let gap = if between.is_empty() {
-                    String::new()
-                } else {
-                    format!(" Between them {between} showed nothing.")
-                };
+                let gap =
+                    if between.is_empty() { String::new() } else { format!(" Between them {between} showed nothing.") };
                 let text = format!(
                     "{} is the first that comes out otherwise: {}, and {} before it was {}.{gap}",
                     versions[after],
@@ -230,7 +230,10 @@ mod tests {
     fn versions_that_show_nothing_are_passed_by_and_named() {
         let truth = [None, Some(Invalid), Some(Unknown), None, Some(Valid), Some(Unknown)];
         let (_, text, exit) = played(false, &truth);
-        assert_eq!(text, "1.4 is the first that comes out otherwise: VALID, and 1.1 before it was INVALID. Between them 1.2 1.3 showed nothing.");
+        assert_eq!(
+            text,
+            "1.4 is the first that comes out otherwise: VALID, and 1.1 before it was INVALID. Between them 1.2 1.3 showed nothing."
+        );
         assert_eq!(exit, Exit::Valid);
         let (run, _, exit) = played(false, &[None, Some(Unknown), Some(Valid), None]);
         assert_eq!((run.len(), exit), (4, Exit::Unknown));

@@ -16,7 +16,9 @@ use super::cache::{Cache, Unfinished};
 use super::{RunnerError, said};
 use crate::files::{self, FileError};
 use crate::interrupt::Interrupt;
-use crate::scenario::{Package, CLIENT_FILES, CommandClient, Library, PythonClient, Scenario, Workload, WorkloadClient};
+use crate::scenario::{
+    CLIENT_FILES, CommandClient, Library, Package, PythonClient, Scenario, Workload, WorkloadClient,
+};
 use crate::topology::InstalledClient;
 
 /// The package that Python clients are written on, below the files that come with redjepsen.

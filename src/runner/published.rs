@@ -20,7 +20,9 @@ pub async fn published(package: &Package, interrupt: &Interrupt) -> Result<Vec<S
     let name = package.name.as_str();
     let listed = async {
         match package.registry {
-            Registry::Pypi => Ok(of_pip(&ask("python3", &["-I", "-m", "pip", "index", "versions", "--pre", name]).await?)),
+            Registry::Pypi => {
+                Ok(of_pip(&ask("python3", &["-I", "-m", "pip", "index", "versions", "--pre", name]).await?))
+            }
             Registry::Npm => of_npm(&ask("npm", &["view", name, "versions", "--json"]).await?),
             Registry::Go => Ok(of_go(&ask("go", &["list", "-m", "-versions", name]).await?)),
             Registry::Maven => {
@@ -68,7 +70,8 @@ fn of_pip(answer: &str) -> Vec<String> {
 /// A list, or one text where there is one version.
 fn of_npm(answer: &str) -> Result<Vec<String>, String> {
     let many = serde_json::from_str::<Vec<String>>(answer);
-    many.or_else(|_| serde_json::from_str::<String>(answer).map(|one| vec![one])).map_err(|error| format!("npm: {error}"))
+    many.or_else(|_| serde_json::from_str::<String>(answer).map(|one| vec![one]))
+        .map_err(|error| format!("npm: {error}"))
 }
 
 /// `github.com/bsm/redislock v0.9.0 v0.9.4`
@@ -86,7 +89,8 @@ fn of_maven(local: &Path, name: &str) -> Result<Vec<String>, String> {
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.starts_with("maven-metadata") && name.ends_with(".xml") {
             let text = std::fs::read_to_string(entry.path()).map_err(|error| format!("{name}: {error}"))?;
-            versions.extend(text.split("<version>").skip(1).filter_map(|rest| Some(rest.split_once('<')?.0.to_string())));
+            versions
+                .extend(text.split("<version>").skip(1).filter_map(|rest| Some(rest.split_once('<')?.0.to_string())));
         }
     }
     Ok(versions)

@@ -50,9 +50,11 @@ impl Issue {
         (side.workload.as_ref().unwrap_or(&self.workload).clone(), with.or(&self.with))
     }
 
-    /// Its side with this version; any other version is run as the one that falls is.
+    /// Its side with this version; any other version is run as the one that falls is. Where an option mends it, both sides may
+    /// have the same version: then it is the one that falls.
     pub fn side(&self, version: Option<&str>) -> &Side {
-        self.holds.as_ref().filter(|holds| version == Some(&holds.version)).unwrap_or(&self.falls)
+        let other = self.holds.as_ref().filter(|holds| holds.version != self.falls.version);
+        other.filter(|holds| version == Some(&holds.version)).unwrap_or(&self.falls)
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
@@ -61,6 +63,10 @@ impl Issue {
         }
         if !self.url.starts_with("https://") {
             return Err(format!("`url = {:?}` is no address; it begins with https://", self.url));
+        }
+        let same = |holds: &&Side| (&holds.version, &holds.workload) == (&self.falls.version, &self.falls.workload);
+        if self.holds.as_ref().is_some_and(|holds| same(&holds)) {
+            return Err("`[falls]` and `[holds]` are the same run; one needs another version or workload".into());
         }
         let sides = [Some(&self.falls), self.holds.as_ref()];
         match sides.into_iter().flatten().find(|side| !is_version(&side.version)) {
@@ -113,6 +119,7 @@ mod tests {
             ("workload = ", "workloud = ", "unknown field `workloud`"),
             ("version = \"", "version = \"--", "is no version"),
             ("https://", "http:/", "is no address"),
+            ("\"3.0.1\"", "\"2.10.6\"", "are the same run"),
         ] {
             let error = read(&good.replacen(from, to, 1)).unwrap_err();
             assert!(error.contains(expected) && error.contains("mine"), "{error}");

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::Workload;
 use super::options::one_or_more;
 use super::package::{Package, is_version};
-use super::Workload;
 
 /// The files that clients are made of which come with redjepsen, by their paths relative to `workloads/`.
 pub const CLIENT_FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/client_files.rs"));

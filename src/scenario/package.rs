@@ -135,7 +135,9 @@ impl Package {
             Registry::Cargo => {
                 let lock: toml::Table = toml::from_str(text).ok()?;
                 let packages = lock.get("package")?.as_array()?;
-                let ours = packages.iter().find(|package| package.get("name").and_then(|name| name.as_str()) == Some(&self.name))?;
+                let ours = packages
+                    .iter()
+                    .find(|package| package.get("name").and_then(|name| name.as_str()) == Some(&self.name))?;
                 ours.get("version")?.as_str().map(str::to_string)
             }
         };
@@ -215,9 +217,9 @@ enum Part {
     Early(String),
     /// Nothing more, or a word that says no more than that: `Final`, `RELEASE`.
     End,
-    Number(u64),
     /// `post`.
     Later(String),
+    Number(u64),
 }
 
 /// Compares two versions number by number; words such as `beta` and `rc` come before the version without them.
@@ -305,19 +307,34 @@ mod tests {
 
     #[test]
     fn versions_are_ordered_as_their_authors_mean_them() {
-        let rising = ["0.9", "1.0.0-alpha", "1.0.0-beta.1", "1.0.0-beta.2", "1.0rc1", "1.0", "1.0.post1", "1.0.1", "1.2", "1.10", "2"];
+        let rising = [
+            "0.9",
+            "1.0.0-alpha",
+            "1.0.0-beta.1",
+            "1.0.0-beta.2",
+            "1.0.0rc1",
+            "1.0",
+            "1.0.post1",
+            "1.0.1",
+            "1.2",
+            "1.10",
+            "2",
+        ];
         for pair in rising.windows(2) {
             assert_eq!(order(pair[0], pair[1]), Ordering::Less, "{pair:?}");
             assert_eq!(order(pair[1], pair[0]), Ordering::Greater, "{pair:?}");
         }
-        for (one, same) in [("1.0", "1.0.0"), ("7.5.2.RELEASE", "7.5.2"), ("6.4.2.Final", "6.4.2"), ("1.0+build5", "1.0")] {
+        for (one, same) in
+            [("1.0", "1.0.0"), ("7.5.2.RELEASE", "7.5.2"), ("6.4.2.Final", "6.4.2"), ("1.0+build5", "1.0")]
+        {
             assert_eq!(order(one, same), Ordering::Equal, "{one} and {same}");
         }
     }
 
     #[test]
     fn a_range_has_both_its_ends_and_no_early_versions_unless_it_names_one() {
-        let published = ["8.1.3", "6.4.0", "7.0.0", "8.0.0rc1", "7.0.1", "8.1.0", "8.2.0", "8.0.0", "--evil"].map(str::to_string);
+        let published =
+            ["8.1.3", "6.4.0", "7.0.0", "8.0.0rc1", "7.0.1", "8.1.0", "8.2.0", "8.0.0", "--evil"].map(str::to_string);
         assert_eq!(in_range(&published, "7.0", "8.1"), ["7.0.0", "7.0.1", "8.0.0", "8.1.0", "8.1.3"]);
         assert_eq!(in_range(&published, "7.0.1", "8.0.0"), ["7.0.1", "8.0.0"]);
         assert_eq!(in_range(&published, "8.0.0rc1", "8.0"), ["8.0.0rc1", "8.0.0"]);
@@ -342,7 +359,11 @@ mod tests {
         for (package, text, version) in [
             ("pkg:pypi/celery-redbeat", "redis==8.1.0 \\\ncelery_redbeat==2.4.2 \\\n    --hash=sha256:0\n", "2.4.2"),
             ("pkg:npm/%40a/b", r#"{"packages": {"node_modules/@a/b": {"version": "1.4.0"}}}"#, "1.4.0"),
-            ("pkg:golang/github.com/x/y/v4", "require (\n\tgithub.com/x/y v1.0.0\n\tgithub.com/x/y/v4 v4.18.1\n)\n", "4.18.1"),
+            (
+                "pkg:golang/github.com/x/y/v4",
+                "require (\n\tgithub.com/x/y v1.0.0\n\tgithub.com/x/y/v4 v4.18.1\n)\n",
+                "4.18.1",
+            ),
             ("pkg:maven/net.x/shed", pom, "6.10.0"),
             ("pkg:cargo/rslock", "[[package]]\nname = \"rslock\"\nversion = \"0.10.0\"\n", "0.10.0"),
         ] {

@@ -172,7 +172,9 @@ fn of_issues(block: &Block) -> Result<Option<Vec<Block>>, String> {
         return Ok(None);
     }
     let Block { workload: None, nemesis: None, expect: None, found: None, libraries: false, .. } = block else {
-        return Err("`issues` says what is run and what is expected; leave out the rest but `runs` and `with`".to_string());
+        return Err(
+            "`issues` says what is run and what is expected; leave out the rest but `runs` and `with`".to_string()
+        );
     };
     let mut blocks = Vec::new();
     for (file, _) in catalogue::ISSUES {

@@ -95,7 +95,8 @@ fn cited() -> BTreeMap<String, BTreeSet<String>> {
     let mut cited: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (name, _) in catalogue::WORKLOADS {
         let library = catalogue::workload(name).unwrap().1.library;
-        for source in library.iter().flat_map(|library| &library.findings).filter_map(|finding| finding.source.as_ref()) {
+        for source in library.iter().flat_map(|library| &library.findings).filter_map(|finding| finding.source.as_ref())
+        {
             for Place { path, ranges } in places(source) {
                 let number = |text: &str| text.split('-').all(|number| number.parse::<u32>().is_ok());
                 assert!(ranges.iter().all(|range| number(range)), "{name}: `{source}`");
@@ -179,7 +180,8 @@ fn the_lines_that_are_cited_say_what_is_cited() {
         let ours = [&library.name, &last].map(|name| slug(&format!("{name} {}", library.version)));
         let is_ours = |root: &&PathBuf| {
             let name = slug(&root.file_name().unwrap().to_string_lossy());
-            ours.iter().any(|slug| name == *slug || name.starts_with(&format!("{slug}-"))) || name == slug(&format!("{last}@v{}", library.version))
+            ours.iter().any(|slug| name == *slug || name.starts_with(&format!("{slug}-")))
+                || name == slug(&format!("{last}@v{}", library.version))
         };
         let mut found = Vec::new();
         roots.iter().filter(is_ours).for_each(|root| find(root, &file.path, &mut found));

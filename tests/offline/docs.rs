@@ -232,13 +232,7 @@ fn tables() -> BTreeMap<&'static str, String> {
             ),
         ),
         ("findings", table(&["what is wrong", "where, and in which workloads", "see it"], defects(&libraries))),
-        (
-            "issues",
-            table(
-                &["issue", "what it says", "workload", "under", "breaks", "falls", "holds"],
-                issues(),
-            ),
-        ),
+        ("issues", table(&["issue", "what it says", "workload", "under", "breaks", "falls", "holds"], issues())),
         ("workloads", table(&["workload", "what it is", "expected to fall to"], workloads.collect())),
         ("nemeses", table(&["nemesis", "what happens"], about("nemeses", "nemeses"))),
         ("scenarios", table(&["scenario", "what happens", "breaks", "spares"], scenarios.collect())),

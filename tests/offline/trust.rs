@@ -121,6 +121,44 @@ fn a_saved_run_has_nothing_of_others_run_unless_the_user_trusts_it() {
 }
 
 #[test]
+fn another_version_of_a_library_needs_the_users_word() {
+    let place = Place::new();
+    let another = |version: &str| {
+        let mut scenario: Scenario = toml::from_str(&saved("redis-py", "docker")).unwrap();
+        let library = scenario.workload.library.as_mut().unwrap();
+        library.instead_of = Some(std::mem::replace(&mut library.version, version.to_string()));
+        toml::to_string(&scenario).unwrap()
+    };
+    let folder = place.send(&another("7.0.1"));
+    for words in [&["replay", &folder, "--cluster", "docker"][..], &["run", "--scenario", &folder]] {
+        let (code, said) = place.call(words);
+        assert_eq!(code, 254, "{words:?}: {said}");
+        for part in ["in version 7.0.1 instead of the pinned ", "without a hash", "add --trust"] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+    }
+    // What is no version is no word of a command, whoever vouches for it.
+    for evil in ["--index-url=https://evil.invalid", "1.0 evil", "1.0;touch ran", "../x", ""] {
+        let folder = place.send(&another(evil));
+        let (code, said) = place.call(&["run", "--scenario", &folder, "--trust"]);
+        assert_eq!(code, 254, "{evil}: {said}");
+        assert!(said.contains("is no version"), "{evil}: {said}");
+    }
+    let (code, said) = place.call(&["run", "--workload", "redis-py", "--library-version", "--evil"]);
+    assert_eq!(code, 254, "{said}");
+    for (words, expected) in [
+        (["redlock", "7.0.1"], "workload redlock is no published library"),
+        (["redis-py", "latest"], "`latest` is no version"),
+        (["redis-py", "8.1..7.0"], "say `7.0..8.1`"),
+        (["symfony-lock", "7.0.1"], "only version 5.4.53 of Symfony Lock can be installed"),
+    ] {
+        let (code, said) = place.call(&["run", "--workload", words[0], "--library-version", words[1]]);
+        assert_eq!((code, said.contains(expected)), (254, true), "{words:?}: {said}");
+    }
+    assert!(place.cached().is_empty(), "{:?}", place.cached());
+}
+
+#[test]
 fn a_saved_run_of_an_embedded_workload_is_run_again() {
     let place = Place::new();
     for workload in ["redlock", "rslock", "redis-py"] {

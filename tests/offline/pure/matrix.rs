@@ -358,6 +358,8 @@ fn libraries() -> Matrix {
     use Validity::{Invalid, Valid as Held};
     let library = |name: &str| Library {
         name: name.to_string(),
+        instead_of: None,
+        package: None,
         version: "8.1.0".into(),
         home: Some("https://example.org/<lock>".into()),
         users: (name == "redis-py's lock").then(|| "5 users (2026-11)".to_string()),
