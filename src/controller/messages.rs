@@ -150,17 +150,13 @@ impl Host {
             let read = async { self.output.lock().await.recv().await };
             tokio::select! {
                 biased;
-                output = read => {
-                    if let Some(message) = self.take(thread, output) {
-                        return message;
-                    }
-                }
+                output = read => self.take(thread, output),
                 () = changed => {}
             }
         }
     }
 
-    /// What was read for this thread before.
+    /// What was read for this thread, in the order in which it was said, whoever has read it.
     fn kept(&self, thread: usize) -> Option<Result<FromClient, Broken>> {
         let state = &mut *lock(&self.state);
         match state.threads.get_mut(thread).and_then(|thread| thread.inbox.pop_front()) {
@@ -169,18 +165,12 @@ impl Host {
         }
     }
 
-    /// Takes what a thread has read. Returns it if it is for this thread, or for none that has an operation.
-    fn take(&self, reader: usize, output: Option<ClientOutput>) -> Option<Result<FromClient, Broken>> {
+    /// Takes what a thread has read. What is for no operation in flight is for the one that has read it.
+    fn take(&self, reader: usize, output: Option<ClientOutput>) {
         let message = match understood(output) {
             Ok(Heard::Message(message)) => message,
-            Ok(Heard::Stderr(line)) => {
-                lock(&self.state).stderr.add(&line);
-                return None;
-            }
-            Err(broken) => {
-                self.break_down(&broken);
-                return Some(Err(broken));
-            }
+            Ok(Heard::Stderr(line)) => return lock(&self.state).stderr.add(&line),
+            Err(broken) => return self.break_down(&broken),
         };
         let state = &mut *lock(&self.state);
         if let (FromClient::Blocked { mono_ns } | FromClient::Unblocked { mono_ns }, Some(block)) =
@@ -188,19 +178,18 @@ impl Host {
         {
             block.said(matches!(message, FromClient::Blocked { .. }), *mono_ns);
             self.changed.notify_waiters();
-            return None;
+            return;
         }
         if let Some(block) = &mut state.block {
             block.heard();
         }
         let of = |thread: &Thread| message.id().is_some() && thread.operation == message.id();
-        match state.threads.iter().position(of) {
-            Some(owner) if owner != reader => {
-                state.threads[owner].inbox.push_back(message);
-                self.changed.notify_waiters();
-                None
-            }
-            _ => Some(Ok(message)),
+        let owner = state.threads.iter().position(of).unwrap_or(reader);
+        if let Some(thread) = state.threads.get_mut(owner) {
+            thread.inbox.push_back(message);
+        }
+        if owner != reader {
+            self.changed.notify_waiters();
         }
     }
 

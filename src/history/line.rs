@@ -438,6 +438,7 @@ mod tests {
             error: None,
             text: None,
         }));
+        survives(Body::Cancel { process: 3 });
         for value in [Reading::Unknown, Reading::Empty, Reading::Value("v".into())] {
             survives(Body::Phase(PhaseReport {
                 process: 1,

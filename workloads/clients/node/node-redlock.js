@@ -5,11 +5,10 @@
 const connections = require("./connections.js");
 const { serve } = require("./redjepsen.js");
 
-const four = process.argv.includes("--4");
-const using = process.argv.includes("--using");
 const ONCE = { retryCount: 0 };
 
 function connect(settings) {
+  const [four, using] = ["4", "using"].map((flag) => settings.flags.has(flag));
   const loaded = require("redlock");
   const Redlock = loaded.default || loaded;
   const nodes = connections(settings);
@@ -48,4 +47,4 @@ function connect(settings) {
   };
 }
 
-serve(using ? "node-redlock using" : "node-redlock", connect, "redlock");
+serve("node-redlock", connect, "redlock", { flags: ["4", "using"] });

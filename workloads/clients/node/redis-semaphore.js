@@ -4,9 +4,8 @@
 const connections = require("./connections.js");
 const { serve } = require("./redjepsen.js");
 
-const redlock = process.argv.includes("--redlock");
-
 function connect(settings) {
+  const redlock = settings.flags.has("redlock");
   const { Mutex, RedlockMutex } = require("redis-semaphore");
   const nodes = connections(settings);
   const [low, high] = settings.retryDelay;
@@ -23,4 +22,4 @@ function connect(settings) {
   };
 }
 
-serve(redlock ? "redis-semaphore RedlockMutex" : "redis-semaphore Mutex", connect, "redis-semaphore");
+serve("redis-semaphore", connect, "redis-semaphore", { flags: ["redlock"] });

@@ -1,13 +1,19 @@
 "use strict";
 // What docs/client-protocol.md asks of a client, apart from the lock itself. It needs no packages.
 //
-// serve(name, connect): `connect(settings)` returns `acquire(key, within, operation)`, and that a promise of the lock, or of
-// null if it was not obtained: `{release(), validity()?}`. Times are in milliseconds. What `acquire` throws is a lock that
-// was not obtained. A library that renews its lock in the background says with `operation.lost(reason)` that it is lost, and
-// may say with `operation.extended(validity)` that it was renewed. There are no counters, lists and fencing here, which the
-// package in Python has.
+// serve(name, connect, package, {flags, cancels}): `connect(settings)` returns `acquire(key, within, operation)`, and that a
+// promise of the lock, or of null if it was not obtained. Times are in milliseconds. What `acquire` throws is a lock that was
+// not obtained. If the run wants threads, `connect` is called once, and `acquire` for several operations at once.
 //
-// serve(name, connect, package): with `package`, that package's version as it is installed is said with the name.
+// A lock is `{release()}`, and what the library can do besides: `validity()` for how long it says that the lock is valid from
+// now; `token`, its fencing token; `extend()`, which renews it, may return the new validity, and throws if the lock is lost;
+// `check()`, asked before the write, which is false or throws if the lock is lost. All may be promises. A library that renews
+// its lock in the background says with `operation.lost(reason)` that it is lost, and may say with
+// `operation.extended(validity)` that it was renewed.
+//
+// With `package`, that package's version as it is installed is said with the name. `flags` are the options that the adapter
+// has on its command line, without dashes; `settings.flags` has those that were given. With `extend` a lock is held for longer
+// than its TTL and extended meanwhile. With `cancels`, `acquire` ends when `operation.signal` is aborted.
 
 const fs = require("fs");
 const net = require("net");
@@ -18,6 +24,32 @@ const LIMIT = 2000; // for a request to the resource, which is not what is under
 const START_LIMIT = 20000; // a client may start in the middle of a fault
 const DOUBT_LIMIT = 60000; // a holder waits until its write cannot arrive any more: longer than a fault lasts
 const AGAIN = 20;
+const EXTEND_AFTER = 0.6; // of its TTL, with the flag `extend`
+const KINDS = ["register", "counter", "list", "none"];
+const FENCINGS = ["none", "compare-and-set", "token", "token-reads"];
+const FENCED = "the resource has seen a later holder's token";
+
+// KEYS: the key. ARGV: whether there was a text, it, the new one.
+const COMPARE_AND_SET = `
+local current = redis.call('get', KEYS[1])
+local matches
+if ARGV[1] == 'absent' then matches = current == false else matches = current == ARGV[2] end
+if not matches then return 0 end
+redis.call('set', KEYS[1], ARGV[3])
+return 1`;
+// KEYS: the key, that of its highest token. ARGV: the writer's token, the new text.
+const SET_WITH_TOKEN = `
+if tonumber(redis.call('get', KEYS[2]) or '0') > tonumber(ARGV[1]) then return 0 end
+redis.call('set', KEYS[2], ARGV[1])
+redis.call('set', KEYS[1], ARGV[2])
+return 1`;
+// The text after a plus, or a minus if there is none.
+const GET_WITH_TOKEN = `
+if tonumber(redis.call('get', KEYS[2]) or '0') > tonumber(ARGV[1]) then return 0 end
+redis.call('set', KEYS[2], ARGV[1])
+local text = redis.call('get', KEYS[1])
+return text and '+' .. text or '-'`;
+
 const WARM_UP_LIMIT = 2000; // to take a lock for the first time
 const WARM_UP_ENDS = 5000; // and to give it back
 
@@ -25,11 +57,14 @@ const say = (message) => process.stdout.write(JSON.stringify(message) + "\n");
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 class Refused extends Error {}
+class Conflict extends Error {}
+class Fenced extends Error {}
 
 // What the lock protects: texts in a Redis of their own. After an error the connection is closed and never used again.
 class Register {
-  constructor(url) {
+  constructor({ url, kind, fencing }) {
     const { hostname, port } = new URL(url);
+    [this.kind, this.fencing] = [kind, fencing];
     this.place = { host: hostname, port: Number(port || 6379) };
     this.socket = null;
     this.number = null; // what the server calls the connection
@@ -93,6 +128,48 @@ class Register {
     });
   }
 
+  // The text under a key; null if there is none. The token matters only if reads are fenced.
+  async read(key, token) {
+    if (this.fencing !== "token-reads" || token === undefined) return this.ask("GET", key);
+    const reply = await this.ask("EVAL", GET_WITH_TOKEN, "2", key, key + ":highest-token", String(token));
+    if (reply === "0") throw new Fenced(FENCED);
+    return reply.startsWith("+") ? reply.slice(1) : null;
+  }
+
+  // Writes a text in place of what was read.
+  async write(key, old, text, token) {
+    if (this.fencing === "none") await this.ask("SET", key, text);
+    else if (this.fencing === "compare-and-set") {
+      const known = old === null ? "absent" : "present";
+      const done = await this.ask("EVAL", COMPARE_AND_SET, "1", key, known, old === null ? "" : old, text);
+      if (done !== "1") throw new Conflict("the value that was read is no longer current");
+    } else if (token === undefined) throw new Refused("the library gave no fencing token");
+    else {
+      const done = await this.ask("EVAL", SET_WITH_TOKEN, "2", key, key + ":highest-token", String(token), text);
+      if (done !== "1") throw new Fenced(FENCED);
+    }
+  }
+
+  // The identity of the last update in a text, and how much there is, if that is counted.
+  understood(text) {
+    if (this.kind === "counter") {
+      const [number, ...identity] = (text === null ? "0" : text).split(" ");
+      return [identity.length ? identity.join(" ") : null, { count: Number(number) }];
+    }
+    if (this.kind === "list") {
+      const elements = text === null ? [] : JSON.parse(text);
+      return [elements.length ? elements[elements.length - 1] : null, { count: elements.length }];
+    }
+    return [text, {}];
+  }
+
+  // What a holder writes back that read this text.
+  updated(text, value) {
+    if (this.kind === "counter") return `${this.understood(text)[1].count + 1} ${value}`;
+    if (this.kind === "list") return JSON.stringify([...(text === null ? [] : JSON.parse(text)), value]);
+    return value;
+  }
+
   // Whether nothing that was sent on the connection that broke can arrive any more: the server has closed it.
   async cutOff() {
     const number = this.number;
@@ -116,6 +193,49 @@ class Operation {
     this.early = [];
     this.state = "acquiring";
     this.isLost = null; // why
+    this.isCancelled = false;
+    this.abort = new AbortController();
+    this.opened = new Set(); // phases from which it may go on
+    this.wake = () => {}; // whoever waits for one, or for time to pass
+  }
+
+  // Ends an `acquire` that takes this.
+  get signal() {
+    return this.abort.signal;
+  }
+
+  open(phase) {
+    this.opened.add(phase);
+    this.wake();
+  }
+
+  // It is cancelled: a library that is just asked for the lock ends that, and says so.
+  cancel() {
+    if (!this.asks) this.isCancelled = true;
+    this.abort.abort();
+    this.wake();
+  }
+
+  // Reports a phase, stamped now. At a breakpoint it waits, and reports it again: only then does what comes next happen.
+  async phase(name, facts = {}) {
+    this.report(name, facts);
+    if (!(this.invoke.breakpoints || []).includes(name)) return;
+    while (!this.opened.has(name)) {
+      if (this.isCancelled) return;
+      await new Promise((done) => (this.wake = done));
+    }
+    this.report(name, facts);
+  }
+
+  // Waits for so long, or until it is cancelled.
+  async sleep(ms) {
+    if (this.isCancelled) return;
+    let timer;
+    await new Promise((done) => {
+      this.wake = () => this.isCancelled && done();
+      timer = setTimeout(done, ms);
+    });
+    clearTimeout(timer);
   }
 
   report(name, facts) {
@@ -143,32 +263,24 @@ class Operation {
 }
 
 class Client {
-  constructor(acquire, register) {
-    this.acquire = acquire;
-    this.register = register;
-    this.gone = null; // what continues the operation that waits at a breakpoint
+  constructor(acquire, settings, register) {
+    [this.acquire, this.settings, this.register] = [acquire, settings, register];
   }
 
-  async phase(operation, name, facts = {}) {
-    const { id, breakpoints = [] } = operation.invoke;
-    operation.report(name, facts);
-    if (!breakpoints.includes(name)) return;
-    await new Promise((done) => (this.gone = { id, phase: name, done }));
-    operation.report(name, facts); // only now does what comes next happen
-  }
-
-  async perform(invoke) {
+  async perform(operation) {
+    const { invoke } = operation;
     const end = (type, facts) => ({ type, id: invoke.id, ...facts });
     const fail = (error, text) => end("fail", { error, text });
     if (invoke.f === "read") {
       try {
-        return end("ok", { old: await this.register.ask("GET", invoke.key) });
+        const [old, counted] = this.register.understood(await this.register.read(invoke.key));
+        return end("ok", { old, ...counted });
       } catch (error) {
         return fail("unavailable", String(error));
       }
     }
-    if (invoke.f !== "rmw" && invoke.f !== "hold") return fail("unsupported", invoke.f);
-    const operation = new Operation(invoke);
+    const writes = this.register.kind !== "none";
+    if (invoke.f !== "hold" && !(invoke.f === "rmw" && writes)) return fail("unsupported", invoke.f);
     try {
       return await this.locked(operation, end, fail);
     } finally {
@@ -178,60 +290,105 @@ class Client {
 
   async locked(operation, end, fail) {
     const { key, acquire_timeout_ms: within } = operation.invoke;
-    await this.phase(operation, "acquiring");
+    await operation.phase("acquiring");
+    const refused = (text) => fail(operation.signal.aborted ? "cancelled" : "not-acquired", text);
     let lock;
+    operation.asks = true;
     try {
       lock = await this.acquire("lock:" + key, within, operation);
     } catch (error) {
-      return fail("not-acquired", String(error));
+      return refused(String(error));
+    } finally {
+      operation.asks = false;
     }
-    if (!lock) return fail("not-acquired", "");
-    const validity = lock.validity ? { validity_ms: Math.max(0, Math.floor(lock.validity())) } : {};
-    await this.phase(operation, "acquired", validity);
-    const [answer, settled] = await this.work(operation, end, fail);
+    if (!lock) return refused("");
+    if (this.settings.flags.has("extend") && !lock.extend) throw new Error("--extend needs `extend` of the lock");
+    const facts = lock.validity ? { validity_ms: Math.max(0, Math.floor(lock.validity())) } : {};
+    if (lock.token !== undefined) facts.token = Number(lock.token);
+    await operation.phase("acquired", facts);
+    const [answer, settled] = await this.work(operation, lock, end, fail);
     if (!settled) return answer;
-    await this.phase(operation, "releasing");
+    await operation.phase("releasing");
     try {
       await lock.release();
-      await this.phase(operation, "released");
     } catch (error) {
       console.error("release:", error); // whether the lock is free is not known, so `released` is not said
+      return answer;
     }
+    await operation.phase("released");
     return answer;
   }
 
   // The work under the lock: the answer, and whether the lock may be given back afterwards.
-  async work(operation, end, fail) {
-    const { invoke } = operation;
-    if (invoke.f === "hold") {
-      await sleep(invoke.hold_ms);
-      return [end("ok", {}), true];
+  async work(operation, lock, end, fail) {
+    const { register } = this;
+    const { f, key, value } = operation.invoke;
+    const cancelled = () => [fail("cancelled", "before it wrote"), true];
+    if (operation.isCancelled) return cancelled();
+    if (f === "hold") {
+      await this.think(operation, lock);
+      return operation.isCancelled ? cancelled() : [end("ok", {}), true];
     }
-    let old;
+    let text, old, counted, updated;
     try {
-      old = await this.register.ask("GET", invoke.key);
+      text = await register.read(key, lock.token);
     } catch (error) {
-      return [fail("unavailable", String(error)), true];
+      return [fail(error instanceof Fenced ? "fenced" : "unavailable", String(error)), true];
     }
-    await this.phase(operation, "read", { value: old });
-    await sleep(invoke.hold_ms);
+    try {
+      [[old, counted], updated] = [register.understood(text), register.updated(text, value)];
+    } catch (error) {
+      return [fail("unsupported", String(error)), true];
+    }
+    await operation.phase("read", { value: old, ...counted });
+    await this.think(operation, lock);
+    if (operation.isCancelled) return cancelled();
+    if (lock.check && operation.isLost === null) await this.ask(operation, lock.check, "it is no longer held");
     if (operation.isLost !== null) return [fail("lock-lost", operation.isLost), true];
-    await this.phase(operation, "before-write");
+    await operation.phase("before-write");
+    if (operation.isCancelled) return cancelled();
     try {
-      await this.register.connect();
+      await register.connect();
     } catch (error) {
       return [fail("unavailable", String(error)), true];
     }
     try {
-      await this.register.ask("SET", invoke.key, invoke.value);
+      await register.write(key, text, updated, lock.token);
     } catch (error) {
+      if (error instanceof Conflict) return [fail("conflict", error.message), true];
+      if (error instanceof Fenced) return [fail("fenced", error.message), true];
       if (error instanceof Refused) return [fail("unavailable", error.message), true];
       // Nobody knows whether it was written, or will be. Until it cannot be any more the lock is kept.
-      const settled = await this.register.cutOff();
+      const settled = await register.cutOff();
       return [end("info", { error: "connection-lost", text: String(error) }), settled];
     }
-    await this.phase(operation, "written");
-    return [end("ok", { old, new: invoke.value }), true];
+    await operation.phase("written");
+    return [end("ok", { old, new: value, ...counted }), true];
+  }
+
+  // Takes the operation's time; with the flag `extend` for longer than the lock lives, and extends it meanwhile.
+  async think(operation, lock) {
+    const until = performance.now() + operation.invoke.hold_ms + (this.settings.flags.has("extend") ? this.settings.ttl : 0);
+    const every = this.settings.flags.has("extend") ? this.settings.ttl * EXTEND_AFTER : Infinity;
+    for (let due = performance.now() + every; due < until; due = performance.now() + every) {
+      await operation.sleep(due - performance.now());
+      if (operation.isCancelled || operation.isLost !== null) break;
+      const validity = await this.ask(operation, lock.extend, "it could not be extended");
+      if (operation.isLost === null) operation.extended(typeof validity === "number" ? validity : undefined);
+    }
+    if (Number.isFinite(until)) await operation.sleep(Math.max(0, until - performance.now()));
+  }
+
+  // Asks the library; false or an exception is the loss of the lock.
+  async ask(operation, what, otherwise) {
+    try {
+      const answer = await what();
+      if (answer === false) operation.lost(otherwise);
+      return answer;
+    } catch (error) {
+      console.error(error);
+      operation.lost(String(error));
+    }
   }
 }
 
@@ -245,12 +402,15 @@ async function reached(attempt) {
   }
 }
 
-async function started(hello, connect) {
+// A client for each thread that the run wants; what `connect` made is the same for all.
+async function started(hello, connect, flags) {
   const { lock, resource } = hello;
-  if (hello.protocol !== 1) throw new Error(`this client speaks protocol 1, not ${hello.protocol}`);
-  if (resource.kind !== "register" || resource.fencing !== "none") {
-    throw new Error(`this client writes a register without fencing, not ${resource.kind} ${resource.fencing}`);
-  }
+  const refuseOthers = (what, known, wanted) => {
+    if (!known.includes(wanted)) throw new Error(`this client knows ${what} ${known.join(", ")}, not ${wanted}`);
+  };
+  refuseOthers("protocol", [1, 2], hello.protocol);
+  refuseOthers("the resources", KINDS, resource.kind);
+  refuseOthers("the fencings", FENCINGS, resource.fencing);
   if (lock.group) throw new Error("this client takes nodes that are independent of each other");
   const options = lock.options || {};
   const settings = {
@@ -258,12 +418,15 @@ async function started(hello, connect) {
     nodes: lock.nodes,
     nodeTimeout: options.node_timeout_ms || lock.ttl_ms,
     retryDelay: options.retry_delay_ms || [10, 50],
+    client: hello.client,
+    options,
+    flags,
   };
-  const register = new Register(resource.url);
-  await reached(() => register.connect());
+  const registers = Array.from({ length: hello.threads || 1 }, () => new Register(resource));
+  if (resource.kind !== "none") for (const register of registers) await reached(() => register.connect());
   const acquire = await reached(() => connect(settings));
   await warmUp(acquire, hello.client);
-  return new Client(acquire, register);
+  return registers.map((register) => new Client(acquire, settings, register));
 }
 
 // Takes a lock of its own and gives it back. The first one loads code, connects, and brings the library's scripts to the
@@ -293,26 +456,51 @@ function folderOf(name) {
   return main.slice(0, main.lastIndexOf(inside) + inside.length);
 }
 
-function serve(name, connect, library) {
+// Those of the adapter's options that are on the command line.
+function given(known) {
+  const said = process.argv.slice(2).map((argument) => argument.replace(/^--/, ""));
+  const unknown = said.find((flag) => !known.includes(flag));
+  if (unknown !== undefined) throw new Error(`unknown option --${unknown}; it has ${known.join(", ") || "none"}`);
+  return new Set(said);
+}
+
+// The loop does nothing for so long, as if a function computed.
+function block(ms) {
+  const now = () => Number(process.hrtime.bigint());
+  say({ type: "blocked", mono_ns: now() });
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+  say({ type: "unblocked", mono_ns: now() });
+}
+
+function serve(name, connect, library, { flags = [], cancels = false } = {}) {
   console.log = console.error; // what a library prints is no message
-  let client = null;
+  let clients = [];
+  const operations = new Map(); // those that are not over
   const act = async (message) => {
+    // One that is late is for an operation that is over.
+    const known = operations.get(message.id);
     if (message.type === "hello") {
       try {
-        const known = library ? `${name} ${versionOf(library)}` : name;
-        client = await started(message, connect);
-        say({ type: "ready", protocol: 1, name: known, capabilities: [] });
+        const version = library ? ` ${versionOf(library)}` : "";
+        const flagged = given(flags);
+        const variant = flagged.size ? ` (${[...flagged].sort().join(", ")})` : "";
+        clients = await started(message, connect, flagged);
+        const { protocol } = message;
+        const capabilities = protocol === 1 ? [] : ["threads", "block", ...(cancels ? ["cancel"] : [])];
+        say({ type: "ready", protocol, name: name + version + variant, capabilities });
       } catch (error) {
         say({ type: "failed", text: String(error && error.message) });
       }
-    } else if (message.type === "invoke") say(await client.perform(message));
-    else if (message.type === "go") {
-      const { gone } = client;
-      if (gone && gone.id === message.id && gone.phase === message.phase) {
-        client.gone = null;
-        gone.done();
-      }
-    } else if (message.type === "bye") process.exit(0);
+    } else if (message.type === "invoke") {
+      const operation = new Operation(message);
+      operations.set(message.id, operation);
+      const answer = await clients[message.thread || 0].perform(operation);
+      operations.delete(message.id);
+      say(answer);
+    } else if (message.type === "go") known && known.open(message.phase);
+    else if (message.type === "cancel") known && known.cancel();
+    else if (message.type === "block") block(message.ms);
+    else if (message.type === "bye") process.exit(0);
     else throw new Error(`the controller sent ${message.type}`);
   };
   const lines = readline.createInterface({ input: process.stdin });

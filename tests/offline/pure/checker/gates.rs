@@ -190,6 +190,26 @@ fn a_client_that_had_to_be_replaced_spoils_the_run() {
 }
 
 #[test]
+fn an_operation_that_was_cancelled_has_to_end_by_that() {
+    let cancel = |build: &mut Build| {
+        build.fail(0, 4_001, 4_005, "?", "never").operation(4_001).error = Some("cancelled".into());
+        build.history.cancelled.insert(4_001, 4_003 * MS);
+    };
+    let mut build = with_fault();
+    cancel(&mut build);
+    let gate = build.check().gates.into_iter().find(|gate| gate.name == "cancellations-taken").unwrap();
+    assert!(gate.passed && gate.text == "each of 1 cancelled operation ended by that", "{}", gate.text);
+    for (error, said) in [(Some("not-acquired"), "it ended with: not-acquired"), (None, "it went on to its end")] {
+        let reason = format!("c0's operation was cancelled at 4.003 s, and {said}");
+        only_fails("cancellations-taken", &reason, |build| {
+            cancel(build);
+            build.operation(4_001).error = error.map(str::to_string);
+        });
+    }
+    assert!(with_fault().check().gates.iter().all(|gate| gate.name != "cancellations-taken"), "none was cancelled");
+}
+
+#[test]
 fn a_program_that_ended_by_itself_is_told_as_that() {
     let reason = "c1's program ended by itself at 0.005 s, with no fault that kills it: it ended with exit code 3";
     only_fails("clients-steady", reason, |build| {

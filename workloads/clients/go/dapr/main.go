@@ -31,18 +31,18 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 	}
 	// Who calls the lock brings the name of its owner.
 	owner := 0
-	return func(name string, within time.Duration) (*redjepsen.Held, error) {
+	return func(operation *redjepsen.Operation) (*redjepsen.Held, error) {
 		owner++
 		me := fmt.Sprintf("%d-%d-%d", os.Getpid(), time.Now().UnixNano(), owner)
-		wanted := &lock.TryLockRequest{ResourceID: name, LockOwner: me, ExpiryInSeconds: int32(settings.TTL / time.Second)}
+		wanted := &lock.TryLockRequest{ResourceID: operation.Key, LockOwner: me, ExpiryInSeconds: int32(settings.TTL / time.Second)}
 		release := func() error {
-			answer, err := store.Unlock(context.Background(), &lock.UnlockRequest{ResourceID: name, LockOwner: me})
+			answer, err := store.Unlock(context.Background(), &lock.UnlockRequest{ResourceID: operation.Key, LockOwner: me})
 			if err == nil && answer.Status != lock.Success {
 				return fmt.Errorf("unlock: status %d", answer.Status)
 			}
 			return err
 		}
-		for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(settings.RetryDelay) {
+		for deadline := time.Now().Add(operation.Within); time.Now().Before(deadline); time.Sleep(settings.RetryDelay) {
 			answer, err := store.TryLock(context.Background(), wanted)
 			if err != nil {
 				return nil, err
@@ -56,5 +56,5 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 }
 
 func main() {
-	redjepsen.Serve("Dapr lock.redis "+redjepsen.Version("github.com/dapr/components-contrib"), connect)
+	redjepsen.Serve(redjepsen.Adapter{Name: "Dapr lock.redis " + redjepsen.Version("github.com/dapr/components-contrib"), Connect: connect})
 }

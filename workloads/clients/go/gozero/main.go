@@ -26,10 +26,10 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(name string, within time.Duration) (*redjepsen.Held, error) {
-		lock := redis.NewRedisLock(store, name)
+	return func(operation *redjepsen.Operation) (*redjepsen.Held, error) {
+		lock := redis.NewRedisLock(store, operation.Key)
 		lock.SetExpire(int(seconds))
-		for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(settings.RetryDelay) {
+		for deadline := time.Now().Add(operation.Within); time.Now().Before(deadline); time.Sleep(settings.RetryDelay) {
 			if taken, err := lock.Acquire(); taken || err != nil {
 				return held(lock), err
 			}
@@ -49,5 +49,5 @@ func held(lock *redis.RedisLock) *redjepsen.Held {
 }
 
 func main() {
-	redjepsen.Serve("go-zero RedisLock "+redjepsen.Version("github.com/zeromicro/go-zero"), connect)
+	redjepsen.Serve(redjepsen.Adapter{Name: "go-zero RedisLock " + redjepsen.Version("github.com/zeromicro/go-zero"), Connect: connect})
 }

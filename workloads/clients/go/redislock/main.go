@@ -4,7 +4,6 @@ package main
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
@@ -20,11 +19,11 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 		Addr: settings.Nodes[0], DialTimeout: settings.NodeTimeout, ReadTimeout: settings.NodeTimeout,
 		WriteTimeout: settings.NodeTimeout, MaxRetries: -1, // a request is not sent again
 	}))
-	return func(name string, within time.Duration) (*redjepsen.Held, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), within)
+	return func(operation *redjepsen.Operation) (*redjepsen.Held, error) {
+		ctx, cancel := context.WithTimeout(operation.Context(), operation.Within)
 		defer cancel()
 		retry := redislock.LinearBackoff(settings.RetryDelay)
-		lock, err := locker.Obtain(ctx, name, settings.TTL, &redislock.Options{RetryStrategy: retry})
+		lock, err := locker.Obtain(ctx, operation.Key, settings.TTL, &redislock.Options{RetryStrategy: retry})
 		if err != nil {
 			return nil, err
 		}
@@ -33,5 +32,5 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 }
 
 func main() {
-	redjepsen.Serve("redislock "+redjepsen.Version("github.com/bsm/redislock"), connect)
+	redjepsen.Serve(redjepsen.Adapter{Name: "redislock " + redjepsen.Version("github.com/bsm/redislock"), Connect: connect})
 }

@@ -1,5 +1,5 @@
 // Package redjepsen is what docs/client-protocol.md asks of a client, apart from the lock itself. It needs no other
-// package. There are no counters, lists and fencing here, which the package in Python has.
+// package. If the run wants threads, each is a goroutine, and all take their locks from the same Acquire.
 package redjepsen
 
 import (
@@ -8,21 +8,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"os"
 	"runtime/debug"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
 )
 
 const (
-	protocol   = 1
+	newest     = 2                // of the protocol's versions
 	limit      = 2 * time.Second  // for a request to the resource, which is not what is under test
 	startLimit = 20 * time.Second // a client may start in the middle of a fault
 	doubtLimit = 60 * time.Second // a holder waits until its write cannot arrive any more: longer than a fault lasts
@@ -30,6 +28,11 @@ const (
 	longest    = 1 << 20
 	warmUpTake = 2 * time.Second // to take a lock for the first time
 	warmUpEnds = 5 * time.Second // and to give it back
+)
+
+const (
+	extendFlag  = "extend"
+	extendAfter = 0.6 // of its TTL
 )
 
 // Settings is the lock that is to be taken.
@@ -41,25 +44,45 @@ type Settings struct {
 	NodeTimeout time.Duration
 	// RetryDelay is about how long to wait between two attempts.
 	RetryDelay time.Duration
+	// Client is the client's name in the run, such as c3.
+	Client string
+	// Flags has those of the adapter that were given on its command line, without dashes.
+	Flags map[string]bool
 }
 
-// Held is a lock that the library gave.
+// Adapter is what there is to say of one. With the flag "extend", which takes Held.Extend, a lock is held for longer than
+// its TTL and extended meanwhile.
+type Adapter struct {
+	Name string
+	// Flags are the options that it has on its command line, without dashes.
+	Flags   []string
+	Connect func(Settings) (Acquire, error)
+}
+
+// Held is a lock that the library gave, and what the library can do with it.
 type Held struct {
 	Release func() error
 	// Validity says for how long the library says that the lock is valid from now; nil if it does not say.
 	Validity func() time.Duration
 	// Lost is closed once the library knows that the lock is gone; nil if it does not tell. A release may close it too.
 	Lost <-chan struct{}
+	// Token is the fencing token, if the library has one.
+	Token *uint64
+	// Extend renews the lock. It says the new validity, or 0 if the library says none; an error means that it is lost.
+	Extend func() (time.Duration, error)
+	// Check is asked before the write, for libraries that tell their users to. An error means that the lock is lost.
+	Check func() error
 }
 
 // ErrNotOwned is what Release returns, wrapped or not, if the library says that the lock was no longer this client's.
 var ErrNotOwned = errors.New("the lock was no longer this client's")
 
-// Acquire takes the lock of this name within about this time. Nil, or an error, means that it did not get it.
-type Acquire func(name string, within time.Duration) (*Held, error)
+// Acquire takes the lock of an operation. Nil, or an error, means that it did not get it.
+type Acquire func(*Operation) (*Held, error)
 
 type hello struct {
 	Protocol int    `json:"protocol"`
+	Threads  int    `json:"threads"`
 	Client   string `json:"client"`
 	Lock     struct {
 		TTLMs   int64           `json:"ttl_ms"`
@@ -80,6 +103,7 @@ type hello struct {
 type message struct {
 	Type             string   `json:"type"`
 	ID               int64    `json:"id"`
+	Thread           int      `json:"thread"`
 	Phase            string   `json:"phase"`
 	F                string   `json:"f"`
 	Key              string   `json:"key"`
@@ -91,12 +115,23 @@ type message struct {
 
 type facts map[string]any
 
+// client is the process: what all its threads share.
 type client struct {
 	in       *bufio.Reader
 	out      io.Writer
-	writing  sync.Mutex // of out: a lock is lost while something else is said
+	writing  sync.Mutex // of out
 	acquire  Acquire
+	settings Settings
+	// Those operations that are not over.
+	mutex      sync.Mutex
+	operations map[int64]*Operation
+}
+
+// worker performs one operation after the other.
+type worker struct {
+	*client
 	register *register
+	next     chan *Operation
 }
 
 // Version is that of a module that this program is built with, such as 4.18.1; empty if it is not one of them.
@@ -114,10 +149,13 @@ func Version(module string) string {
 }
 
 // Serve is the client, on standard input and output, until the controller says bye; then it ends the process.
-func Serve(name string, connect func(Settings) (Acquire, error)) {
-	c := &client{in: bufio.NewReaderSize(os.Stdin, longest), out: os.Stdout}
+func Serve(adapter Adapter) {
+	c := &client{in: bufio.NewReaderSize(os.Stdin, longest), out: os.Stdout, operations: map[int64]*Operation{}}
 	os.Stdout = os.Stderr // what a library prints is no message
-	err := c.run(name, connect)
+	end(c.run(adapter))
+}
+
+func end(err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -125,7 +163,7 @@ func Serve(name string, connect func(Settings) (Acquire, error)) {
 	os.Exit(0)
 }
 
-func (c *client) run(name string, connect func(Settings) (Acquire, error)) error {
+func (c *client) run(adapter Adapter) error {
 	line, err := c.line()
 	if err != nil {
 		return err
@@ -134,46 +172,111 @@ func (c *client) run(name string, connect func(Settings) (Acquire, error)) error
 	if err := json.Unmarshal(line, &first); err != nil {
 		return fmt.Errorf("hello: %w", err)
 	}
-	if err := c.start(first, connect); err != nil {
+	flags, err := given(adapter.Flags)
+	var workers []*worker
+	if err == nil {
+		workers, err = c.start(first, flags, adapter.Connect)
+	}
+	if err != nil {
 		return c.say(facts{"type": "failed", "text": err.Error()})
 	}
-	if err := c.say(facts{"type": "ready", "protocol": protocol, "name": name, "capabilities": []string{}}); err != nil {
+	name, capabilities := adapter.Name, []string{}
+	if len(flags) > 0 {
+		said := []string{}
+		for flag := range flags {
+			said = append(said, flag)
+		}
+		slices.Sort(said)
+		name += " (" + strings.Join(said, ", ") + ")"
+	}
+	if first.Protocol > 1 {
+		capabilities = []string{"threads", "cancel"}
+	}
+	ready := facts{"type": "ready", "protocol": first.Protocol, "name": name, "capabilities": capabilities}
+	if err := c.say(ready); err != nil {
 		return err
 	}
+	for _, worker := range workers {
+		go worker.work()
+	}
+	return c.listen(workers)
+}
+
+// listen reads, and tells each operation what is for it.
+func (c *client) listen(workers []*worker) error {
 	for {
 		next, err := c.next()
 		if err != nil {
 			return err
 		}
-		switch next.Type {
-		case "invoke":
-			answer, err := c.perform(next)
-			if err != nil {
-				return err
+		c.mutex.Lock()
+		known := c.operations[next.ID] // nil for an operation that is over
+		c.mutex.Unlock()
+		switch {
+		case next.Type == "invoke" && next.Thread < len(workers):
+			operation := newOperation(c, next)
+			c.mutex.Lock()
+			c.operations[next.ID] = operation
+			c.mutex.Unlock()
+			workers[next.Thread].next <- operation
+		case next.Type == "go":
+			if known != nil {
+				known.open(next.Phase)
 			}
-			answer["id"] = next.ID
-			if err := c.say(answer); err != nil {
-				return err
+		case next.Type == "cancel":
+			if known != nil {
+				known.cancel()
 			}
-		case "go": // a late one is for an operation that is over
 		default:
-			return fmt.Errorf("%s while no operation is in progress", next.Type)
+			return fmt.Errorf("the controller sent %s", next.Type)
 		}
 	}
 }
 
-func (c *client) start(first hello, connect func(Settings) (Acquire, error)) error {
-	lock, resource := first.Lock, first.Resource
-	if first.Protocol != protocol {
-		return fmt.Errorf("this client speaks protocol %d, not %d", protocol, first.Protocol)
+func (w *worker) work() {
+	for operation := range w.next {
+		answer, err := w.perform(operation)
+		if err == nil {
+			answer["id"] = operation.invoke.ID
+			w.mutex.Lock()
+			delete(w.operations, operation.invoke.ID)
+			w.mutex.Unlock()
+			err = operation.answer(answer)
+		}
+		if err != nil {
+			end(err)
+		}
 	}
-	if resource.Kind != "register" || resource.Fencing != "none" {
-		return fmt.Errorf("this client writes a register without fencing, not %s %s", resource.Kind, resource.Fencing)
+}
+
+func given(known []string) (map[string]bool, error) {
+	flags := map[string]bool{}
+	for _, argument := range os.Args[1:] {
+		flag := strings.TrimLeft(argument, "-")
+		if !slices.Contains(known, flag) {
+			return nil, fmt.Errorf("unknown option %s of the adapter; it has %v", argument, known)
+		}
+		flags[flag] = true
+	}
+	return flags, nil
+}
+
+func (c *client) start(first hello, flags map[string]bool, connect func(Settings) (Acquire, error)) ([]*worker, error) {
+	lock, resource := first.Lock, first.Resource
+	if first.Protocol < 1 || first.Protocol > newest {
+		return nil, fmt.Errorf("this client speaks protocol 1 to %d, not %d", newest, first.Protocol)
+	}
+	if !slices.Contains(kinds, resource.Kind) || !slices.Contains(fencings, resource.Fencing) {
+		return nil, fmt.Errorf("this client knows the resources %v fenced by %v, not %s %s", kinds, fencings, resource.Kind,
+			resource.Fencing)
 	}
 	if len(lock.Group) > 0 {
-		return errors.New("this client takes nodes that are independent of each other")
+		return nil, errors.New("this client takes nodes that are independent of each other")
 	}
-	settings := Settings{TTL: ms(lock.TTLMs), NodeTimeout: ms(lock.Options.NodeTimeoutMs), RetryDelay: 30 * time.Millisecond}
+	settings := Settings{
+		TTL: ms(lock.TTLMs), NodeTimeout: ms(lock.Options.NodeTimeoutMs), RetryDelay: 30 * time.Millisecond,
+		Client: first.Client, Flags: flags,
+	}
 	if settings.NodeTimeout == 0 {
 		settings.NodeTimeout = settings.TTL
 	}
@@ -183,18 +286,26 @@ func (c *client) start(first hello, connect func(Settings) (Acquire, error)) err
 	for _, node := range lock.Nodes {
 		place, err := url.Parse(node)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		settings.Nodes = append(settings.Nodes, place.Host)
 	}
 	place, err := url.Parse(resource.URL)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.register = &register{address: place.Host}
-	if err := reached(c.register.connect); err != nil {
-		return err
+	var workers []*worker
+	for range max(1, first.Threads) {
+		w := &worker{client: c, next: make(chan *Operation, 1)}
+		w.register = &register{address: place.Host, kind: resource.Kind, fencing: resource.Fencing}
+		if resource.Kind != "none" {
+			if err := reached(w.register.connect); err != nil {
+				return nil, err
+			}
+		}
+		workers = append(workers, w)
 	}
+	c.settings = settings
 	err = reached(func() error {
 		c.acquire, err = connect(settings)
 		return err
@@ -202,7 +313,7 @@ func (c *client) start(first hello, connect func(Settings) (Acquire, error)) err
 	if err == nil {
 		c.warmUp(first.Client)
 	}
-	return err
+	return workers, err
 }
 
 // warmUp takes a lock of its own and gives it back. The first one connects and brings the library's scripts to the nodes;
@@ -210,7 +321,9 @@ func (c *client) start(first hello, connect func(Settings) (Acquire, error)) err
 func (c *client) warmUp(name string) {
 	ended := make(chan error, 1)
 	go func() {
-		held, err := c.acquire("warm-up:"+name, warmUpTake)
+		nobodys := newOperation(c, message{})
+		nobodys.state, nobodys.Key, nobodys.Within = over, "warm-up:"+name, warmUpTake
+		held, err := c.acquire(nobodys)
 		if err == nil && held != nil {
 			err = held.Release()
 		}
@@ -226,90 +339,128 @@ func (c *client) warmUp(name string) {
 	}
 }
 
-func (c *client) perform(invoke message) (facts, error) {
+func (w *worker) perform(operation *Operation) (facts, error) {
+	invoke := operation.invoke
 	switch invoke.F {
 	case "read":
-		old, err := c.register.ask("GET", invoke.Key)
+		text, err := w.register.read(invoke.Key, nil)
 		if err != nil {
 			return fail("unavailable", err), nil
 		}
-		return facts{"type": "ok", "old": old}, nil
+		old, err := w.register.understood(text)
+		if err != nil {
+			return fail("unsupported", err), nil
+		}
+		return old.into("old", facts{"type": "ok"}), nil
 	case "rmw", "hold":
-		return c.locked(invoke)
-	default:
-		return facts{"type": "fail", "error": "unsupported", "text": invoke.F}, nil
+		if invoke.F == "rmw" && w.register.kind == "none" {
+			break
+		}
+		return w.locked(operation)
 	}
+	return failed("unsupported", invoke.F), nil
 }
 
-func (c *client) locked(invoke message) (facts, error) {
-	if err := c.phase(invoke, "acquiring", nil); err != nil {
+func (w *worker) locked(operation *Operation) (facts, error) {
+	if err := operation.phase("acquiring", nil); err != nil {
 		return nil, err
 	}
-	held, err := c.acquire("lock:"+invoke.Key, ms(invoke.AcquireTimeoutMs))
+	operation.asks(true)
+	held, err := w.acquire(operation)
+	operation.asks(false)
+	refused := "not-acquired"
+	if operation.ctx.Err() != nil {
+		refused = "cancelled"
+	}
 	if err != nil {
-		return fail("not-acquired", err), nil
+		return fail(refused, err), nil
 	}
 	if held == nil {
-		return facts{"type": "fail", "error": "not-acquired", "text": ""}, nil
+		return failed(refused, ""), nil
+	}
+	if w.settings.Flags[extendFlag] && held.Extend == nil {
+		return nil, errors.New("--extend needs Held.Extend")
 	}
 	known := facts{}
 	if held.Validity != nil {
 		known["validity_ms"] = max(0, held.Validity().Milliseconds())
 	}
-	if err := c.report(invoke, "acquired", known); err != nil {
+	if held.Token != nil {
+		known["token"] = *held.Token
+	}
+	watch := operation.watched(held.Lost)
+	defer watch()
+	if err := operation.phase("acquired", known); err != nil {
 		return nil, err
 	}
-	watch := c.watched(invoke, held.Lost)
-	defer watch.end()
-	if err := c.wait(invoke, "acquired", known); err != nil {
-		return nil, err
-	}
-	answer, settled, err := c.work(invoke, watch)
+	answer, settled, err := w.underLock(operation, held)
 	if err != nil || !settled {
 		return answer, err
 	}
-	watch.end()
-	if err := c.phase(invoke, "releasing", nil); err != nil {
+	watch()
+	if err := operation.phase("releasing", nil); err != nil {
 		return nil, err
 	}
 	if err := held.Release(); err != nil {
 		// Whether the lock is free is not known, so `released` is not said.
 		fmt.Fprintln(os.Stderr, "release:", err)
-		if errors.Is(err, ErrNotOwned) && !watch.lost.Load() {
-			return answer, c.report(invoke, "lost", facts{"text": err.Error()})
+		if errors.Is(err, ErrNotOwned) {
+			operation.Lost(err.Error())
 		}
 		return answer, nil
 	}
-	return answer, c.phase(invoke, "released", nil)
+	return answer, operation.phase("released", nil)
 }
 
-// work is done under the lock. It says the answer, and whether the lock may be given back afterwards.
-func (c *client) work(invoke message, watch *watch) (facts, bool, error) {
+// underLock is the work under the lock. It says the answer, and whether the lock may be given back afterwards.
+func (w *worker) underLock(operation *Operation, held *Held) (facts, bool, error) {
+	invoke, cancelled := operation.invoke, failed("cancelled", "before it wrote")
+	if operation.isCancelled() {
+		return cancelled, true, nil
+	}
 	if invoke.F == "hold" {
-		time.Sleep(ms(invoke.HoldMs))
+		w.think(operation, held)
+		if operation.isCancelled() {
+			return cancelled, true, nil
+		}
 		return facts{"type": "ok"}, true, nil
 	}
-	old, err := c.register.ask("GET", invoke.Key)
+	text, err := w.register.read(invoke.Key, held.Token)
 	if err != nil {
-		return fail("unavailable", err), true, nil
+		return fail(wordOf(err), err), true, nil
 	}
-	if err := c.phase(invoke, "read", facts{"value": old}); err != nil {
+	old, err := w.register.understood(text)
+	if err != nil {
+		return fail("unsupported", err), true, nil
+	}
+	if err := operation.phase("read", old.into("value", facts{})); err != nil {
 		return nil, false, err
 	}
-	time.Sleep(ms(invoke.HoldMs))
-	if watch.lost.Load() {
-		return facts{"type": "fail", "error": "lock-lost", "text": lostText}, true, nil
+	w.think(operation, held)
+	if operation.isCancelled() {
+		return cancelled, true, nil
 	}
-	if err := c.phase(invoke, "before-write", nil); err != nil {
+	if held.Check != nil && operation.whyLost() == "" {
+		if err := held.Check(); err != nil {
+			operation.Lost(err.Error())
+		}
+	}
+	if lost := operation.whyLost(); lost != "" {
+		return failed("lock-lost", lost), true, nil
+	}
+	if err := operation.phase("before-write", nil); err != nil {
 		return nil, false, err
 	}
-	if err := c.register.connect(); err != nil {
+	if operation.isCancelled() {
+		return cancelled, true, nil
+	}
+	if err := w.register.connect(); err != nil {
 		return fail("unavailable", err), true, nil
 	}
-	_, err = c.register.ask("SET", invoke.Key, invoke.Value)
+	err = w.register.write(invoke.Key, text, old, invoke.Value, held.Token)
 	var no refused
 	if errors.As(err, &no) {
-		return fail("unavailable", err), true, nil
+		return fail(wordOf(err), err), true, nil
 	}
 	if err != nil {
 		// Nobody knows whether it was written, or will be. Until it cannot be any more the lock is kept.
@@ -317,80 +468,33 @@ func (c *client) work(invoke message, watch *watch) (facts, bool, error) {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			word = "timeout"
 		}
-		return facts{"type": "info", "error": word, "text": err.Error()}, c.register.cutOff(), nil
+		return facts{"type": "info", "error": word, "text": err.Error()}, w.register.cutOff(), nil
 	}
-	if err := c.phase(invoke, "written", nil); err != nil {
+	if err := operation.phase("written", nil); err != nil {
 		return nil, false, err
 	}
-	return facts{"type": "ok", "old": old, "new": invoke.Value}, true, nil
+	return old.into("old", facts{"type": "ok", "new": invoke.Value}), true, nil
 }
 
-// phase reports a phase, stamped now. At a breakpoint it waits, and reports it again: only then does what comes next
-// happen.
-func (c *client) phase(invoke message, name string, known facts) error {
-	if err := c.report(invoke, name, known); err != nil {
-		return err
-	}
-	return c.wait(invoke, name, known)
-}
-
-func (c *client) report(invoke message, name string, known facts) error {
-	told := facts{"type": "phase", "id": invoke.ID, "phase": name, "mono_ns": monotonic()}
-	for key, value := range known {
-		told[key] = value
-	}
-	return c.say(told)
-}
-
-func (c *client) wait(invoke message, name string, known facts) error {
-	waits := false
-	for _, breakpoint := range invoke.Breakpoints {
-		waits = waits || breakpoint == name
-	}
-	for waits {
-		next, err := c.next()
-		if err != nil {
-			return err
-		}
-		if next.Type != "go" {
-			return fmt.Errorf("%s while an operation waits at %s", next.Type, name)
-		}
-		if next.ID == invoke.ID && next.Phase == name {
-			return c.report(invoke, name, known)
+// think takes the operation's time; with the flag for longer than the lock lives, and extends it meanwhile.
+func (w *worker) think(operation *Operation, held *Held) {
+	until := time.Now().Add(ms(operation.invoke.HoldMs))
+	if w.settings.Flags[extendFlag] {
+		until = until.Add(w.settings.TTL)
+		every := time.Duration(float64(w.settings.TTL) * extendAfter)
+		for due := time.Now().Add(every); due.Before(until); due = time.Now().Add(every) {
+			operation.sleepUntil(due)
+			if operation.isCancelled() || operation.whyLost() != "" {
+				break
+			}
+			if validity, err := held.Extend(); err != nil {
+				operation.Lost(err.Error())
+			} else {
+				operation.Extended(validity)
+			}
 		}
 	}
-	return nil
-}
-
-const lostText = "the library says that the lock is lost"
-
-// watch tells the controller of a loss as soon as the library knows of it.
-type watch struct {
-	stop  func() // does nothing the second time
-	ended chan struct{}
-	lost  atomic.Bool
-}
-
-func (c *client) watched(invoke message, lost <-chan struct{}) *watch {
-	stopped := make(chan struct{})
-	w := &watch{stop: sync.OnceFunc(func() { close(stopped) }), ended: make(chan struct{})}
-	go func() {
-		defer close(w.ended)
-		select {
-		case <-stopped:
-		case <-lost:
-			w.lost.Store(true)
-			// If it cannot be said, neither can the next message, whose error counts.
-			_ = c.report(invoke, "lost", facts{"text": lostText})
-		}
-	}()
-	return w
-}
-
-// end waits until nothing more is told.
-func (w *watch) end() {
-	w.stop()
-	<-w.ended
+	operation.sleepUntil(until)
 }
 
 func (c *client) line() ([]byte, error) {
@@ -430,7 +534,11 @@ func (c *client) say(what facts) error {
 }
 
 func fail(word string, err error) facts {
-	return facts{"type": "fail", "error": word, "text": err.Error()}
+	return failed(word, err.Error())
+}
+
+func failed(word, text string) facts {
+	return facts{"type": "fail", "error": word, "text": text}
 }
 
 func ms(number int64) time.Duration {
@@ -451,110 +559,5 @@ func reached(attempt func() error) error {
 		if err == nil || time.Now().After(deadline) {
 			return err
 		}
-	}
-}
-
-// refused is an answer of the server: nothing was done.
-type refused string
-
-func (text refused) Error() string { return string(text) }
-
-// register is what the lock protects: texts in a Redis of their own. After an error the connection is closed and never
-// used again: a late reply would answer the next request.
-type register struct {
-	address    string
-	connection net.Conn
-	replies    *bufio.Reader
-	number     *string // what the server calls the connection
-}
-
-// connect connects unless it is connected. An error means that nothing was sent.
-func (r *register) connect() error {
-	if r.connection != nil {
-		return nil
-	}
-	connection, err := net.DialTimeout("tcp", r.address, limit)
-	if err != nil {
-		return err
-	}
-	r.connection, r.replies = connection, bufio.NewReader(connection)
-	number, err := r.ask("CLIENT", "ID")
-	if err == nil {
-		r.number = number
-	}
-	return err
-}
-
-// cutOff says whether nothing that was sent on the connection that broke can arrive any more: the server has closed it.
-func (r *register) cutOff() bool {
-	if r.number == nil {
-		return true
-	}
-	number := *r.number
-	for deadline := time.Now().Add(doubtLimit); time.Now().Before(deadline); time.Sleep(again) {
-		_, err := r.ask("CLIENT", "KILL", "ID", number)
-		var no refused
-		if err == nil || errors.As(err, &no) {
-			return true
-		}
-	}
-	return false
-}
-
-// ask makes one request. Numbers come as texts; nil is a key that does not exist.
-func (r *register) ask(words ...string) (*string, error) {
-	if err := r.connect(); err != nil {
-		return nil, err
-	}
-	reply, err := r.exchange(words)
-	var no refused
-	if err != nil && !errors.As(err, &no) {
-		r.connection.Close()
-		r.connection = nil
-	}
-	return reply, err
-}
-
-func (r *register) exchange(words []string) (*string, error) {
-	request := fmt.Sprintf("*%d\r\n", len(words))
-	for _, word := range words {
-		request += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
-	}
-	if err := r.connection.SetDeadline(time.Now().Add(limit)); err != nil {
-		return nil, err
-	}
-	if _, err := r.connection.Write([]byte(request)); err != nil {
-		return nil, err
-	}
-	line, err := r.replies.ReadString('\n')
-	if err != nil {
-		return nil, err
-	}
-	line = strings.TrimSuffix(line, "\r\n")
-	if line == "" {
-		return nil, errors.New("the server's reply is empty")
-	}
-	kind, rest := line[0], line[1:]
-	switch kind {
-	case '-':
-		return nil, refused(rest)
-	case ':', '+':
-		return &rest, nil
-	case '$':
-		size, err := strconv.Atoi(rest)
-		if err != nil || size > longest {
-			return nil, fmt.Errorf("the server's reply has the length %s", rest)
-		}
-		if size < 0 {
-			return nil, nil
-		}
-		text := make([]byte, size+2)
-		if _, err := io.ReadFull(r.replies, text); err != nil {
-			return nil, err
-		}
-		whole := string(text[:size])
-		return &whole, nil
-	default:
-		return nil, fmt.Errorf("the server replied %q", line)
 	}
 }

@@ -24,11 +24,11 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 		})))
 	}
 	manager := redsync.New(pools...)
-	return func(name string, within time.Duration) (*redjepsen.Held, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), within)
+	return func(operation *redjepsen.Operation) (*redjepsen.Held, error) {
+		ctx, cancel := context.WithTimeout(operation.Context(), operation.Within)
 		defer cancel()
-		tries := max(1, int(within/settings.RetryDelay))
-		mutex := manager.NewMutex(name, redsync.WithExpiry(settings.TTL), redsync.WithTries(tries),
+		tries := max(1, int(operation.Within/settings.RetryDelay))
+		mutex := manager.NewMutex(operation.Key, redsync.WithExpiry(settings.TTL), redsync.WithTries(tries),
 			redsync.WithRetryDelay(settings.RetryDelay))
 		if err := mutex.LockContext(ctx); err != nil {
 			return nil, err
@@ -50,5 +50,5 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 }
 
 func main() {
-	redjepsen.Serve("redsync "+redjepsen.Version("github.com/go-redsync/redsync/v4"), connect)
+	redjepsen.Serve(redjepsen.Adapter{Name: "redsync " + redjepsen.Version("github.com/go-redsync/redsync/v4"), Connect: connect})
 }

@@ -28,11 +28,11 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(name string, within time.Duration) (*redjepsen.Held, error) {
+	return func(operation *redjepsen.Operation) (*redjepsen.Held, error) {
 		// The lock lives no longer than the context that it was asked for with: only waiting is limited.
-		asked, giveUp := context.WithCancel(context.Background())
-		limit := time.AfterFunc(within, giveUp)
-		held, release, err := locker.WithContext(asked, name)
+		asked, giveUp := context.WithCancel(operation.Context())
+		limit := time.AfterFunc(operation.Within, giveUp)
+		held, release, err := locker.WithContext(asked, operation.Key)
 		limit.Stop()
 		if err != nil {
 			giveUp()
@@ -43,5 +43,5 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 }
 
 func main() {
-	redjepsen.Serve("rueidislock "+redjepsen.Version("github.com/redis/rueidis"), connect)
+	redjepsen.Serve(redjepsen.Adapter{Name: "rueidislock " + redjepsen.Version("github.com/redis/rueidis"), Connect: connect})
 }

@@ -1,0 +1,205 @@
+package redjepsen
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	acquiring = iota
+	holding
+	over
+)
+
+// Operation is what is asked for, and how the controller hears of it.
+type Operation struct {
+	// Key is the name of the lock.
+	Key string
+	// Within says how long to try to get it.
+	Within time.Duration
+
+	client *client
+	invoke message
+	ctx    context.Context
+	end    context.CancelFunc
+
+	mutex     sync.Mutex
+	changed   *sync.Cond
+	state     int
+	early     []facts // what was told before `acquired` was said: a library may be faster
+	lost      string
+	opened    []string
+	asking    bool // the library is just asked for the lock
+	cancelled chan struct{}
+}
+
+func newOperation(c *client, invoke message) *Operation {
+	o := &Operation{client: c, invoke: invoke, Key: "lock:" + invoke.Key, Within: ms(invoke.AcquireTimeoutMs)}
+	o.changed, o.cancelled = sync.NewCond(&o.mutex), make(chan struct{})
+	o.ctx, o.end = context.WithCancel(context.Background())
+	return o
+}
+
+// Context ends when the operation is cancelled: whoever asked for the lock has no use for it any more. Give it to the call
+// that takes the lock.
+func (o *Operation) Context() context.Context {
+	return o.ctx
+}
+
+// Extended tells, from any goroutine, that the lock was renewed, and for how long if the library says so, else 0.
+func (o *Operation) Extended(validity time.Duration) {
+	known := facts{"phase": "extended"}
+	if validity > 0 {
+		known["validity_ms"] = validity.Milliseconds()
+	}
+	o.tell(known)
+}
+
+// Lost tells, from any goroutine, that the library knows that the lock is gone. Only the first reason counts.
+func (o *Operation) Lost(reason string) {
+	o.mutex.Lock()
+	first := o.lost == "" && o.state != over
+	if first {
+		o.lost = reason
+	}
+	o.mutex.Unlock()
+	if first {
+		o.tell(facts{"phase": "lost", "text": reason})
+	}
+}
+
+func (o *Operation) whyLost() string {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	return o.lost
+}
+
+// cancel ends its context. A library that is just asked for the lock says what it makes of that.
+func (o *Operation) cancel() {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	if !o.asking && !o.isCancelled() {
+		close(o.cancelled)
+	}
+	o.end()
+	o.changed.Broadcast()
+}
+
+func (o *Operation) isCancelled() bool {
+	select {
+	case <-o.cancelled:
+		return true
+	default:
+		return false
+	}
+}
+
+func (o *Operation) asks(yes bool) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.asking = yes
+}
+
+func (o *Operation) open(phase string) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.opened = append(o.opened, phase)
+	o.changed.Broadcast()
+}
+
+// sleepUntil waits until then, or until it is cancelled.
+func (o *Operation) sleepUntil(deadline time.Time) {
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-o.cancelled:
+	}
+}
+
+// phase reports a phase, stamped now. At a breakpoint it waits, and reports it again: only then does what comes next
+// happen.
+func (o *Operation) phase(name string, known facts) error {
+	if err := o.report(name, known); err != nil || !slices.Contains(o.invoke.Breakpoints, name) {
+		return err
+	}
+	o.mutex.Lock()
+	for !slices.Contains(o.opened, name) {
+		if o.isCancelled() {
+			o.mutex.Unlock()
+			return nil
+		}
+		o.changed.Wait()
+	}
+	o.mutex.Unlock()
+	return o.report(name, known)
+}
+
+func (o *Operation) report(name string, known facts) error {
+	told := facts{"phase": name}
+	for key, value := range known {
+		told[key] = value
+	}
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	err := o.say(told)
+	switch name {
+	case "acquired":
+		o.state = holding
+		for _, early := range o.early {
+			_ = o.say(early)
+		}
+		o.early = nil
+	case "released":
+		o.state = over
+	}
+	return err
+}
+
+func (o *Operation) tell(known facts) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	switch o.state {
+	case holding:
+		// If it cannot be said, neither can the next message, whose error counts.
+		_ = o.say(known)
+	case acquiring:
+		o.early = append(o.early, known)
+	}
+}
+
+func (o *Operation) say(known facts) error {
+	known["type"], known["id"], known["mono_ns"] = "phase", o.invoke.ID, monotonic()
+	return o.client.say(known)
+}
+
+func (o *Operation) answer(answer facts) error {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.state = over
+	o.end()
+	return o.client.say(answer)
+}
+
+const lostText = "the library says that the lock is lost"
+
+// watched tells the controller of a loss as soon as the library knows of it. What is returned ends that, and waits until
+// nothing more is told.
+func (o *Operation) watched(lost <-chan struct{}) func() {
+	stopped, ended := make(chan struct{}), make(chan struct{})
+	stop := sync.OnceFunc(func() { close(stopped) })
+	go func() {
+		defer close(ended)
+		select {
+		case <-stopped:
+		case <-lost:
+			o.Lost(lostText)
+		}
+	}()
+	return func() {
+		stop()
+		<-ended
+	}
+}
