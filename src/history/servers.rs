@@ -103,6 +103,8 @@ struct Known {
     /// When the last answer was in hand.
     answered: u64,
     unseen: bool,
+    /// Whether every change is seen when it happens.
+    exact: bool,
 }
 
 /// How many sightings are kept: some ten megabytes.
@@ -113,7 +115,7 @@ const LONGEST_VALUE: usize = 120;
 impl Sightings {
     /// A node is watched from now on.
     pub fn begin(&mut self, node: &str, now: u64, every_ms: u64, wall_us: Option<u64>) {
-        self.nodes.insert(node.to_string(), Known { answered: now, ..Known::default() });
+        self.nodes.insert(node.to_string(), Known { answered: now, exact: every_ms == 0, ..Known::default() });
         self.note(node, now, now, Sight::Watched { every_ms, wall_us });
     }
 
@@ -146,7 +148,8 @@ impl Sightings {
             known.look.ahead_us = Some(ahead_us);
             saw.push(Sight::Clock { ahead_us });
         }
-        let since = std::mem::replace(&mut known.answered, now);
+        let answered = std::mem::replace(&mut known.answered, now);
+        let since = if known.exact { now } else { answered };
         for one in saw {
             self.note(node, since, now, one);
         }

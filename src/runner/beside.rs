@@ -9,7 +9,6 @@ use crate::history::{History, Sight, Sighting};
 use crate::members::node_name;
 use crate::report::{Beside, LogLine};
 use crate::topology::Program;
-use crate::units::nanos;
 use crate::words;
 
 /// How much is read of a file.
@@ -75,7 +74,7 @@ fn read(line: &str) -> Option<(i128, &str)> {
     let written = format!("{year}-{month:02}-{day}T{time}Z");
     let at: SystemTime = humantime::parse_rfc3339(&written).ok()?;
     let since = at.duration_since(UNIX_EPOCH).ok()?;
-    Some((i128::from(nanos(since)), parts.next()?.trim_start_matches(['*', '#', '-', '.', ' '])))
+    Some((i128::try_from(since.as_nanos()).ok()?, parts.next()?.trim_start_matches(['*', '#', '-', '.', ' '])))
 }
 
 #[cfg(test)]

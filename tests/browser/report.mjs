@@ -33,9 +33,11 @@ const span = async (tab) => { const [from, to] = await range(tab); return to - f
 try {
   // By mouse: zoom, pan, minimap, hover.
   const tab = await opened();
+  await tab.locator("[data-do=all]").click();
   const whole = await span(tab);
+  await tab.locator("#timeline").evaluate((section) => section.scrollIntoView());
   const box = await tab.locator(".tl-main").boundingBox();
-  await tab.locator(".tl-main").click({ position: { x: 500, y: 60 } });
+  await tab.mouse.click(box.x + 500, box.y + 60);
   await tab.mouse.move(box.x + 600, box.y + 60);
   await tab.mouse.wheel(0, -400);
   const near = await span(tab);

@@ -48,7 +48,7 @@ fn in_full(report: &Report, number: usize) -> Markup {
                 span class="when" { "key " (sanitize(&account.key, 40)) ", " (moment(account.time)) }
             }
             p { (prose(&text)) }
-            @if let Some(scene) = scene { figure { (incident::draw(&scene, &text.replace('`', ""), false)) } }
+            @if let Some(scene) = scene { figure tabindex="0" { (incident::draw(&scene, &text.replace('`', ""), false)) } }
             @if let Some(place) = timeline::place_of(report, number) { a class="jump" href={ "#" (place) } { "Show on the time axis" } }
             (remedies(account))
             (cited(account))

@@ -71,14 +71,14 @@ impl Owners {
     /// client had it.
     fn of_life(&self, key: &str, open: &Open, to: u64) -> Option<Process> {
         let of_key = self.0.get(resource_key(key)?)?;
-        let first = of_key.partition_point(|(_, start, _)| *start + SLACK < open.after);
-        let mut found = of_key[first..]
-            .iter()
-            .take_while(|(_, start, _)| *start <= to + SLACK)
-            .filter(|(invoked, _, _)| *invoked <= open.from + SLACK)
-            .filter(|(_, start, _)| open.after <= *start + SLACK);
-        let (_, _, process) = found.next()?;
-        found.next().is_none().then_some(*process)
+        // First as if all clocks agreed; what fits nobody then may still fit within what they differ.
+        [0, SLACK].into_iter().find_map(|slack| {
+            let first = of_key.partition_point(|(_, start, _)| *start + slack < open.after);
+            let begun = of_key[first..].iter().take_while(|(_, start, _)| *start <= to + slack);
+            let mut found = begun.filter(|(invoked, _, _)| *invoked <= open.from + slack);
+            let (_, _, process) = found.next()?;
+            Some(found.next().is_none().then_some(*process))
+        })?
     }
 }
 
@@ -131,7 +131,7 @@ impl Servers {
                         }
                         (before, held) => {
                             if let Some(before) = before {
-                                servers.end((place, key), before, (*time, held.is_some()), |open, to| whose(key, open, to));
+                                servers.end((place, key), before, (*since, *time, held.is_some()), |open, to| whose(key, open, to));
                             }
                             held.as_ref().map(|held| Open {
                                 held: held.clone(),
@@ -146,7 +146,7 @@ impl Servers {
             }
         }
         for ((place, key), left) in open {
-            servers.end((place, key), left, (last, false), |open, to| whose(key, open, to));
+            servers.end((place, key), left, (last, last, false), |open, to| whose(key, open, to));
             servers.lives.last_mut().into_iter().filter(|life| life.how == 0).for_each(|life| life.how = 3);
         }
         servers.unseen.extend(unseen.into_iter().map(|(place, from)| (place, micros(from), micros(last))));
@@ -156,11 +156,17 @@ impl Servers {
         servers
     }
 
-    /// A life is over, by this time.
-    fn end(&mut self, (node, key): (usize, &str), open: Open, (time, replaced): (u64, bool), owner: impl Fn(&Open, u64) -> i64) {
+    /// A life is over: it was there at the first of these times, and was not at the second.
+    fn end(
+        &mut self,
+        (node, key): (usize, &str),
+        open: Open,
+        (since, time, replaced): (u64, u64, bool),
+        owner: impl Fn(&Open, u64) -> i64,
+    ) {
         let ran_out = open.held.ends.filter(|ends| *ends <= time + SLACK);
         let to = ran_out.map_or(time, |ends| ends.min(time));
-        let owner = owner(&open, to);
+        let owner = owner(&open, since.clamp(open.from, to.max(open.from)));
         self.lives.push(Life {
             node,
             key: sanitize(key, 60),

@@ -28,7 +28,14 @@ for (let i = 0; i < N; i++) ofClient[O.client[i]]?.push(i);
 if (D.faults.length || D.incidents.length) {
   const marks = D.faults.map((fault) => ({ fault, from: fault.from, to: fault.to ?? D.end }))
     .concat(D.incidents.map((incident, place) => ({ incident, place, from: incident.time, to: incident.time }))).sort((a, b) => a.from - b.from);
-  lanes.push({ kind: "marks", name: "faults", h: 34, items: marks, from: (m) => m.from, to: (m) => m.to });
+  // Faults at the same time lie below each other.
+  const rows = [];
+  for (const mark of marks.filter((mark) => mark.fault)) {
+    const free = rows.findIndex((end) => end < mark.from);
+    mark.row = free >= 0 ? free : Math.min(rows.length, 3);
+    rows[mark.row] = mark.to;
+  }
+  lanes.push({ kind: "marks", name: "faults", h: 18 + 16 * Math.max(1, rows.length), items: marks, from: (m) => m.from, to: (m) => m.to });
 }
 const small = D.clients.length > 24;
 D.clients.forEach((name, place) => lanes.push({ kind: "client", name, place, h: small ? 12 : 28, items: ofClient[place], from: (i) => invoked[i], to: ended }));
@@ -68,8 +75,8 @@ let y = AXIS;
 for (const lane of lanes) { lane.y = y; y += lane.h + 4; }
 height = y + 6;
 
-const LIGHT = ["#2f6fd0", "#c4611a", "#23875b", "#8a4fbf", "#a07a16", "#0f8296", "#b8478f", "#5b6675"];
-const DARK = ["#6ea8ff", "#f0984f", "#4cc28c", "#b98aec", "#d8b44c", "#4fc3d6", "#e07fbb", "#9aa7b8"];
+const LIGHT = ["#2f6fd0", "#c4611a", "#23875b", "#8a4fbf", "#a07a16", "#0f8296", "#b8478f", "#5f7a1c"];
+const DARK = ["#6ea8ff", "#f0984f", "#4cc28c", "#b98aec", "#d8b44c", "#4fc3d6", "#e07fbb", "#b5cc5a"];
 const dark = matchMedia("(prefers-color-scheme: dark)");
 function colours() {
   const style = getComputedStyle(document.documentElement);
@@ -130,9 +137,13 @@ function hatch(x0, x1, y0, h, stroke, gap = 5) {
   pen.stroke(); pen.restore();
 }
 function label(text, x, y0, fill, align = "left") { pen.fillStyle = fill; pen.textAlign = align; pen.fillText(text, x, y0); }
+// A text that is read on whatever is below it.
+function plate(text, x, y0, fill) { const w = pen.measureText(text).width; pen.globalAlpha = .85; bar(x - 2, x + w + 2, y0 - 7, 14, C.paper); pen.globalAlpha = 1; label(text, x, y0 + .5, fill); }
 function fits(text, space) { return pen.measureText(text).width + 6 < space; }
 
 function draw() {
+  // Not laid out yet: it is drawn again once it is.
+  if (width <= GUTTER || !map.width) return;
   pen.clearRect(0, 0, width, height);
   pen.font = C.font; pen.textBaseline = "middle";
   axis();
@@ -168,7 +179,7 @@ function axis() {
   pen.stroke();
 }
 function visible(lane, each) {
-  const first = lane.kind === "client" ? Math.max(0, before(lane, from) - 1) : before(lane, from - longest(lane));
+  const first = lane.kind === "marks" ? 0 : lane.kind === "client" ? Math.max(0, before(lane, from) - 1) : before(lane, from - longest(lane));
   for (let p = first; p < lane.items.length; p++) {
     const item = lane.items[p];
     if (lane.from(item) > to) return;
@@ -188,13 +199,15 @@ function struck(lane) {
 const counted = (a, b) => D.full.length && !D.full.some(([f, t]) => f <= a && b <= t);
 const drawing = {
   marks(lane) {
-    let right = -1;
-    visible(lane, ({ fault, from: a, to: b }) => {
+    const right = [];
+    visible(lane, ({ fault, row, from: a, to: b }) => {
       if (!fault) return;
       const x0 = Math.max(X(a), GUTTER), x1 = Math.min(Math.max(X(b), x0 + 2), width);
-      bar(x0, x1, lane.y + 18, 14, C.pause);
-      const named = `${fault.targets.slice(0, 3).join(", ")}${fault.targets.length > 3 ? ", …" : ""} ${fault.label}${fault.observed ? "" : " (not observed)"}`;
-      if (x0 > right && fits(named, Math.max(x1 - x0, Math.min(120, width - x0)))) { label(named, x0 + 3, lane.y + 25, x1 - x0 > pen.measureText(named).width ? C["pause-ink"] : C.ink); right = x0 + pen.measureText(named).width; }
+      const top = lane.y + 18 + 16 * row;
+      bar(x0, x1, top, 14, C.pause);
+      const named = `${fault.label}: ${fault.targets.slice(0, 4).join(", ")}${fault.targets.length > 4 ? ", …" : ""}${fault.observed ? "" : " (not observed)"}`;
+      const long = pen.measureText(named).width + 6;
+      if (x0 > (right[row] ?? -1) && x0 + long < width) { label(named, x0 + 3, top + 7.5, x1 - x0 > long ? C["pause-ink"] : C.ink); right[row] = x0 + long; }
     });
     let last = -20;
     visible(lane, ({ incident, place, from: a }) => {
@@ -271,14 +284,14 @@ const drawing = {
     if (replicas) changes(D.servers.roles).forEach(([, at, primary], n, all) => {
       const x0 = Math.max(X(at), GUTTER), x1 = X(all[n + 1]?.[1] ?? D.end);
       if (!primary) bar(x0, x1, top + h - 2, 2, C.muted); else bar(x0, x1, top + h - 2, 2, C["by-time"]);
-      if (x1 > GUTTER && x0 < width && fits("replica", x1 - x0)) label(primary ? "primary" : "replica", x0 + 4, top + h - 8, primary ? C["by-time"] : C.muted);
+      if (x1 > GUTTER && x0 < width && fits("replica", x1 - x0)) plate(primary ? "primary" : "replica", x0 + 4, top + h - 8, primary ? C["by-time"] : C.muted);
     });
     changes(D.servers?.clocks ?? []).forEach(([, at, ahead], n, all) => {
       const x0 = X(at), named = `clock ${ahead < 0 ? "−" : "+"}${long(Math.abs(ahead))}`;
       if (Math.abs(ahead) < 2e4 || x0 > width || X(all[n + 1]?.[1] ?? D.end) < GUTTER) return;
-      bar(x0, x0 + 1.5, top, h, C.warn); label(named, Math.max(x0, GUTTER) + 4, top + h - 7, C.warn);
+      bar(x0, x0 + 1.5, top, h, C.warn); plate(named, Math.max(x0, GUTTER) + 4, top + h - 7, C.warn);
     });
-    for (const [a, b, node] of D.promotions) if (node === lane.name) { const x = X(b); bar(x - 1, x + 1, lane.y - 2, lane.h + 4, C.warn); label("promoted", x + 4, top + 7, C.warn); }
+    for (const [a, b, node] of D.promotions) if (node === lane.name) { const x = X(b); bar(x - 1, x + 1, lane.y - 2, lane.h + 4, C.warn); plate("promoted", x + 4, top + 7, C.warn); }
   },
   resource(lane) {
     struck(lane);
@@ -354,7 +367,7 @@ function heldAt(time, key) {
       const life = lane.items[p];
       if (life.to < time || life.from > time || (key && !isLockOf(life.key, key))) continue;
       const end = life.ends.filter(([at]) => at <= time).pop()?.[1];
-      there.push(`${life.key} = ${life.value}${life.owner < 0 ? "" : ", " + who(life.owner) + "'s"}, ${end ? "another " + long(end - time) : "without an end"}`);
+      there.push(`${life.key} = ${life.value.length > 14 ? life.value.slice(0, 12) + "…" : life.value}${life.owner < 0 ? "" : ", " + who(life.owner) + "'s"}, ${end ? "another " + long(end - time) : "without an end"}`);
     }
     return [name, there.join("; ") || "no lock"];
   });
@@ -540,6 +553,9 @@ new ResizeObserver(resize).observe(view);
 colours(); legend();
 $(`[data-do="incident"]`).disabled = !D.incidents.length;
 resize(); filter();
+// What comes after the last client's work is mostly waiting.
+const worked = ofClient.reduce((last, of) => of.length ? Math.max(last, ended(of[of.length - 1])) : last, 0);
 if (follow()) root.scrollIntoView({ block: "start" });
+else if (worked && worked < D.end * .8) show(0, worked * 1.04, true);
 document.documentElement.dataset.timeline = "ready";
 })();

@@ -15,4 +15,5 @@ mod safe;
 mod scripts;
 pub mod sides;
 mod terminal;
+mod timeline;
 mod words;
