@@ -67,8 +67,8 @@ fn page_beside(path: &Path) -> String {
     if page.is_file() { page.display().to_string() } else { String::new() }
 }
 
-/// Writes the report of a run folder again.
-pub fn report(folder: &Path) -> Result<Exit, Failure> {
+/// A run, checked again, with everything that its folder has.
+pub(super) fn with_all(folder: &Path) -> Result<Checked, Failure> {
     if !folder.is_dir() {
         return Err(Failure::arguments(format!("{} is not a run folder", folder.display())));
     }
@@ -76,6 +76,13 @@ pub fn report(folder: &Path) -> Result<Exit, Failure> {
     let history = history::load(folder).map_err(Failure::could_not_run)?;
     let (scenario, facts) = beside(folder)?;
     let mut checked = Checked::new(history, scenario, facts);
+    checked.look_beside(folder);
+    Ok(checked)
+}
+
+/// Writes the report of a run folder again.
+pub fn report(folder: &Path) -> Result<Exit, Failure> {
+    let mut checked = with_all(folder)?;
     checked.find_counterexample();
     report::write(folder, &checked.report()).map_err(Failure::could_not_run)?;
     print(format!("{}\n", folder.join("report.html").display()))?;

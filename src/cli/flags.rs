@@ -73,6 +73,12 @@ pub struct RunFlags {
     /// Keep the cluster running afterwards, in Docker (`redjepsen clean` removes it)
     #[arg(long)]
     pub keep: bool,
+    /// Do not watch what the lock's nodes hold meanwhile, which the timeline shows (servers.jsonl)
+    #[arg(long)]
+    pub no_observer: bool,
+    /// Open the report in a browser afterwards; does nothing where standard output is no terminal
+    #[arg(long)]
+    pub open: bool,
     /// Also show the log on stderr
     #[arg(short, long)]
     pub verbose: bool,

@@ -3,6 +3,7 @@
 mod check;
 mod clean;
 mod explore;
+mod export;
 mod flags;
 mod fuzz;
 mod image;
@@ -74,6 +75,8 @@ enum Command {
         /// Run folder
         folder: PathBuf,
     },
+    /// Write a run in a format that other tools read: a spreadsheet, Jepsen's tools, or ui.perfetto.dev
+    Export(export::ExportFlags),
     /// Show the workloads, nemeses, suites, known issues and models, or the file of one
     List {
         /// Name of a workload, nemesis, suite or issue; `issues` for all known issues of libraries
@@ -248,6 +251,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Explore(flags) => explore::explore(&flags),
         Command::Risk(flags) => risk::risk(&flags),
         Command::Report { folder } => check::report(&folder),
+        Command::Export(flags) => export::export(&flags),
         Command::List { name } => list::list(name.as_deref()),
         Command::Clean { all, images } => in_runtime(clean::clean(all, images)),
         Command::Install { workloads } => in_runtime(install::install(&workloads)),

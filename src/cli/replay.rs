@@ -118,7 +118,7 @@ async fn replay_all(
 ) -> Replays {
     let mut replays = Replays::default();
     let place = Place::Store(flags.store.clone());
-    let settings = RunSettings { place, repeat: None, keep_cluster: KeepCluster::ForNextRun };
+    let settings = RunSettings { place, repeat: None, keep_cluster: KeepCluster::ForNextRun, observe: true };
     while replays.made < flags.times && replays.failures.is_empty() && !runner.interrupt().is_raised() {
         match runner.make(scenario, &settings).await {
             // It was cut short: it shows nothing either way.

@@ -1,10 +1,12 @@
 //! `redjepsen run`, and `redjepsen runs`, which a suite starts.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use super::flags::{self, RunFlags};
 use super::versions;
-use super::{CONSOLE, Exit, Failure, exit_despite, exit_of, look, print};
+use super::{CONSOLE, Exit, Failure, exit_despite, exit_of, look, print, tell};
 use crate::checker::{ClaimVerdict, Validity};
 use crate::report;
 use crate::runner::{Checked, KeepCluster, Place, RunSettings, Runner, worker};
@@ -21,6 +23,7 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
         place: Place::Store(flags.store),
         repeat: Some(flags::repeat(&words, scenario.seed)),
         keep_cluster: if flags.keep { KeepCluster::ForUser } else { KeepCluster::No },
+        observe: !flags.no_observer,
     };
     let mut made = Runner::new(flags.verbose, CONSOLE)?.make(&scenario, &settings).await?;
     // The verdict first: everything after it can fail, and must not take it along.
@@ -28,6 +31,9 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
     let written = made.write_report();
     let of_issue = issue.map_or_else(String::new, |(name, issue)| about(&name, &issue, &made.checked));
     let told = print(report::pointers(&made.checked.facts, written.is_ok()) + &of_issue);
+    if flags.open && written.is_ok() {
+        open(&Path::new(&made.checked.facts.folder).join("report.html"));
+    }
     match written.map_err(Failure::could_not_run).and(shown).and(told) {
         Ok(()) => Ok(exit_of(&made.checked)),
         Err(failure) => exit_despite(exit_of(&made.checked), failure),
@@ -54,6 +60,18 @@ fn about(name: &str, issue: &Issue, checked: &Checked) -> String {
     let pair =
         holds.map_or_else(|| format!("{falls}, and no release holds"), |holds| format!("{falls}, {holds} holds"));
     format!("\n{seen}\n  {}\n  {} ({pair})\n", issue.says, issue.url)
+}
+
+/// Opens a page as the desktop does. Only for who sits in front of it: in a pipe or in CI nothing is opened. That it can't be is
+/// no reason for another exit code.
+fn open(page: &Path) {
+    if !io::stdout().is_terminal() {
+        return;
+    }
+    let opened = Command::new("xdg-open").arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    if let Err(error) = opened {
+        tell(&format!("redjepsen: --open: xdg-open: {error}; the page is {}", page.display()));
+    }
 }
 
 /// Runs the scenarios it reads from stdin; answers each with its exit code, a line on stdout.

@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 use super::error::ClusterError;
 use super::lines::{ClientProcess, Log};
 use super::{Member, MemberState};
+use crate::faults::Sighting;
 
 /// What an operation on members comes to.
 pub(crate) type Outcome<'a, T> = BoxFuture<'a, Result<T, ClusterError>>;
@@ -36,6 +37,16 @@ pub(crate) trait Backend: Send + Sync {
 
     /// Removes everything of the run. Safe to call at any time and more than once.
     fn remove<'a>(&'a self, run_id: &'a str) -> Outcome<'a, ()>;
+
+    /// Watches what the lock's nodes hold from within, which nobody there notices; false if the agent has to ask them.
+    fn observe(&self) -> bool {
+        false
+    }
+
+    /// What was seen since, which ends it; its times are those of the monotonic clock. None if the agent has to say.
+    fn observed(&self) -> Option<Vec<Sighting>> {
+        None
+    }
 
     /// Where to look for a firewall between members that do not reach each other, though the agent reaches them all;
     /// none if this machine's firewall does not see their network.

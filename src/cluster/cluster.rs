@@ -12,10 +12,10 @@ use super::error::ClusterError;
 use super::lines::ClientProcess;
 use super::parts::{Description, MemberHandle, Parts};
 use super::{ClusterSpec, Member, MemberState};
-use crate::faults::Agent;
+use crate::faults::{Agent, AgentError, Sighting};
 use crate::files;
 use crate::members::{Role, client_name};
-use crate::topology::Topology;
+use crate::topology::{Program, Topology};
 
 /// A killed process is known to be gone within milliseconds.
 const KILLED_LIMIT: Duration = Duration::from_secs(5);
@@ -112,6 +112,29 @@ impl Cluster {
         }
         self.backend.start_server(&handle.member).await?;
         self.make_ready(handle).await
+    }
+
+    /// Watches what the lock's nodes hold from now on, if they are Redis servers. Nobody else notices, but that real ones
+    /// answer a few more questions.
+    pub async fn observe(&self) -> Result<(), AgentError> {
+        if self.backend.observe() {
+            return Ok(());
+        }
+        let is_redis = |member: &&Member| member.server.as_ref().is_some_and(|server| server.program == Program::Redis);
+        let nodes = self.members().filter(|member| member.role == Role::Node).filter(is_redis);
+        let nodes: Vec<(String, String)> = nodes.filter_map(|node| Some((node.name.clone(), node.url()?))).collect();
+        if nodes.is_empty() {
+            return Ok(());
+        }
+        self.agent.observe(nodes).await
+    }
+
+    /// What was seen of them since, which ends it. Times are those of the members' monotonic clock.
+    pub async fn observed(&self) -> Result<Vec<Sighting>, AgentError> {
+        match self.backend.observed() {
+            Some(seen) => Ok(seen),
+            None => self.agent.sightings().await,
+        }
     }
 
     /// Whether each member runs.

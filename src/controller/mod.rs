@@ -22,6 +22,7 @@ mod left_behind;
 mod messages;
 mod nemesis;
 mod script;
+mod servers;
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -61,6 +62,8 @@ pub struct Request<'a> {
     pub recorder: Recorder,
     /// That of the history's file, if it is one: a run whose history is lost ends.
     pub presence: Option<Presence>,
+    /// Whether somebody notes what the lock's nodes hold, in a file beside the history.
+    pub observe: bool,
     /// Raised when the user wants the run to end now.
     pub interrupt: Interrupt,
     /// For showing the run's progress.
@@ -129,6 +132,7 @@ struct Run<'a> {
     scenario: &'a Scenario,
     plan: &'a Plan,
     cluster: &'a Cluster,
+    observe: bool,
     recorder: SharedRecorder,
     /// Where the run's files are, for messages.
     folder: PathBuf,
@@ -155,6 +159,7 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
         scenario: request.scenario,
         plan: request.plan,
         cluster,
+        observe: request.observe,
         recorder: SharedRecorder::new(request.recorder),
         folder: request
             .presence
@@ -229,6 +234,7 @@ impl Run<'_> {
         };
         self.note_ends(&clients)?;
         self.write_commands(clock).await?;
+        self.write_sightings(clock).await;
 
         self.stage("settling");
         match interrupt.within(SETTLE_GRACE, self.settle(interrupted)).await {
@@ -260,6 +266,7 @@ impl Run<'_> {
         let clock = self.cluster.agent.clock_bound(self.recorder.start()).await?;
         self.recorder.append(Body::Clock(clock))?;
         self.begin_to_record_commands().await?;
+        self.begin_to_observe().await;
         self.stage("starting the clients");
         let clients = self.start_clients().await?;
         self.fact(

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::injection::Injection;
 use super::monitor::SeenCommand;
 use super::wire::{Answer, Observation, Order, RedisCommand, RedisReply, Request, Response, Scope, Struck};
-use crate::history::ClockBound;
+use crate::history::{ClockBound, Sighting};
 use crate::sync::lock;
 use crate::units::millis;
 
@@ -246,6 +246,23 @@ impl Agent {
             match self.order(Order::Monitored { url: url.to_string() }, MONITORED_LIMIT).await? {
                 Answer::Commands(commands) if commands.is_empty() => return Ok(all),
                 Answer::Commands(commands) => all.extend(commands),
+                _ => return Err(AgentError::Confused),
+            }
+        }
+    }
+
+    /// Looks at these servers, by name and URL, from now on.
+    pub async fn observe(&self, nodes: Vec<(String, String)>) -> Result<(), AgentError> {
+        self.done(Order::Observe { nodes }).await
+    }
+
+    /// What was seen of them since [`Agent::observe`], which ends with this.
+    pub async fn sightings(&self) -> Result<Vec<Sighting>, AgentError> {
+        let mut all = Vec::new();
+        loop {
+            match self.order(Order::Observed, ORDER_LIMIT).await? {
+                Answer::Sightings(some) if some.is_empty() => return Ok(all),
+                Answer::Sightings(some) => all.extend(some),
                 _ => return Err(AgentError::Confused),
             }
         }

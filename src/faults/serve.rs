@@ -18,6 +18,7 @@ use super::async_host::AsyncHost;
 use super::host::Host;
 use super::injection::Injection;
 use super::monitor::Monitors;
+use super::observer::Observers;
 use super::this_host::ThisHost;
 use super::wire::{Answer, Observation, Order, Request, Response, Struck};
 use super::{clear, kinds};
@@ -130,6 +131,7 @@ struct Ordered {
 struct Server {
     host: AsyncHost,
     monitors: Monitors,
+    observers: Observers,
     /// By number. A fault is in here from before its injection until its heal was observed.
     in_effect: Mutex<BTreeMap<u32, Ordered>>,
     /// Set before the last heal, so that no order still under way breaks anything after it.
@@ -141,6 +143,7 @@ impl Server {
         Server {
             host: AsyncHost::new(host),
             monitors: Monitors::default(),
+            observers: Observers::default(),
             in_effect: Mutex::default(),
             ending: AtomicBool::new(false),
         }
@@ -193,6 +196,11 @@ impl Server {
                 self.monitors.begin(&host.machine(), &url, limit).await.map(|()| Answer::Done)
             }
             Order::Monitored { url } => self.monitors.take(&host.machine(), &url).map(Answer::Commands),
+            Order::Observe { nodes } => {
+                self.observers.begin(&host.machine(), nodes);
+                Ok(Answer::Done)
+            }
+            Order::Observed => Ok(Answer::Sightings(self.observers.tell())),
             Order::Redis { url, command, limit_ms } => {
                 host.probes.ask(&url, &command, Duration::from_millis(limit_ms)).await.map(Answer::Redis)
             }
@@ -274,6 +282,7 @@ impl Server {
         if let Some(fault) = broken.first() {
             return Err(format!("fault {fault} was not undone"));
         }
+        self.observers.forget();
         self.host.run(|host| host.start_anew()).await
     }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::injection::Injection;
 use super::monitor::SeenCommand;
 use super::process::ProcessState;
+use crate::history::Sighting;
 
 /// An order with a number that its answer repeats; answers may come in another order.
 #[derive(Debug, Serialize, Deserialize)]
@@ -46,6 +47,10 @@ pub(crate) enum Order {
     Monitor { url: String, limit_ms: u64 },
     /// Say what was noted, and end it.
     Monitored { url: String },
+    /// Look at these servers, by name and URL, until that is asked for.
+    Observe { nodes: Vec<(String, String)> },
+    /// End it, and say a part of what was seen that was not said yet.
+    Observed,
     /// Ask a server, within a time limit.
     Redis { url: String, command: RedisCommand, limit_ms: u64 },
 }
@@ -110,6 +115,7 @@ pub(crate) enum Answer {
     Struck(Struck),
     Redis(RedisReply),
     Commands(Vec<SeenCommand>),
+    Sightings(Vec<Sighting>),
     Failed(String),
 }
 

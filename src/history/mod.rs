@@ -17,6 +17,7 @@ mod locks;
 mod operations;
 mod presence;
 mod record;
+mod servers;
 mod source;
 
 use std::collections::BTreeMap;
@@ -37,6 +38,7 @@ pub use locks::lock_table;
 pub use operations::operation_table;
 pub use presence::Presence;
 pub use record::{Recorder, SharedRecorder};
+pub use servers::{Held, Look, Sight, Sighting, Sightings};
 pub use source::{CONTROLLER, load, lock_operations, operations, run};
 
 /// One line of a history.

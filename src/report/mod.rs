@@ -13,11 +13,14 @@
 //! - [`plots`]: the four plots
 //! - [`drawing`]: what these drawings are made of
 //! - [`matrix`]: what a suite of runs showed
+//! - [`export`]: a run for other tools
+//! - `timeline`: the run on a time axis, and the table of its operations
 //! - [`html`], [`terminal`], [`results_json`]: the three ways to read a run
 
 mod counterexample;
 mod drawing;
 pub mod exploration;
+pub mod export;
 mod html;
 mod incident;
 pub mod library;
@@ -26,6 +29,7 @@ pub mod matrix;
 mod plots;
 pub mod risk;
 mod terminal;
+mod timeline;
 
 use std::io;
 use std::path::Path;
@@ -36,6 +40,7 @@ pub use terminal::{Look, point_to, pointers, summary};
 
 use crate::checker::Validity;
 use crate::files::{self, FileError, Unwritten};
+use crate::history::Sighting;
 pub use crate::telling::{RunFacts, Subject};
 use crate::telling::{Story, Telling};
 
@@ -55,12 +60,39 @@ pub struct Report<'a> {
     pub story: Story<'a>,
     /// The smallest argument for a verdict that updates were lost; None if there is none, or nobody searched for it.
     pub minimal_counterexample: Option<&'a Counterexample>,
+    /// What was found beside the history.
+    pub beside: Option<&'a Beside>,
+}
+
+/// What a run's folder has beside its history that the timeline shows. No verdict rests on it.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// What the lock's nodes held; empty if nobody noted it.
+    pub servers: Vec<Sighting>,
+    /// Why that can't be read, if it can't.
+    pub unread: Option<String>,
+    /// What members logged, in the order of time.
+    pub logs: Vec<LogLine>,
+}
+
+/// A line of a member's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// Nanoseconds since the run began, by the member's own wall clock.
+    pub time: u64,
+    pub member: String,
+    pub text: String,
 }
 
 impl<'a> Report<'a> {
     pub fn new(subject: Subject<'a>, minimal_counterexample: Option<&'a Counterexample>) -> Report<'a> {
         let story = Story::new(subject);
-        Report { telling: Telling::new(&story), story, minimal_counterexample }
+        Report { telling: Telling::new(&story), story, minimal_counterexample, beside: None }
+    }
+
+    /// The same, with what was found beside the history.
+    pub fn with(self, beside: &'a Beside) -> Report<'a> {
+        Report { beside: Some(beside), ..self }
     }
 }
 

@@ -1,13 +1,15 @@
 //! A run's history with everything derived from it: the same after a run and when the run is checked again.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use linearizability::Limits;
 
+use super::beside;
 use crate::checker::{self, Verdict};
 use crate::files::Unwritten;
 use crate::history::History;
-use crate::report::{self, Counterexample, Report, RunFacts, Subject};
+use crate::report::{self, Beside, Counterexample, Report, RunFacts, Subject};
 use crate::runs::RunFolder;
 use crate::scenario::Scenario;
 
@@ -21,13 +23,20 @@ pub struct Checked {
     pub facts: RunFacts,
     pub verdict: Verdict,
     pub minimal_counterexample: Option<Counterexample>,
+    /// What was found beside the history, which the verdict knows nothing of.
+    pub beside: Beside,
 }
 
 impl Checked {
     /// Checks a history.
     pub fn new(history: History, scenario: Option<Scenario>, facts: RunFacts) -> Checked {
         let verdict = checker::check(&history);
-        Checked { history, scenario, facts, verdict, minimal_counterexample: None }
+        Checked { history, scenario, facts, verdict, minimal_counterexample: None, beside: Beside::default() }
+    }
+
+    /// Looks into the run's folder for what its report shows beside the history.
+    pub fn look_beside(&mut self, folder: &Path) {
+        self.beside = beside::of(folder, &self.history);
     }
 
     /// Looks for the counterexample that the report shows, for some seconds; it does not change the verdict.
@@ -37,9 +46,9 @@ impl Checked {
 
     /// Everything that is shown of it; made anew at each call.
     pub fn report(&self) -> Report<'_> {
-        let Checked { history, scenario, facts, verdict, minimal_counterexample } = self;
+        let Checked { history, scenario, facts, verdict, minimal_counterexample, beside } = self;
         let subject = Subject { scenario: scenario.as_ref(), history, verdict, facts };
-        Report::new(subject, minimal_counterexample.as_ref())
+        Report::new(subject, minimal_counterexample.as_ref()).with(beside)
     }
 }
 
@@ -60,6 +69,7 @@ impl Made {
     /// holds all the same.
     pub fn write_report(&mut self) -> Result<(), Unwritten> {
         self.checked.find_counterexample();
+        self.checked.look_beside(self.folder.path());
         let mut unwritten = std::mem::take(&mut self.unwritten);
         unwritten.note_all(report::write(self.folder.path(), &self.checked.report()));
         unwritten.conclude()

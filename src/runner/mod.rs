@@ -10,6 +10,7 @@
 //!
 //! Deliberately absent: flags, verdicts, exit codes, and any display ([`Console`], [`SeriesProgress`]).
 
+mod beside;
 mod cache;
 mod checked;
 mod failures;

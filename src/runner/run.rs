@@ -57,6 +57,8 @@ pub struct RunSettings {
     /// The command that repeats the run; if None, its saved scenario repeats it.
     pub repeat: Option<String>,
     pub keep_cluster: KeepCluster,
+    /// Whether somebody notes what the lock's nodes hold meanwhile, beside the history.
+    pub observe: bool,
 }
 
 /// Where a run's files go.
@@ -186,6 +188,8 @@ impl Runner {
             interrupt,
             remains,
             keep,
+            // Who records commands sees more, and would see the onlooker's too.
+            observe: settings.observe && !scenario.record_commands,
             unwritten: &unwritten,
         };
         self.kept = run.to_its_end(self.kept.take(), &mut facts).await?;
@@ -209,6 +213,7 @@ struct RunOnCluster<'a> {
     interrupt: Interrupt,
     remains: Remains,
     keep: KeepCluster,
+    observe: bool,
     /// What could not be written, though the run went on or is checked as far as it went.
     unwritten: &'a Mutex<Unwritten>,
 }
@@ -384,6 +389,7 @@ impl RunOnCluster<'_> {
             // The run's time 0: everything is up, nothing has been done.
             recorder: Recorder::create(&history).map_err(unwritten)?,
             presence: Some(Presence::of(&history).map_err(unwritten)?),
+            observe: self.observe,
             interrupt: self.interrupt.clone(),
             status: status.clone(),
         };

@@ -96,6 +96,7 @@ fn history_of(
             header: header(scenario, plan, true),
             recorder: Recorder::to(recorded),
             presence: None,
+            observe: false,
             // Who wants to stop drops the run: healing a simulated cluster helps nobody.
             interrupt: never(),
             status: watch::channel(Status::default()).0,

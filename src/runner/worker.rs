@@ -91,7 +91,7 @@ async fn one_after_the_other(
         scenario.check().map_err(RunnerError::request)?;
         let keep_cluster = if keep_cluster { KeepCluster::ForNextRun } else { KeepCluster::No };
         let place = Place::Folder(folder);
-        let mut made = runner.make(&scenario, &RunSettings { place, repeat, keep_cluster }).await?;
+        let mut made = runner.make(&scenario, &RunSettings { place, repeat, keep_cluster, observe: true }).await?;
         // What the run showed must not be lost with its files.
         made.write_report().map_err(|error| {
             RunnerError::could_not_run(format!("{} But {error}", made.checked.report().telling.summary))

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::explain::told;
 use super::numbers::Faults;
+use super::remedies::{Remedy, remedies};
 use super::story::{Incident, Story};
 use crate::checker::{AnomalyKind, HowKind, Sentence, Validity};
 use crate::words::{list, plural, sanitize};
@@ -32,6 +33,12 @@ pub struct IncidentAccount {
     pub fault: Option<Explanation>,
     /// Acknowledged updates that were lost, as indices of their `invoke` events.
     pub lost: Vec<u64>,
+    /// What would have prevented it, as far as the catalogue has tried that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remedies: Vec<Remedy>,
+    /// What one might think of, and would not have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub no_remedies: Vec<String>,
 }
 
 /// A fault that explains an incident.
@@ -44,6 +51,7 @@ pub struct Explanation {
 
 impl IncidentAccount {
     pub(super) fn new(story: &Story, incident: &Incident) -> IncidentAccount {
+        let (remedies, no_remedies) = remedies(story, incident);
         IncidentAccount {
             what: what(incident),
             key: incident.key.to_string(),
@@ -58,6 +66,8 @@ impl IncidentAccount {
                 Explanation { fault: fault.fault, text }
             }),
             lost: incident.lost.clone(),
+            remedies,
+            no_remedies,
         }
     }
 

@@ -10,6 +10,7 @@
 //! - [`headline`], [`cause`]: the run in a sentence, and what most incidents have in common
 //! - [`claims`], [`ends`], [`numbers`]: its claims, its resource, its counts
 //! - [`explain`], [`incidents`]: each incident, sentence by sentence, with the lines that it follows from
+//! - [`remedies`]: what would have prevented an incident
 //! - [`setting`]: what was run, with what, and how to run it again
 //! - [`table`]: the same for a suite of runs
 //!
@@ -24,6 +25,7 @@ mod headline;
 mod incidents;
 pub mod moments;
 mod numbers;
+mod remedies;
 mod setting;
 pub mod story;
 pub mod table;
@@ -37,6 +39,7 @@ pub use explain::principals;
 pub use facts::RunFacts;
 pub use incidents::{AnomalyAccount, IncidentAccount};
 pub use numbers::{FaultAccount, Faults};
+pub use remedies::Remedy;
 pub use setting::Row;
 pub use story::{Incident, Standing, Story};
 

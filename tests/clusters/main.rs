@@ -17,6 +17,8 @@ mod kit;
 mod languages;
 mod library;
 mod local;
+mod observer;
+mod page;
 mod power;
 mod protocol;
 mod replay;

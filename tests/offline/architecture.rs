@@ -54,8 +54,11 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("explore", &["words"]),
     ("risk", &["checker", "files", "history", "nemesis", "plan", "scenario", "units"]),
     ("library", &["checker", "fault_kinds", "history", "nemesis", "scenario", "topology", "words"]),
-    ("telling", &["checker", "fault_kinds", "history", "nemesis", "scenario", "suite", "topology", "units", "words"]),
-    ("report", &["checker", "explore", "files", "history", "library", "risk", "suite", "telling", "units", "words"]),
+    ("telling", &["checker", "fault_kinds", "history", "members", "nemesis", "scenario", "suite", "topology", "units", "words"]),
+    (
+        "report",
+        &["checker", "explore", "files", "history", "library", "members", "risk", "suite", "telling", "units", "words"],
+    ),
     (
         "runner",
         &[
@@ -65,6 +68,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
             "files",
             "history",
             "interrupt",
+            "members",
             "plan",
             "report",
             "runs",

@@ -154,6 +154,13 @@ const TRAPS: &[Trap] = &[
         says: "it is a link",
     },
     Trap {
+        name: "sightings of servers that are a device without end",
+        made: |place| symlink("/dev/zero", place.sent().join("servers.jsonl")).unwrap(),
+        command: "report SENT",
+        code: 0,
+        says: "report.html",
+    },
+    Trap {
         name: "links where the report is to be written",
         made: |place| {
             for name in

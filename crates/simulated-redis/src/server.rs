@@ -114,6 +114,19 @@ impl Server {
         self.disk
     }
 
+    /// The keys whose names contain these words, for an onlooker who asks nothing and so changes nothing: each with its value
+    /// and, in milliseconds since 1970 by the server's own clock, its end. Those that were over at the last event are left out.
+    pub fn shows<'a>(&'a self, words: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a [u8], Option<i64>)> {
+        let named = move |key: &[u8]| key.windows(words.len().max(1)).any(|part| part == words);
+        let there = self.data.keys.iter().filter(move |(key, entry)| named(key) && !self.data.is_expired(entry));
+        there.map(|(key, entry)| (key, &entry.value[..], entry.expires))
+    }
+
+    /// Whether it takes what it holds from another server.
+    pub fn is_replica(&self) -> bool {
+        self.replication.primary.is_some()
+    }
+
     /// A number for a connection that this server opens.
     pub(crate) fn number_connection(&mut self) -> Connection {
         self.next_opened += 1;

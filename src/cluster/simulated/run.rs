@@ -23,7 +23,7 @@ use super::machine::{Inside, Stoppable};
 use super::servers::Program;
 use super::world::{Machine, What, World};
 use crate::client;
-use crate::faults::{Agent, AgentStreams, Request, serve_orders};
+use crate::faults::{Agent, AgentStreams, Request, Sighting, serve_orders};
 use crate::members::Role;
 
 /// How many bytes wait in a pipe.
@@ -219,6 +219,15 @@ impl Backend for SimulatedRun {
     /// It has nothing to say.
     fn server_log<'a>(&'a self, _: &'a Member, _: Option<u32>) -> Outcome<'a, Vec<u8>> {
         Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn observe(&self) -> bool {
+        self.world.change(|state| state.begin_to_look());
+        true
+    }
+
+    fn observed(&self) -> Option<Vec<Sighting>> {
+        Some(self.world.change(|state| state.sightings.take()).map(|mut seen| seen.take()).unwrap_or_default())
     }
 
     fn remove<'a>(&'a self, _: &'a str) -> Outcome<'a, ()> {

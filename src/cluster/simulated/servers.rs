@@ -1,14 +1,17 @@
 //! What simulated servers start with: the same roles, groups and settings as real ones (see [`topology`](crate::topology)).
 
 use std::net::SocketAddrV4;
+use std::time::Duration;
 
 use simulated_redis::{
     Action, Clocks, Config, Connection, Disk, Event, Persistence, Process, Sentinel, SentinelConfig, Server,
 };
 
 use super::super::{ClusterSpec, Member};
+use crate::faults::{Held, LOCKS, Look};
 use crate::members::Role;
 use crate::topology::{self, BUS, Layout};
+use crate::units::nanos;
 
 /// A server's program, with what it starts with.
 #[derive(Clone)]
@@ -79,11 +82,30 @@ impl Running {
         }
     }
 
-    pub fn next_wake(&self) -> Option<std::time::Duration> {
+    pub fn next_wake(&self) -> Option<Duration> {
         match self {
             Running::Redis(server) => server.next_wake(),
             Running::Sentinel(sentinel) => sentinel.next_wake(),
         }
+    }
+
+    /// What an onlooker sees of it; None of a Sentinel.
+    pub fn look(&self, clocks: Clocks, true_wall: Duration) -> Option<Look> {
+        let Running::Redis(server) = self else { return None };
+        let wall = i64::try_from(clocks.wall.as_millis()).unwrap_or(i64::MAX);
+        let monotonic = nanos(clocks.monotonic);
+        let ends = |ends: i64| {
+            let left = u64::try_from(ends.saturating_sub(wall)).unwrap_or(0);
+            monotonic.saturating_add(left.saturating_mul(1_000_000))
+        };
+        let held = |(key, value, end): (&[u8], &[u8], Option<i64>)| {
+            let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+            (text(key), Held { value: text(value), ends: end.map(ends) })
+        };
+        let ahead = clocks.wall.as_secs_f64() - true_wall.as_secs_f64();
+        let ahead_us = Some((ahead * 1e6).round() as i64);
+        let keys = server.shows(LOCKS.as_bytes()).map(held).collect();
+        Some(Look { keys, primary: Some(!server.is_replica()), ahead_us })
     }
 
     /// Removes the snapshot that it was told to write.

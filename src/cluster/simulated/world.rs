@@ -20,13 +20,17 @@ use super::Distance;
 use super::bug_injector::BugInjector;
 use super::network::{self, Effect, Listens, Moment, Network};
 use super::servers::{self, Happened, Program};
-use crate::faults::{Pair, Released, WrongClock};
+use crate::faults::{Pair, Released, Sightings, WrongClock};
+use crate::members::Role;
 use crate::sync::lock;
+use crate::units::nanos;
 
 /// What monotonic clocks show when the world begins: machines have been up for a while.
 const UP_FOR: Duration = Duration::from_secs(1000);
 /// How long the network of a killed process outlives it, as seen of containers and of namespaces.
 const REFUSES_FOR: Duration = Duration::from_millis(30);
+/// How far a server's count of time may be from what was noted of it, in nanoseconds: it counts milliseconds.
+const CLOCKS_DIFFER: u64 = 1_500_000;
 /// The time of day when the world begins, since 1970: 2000-01-01, 00:00 UTC.
 pub const START_OF_TIME: Duration = Duration::from_secs(946_684_800);
 /// Runs this in virtual time, on a thread of its own: whenever nothing is left to do, the clock moves on to the next
@@ -57,6 +61,8 @@ pub(super) struct State {
     pub machines: BTreeMap<Ipv4Addr, Machine>,
     pub network: Network,
     pub bugs: Option<Arc<dyn BugInjector>>,
+    /// What is seen of the servers, while somebody looks.
+    pub sightings: Option<Sightings>,
     agenda: BTreeMap<(Duration, u64), Due>,
     /// What is waited for; none if nothing was left to do.
     awaited: Option<Duration>,
@@ -131,6 +137,7 @@ impl World {
             machines: BTreeMap::new(),
             network: Network::new(distance),
             bugs,
+            sightings: None,
             agenda: BTreeMap::new(),
             awaited: None,
             next: 0,
@@ -282,6 +289,7 @@ impl State {
         let machine = self.machines.get_mut(&address)?;
         machine.ended = None;
         machine.running = Some(Running { pid, stopped: false, what });
+        self.look_at(address);
         self.plan_wake(address);
         Some(pid)
     }
@@ -303,6 +311,8 @@ impl State {
         let Some(running) = machine.running.take() else { return false };
         machine.ended = Some(128 + 9);
         machine.refuses_until = now + REFUSES_FOR;
+        self.look_at(address);
+        let Some(machine) = self.machines.get_mut(&address) else { return false };
         match running.what {
             What::Server { server, .. } => {
                 machine.disk = server.end(unsynced_too);
@@ -379,10 +389,40 @@ impl State {
             Happened::Wake => Event::Wake,
         };
         server.handle(event, clocks, &mut actions);
+        self.look_at(address);
         for action in actions {
             self.act(address, pid, action);
         }
         self.plan_wake(address);
+    }
+
+    /// Has somebody look at every server from now on, or say what there was to see. That is no event to anybody: it takes no
+    /// time, draws nothing, and wakes nobody.
+    pub fn begin_to_look(&mut self) {
+        let mut sightings = Sightings::default();
+        let now = nanos(self.monotonic());
+        let nodes = self.machines.iter().filter(|(_, machine)| Role::of(&machine.name) == Some(Role::Node));
+        let nodes: Vec<Ipv4Addr> = nodes.map(|(address, machine)| (sightings.begin(&machine.name, now, 0, None), *address).1).collect();
+        self.sightings = Some(sightings);
+        nodes.into_iter().for_each(|address| self.look_at(address));
+    }
+
+    /// Notes what there is to see of a server, if somebody looks.
+    fn look_at(&mut self, address: Ipv4Addr) {
+        if self.sightings.is_none() {
+            return;
+        }
+        let (clocks, wall) = (self.clocks(address), self.wall());
+        let (Some(sightings), Some(machine)) = (&mut self.sightings, self.machines.get(&address)) else { return };
+        let now = nanos(clocks.monotonic);
+        match &machine.running {
+            Some(Running { what: What::Server { server, .. }, .. }) => {
+                if let Some(look) = server.look(clocks, wall) {
+                    sightings.look(&machine.name, now, look, CLOCKS_DIFFER);
+                }
+            }
+            _ => sightings.unseen(&machine.name, now, "it does not run"),
+        }
     }
 
     fn act(&mut self, address: Ipv4Addr, pid: u32, action: Action) {

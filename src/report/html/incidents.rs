@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::linear;
 use super::prose;
 use crate::report::counterexample::Counterexample;
-use crate::report::{INCIDENTS_IN_FULL, Report, incident};
+use crate::report::{INCIDENTS_IN_FULL, Report, incident, timeline};
 use crate::telling::IncidentAccount;
 use crate::words::{count, list, moment, plural, sanitize};
 
@@ -30,7 +30,7 @@ pub fn incidents(report: &Report) -> Markup {
                     @if let Some(text) = &telling.times_text { (text) }
                 }
             }
-            @if total > full { (rest(&telling.incidents, full)) }
+            @if total > full { (rest(report, full)) }
         }
     }
 }
@@ -41,20 +41,39 @@ fn in_full(report: &Report, number: usize) -> Markup {
     let text = account.text();
     let scene = incident::Scene::new(&report.story, &report.story.incidents[number]);
     html! {
-        article class={ "case" @if !account.claimed { " unclaimed" } } {
+        article id={ "incident-" (number + 1) } class={ "case" @if !account.claimed { " unclaimed" } } {
             h3 {
                 span class="number" { (number + 1) }
                 (account.what)
                 span class="when" { "key " (sanitize(&account.key, 40)) ", " (moment(account.time)) }
             }
             p { (prose(&text)) }
-            @if let Some(scene) = scene { figure { (incident::draw(&scene, &text.replace('`', ""), false)) } }
+            @if let Some(scene) = scene { figure tabindex="0" { (incident::draw(&scene, &text.replace('`', ""), false)) } }
+            @if let Some(place) = timeline::place_of(report, number) { a class="jump" href={ "#" (place) } { "Show on the time axis" } }
+            (remedies(account))
             (cited(account))
         }
     }
 }
 
-fn rest(incidents: &[IncidentAccount], full: usize) -> Markup {
+/// What would have prevented it, each with the command that shows so.
+fn remedies(account: &IncidentAccount) -> Markup {
+    html! {
+        @if !account.remedies.is_empty() {
+            h4 { "What would have prevented it" }
+            ul class="remedies" {
+                @for remedy in &account.remedies { li { (prose(&remedy.text)) pre { (remedy.command) } } }
+            }
+        }
+        @if !account.no_remedies.is_empty() {
+            h4 { "What would not have" }
+            ul class="remedies" { @for text in &account.no_remedies { li { (prose(text)) } } }
+        }
+    }
+}
+
+fn rest(report: &Report, full: usize) -> Markup {
+    let incidents = &report.telling.incidents;
     let rest = incidents.len() - full;
     html! {
         details {
@@ -65,7 +84,12 @@ fn rest(incidents: &[IncidentAccount], full: usize) -> Markup {
                     @for (number, incident) in incidents.iter().enumerate().skip(full).take(ROWS) {
                         tr {
                             td class="n" { (number + 1) }
-                            td class="n" { (moment(incident.time)) }
+                            td class="n" {
+                                @match timeline::place_of(report, number) {
+                                    Some(place) => a href={ "#" (place) } { (moment(incident.time)) },
+                                    None => (moment(incident.time)),
+                                }
+                            }
                             td { (sanitize(&incident.key, 24)) }
                             td { (incident.what) @if !incident.claimed { " (not claimed)" } }
                             td { (incident.clients) }

@@ -87,7 +87,7 @@ pub fn told(example: &Counterexample) -> Markup {
     html! {
         ul class="reasons" { @for sentence in &example.sentences { li { (line(sentence, 1000)) } } }
         p class="minimal_counterexample" { (example.minimality()) }
-        figure { (example.inline()) }
+        figure tabindex="0" { (example.inline()) }
         table {
             thead { tr { th { "line" } th { "process" } th { "outcome" } th { "operation" } th { "" } } }
             tbody { @for op in example.operations.iter().take(ROWS) { (row(op)) } }

@@ -1,4 +1,5 @@
-//! `report.html`: one file without scripts or network access. First the verdict, then the incidents, then the evidence.
+//! `report.html`: one file without network access, whose only script draws the timeline. First the verdict, then the
+//! incidents, then the evidence.
 
 mod evidence;
 mod incidents;
@@ -9,7 +10,7 @@ pub use linear::linear_html;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::drawing::{self, COLOURS};
-use super::{Report, verdict_word};
+use super::{Report, timeline, verdict_word};
 use crate::words::sanitize;
 
 const STYLE: &str = include_str!("style.css");
@@ -25,6 +26,7 @@ pub fn html(report: &Report) -> String {
         (verdict::verdict(telling))
         (incidents::incidents(report))
         @if let Some(minimal_counterexample) = report.minimal_counterexample { (incidents::minimal_counterexample(minimal_counterexample)) }
+        (timeline::timeline(report))
         (evidence::plots(&report.story))
         (evidence::gates(telling))
         (evidence::terms(telling))
@@ -32,7 +34,11 @@ pub fn html(report: &Report) -> String {
         (evidence::faults(telling))
         (evidence::repeat(telling))
     };
-    page(&[&format!("{word}{simulated}"), &names.join(" · ")], &content)
+    let style = format!("{}{}", drawing::STYLE, timeline::STYLE);
+    // Whatever a client has called itself: nothing runs but our script, and nothing is asked for.
+    let policy = html! { meta http-equiv="Content-Security-Policy" content=(timeline::policy()); };
+    let title = [&format!("{word}{simulated}")[..], &names.join(" · ")];
+    page_with(&policy, &title, &style, &html! { main { (content) } })
 }
 
 /// The page of one history.
@@ -42,11 +48,17 @@ fn page(title: &[&str], content: &Markup) -> String {
 
 /// A whole, self-contained page. Its title consists of these words and our name; this style is added to the common one.
 pub(super) fn whole_page(title: &[&str], style: &str, body: &Markup) -> String {
+    page_with(&html! {}, title, style, body)
+}
+
+/// The same, with something in its head.
+fn page_with(head: &Markup, title: &[&str], style: &str, body: &Markup) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
+                (head)
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (title.join(" · ")) " · redjepsen" }

@@ -16,4 +16,5 @@ mod scripts;
 pub mod sides;
 mod terminal;
 mod threads;
+mod timeline;
 mod words;

@@ -271,14 +271,19 @@ fn results_are_for_programs() {
 fn the_page_needs_nothing_but_itself_and_starts_with_the_verdict() {
     for run in [invalid(), harmless(), valid(), unknown(), many()] {
         let page = report::html(&run.report());
-        for forbidden in ["<script", "<link", "src=\"http", "href=", "@import", "url("] {
+        for forbidden in ["<link", "src=\"http", "@import", "url("] {
             assert!(!page.contains(forbidden), "{forbidden} in the page");
         }
+        // Links lead to places of the page.
+        assert_eq!(page.matches("href=").count(), page.matches("href=\"#").count());
+        only_our_script_runs(&page);
         let order = [
             "<h1>",
             "class=\"claims\"",
             "class=\"numbers\"",
             "id=\"incidents\"",
+            "id=\"timeline\"",
+            "id=\"operations\"",
             "id=\"plots\"",
             "id=\"gates\"",
             "id=\"terms\"",
@@ -319,8 +324,29 @@ fn what_strangers_wrote_is_text() {
     report::write(folder.path(), &run.report()).unwrap();
     for file in ["report.html", "incident-1.svg"] {
         let text = std::fs::read_to_string(folder.path().join(file)).unwrap();
-        assert!(!text.contains("<script") && !text.contains("onload=\"") && text.contains("&lt;"), "{file}");
+        assert!(!text.contains("<script>alert") && !text.contains("onload=\"") && text.contains("&lt;"), "{file}");
+        match file {
+            "report.html" => only_our_script_runs(&text),
+            _ => assert!(!text.contains("<script"), "{file}"),
+        }
     }
+}
+
+/// A page has two elements for scripts: data, and one script, the only one that the page's policy allows.
+fn only_our_script_runs(page: &str) {
+    use base64::Engine as _;
+    use sha2::{Digest, Sha256};
+    let (_, script) = page.split_once("<script>").expect("the timeline's script");
+    let (script, rest) = script.split_once("</script>").unwrap();
+    let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(script.as_bytes()));
+    let policy = format!("default-src 'none'; script-src 'sha256-{hash}'; ");
+    let (head, _) = page.split_once("<title>").unwrap();
+    assert!(head.contains(&format!("http-equiv=\"Content-Security-Policy\" content=\"{policy}")), "{head}");
+    assert_eq!((page.matches("<script").count(), rest.contains("<script")), (2, false));
+    // Nothing in the data can end its element.
+    let (_, data) = page.split_once("id=\"timeline-data\">").unwrap();
+    let (data, _) = data.split_once("</script>").unwrap();
+    assert!(data.trim_matches('"').chars().all(|c| c.is_ascii_alphanumeric() || "+/=".contains(c)));
 }
 
 #[test]

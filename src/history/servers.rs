@@ -1,0 +1,278 @@
+//! What the lock's nodes held, beside a history and no part of it: no verdict rests on it.
+//!
+//! Somebody who takes no part in the run looks at each node, on a connection of its own, and notes what has changed since it
+//! looked last. So each [`Sighting`] has two times: what it says was not so yet at the first, and was so at the second. Of
+//! simulated nodes every change is noted when it happens, and the two are one.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Something that was seen of a node for the first time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sighting {
+    /// Nanoseconds since the run began: it was so when this answer was in hand.
+    pub time: u64,
+    /// It was not yet so when the answer before it was in hand.
+    pub since: u64,
+    pub node: String,
+    pub saw: Sight,
+}
+
+/// What was seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sight {
+    /// The node is watched from now on: it is asked every so many milliseconds, or every change is seen if that is 0. The
+    /// machine's wall clock shows so many microseconds since 1970 now, where there are logs that are read by it.
+    Watched {
+        every_ms: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        wall_us: Option<u64>,
+    },
+    /// A key has this value, or another end; or it is gone.
+    Key { key: String, held: Option<Held> },
+    /// The node calls itself a primary, or a replica.
+    Primary(bool),
+    /// Its wall clock is so many microseconds ahead of the machine's, or behind it.
+    Clock { ahead_us: i64 },
+    /// It does not answer, for this reason: what it holds is not known.
+    Unseen { why: String },
+    /// It answers again.
+    SeenAgain,
+    /// Nothing is noted of any node from here on: there is no room for more.
+    NoMore,
+}
+
+/// A key, as a server has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Its value, or the first field of a hash, where libraries keep the owner; cut off if it is long.
+    pub value: String,
+    /// When it ends by what the node said of it then, in nanoseconds since the run began; none if it never does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<u64>,
+}
+
+impl Sighting {
+    /// The file's name in a run's folder: one JSON object a line.
+    pub const FILE: &str = "servers.jsonl";
+
+    /// Reads the text of such a file. The error says in which line what is wrong.
+    pub fn read(text: &str) -> Result<Vec<Sighting>, String> {
+        let parsed = |(number, line): (usize, &str)| {
+            serde_json::from_str(line).map_err(|error| format!("line {}: {error}", number + 1))
+        };
+        text.lines().enumerate().map(parsed).collect()
+    }
+
+    /// The same with times that count from another moment: so many nanoseconds are taken from each.
+    pub fn since_start(self, start: u64) -> Sighting {
+        let placed = |time: u64| time.saturating_sub(start);
+        let saw = match self.saw {
+            Sight::Key { key, held: Some(Held { value, ends }) } => {
+                Sight::Key { key, held: Some(Held { value, ends: ends.map(placed) }) }
+            }
+            other => other,
+        };
+        Sighting { time: placed(self.time), since: placed(self.since), saw, ..self }
+    }
+}
+
+/// One look at a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    pub keys: BTreeMap<String, Held>,
+    /// Whether it calls itself a primary, if it was asked.
+    pub primary: Option<bool>,
+    /// How far its wall clock is ahead, in microseconds, if it was asked.
+    pub ahead_us: Option<i64>,
+}
+
+/// Makes sightings of looks: notes what has changed, up to a number that no run of a minute comes near to.
+#[derive(Debug, Default)]
+pub struct Sightings {
+    noted: Vec<Sighting>,
+    nodes: BTreeMap<String, Known>,
+}
+
+/// What is known of a node.
+#[derive(Debug, Default)]
+struct Known {
+    look: Look,
+    /// When the last answer was in hand.
+    answered: u64,
+    unseen: bool,
+    /// Whether every change is seen when it happens.
+    exact: bool,
+}
+
+/// How many sightings are kept: some ten megabytes.
+const MOST: usize = 60_000;
+/// How much of a value is kept.
+const LONGEST_VALUE: usize = 120;
+
+impl Sightings {
+    /// A node is watched from now on.
+    pub fn begin(&mut self, node: &str, now: u64, every_ms: u64, wall_us: Option<u64>) {
+        self.nodes.insert(node.to_string(), Known { answered: now, exact: every_ms == 0, ..Known::default() });
+        self.note(node, now, now, Sight::Watched { every_ms, wall_us });
+    }
+
+    /// What an answer showed that came by `now`. Ends that are at most `tolerance` nanoseconds from those known are the same,
+    /// as are clocks.
+    pub fn look(&mut self, node: &str, now: u64, look: Look, tolerance: u64) {
+        let Some(known) = self.nodes.get_mut(node) else { return };
+        let mut saw = Vec::new();
+        if std::mem::take(&mut known.unseen) {
+            saw.push(Sight::SeenAgain);
+        }
+        for key in known.look.keys.keys().filter(|key| !look.keys.contains_key(*key)) {
+            saw.push(Sight::Key { key: key.clone(), held: None });
+        }
+        known.look.keys.retain(|key, _| look.keys.contains_key(key));
+        for (key, mut held) in look.keys {
+            held.value = cut(held.value);
+            if known.look.keys.get(&key).is_none_or(|before| before.differs(&held, tolerance)) {
+                saw.push(Sight::Key { key: key.clone(), held: Some(held.clone()) });
+                known.look.keys.insert(key, held);
+            }
+        }
+        if look.primary.is_some() && look.primary != known.look.primary {
+            known.look.primary = look.primary;
+            saw.extend(look.primary.map(Sight::Primary));
+        }
+        // A clock that is right needs no mention.
+        let before = known.look.ahead_us.unwrap_or(0);
+        if let Some(ahead_us) = look.ahead_us.filter(|ahead| ahead.abs_diff(before) > tolerance / 1000) {
+            known.look.ahead_us = Some(ahead_us);
+            saw.push(Sight::Clock { ahead_us });
+        }
+        let answered = std::mem::replace(&mut known.answered, now);
+        let since = if known.exact { now } else { answered };
+        for one in saw {
+            self.note(node, since, now, one);
+        }
+    }
+
+    /// A node does not answer.
+    pub fn unseen(&mut self, node: &str, now: u64, why: &str) {
+        let Some(known) = self.nodes.get_mut(node) else { return };
+        if !std::mem::replace(&mut known.unseen, true) {
+            let since = known.answered;
+            self.note(node, since, now, Sight::Unseen { why: cut(why.to_string()) });
+        }
+    }
+
+    /// Everything, in the order of time.
+    pub fn take(&mut self) -> Vec<Sighting> {
+        let mut noted = std::mem::take(&mut self.noted);
+        noted.sort_by_key(|sighting| sighting.time);
+        noted
+    }
+
+    fn note(&mut self, node: &str, since: u64, time: u64, saw: Sight) {
+        let saw = match self.noted.len() {
+            MOST => Sight::NoMore,
+            more if more > MOST => return,
+            _ => saw,
+        };
+        self.noted.push(Sighting { time, since, node: node.to_string(), saw });
+    }
+}
+
+impl Held {
+    fn differs(&self, other: &Held, tolerance: u64) -> bool {
+        self.value != other.value
+            || match (self.ends, other.ends) {
+                (Some(one), Some(other)) => one.abs_diff(other) > tolerance,
+                (one, other) => one != other,
+            }
+    }
+}
+
+fn cut(mut value: String) -> String {
+    if let Some((end, _)) = value.char_indices().nth(LONGEST_VALUE) {
+        value.truncate(end);
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(value: Option<(&str, u64)>) -> Look {
+        let held = |(value, ends): (&str, u64)| Held { value: value.to_string(), ends: Some(ends) };
+        Look { keys: value.map(|value| ("lock:k0".to_string(), held(value))).into_iter().collect(), ..Look::default() }
+    }
+
+    #[test]
+    fn only_what_has_changed_is_noted_with_when_it_was_otherwise() {
+        let mut sightings = Sightings::default();
+        sightings.begin("n0", 5, 10, Some(7));
+        sightings.look("n0", 10, look(None), 3);
+        sightings.look("n0", 20, look(Some(("a", 100))), 3);
+        // The same end, as far as can be told.
+        sightings.look("n0", 30, look(Some(("a", 102))), 3);
+        sightings.look("n0", 40, look(Some(("a", 150))), 3);
+        sightings.unseen("n0", 60, "no answer");
+        sightings.unseen("n0", 70, "no answer");
+        sightings.look("n0", 90, look(None), 3);
+        // Nobody has said that this one is watched.
+        sightings.look("n1", 95, look(Some(("a", 100))), 3);
+        let noted: Vec<(u64, u64, Sight)> =
+            sightings.take().into_iter().map(|one| (one.since, one.time, one.saw)).collect();
+        let key = |held: Option<(&str, u64)>| Sight::Key {
+            key: "lock:k0".to_string(),
+            held: held.map(|(value, ends)| Held { value: value.to_string(), ends: Some(ends) }),
+        };
+        let expected = [
+            (5, 5, Sight::Watched { every_ms: 10, wall_us: Some(7) }),
+            (10, 20, key(Some(("a", 100)))),
+            (30, 40, key(Some(("a", 150)))),
+            (40, 60, Sight::Unseen { why: "no answer".to_string() }),
+            (40, 90, Sight::SeenAgain),
+            (40, 90, key(None)),
+        ];
+        assert_eq!(noted, expected);
+    }
+
+    #[test]
+    fn a_clock_and_a_role_are_noted_when_they_change() {
+        let mut sightings = Sightings::default();
+        sightings.begin("n0", 0, 10, None);
+        let told = |primary, ahead_us| Look { primary: Some(primary), ahead_us: Some(ahead_us), ..Look::default() };
+        for (now, look) in [(1, told(true, 1)), (2, told(true, 2)), (3, told(true, 5000)), (4, told(false, 5001))] {
+            sightings.look("n0", now, look, 2_000_000);
+        }
+        let saw: Vec<Sight> = sightings.take().into_iter().skip(1).map(|one| one.saw).collect();
+        assert_eq!(saw, [Sight::Primary(true), Sight::Clock { ahead_us: 5000 }, Sight::Primary(false)]);
+    }
+
+    #[test]
+    fn there_is_an_end_to_what_is_kept_and_it_says_so() {
+        let mut sightings = Sightings::default();
+        sightings.begin("n0", 0, 10, None);
+        for now in 0..=MOST as u64 + 10 {
+            sightings.look("n0", now, look(Some((&"x".repeat(500), now * 1000))), 0);
+        }
+        let noted = sightings.take();
+        assert_eq!((noted.len(), &noted[MOST].saw), (MOST + 1, &Sight::NoMore));
+        let Sight::Key { held: Some(held), .. } = &noted[1].saw else { panic!("{:?}", noted[1]) };
+        assert_eq!(held.value.len(), LONGEST_VALUE);
+    }
+
+    #[test]
+    fn a_file_is_read_as_it_was_written_and_a_broken_line_is_named() {
+        let mut sightings = Sightings::default();
+        sightings.begin("n0", 1000, 10, None);
+        sightings.look("n0", 2000, look(Some(("a", 9000))), 0);
+        let noted: Vec<Sighting> = sightings.take().into_iter().map(|one| one.since_start(1000)).collect();
+        assert_eq!((noted[1].since, noted[1].time), (0, 1000));
+        let text: String = noted.iter().map(|one| serde_json::to_string(one).unwrap() + "\n").collect();
+        assert!(text.contains(r#""saw":{"key":{"key":"lock:k0","held":{"value":"a","ends":8000}}}"#), "{text}");
+        assert_eq!(Sighting::read(&text).unwrap(), noted);
+        assert!(Sighting::read(&format!("{text}{{")).is_err_and(|error| error.starts_with("line 3: ")));
+    }
+}

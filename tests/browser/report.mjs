@@ -1,0 +1,119 @@
+// Uses a report as a reader would, in a real browser: node report.mjs report.html. Ends with 0 if all is well; says what is not.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import assert from "node:assert/strict";
+import { chromium } from "playwright-core";
+
+const [, , report, program] = process.argv;
+const page = pathToFileURL(resolve(report)).href;
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+// Root has no sandbox of its own to give to the browser.
+const browser = await chromium.launch({ executablePath: program, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+const wrong = [];
+async function opened(options = {}, hash = "") {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const tab = await context.newPage();
+  tab.on("request", (request) => { if (request.url().split("#")[0] !== page && !/^(data|blob):/.test(request.url())) wrong.push(`asked for ${request.url()}`); });
+  tab.on("console", (message) => { if (message.type() === "error") wrong.push(`logged ${message.text()}`); });
+  tab.on("pageerror", (error) => wrong.push(`threw ${error}`));
+  await tab.goto(page + hash);
+  await tab.waitForFunction(() => document.documentElement.dataset.timeline === "ready");
+  return tab;
+}
+const range = async (tab) => {
+  // Drawn with the next frame.
+  await tab.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  const [, from, to] = /^([\d.]+) s to ([\d.]+) s/.exec(await tab.locator(".tl-range").textContent());
+  return [Number(from), Number(to)];
+};
+const span = async (tab) => { const [from, to] = await range(tab); return to - from; };
+
+try {
+  // By mouse: zoom, pan, minimap, hover.
+  const tab = await opened();
+  await tab.locator("[data-do=all]").click();
+  const whole = await span(tab);
+  await tab.locator("#timeline").evaluate((section) => section.scrollIntoView());
+  const box = await tab.locator(".tl-main").boundingBox();
+  await tab.mouse.click(box.x + 500, box.y + 60);
+  await tab.mouse.move(box.x + 600, box.y + 60);
+  await tab.mouse.wheel(0, -400);
+  const near = await span(tab);
+  assert(near < whole / 2, `the wheel zooms: ${whole} to ${near}`);
+  const [before] = await range(tab);
+  await tab.mouse.down(); await tab.mouse.move(box.x + 400, box.y + 60, { steps: 4 }); await tab.mouse.up();
+  const [after] = await range(tab);
+  assert(after > before, "dragging to the left goes to later times");
+  const map = await tab.locator(".tl-map").boundingBox();
+  await tab.mouse.click(map.x + 100, map.y + 20);
+  assert((await range(tab))[0] < after, "the minimap goes where it is clicked");
+  await tab.mouse.move(box.x + 640, box.y + 75, { steps: 3 });
+
+  // An incident's link shows it, and the address can be shared.
+  await tab.locator("#incident-1 .jump").click();
+  const incident = await range(tab);
+  assert(incident[1] - incident[0] < whole / 2 && /^#t=/.test(await tab.evaluate(() => location.hash)));
+  const shared = await opened({}, `#t=${incident[0]}-${incident[1]}`);
+  const again = await range(shared);
+  assert(Math.abs(again[0] - incident[0]) < .002 && Math.abs(again[1] - incident[1]) < .002, `${again} for ${incident}`);
+  assert((await tab.locator("#incident-1 .remedies pre").first().textContent()).startsWith("redjepsen run --workload"));
+
+  // By keys only.
+  const keys = await opened();
+  await keys.locator(".tl-view").focus();
+  for (const key of ["+", "+", "ArrowRight"]) await keys.keyboard.press(key);
+  const keyed = await range(keys);
+  assert(Math.abs(keyed[1] - keyed[0] - whole / 4) < .01 && keyed[0] > 0, `${keyed}`);
+  await keys.keyboard.press("-");
+  assert(Math.abs((await span(keys)) - whole / 2) < .01);
+  await keys.keyboard.press("Home");
+  assert.equal(await span(keys), whole);
+  await keys.keyboard.press("i");
+  assert((await keys.locator(".tl-detail h3").textContent()).startsWith("Incident 1"));
+  await keys.keyboard.press("ArrowDown"); await keys.keyboard.press("n");
+  const told = await keys.locator(".tl-detail").textContent();
+  assert(/^c0, /.test(told) && told.includes("index ") && told.includes("What the nodes held"), told);
+
+  // The table.
+  const rows = tab.locator(".ops-rows tr");
+  const number = async () => Number(/^[\d,]+/.exec(await tab.locator(".ops-count").textContent())[0].replace(",", ""));
+  const all = await number();
+  assert(all > 20 && (await rows.count()) > 20);
+  await tab.locator(".ops-lost").check();
+  const lost = await number();
+  assert(lost > 0 && lost < all / 2, `${lost} of ${all}`);
+  const value = (await rows.first().locator("td").nth(7).textContent()).trim();
+  await tab.locator(".ops-lost").uncheck();
+  await tab.locator(".ops-search").fill(value);
+  await tab.waitForFunction((all) => !document.querySelector(".ops-count").textContent.startsWith(`${all} of`), all);
+  assert((await number()) < all);
+  const [download] = await Promise.all([tab.waitForEvent("download"), tab.locator(".ops-csv").click()]);
+  const csv = readFileSync(await download.path(), "utf8").trim().split("\r\n");
+  assert.equal(csv[0], "index,time_s,client,operation,key,outcome,read,wrote,token,held");
+  assert.equal(csv.length - 1, await number());
+  await rows.first().locator("button").click();
+  assert((await span(tab)) < whole / 2, "a row leads to its place on the axis");
+
+  // Dark and narrow, too; and for those who can't see it.
+  for (const options of [{}, { colorScheme: "dark" }, { viewport: { width: 390, height: 844 }, hasTouch: true }]) {
+    const seen = await opened(options);
+    assert(await seen.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), "nothing is wider than the window");
+    // The page's policy is for the page; a tool that looks at it comes by the debugger.
+    const context = await browser.newContext({ ...options, bypassCSP: true });
+    const looked = await context.newPage();
+    await looked.goto(page);
+    await looked.waitForFunction(() => document.documentElement.dataset.timeline === "ready");
+    await looked.evaluate(axe);
+    const { violations } = await looked.evaluate(() => window.axe.run({ resultTypes: ["violations"] }));
+    for (const { id, impact, help, nodes } of violations) {
+      if (["serious", "critical"].includes(impact)) wrong.push(`axe: ${impact} ${id}: ${help}: ${nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(" | ")}`);
+    }
+    await context.close();
+  }
+  assert.deepEqual(wrong, []);
+} finally {
+  await browser.close();
+}
+console.log("the report works in", program);

@@ -1,0 +1,165 @@
+//! What the report shows beside the history: what the servers held, and what would have prevented an incident.
+
+use std::io::Read;
+use std::path::Path;
+
+use base64::Engine as _;
+use redjepsen::checker::Validity;
+use redjepsen::history::{Sight, Sighting};
+use redjepsen::report;
+use redjepsen::runner::simulate::simulate;
+use redjepsen::scenario::Scenario;
+use redjepsen::telling::Remedy;
+use serde_json::Value;
+
+use crate::kit::scenario;
+
+/// A simulated run in a folder of its own.
+fn run(store: &Path, more: &[&str]) -> std::path::PathBuf {
+    let program = env!("CARGO_BIN_EXE_redjepsen");
+    let run = ["run", "--cluster", "sim", "--nemesis", "pause", "--time-limit", "8s", "--seed", "7", "--quiet", "--store"];
+    let output = std::process::Command::new(program).args(run).arg(store).args(more).output().unwrap();
+    assert!(matches!(output.status.code(), Some(0..=2)), "{}", String::from_utf8_lossy(&output.stderr));
+    store.join("latest").canonicalize().unwrap()
+}
+
+/// What the page's script reads.
+fn data(page: &str) -> Value {
+    let (_, packed) = page.split_once("id=\"timeline-data\">\"").unwrap();
+    let (packed, _) = packed.split_once('"').unwrap();
+    let packed = base64::engine::general_purpose::STANDARD.decode(packed).unwrap();
+    let mut json = String::new();
+    flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut json).unwrap();
+    serde_json::from_str(&json).unwrap()
+}
+
+#[test]
+fn nobody_in_a_run_notices_the_onlooker() {
+    let (with, without) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (with, without) = (run(with.path(), &[]), run(without.path(), &["--no-observer"]));
+    let history = |folder: &Path| std::fs::read(folder.join("history.jsonl")).unwrap();
+    assert!(history(&with) == history(&without), "the histories are the same, byte for byte");
+    assert!(!without.join(Sighting::FILE).exists());
+
+    let seen = Sighting::read(&std::fs::read_to_string(with.join(Sighting::FILE)).unwrap()).unwrap();
+    let watched: Vec<&str> =
+        seen.iter().filter(|one| matches!(one.saw, Sight::Watched { .. })).map(|one| &one.node[..]).collect();
+    assert_eq!(watched, ["n0", "n1", "n2", "n3", "n4"]);
+    let held = |held: bool| {
+        let of_key = seen.iter().filter_map(|one| match &one.saw {
+            Sight::Key { key, held } => Some((key, held)),
+            _ => None,
+        });
+        of_key.filter(|(key, is)| *key == "lock:k0" && is.is_some() == held).count()
+    };
+    assert!(held(true) > 50 && held(false) > 50, "{} and {}", held(true), held(false));
+
+    // And whose each life was follows for nearly all of them.
+    let page = std::fs::read_to_string(with.join("report.html")).unwrap();
+    let lives = data(&page)["servers"]["lives"].as_array().unwrap().clone();
+    let known = lives.iter().filter(|life| life["owner"].as_i64().unwrap() >= 0).count();
+    assert!(known * 10 > lives.len() * 8, "{known} of {}", lives.len());
+    let page = std::fs::read_to_string(without.join("report.html")).unwrap();
+    assert!(data(&page)["servers"].is_null() && page.contains("was not noted in this run"));
+}
+
+#[test]
+fn what_a_stranger_wrote_as_sightings_is_told_and_keeps_no_report_from_being_written() {
+    let store = tempfile::tempdir().unwrap();
+    let folder = run(store.path(), &[]);
+    let report = |text: &str| {
+        std::fs::write(folder.join(Sighting::FILE), text).unwrap();
+        let program = env!("CARGO_BIN_EXE_redjepsen");
+        let output = std::process::Command::new(program).arg("report").arg(&folder).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        std::fs::read_to_string(folder.join("report.html")).unwrap()
+    };
+    assert!(report("{\"time\":</script>").contains("servers.jsonl, line 1: "));
+    let evil = r#"{"time":9,"since":5,"node":"n0","saw":{"key":{"key":"lock:k0</script><script>alert(1)</script>","held":{"value":"x"}}}}"#;
+    let page = report(evil);
+    assert!(!page.contains("alert(1)") && data(&page)["servers"]["lives"].as_array().unwrap().len() == 1);
+}
+
+#[test]
+fn what_is_said_to_prevent_an_incident_does() {
+    let causes = [
+        ("redlock", "pause-before-write", 2),
+        ("redlock", "pause", 7),
+        ("single", "pause-before-write", 2),
+        ("fenced", "double-pause", 1),
+        ("redlock", "clock-jump-forward", 3),
+        ("redlock", "crash-no-persistence", 1),
+        ("redlock-wall", "slow-client-clock", 1),
+        ("redlock-unchecked", "late-acquire-reply", 1),
+        ("single-constant", "late-release", 1),
+        ("replicated", "failover", 3),
+        ("steal-hasty", "victim-unreachable", 1),
+    ];
+    let mut told = Vec::new();
+    for (workload, nemesis, seed) in causes {
+        let limit = if workload == "replicated" { "40s" } else { "12s" };
+        let found = simulate(&scenario(workload, nemesis, seed, limit)).unwrap();
+        assert_eq!(found.verdict.valid, Validity::Invalid, "{workload} under {nemesis}");
+        let telling = found.report().telling;
+        let mut remedies: Vec<Remedy> = telling.incidents.iter().flat_map(|one| one.remedies.clone()).collect();
+        remedies.dedup();
+        assert!(!remedies.is_empty(), "{workload} under {nemesis} has a remedy: {}", telling.headline);
+        told.extend(remedies);
+    }
+    told.sort_by(|one, other| one.command.cmp(&other.command));
+    told.dedup_by(|one, other| one.command == other.command);
+    for remedy in &told {
+        let words: Vec<&str> = remedy.command.split(' ').collect();
+        let after = |flag: &str| words.iter().position(|word| *word == flag).map(|place| words[place + 1]);
+        assert_eq!((&words[..2], after("--expect")), (&["redjepsen", "run"][..], Some("valid")), "{}", remedy.command);
+        let (workload, nemesis) = (after("--workload").unwrap(), after("--nemesis").unwrap());
+        assert_eq!(after("--cluster"), remedy.simulated.then_some("sim"));
+        if remedy.simulated {
+            let seed = after("--seed").unwrap().parse().unwrap();
+            let held: Scenario = scenario(workload, nemesis, seed, after("--time-limit").unwrap_or("30s"));
+            let run = simulate(&held).unwrap();
+            assert_eq!(run.verdict.valid, Validity::Valid, "{}: {:?}", remedy.command, run.verdict.reasons);
+        }
+    }
+    let named: Vec<&str> = told.iter().map(|remedy| remedy.text.split([',', ':', '.']).next().unwrap()).collect();
+    for part in ["compares and sets", "Fencing tokens", "sync their file", "delayed restart", "monotonic", "consensus"] {
+        assert!(named.iter().any(|text| text.contains(part)), "{part} in {named:?}");
+    }
+}
+
+#[test]
+fn where_nothing_was_lost_or_the_lock_held_nothing_is_recommended() {
+    for (workload, nemesis) in [("redlock-guarded", "pause"), ("redlock", "pause-node")] {
+        let run = simulate(&scenario(workload, nemesis, 7, "12s")).unwrap();
+        let telling = run.report().telling;
+        assert!(telling.incidents.iter().all(|one| one.remedies.is_empty() && one.no_remedies.is_empty()));
+    }
+}
+
+#[test]
+fn other_tools_get_the_same_run() {
+    use redjepsen::report::export::{Format, export};
+    let run = simulate(&scenario("redlock", "pause", 7, "12s")).unwrap();
+    let report = run.report();
+    let csv = export(&report, Format::Csv);
+    assert_eq!(csv.lines().count(), run.history.operations.len() + 1);
+    assert_eq!(csv.matches(",lost\r\n").count() as u64, run.verdict.lost_updates.count + 1, "and the head");
+
+    let trace: Value = serde_json::from_str(&export(&report, Format::Perfetto)).unwrap();
+    let holds = trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["name"] == "holds the lock").count();
+    assert!(holds > 50);
+
+    // Our own reader of Jepsen's histories comes to the same of it.
+    for (workload, code) in [("redlock", 1), ("redlock-guarded", 0)] {
+        let run = simulate(&scenario(workload, "pause", 7, "12s")).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history.edn");
+        std::fs::write(&path, export(&run.report(), Format::Edn)).unwrap();
+        let program = env!("CARGO_BIN_EXE_redjepsen");
+        let check = std::process::Command::new(program).arg("check").arg(&path).args(["--model", "cas-register"]).output();
+        let check = check.unwrap();
+        let said = String::from_utf8_lossy(&check.stdout).into_owned() + &String::from_utf8_lossy(&check.stderr);
+        assert_eq!(check.status.code(), Some(code), "{workload}: {said}");
+    }
+    let _ = report::html(&report);
+}
