@@ -66,6 +66,9 @@ pub struct RunFlags {
     /// Keep the cluster running afterwards, in Docker (`redjepsen clean` removes it)
     #[arg(long)]
     pub keep: bool,
+    /// Print results.json instead of the summary
+    #[arg(long)]
+    pub json: bool,
     /// Also show the log on stderr
     #[arg(short, long)]
     pub verbose: bool,

@@ -18,9 +18,16 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
     };
     let mut made = Runner::new(flags.verbose, CONSOLE)?.make(&scenario, &settings).await?;
     // The verdict first: everything after it can fail, and must not take it along.
-    let shown = print(report::summary(&made.checked.report(), look()));
+    let json = flags.json;
+    let shown = match json {
+        true => print(report::results_json(&made.checked.report())),
+        false => print(report::summary(&made.checked.report(), look())),
+    };
     let written = made.write_report();
-    let told = print(report::pointers(&made.checked.facts, written.is_ok()));
+    let told = match json {
+        true => Ok(()),
+        false => print(report::pointers(&made.checked.facts, written.is_ok())),
+    };
     match written.map_err(Failure::could_not_run).and(shown).and(told) {
         Ok(()) => Ok(exit_of(&made.checked)),
         Err(failure) => exit_despite(exit_of(&made.checked), failure),

@@ -71,10 +71,16 @@ impl Shrunk {
 }
 
 /// Shrinks a scripted scenario that breaks the lock with this cause. None if what is left does so only with some delays of
-/// the network. Once `over` is raised, it ends at once, with the smallest one until then: the scenario itself if that may
+/// the network. `show` is told how many steps are left after so many scripts that were tried. Once `over` is raised, it ends at once, with the smallest one until then: the scenario itself if that may
 /// depend on luck, since with its own seed it breaks the lock for certain.
-pub fn shrink(scenario: &Scenario, cause: &Cause, over: &Interrupt) -> Option<Shrunk> {
-    let mut shrinking = Shrinking { best: scenario.clone(), breaks: 0, cause: cause.clone(), tried: 0, over };
+pub fn shrink(
+    scenario: &Scenario,
+    cause: &Cause,
+    over: &Interrupt,
+    show: &mut dyn FnMut(usize, u64),
+) -> Option<Shrunk> {
+    show(scenario.nemesis.script.len(), 0);
+    let mut shrinking = Shrinking { best: scenario.clone(), breaks: 0, cause: cause.clone(), tried: 0, over, show };
     shrinking.breaks = shrinking.seeds_that_break(scenario, 1);
     while shrinking.breaks > 0 {
         let before = shrinking.best.clone();
@@ -103,6 +109,7 @@ struct Shrinking<'a> {
     tried: u64,
     /// Raised when there is no more time.
     over: &'a Interrupt,
+    show: &'a mut dyn FnMut(usize, u64),
 }
 
 impl Shrinking<'_> {
@@ -116,6 +123,7 @@ impl Shrinking<'_> {
             return 0;
         }
         self.tried += 1;
+        (self.show)(self.best.nemesis.script.len(), self.tried);
         let (cause, over) = (&self.cause, self.over);
         let breaks = |number: u64| {
             let seed = scenario.seed.wrapping_add(number);

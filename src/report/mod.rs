@@ -13,8 +13,10 @@
 //! - [`plots`]: the four plots
 //! - [`drawing`]: what these drawings are made of
 //! - [`matrix`]: what a suite of runs showed
+//! - [`store`]: all runs and suites of a store; [`compare`]: one side against another
 //! - [`html`], [`terminal`], [`results_json`]: the three ways to read a run
 
+pub mod compare;
 mod counterexample;
 mod drawing;
 pub mod exploration;
@@ -25,6 +27,7 @@ pub mod linear;
 pub mod matrix;
 mod plots;
 pub mod risk;
+pub mod store;
 mod terminal;
 
 use std::io;

@@ -7,6 +7,7 @@ mod badges;
 mod html;
 mod junit;
 mod markdown;
+mod sweep;
 mod terminal;
 
 use std::path::Path;
@@ -14,6 +15,7 @@ use std::path::Path;
 pub use html::html;
 pub use junit::junit;
 pub use markdown::markdown;
+pub use sweep::lines as sweep_lines;
 pub use terminal::{planned, terminal};
 
 use crate::files::{self, Unwritten};
