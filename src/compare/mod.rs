@@ -6,8 +6,9 @@
 //! in more runs, or if broken runs lose more. Runs without a verdict show nothing, and count for nothing.
 //!
 //! Each direction is tested by itself. A single cell is worse if chance explains its ranks with at most 5 %. Of several, half of
-//! that is for all of them together, and half for each, with Holm's correction ([`ranks`]). Where no outcome of so many runs could
-//! have been that unlikely, nothing is said: too few runs are no sign that nothing changed.
+//! that is for all of them together, by how many of their runs are broken, and half for each, with Holm's correction ([`ranks`]).
+//! Where no outcome of so many runs could have been that unlikely, nothing is said: too few runs are no sign that nothing changed.
+//! One thing needs no test: a cell of which no violation is expected, that held in A and is broken in B. A violation is certain.
 //!
 //! Latency and throughput are shown beside that, and decide nothing: they depend on the machine.
 
@@ -40,6 +41,8 @@ pub struct Side {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Runs {
     pub name: String,
+    /// Whether no violation is expected of it.
+    pub must_hold: bool,
     pub runs: Vec<Sample>,
     /// What all of them were run with, by name.
     pub setting: Vec<(String, String)>,
@@ -109,6 +112,8 @@ pub struct Cell {
     /// Its name; of a pair that has two, both.
     pub name: String,
     pub change: Change,
+    /// Whether it held in A, is broken in B, and no violation is expected of it.
+    pub broke: bool,
     pub a: Numbers,
     pub b: Numbers,
     /// How likely chance makes B rank as much worse, or better, after Holm's correction for all cells.
@@ -208,11 +213,19 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
         all
     };
     let (worse, better) = (of_each(ranks::worse), of_each(ranks::better));
-    let (p_worse, p_better) = (ranks::worse(&strata), ranks::better(&strata));
+    let broken = |runs: &Runs| scores(runs).iter().map(|score| score.min(1.0)).collect::<Vec<f64>>();
+    let together = match one {
+        true => strata.clone(),
+        false => pairs.iter().map(|(a, b)| Stratum::new(&broken(a), &broken(b))).collect(),
+    };
+    let (p_worse, p_better) = (ranks::worse(&together), ranks::better(&together));
     let mut cells = Vec::new();
     for (place, (of_a, of_b)) in pairs.iter().enumerate() {
+        let (a, b) = (Numbers::of(of_a), Numbers::of(of_b));
+        let broke = of_a.must_hold && of_b.must_hold && a.judged > 0 && a.broken == 0 && b.broken > 0;
         let change = match judged[place] {
             (0, _) | (_, 0) => Change::NotComparable,
+            _ if broke => Change::Worse,
             _ if at_most(worse[place], alpha) => Change::Worse,
             _ if at_most(better[place], alpha) => Change::Better,
             // By itself: whether Holm left any room depends on the other cells.
@@ -225,8 +238,9 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
         cells.push(Cell {
             name: if of_a.name == of_b.name { of_a.name.clone() } else { format!("{} → {}", of_a.name, of_b.name) },
             change,
-            a: Numbers::of(of_a),
-            b: Numbers::of(of_b),
+            broke,
+            a,
+            b,
             p_worse: worse[place],
             p_better: better[place],
             more_broken: more_broken(&scores(of_a), &scores(of_b)),
@@ -397,7 +411,7 @@ mod tests {
     }
 
     fn cell(name: &str, lost: &[u64]) -> Runs {
-        Runs { name: name.into(), runs: lost.iter().map(|lost| run(*lost)).collect(), setting: Vec::new() }
+        Runs { name: name.into(), runs: lost.iter().map(|lost| run(*lost)).collect(), ..Runs::default() }
     }
 
     fn side(cells: Vec<Runs>) -> Side {
@@ -436,7 +450,7 @@ mod tests {
     #[test]
     fn with_many_cells_one_may_differ_by_chance_and_five_may_not() {
         let cells = |broken: usize| {
-            (0..30).map(|number| cell(&number.to_string(), if number < broken { &[4, 4, 4] } else { &[0, 0, 0] }))
+            (0..30).map(move |number| cell(&number.to_string(), if number < broken { &[4, 4, 4] } else { &[0, 0, 0] }))
         };
         let night = |broken| side(cells(broken).collect());
         assert_eq!(compare(&night(0), &night(0)).verdict, Verdict::NotWorse);
@@ -452,9 +466,19 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_that_must_hold_and_broke_is_worse_without_a_test() {
+        let held = |lost: &[u64], must_hold| side(vec![Runs { must_hold, ..cell("one", lost) }]);
+        let broke = compare(&held(&[0], true), &held(&[1], true));
+        assert_eq!((broke.verdict, broke.cells[0].broke), (Verdict::Worse, true));
+        assert_eq!(compare(&held(&[0], false), &held(&[1], false)).verdict, Verdict::TooFew);
+        assert_eq!(compare(&held(&[1], true), &held(&[1], true)).verdict, Verdict::TooFew, "it was broken before");
+        assert_eq!(compare(&held(&[1], true), &held(&[0], true)).verdict, Verdict::TooFew);
+    }
+
+    #[test]
     fn what_b_does_not_show_is_no_pass() {
-        let both = || vec![cell("one", &[0, 0, 0]), cell("two", &[0, 0, 0])];
-        let missing = compare(&side(both()), &side(vec![cell("one", &[0, 0, 0])]));
+        let both = || vec![cell("one", &[0; 4]), cell("two", &[0; 4])];
+        let missing = compare(&side(both()), &side(vec![cell("one", &[0; 4])]));
         assert_eq!(missing.verdict, Verdict::NotComparable);
         assert!(missing.reasons[0].contains("`two` is not in B"), "{:?}", missing.reasons);
         let mut unknown = side(both());

@@ -27,6 +27,8 @@ pub(super) struct Site {
     live: bool,
     /// Nights that were compared with those before, as long as both stay what they are.
     compared: Mutex<HashMap<String, Compared>>,
+    /// The page of all runs, as long as it is of the same ones.
+    index: Mutex<Option<(Arc<Snapshot>, String)>>,
 }
 
 struct Compared {
@@ -49,7 +51,7 @@ pub(super) struct Opened {
 
 impl Site {
     pub fn new(store: &Path, live: bool) -> Site {
-        Site { store: Store::new(store), name: store.display().to_string(), live, compared: Mutex::default() }
+        Site { store: Store::new(store), name: store.display().to_string(), live, compared: Mutex::default(), index: Mutex::default() }
     }
 
     pub fn warm(&self) {
@@ -80,8 +82,10 @@ impl Site {
         let snapshot = self.store.snapshot();
         let path = if path.is_empty() { "index.html" } else { path };
         let at = At { page: path, store: &self.name, live: self.live };
-        if path == "index.html" {
-            return Some(pages::index(at, &snapshot));
+        match path {
+            "index.html" => return Some(self.index(at, &snapshot)),
+            "live.html" if self.live => return Some(pages::live(At { page: "index.html", ..at }, &snapshot)),
+            _ => {}
         }
         let (kind, name) = path.strip_suffix(".html")?.split_once('/')?;
         match kind {
@@ -94,6 +98,18 @@ impl Site {
                 Some(pages::run(at, run, &files))
             }
             _ => None,
+        }
+    }
+
+    fn index(&self, at: At, snapshot: &Arc<Snapshot>) -> String {
+        let mut known = lock(&self.index);
+        match &*known {
+            Some((of, page)) if Arc::ptr_eq(of, snapshot) => page.clone(),
+            _ => {
+                let page = pages::index(at, snapshot);
+                *known = Some((snapshot.clone(), page.clone()));
+                page
+            }
         }
     }
 

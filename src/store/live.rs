@@ -103,7 +103,8 @@ fn last_line(file: &mut File) -> io::Result<Option<Moment>> {
     file.take(LONGEST_LINE).read_to_end(&mut bytes)?;
     let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else { return Ok(None) };
     let line = bytes[..end].rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-    Ok(serde_json::from_slice(line).ok())
+    let moment: Option<Moment> = serde_json::from_slice(line).ok();
+    Ok(moment.filter(|moment| !moment.stage.is_empty()))
 }
 
 #[cfg(test)]

@@ -28,6 +28,8 @@ use crate::sync::lock;
 const DEEPEST: usize = 8;
 /// For so long, what was found is taken as it was.
 const FRESH: Duration = Duration::from_secs(1);
+/// For so long, a run that has its results is taken to have the same: only `redjepsen report` changes them.
+const KNOWN: Duration = Duration::from_secs(60);
 
 /// A store, and what is known of it.
 pub struct Store {
@@ -39,6 +41,8 @@ pub struct Store {
 struct Known {
     runs: HashMap<String, (Stamp, State)>,
     nights: HashMap<String, (Stamp, NightState)>,
+    /// When all runs were last looked at, those with results too.
+    looked: Option<Instant>,
     last: Option<(Instant, Arc<Snapshot>)>,
 }
 
@@ -133,9 +137,24 @@ impl Store {
         {
             return last.clone();
         }
-        let mut found = Walk { root: &self.root, known: &known, runs: Vec::new(), nights: Vec::new() };
+        let trusting = known.looked.is_some_and(|looked| looked.elapsed() < KNOWN);
+        let mut found = Walk { root: &self.root, known: &known, trusting, runs: Vec::new(), nights: Vec::new() };
         found.walk("", 0);
         let Walk { runs, nights, .. } = found;
+        if !trusting {
+            known.looked = Some(Instant::now());
+        }
+        let same_runs = runs.len() == known.runs.len()
+            && runs.iter().all(|(run, stamp)| known.runs.get(&run.path).map(|(known, _)| *known) == *stamp && stamp.is_some());
+        let same_nights = nights.len() == known.nights.len()
+            && nights.iter().all(|(night, stamp)| {
+                known.nights.get(&night.path).map(|(known, _)| *known) == *stamp && stamp.is_some()
+            });
+        // The same value, so that what was made of it is known to be the same too.
+        if same_runs && same_nights && let Some((when, last)) = &mut known.last {
+            *when = Instant::now();
+            return last.clone();
+        }
         known.runs = runs.iter().filter_map(|(run, stamp)| Some((run.path.clone(), ((*stamp)?, run.state.clone())))).collect();
         known.nights =
             nights.iter().filter_map(|(night, stamp)| Some((night.path.clone(), ((*stamp)?, night.state.clone())))).collect();
@@ -159,6 +178,8 @@ impl Store {
 struct Walk<'a> {
     root: &'a Path,
     known: &'a Known,
+    /// Whether runs that had their results have them still.
+    trusting: bool,
     runs: Vec<(Run, Option<Stamp>)>,
     nights: Vec<(Night, Option<Stamp>)>,
 }
@@ -184,6 +205,11 @@ impl Walk<'_> {
     fn look(&mut self, path: String, depth: usize) {
         let folder = self.root.join(&path);
         let there = |name: &str| stamp(&folder.join(name));
+        if let Some((stamp, state)) = self.known.runs.get(&path).filter(|_| self.trusting) {
+            let state = state.clone();
+            self.runs.push((Run { path, state }, Some(*stamp)));
+            return;
+        }
         if let Some(stamp) = there(results::FILE) {
             let state = match self.known.runs.get(&path) {
                 Some((known, state)) if *known == stamp => state.clone(),

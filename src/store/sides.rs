@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::results::Results;
 use super::{State, Store, night};
 use crate::compare::{Runs, Sample, Side};
+use crate::nemesis::Expectation;
 use crate::suite::matrix::{Cell, Matrix};
 
 /// Settings that belong to one run and not to what was run.
@@ -54,7 +55,8 @@ fn of_night(named: &str, folder: &Path, matrix: &Matrix, cells: &[&Cell]) -> Sid
             Sample { latency_ms: results.and_then(|results| results.sample().latency_ms), ..run.sample() }
         });
         let runs = runs.collect();
-        Runs { name: cell.name.clone(), runs, setting }
+        let must_hold = cell.expected == Some(Expectation::Valid);
+        Runs { name: cell.name.clone(), must_hold, runs, setting }
     });
     let cells: Vec<Runs> = cells.collect();
     let what = match &cells[..] {
@@ -102,7 +104,7 @@ fn of_runs(named: &str, path: &Path) -> Result<Side, String> {
             let own = setting.iter().filter(|row| others.iter().any(|other| !other.contains(row)));
             let own: Vec<String> = own.map(|(what, text)| format!("{what} {text}")).collect();
             let name = if own.is_empty() { name } else { format!("{name} with {}", own.join(", ")) };
-            Runs { name, runs: runs.into_iter().map(Results::sample).collect(), setting }
+            Runs { name, must_hold: false, runs: runs.into_iter().map(Results::sample).collect(), setting }
         })
         .collect();
     let what = match (&found[..], &cells[..]) {

@@ -51,12 +51,12 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ),
     ("checker", &["fault_kinds", "history", "members", "words"]),
     ("compare", &["checker"]),
-    ("suite", &["checker", "compare", "files", "nemesis", "plan", "scenario", "topology", "words"]),
+    ("suite", &["checker", "compare", "files", "nemesis", "plan", "scenario", "topology", "units", "words"]),
     ("explore", &["words"]),
     ("risk", &["checker", "files", "history", "nemesis", "plan", "scenario", "units"]),
     ("library", &["checker", "fault_kinds", "history", "scenario", "topology", "words"]),
     ("telling", &["checker", "compare", "fault_kinds", "history", "nemesis", "scenario", "suite", "topology", "units", "words"]),
-    ("store", &["checker", "compare", "files", "scenario", "suite", "sync", "telling"]),
+    ("store", &["checker", "compare", "files", "nemesis", "scenario", "suite", "sync", "telling"]),
     (
         "report",
         &[

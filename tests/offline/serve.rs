@@ -91,7 +91,7 @@ fn a_store_is_shown() {
     let (status, _, run) = get(address, &format!("/runs/{RUN}.html"));
     assert_eq!(status, 200);
     assert!(run.contains("redjepsen run --seed 7") && run.contains("report.html") && run.contains("c0/client.log"), "{run}");
-    assert!(!run.contains("passwd") && !run.contains(".hidden"), "{run}");
+    assert!(!run.contains("passwd") && !run.contains("/.hidden"), "{run}");
     let (status, head, log) = get(address, &format!("/files/{RUN}/c0/client.log"));
     assert_eq!((status, log.as_str()), (200, "its last words\n"));
     assert!(head.contains("content-type: text/plain") && head.contains("content-security-policy: sandbox;"), "{head}");
@@ -187,7 +187,7 @@ fn the_same_pages_are_written_as_files_and_nothing_from_elsewhere() {
     assert_eq!(done.pages, 3, "all runs, and two of them");
     let page = |path: &str| fs::read_to_string(into.path().join("pages").join(path));
     let index = page("index.html").unwrap();
-    assert!(index.contains("Content-Security-Policy") && !index.contains("data-watch"), "{index}");
+    assert!(index.contains("Content-Security-Policy") && !index.contains("data-look="), "{index}");
     let run = page(&format!("runs/{RUN}.html")).unwrap();
     assert!(run.contains(&format!("../../files/{RUN}/report.html")) && run.contains("in the store only"), "{run}");
     assert_eq!(page(&format!("files/{RUN}/report.html")).unwrap(), "<!DOCTYPE html><p>the report");
@@ -219,10 +219,10 @@ fn a_run_is_seen_while_it_goes_and_told_as_ended_after() {
     let page = "/runs/redlock-pause/20260103T000000.000Z.html";
     let (_, _, body) = get(serve(store.path(), &[]), page);
     assert!(body.contains("IN PROGRESS") && body.contains("running · 12 of 30 s · 41 updates"), "{body}");
-    assert!(body.contains("data-live") && body.contains("pause client:3 &lt;b&gt;"), "{body}");
+    assert!(body.contains("data-look=") && body.contains("pause client:3 &lt;b&gt;"), "{body}");
     drop(events);
     let (_, _, body) = get(serve(store.path(), &[]), page);
-    assert!(body.contains("BROKEN OFF") && body.contains("ended without results") && !body.contains("data-live"), "{body}");
+    assert!(body.contains("BROKEN OFF") && body.contains("ended without results") && !body.contains("data-look="), "{body}");
 }
 
 #[test]

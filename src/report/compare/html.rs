@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::{TERMS, broken, chance, class, headline, lost, more, ms, rate};
-use crate::compare::{Cell, Change, Comparison};
-use crate::report::html::{header, terms, whole_page};
-use crate::words::{line, sanitize};
+use super::{TERMS, broken, class, headline, lost, more, ms, rate, reason};
+use crate::compare::{Cell, Change, Comparison, Numbers};
+use crate::report::html::{header, prose, terms, whole_page};
+use crate::words::{line, plural, sanitize};
 
 /// Beside that of all pages.
 const STYLE: &str = ".wide{overflow-x:auto}.sides td:first-child{white-space:nowrap}.held{color:var(--good)}.broken{color:var(--bad)}\
@@ -22,7 +22,7 @@ pub fn content(of: &Comparison) -> Markup {
         @if !of.reasons.is_empty() { ul class="reasons" { @for reason in of.reasons.iter().take(20) { li { (line(reason, 300)) } } } }
     };
     html! {
-        (header(class(of.verdict), &["comparison"], of.verdict.word(), &html! { (line(&headline(of), 600)) }, &reasons))
+        (header(class(of.verdict), &["comparison"], of.verdict.word(), &html! { (prose(&line(&headline(of), 600))) }, &reasons))
         section id="sides" {
             h2 { "What was compared" }
             div class="wide" { table class="sides" {
@@ -40,30 +40,53 @@ pub fn content(of: &Comparison) -> Markup {
         }
         section id="cells" {
             h2 { "Cells " span class="count" { (of.cells.len()) } }
-            div class="wide" { table class="cells" {
-                thead { tr {
-                    th { "cell" } th {} th { "p" } th { "broken, A" } th { "broken, B" } th { "more often in B" } th { "lost, A" } th { "lost, B" }
-                    th { "latency, median and p99" } th { "updates a second" }
-                } }
-                tbody { @for cell in sorted(of) { (row(cell)) } }
-            } }
+            @let (telling, others) = sorted(of);
+            @if !telling.is_empty() { (table(&telling)) }
+            @if !others.is_empty() && telling.is_empty() && others.len() <= SHORT { (table(&others)) }
+            @else if !others.is_empty() {
+                details { summary { (plural(others.len() as u64, "cell")) " in which nothing differs" } (table(&others)) }
+            }
         }
         (terms("How to read this", TERMS))
     }
 }
 
-/// What says something first.
-fn sorted(of: &Comparison) -> Vec<&Cell> {
-    let mut cells: Vec<&Cell> = of.cells.iter().collect();
+/// So many cells are shown where none says anything.
+const SHORT: usize = 12;
+
+/// Those that say something, and the others.
+fn sorted(of: &Comparison) -> (Vec<&Cell>, Vec<&Cell>) {
     let rank = |cell: &Cell| match cell.change {
         Change::Worse => 0,
         Change::NotComparable => 1,
         Change::Better => 2,
-        _ if cell.a.broken != cell.b.broken => 3,
+        _ if cell.a.broken * cell.b.judged != cell.b.broken * cell.a.judged => 3,
         _ => 4,
     };
+    let mut cells: Vec<&Cell> = of.cells.iter().collect();
     cells.sort_by_key(|cell| rank(cell));
-    cells
+    cells.into_iter().partition(|cell| rank(cell) < 4)
+}
+
+fn table(cells: &[&Cell]) -> Markup {
+    html! {
+        div class="wide" { table class="cells" {
+            thead { tr {
+                th { "cell" } th {} th { "p" } th { "broken, A" } th { "broken, B" } th { "more often in B" } th { "lost, A" } th { "lost, B" }
+                th { "latency, median and p99" } th { "updates a second" }
+            } }
+            tbody { @for cell in cells { (row(cell)) } }
+        } }
+    }
+}
+
+/// Both latencies of both sides.
+fn latency(cell: &Cell) -> String {
+    let side = |of: &Numbers| match of.median_ms {
+        None => "–".to_string(),
+        Some(_) => format!("{}, {}", ms(of.median_ms), ms(of.p99_ms)),
+    };
+    if cell.a.median_ms.or(cell.b.median_ms).is_none() { "–".to_string() } else { format!("{} → {}", side(&cell.a), side(&cell.b)) }
 }
 
 fn row(cell: &Cell) -> Markup {
@@ -73,18 +96,17 @@ fn row(cell: &Cell) -> Markup {
         Change::NotComparable => "unproven",
         Change::NoDifference | Change::TooFew => "open",
     };
-    let p = if cell.change == Change::Better { cell.p_better } else { cell.p_worse };
     html! {
         tr {
             td { (sanitize(&cell.name, 200)) }
             td { b class=(class) { (cell.change.word()) } }
-            td class="n" { (chance(p).trim_start_matches("p = ").trim_start_matches("p ")) }
+            td class="n" { (reason(cell).trim_start_matches("p = ").trim_start_matches("p ")) }
             td { (broken(&cell.a)) }
             td { (broken(&cell.b)) }
             td { (more(cell)) }
             td { (lost(&cell.a)) }
             td { (lost(&cell.b)) }
-            td { (ms(cell.a.median_ms)) ", " (ms(cell.a.p99_ms)) " → " (ms(cell.b.median_ms)) ", " (ms(cell.b.p99_ms)) }
+            td { (latency(cell)) }
             td class="n" { (rate(cell.a.per_second)) " → " (rate(cell.b.per_second)) }
         }
     }

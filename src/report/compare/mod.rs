@@ -24,6 +24,17 @@ fn headline(of: &Comparison) -> String {
     let one = of.cells.len() == 1;
     match of.verdict {
         Verdict::Worse if one => format!("B is worse than A: {}.", because(&of.cells[0])),
+        Verdict::Worse if of.cells.iter().any(|cell| cell.broke) => {
+            let broke: Vec<&Cell> = of.cells.iter().filter(|cell| cell.broke).collect();
+            let others = match that(Change::Worse) - broke.len() as u64 {
+                0 => String::new(),
+                some => format!(", and {some} more worse"),
+            };
+            match &broke[..] {
+                [cell] => format!("B is worse than A: `{}` held, must hold, and is broken{others}.", cell.name),
+                several => format!("B is worse than A: {} cells held, must hold, and are broken{others}.", several.len()),
+            }
+        }
         Verdict::Worse if that(Change::Worse) == 0 => {
             format!("B is worse than A over all {} together ({}), in no single one for certain.", cells(of), chance(of.p_worse))
         }
@@ -64,6 +75,9 @@ fn because(cell: &Cell) -> String {
     let p = if cell.change == Change::Better { cell.p_better } else { cell.p_worse };
     let runs = format!("broken in {} of {} against {} of {}", b.broken, plural(b.judged, "run"), a.broken, a.judged);
     let lost = format!("{} against {} of the updates lost", share(b), share(a));
+    if cell.broke {
+        return format!("it held, must hold, and is {runs}, {lost}");
+    }
     format!("{runs}, {lost} ({})", chance(p))
 }
 
@@ -112,6 +126,15 @@ fn rate(rate: Option<f64>) -> String {
     rate.map_or("–".to_string(), |rate| format!("{rate:.1}"))
 }
 
+/// How likely chance is, or why it does not matter.
+fn reason(cell: &Cell) -> String {
+    match cell.change {
+        _ if cell.broke => "it must hold".to_string(),
+        Change::Better => chance(cell.p_better),
+        _ => chance(cell.p_worse),
+    }
+}
+
 /// By how many percentage points B is broken more often.
 fn more(cell: &Cell) -> String {
     let points = |share: f64| format!("{:+.0}", share * 100.0);
@@ -132,7 +155,7 @@ const TERMS: [(&str, &str); 6] = [
     ),
     (
         "many cells",
-        "With several cells, half of the 5 % is for all of them together (runs may change sides within their cell, and rank sums add up), and half for each by itself, with Holm's correction.",
+        "With several cells, half of the 5 % is for all of them together, by how many runs are broken (runs may change sides within their cell, and rank sums add up), and half for each by itself, with Holm's correction. A cell that must hold, held in A and is broken in B is worse without any test: a violation is certain.",
     ),
     (
         "too few runs",

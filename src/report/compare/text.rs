@@ -1,6 +1,6 @@
 //! The comparison on a terminal.
 
-use super::{broken, chance, class, headline, lost, more, ms, rate};
+use super::{broken, class, headline, lost, more, ms, rate, reason};
 use crate::compare::{About, Change, Comparison};
 use crate::report::Look;
 use crate::words::{line, sanitize, wrap};
@@ -38,13 +38,12 @@ pub fn text(of: &Comparison, look: Look) -> String {
     let shown = of.cells.iter().filter(|cell| one || telling(cell.change) || cell.a.broken != cell.b.broken);
     for cell in shown.take(MOST_CELLS) {
         lines.push(String::new());
-        let p = if cell.change == Change::Better { cell.p_better } else { cell.p_worse };
         let code = match cell.change {
             Change::Worse => "1;31",
             Change::Better => "32",
             _ => "2",
         };
-        lines.push(format!("  {}: {} ({})", sanitize(&cell.name, 160), look.paint(code, cell.change.word()), chance(p)));
+        lines.push(format!("  {}: {} ({})", sanitize(&cell.name, 160), look.paint(code, cell.change.word()), reason(cell)));
         for (name, a, b) in [
             ("broken", broken(&cell.a), broken(&cell.b)),
             ("updates lost", lost(&cell.a), lost(&cell.b)),

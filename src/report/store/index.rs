@@ -12,24 +12,29 @@ use crate::words::{count, line, percent, plural, sanitize};
 const SHOWN: usize = 100;
 
 pub fn index(at: At, snapshot: &Snapshot) -> String {
-    let going: Vec<(&Run, &Moment)> = (snapshot.runs.iter())
-        .filter_map(|run| match &run.state {
-            State::Going(moment) => Some((run, moment)),
-            _ => None,
-        })
-        .collect();
     let content = html! {
         h1 class="plain" { (count(snapshot.runs.len() as u64)) " runs" }
-        (in_progress(at, &going))
+        (in_progress(at, snapshot))
         @if !snapshot.suites.is_empty() { (suites(at, snapshot)) }
         (runs(at, snapshot))
     };
     at.page(&["store"], &html! {}, &content)
 }
 
-fn in_progress(at: At, going: &[(&Run, &Moment)]) -> Markup {
+/// The runs in progress alone, as the page of all runs asks for them again and again.
+pub fn live(at: At, snapshot: &Snapshot) -> String {
+    in_progress(at, snapshot).into_string()
+}
+
+fn in_progress(at: At, snapshot: &Snapshot) -> Markup {
+    let going = snapshot.runs.iter().filter_map(|run| match &run.state {
+        State::Going(moment) => Some((run, moment)),
+        _ => None,
+    });
+    let going: Vec<(&Run, &Moment)> = going.collect();
     html! {
-        section id="live" data-live[at.live && !going.is_empty()] data-watch[at.live] class=[going.is_empty().then_some("nothing")] {
+        section id="live" data-look=[at.live.then_some("live.html")] data-going=(going.len())
+            class=[going.is_empty().then_some("nothing")] {
             @if !going.is_empty() {
                 h2 { "In progress " span class="count" { (going.len()) } }
                 @for (run, moment) in going {

@@ -3,7 +3,7 @@
 //!
 //! | page | at |
 //! |---|---|
-//! | all runs and suites | `index.html` |
+//! | all runs and suites | `index.html`, and of it what goes on, `live.html` |
 //! | a run | `runs/PATH.html` |
 //! | the nights of a suite | `suites/NAME.html` |
 //! | a night against the one before | `nights/PATH.html` |
@@ -20,7 +20,7 @@ use std::path::{Component, Path};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-pub use index::index;
+pub use index::{index, live};
 use maud::{Markup, PreEscaped, html};
 pub use run::run;
 use sha2::{Digest, Sha256};
@@ -88,7 +88,9 @@ impl At<'_> {
             script { (PreEscaped(SCRIPT)) }
         };
         let style = format!("{}{STYLE}", super::drawing::STYLE);
-        let policy = format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">", policy());
+        // Without an icon, browsers ask for one.
+        let icon = "<link rel=\"icon\" href=\"data:,\">";
+        let policy = format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">{icon}", policy());
         // Before anything that it is about.
         whole_page(title, &style, &body).replacen("<meta name=\"viewport\"", &format!("{policy}<meta name=\"viewport\""), 1)
     }

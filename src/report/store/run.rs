@@ -16,6 +16,7 @@ pub fn run(at: At, run: &Run, files: &[FileEntry]) -> String {
     let heading = match class {
         "held" => "valid",
         "broken" => "invalid",
+        "going" => "going",
         _ => "unknown",
     };
     let name = match &run.state {
@@ -39,7 +40,7 @@ pub fn run(at: At, run: &Run, files: &[FileEntry]) -> String {
             }
         }
         @if let State::Done(results) = &run.state { (numbers(results)) (setting(results)) }
-        (again(run))
+        (again(at, run))
         (list(at, run, files))
     };
     let head = html! { @if let Some(suite) = suite_of(&run.path) { a href=(at.suite(suite)) { "suite " (sanitize(suite, 60)) } } };
@@ -73,7 +74,7 @@ fn going(at: At, moment: &Moment) -> Markup {
     let rate = moment.at_s.filter(|at| *at >= 1.0).map(|at| moment.ok as f64 / at);
     let faults: Vec<String> = moment.faults.iter().map(|fault| sanitize(fault, 100)).collect();
     html! {
-        div id="live" data-live[at.live] {
+        div id="live" data-look=[at.live.then_some("")] data-going="1" {
             p class="headline" { (far(moment)) }
             @if let Some(share) = share { progress max="1" value={ (format!("{share:.3}")) } aria-label="how far it is" {} }
             table class="pairs" { tbody {
@@ -144,10 +145,10 @@ fn setting(results: &Results) -> Markup {
     }
 }
 
-fn again(run: &Run) -> Markup {
+fn again(at: At, run: &Run) -> Markup {
     let repeat = match &run.state {
         State::Done(results) if !results.repeat.is_empty() => line(&results.repeat, 600),
-        _ => format!("redjepsen run --scenario {}", quoted(&format!("STORE/{}", run.path))),
+        _ => format!("redjepsen run --scenario {}", line(&quoted(&format!("{}/{}", at.store, run.path)), 400)),
     };
     html! {
         section id="again" {

@@ -85,20 +85,20 @@
     for (const id of ["cell-search", "changed"]) by(id).addEventListener("input", show);
   }
 
-  // What goes on is looked at again; when it is over, the page as a whole.
+  // What goes on is looked at again; once a run is over, the whole page.
   const live = () => by("live");
-  if (live() && ("live" in live().dataset || "watch" in live().dataset)) {
+  if (live() && "look" in live().dataset) {
     const look = async () => {
+      const before = live().dataset.going;
       try {
-        const answer = await fetch(location.pathname, { cache: "no-store" });
+        const answer = await fetch(live().dataset.look || location.pathname, { cache: "no-store" });
         if (answer.ok) {
           const now = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("live");
-          const ended = "live" in live().dataset && (!now || !("live" in now.dataset));
-          if (ended) return location.reload();
-          if (now) live().replaceWith(document.adoptNode(now));
+          if (!now || Number(now.dataset.going) < Number(before)) return location.reload();
+          live().replaceWith(document.adoptNode(now));
         }
       } catch { /* nobody answers for now */ }
-      setTimeout(look, "live" in live().dataset ? 1000 : 5000);
+      setTimeout(look, live().dataset.going === "0" ? 5000 : 1000);
     };
     setTimeout(look, 1000);
   }

@@ -17,7 +17,9 @@ pub fn suite(at: At, name: &str, nights: &[Night]) -> String {
     let known: Vec<(&Night, &Results)> = nights.iter().filter_map(|night| Some((night, night.results()?))).collect();
     let shown = &known[known.len().saturating_sub(NIGHTS)..];
     let results: Vec<&Results> = shown.iter().map(|(_, results)| *results).collect();
-    let trends = trends(&results);
+    let mut trends = trends(&results);
+    // What changed is what people look for.
+    trends.sort_by_key(|trend| !changed(trend));
     let last = known.last().map(|(_, results)| *results);
     let content = html! {
         p class="about" { span { "suite" } }
@@ -90,8 +92,7 @@ fn cells(trends: &[Trend], nights: &[(&Night, &Results)]) -> Markup {
             div class="wide" { table class="cells" {
                 thead { tr { th { "cell" } th { (nights.len()) " nights, the newest on the right" } th { "last" } th { "since" } } }
                 tbody { @for trend in trends {
-                    @let changed = !matches!(trend.since, Since::Always | Since::Never);
-                    tr data-changed=(u8::from(changed)) {
+                    tr data-changed=(u8::from(changed(trend))) {
                         td { b { (sanitize(&trend.workload, 60)) } br; (sanitize(rest(trend), 120)) }
                         td { (drawing(trend, nights)) }
                         td { (last(trend)) }
@@ -101,6 +102,10 @@ fn cells(trends: &[Trend], nights: &[(&Night, &Results)]) -> Markup {
             } }
         }
     }
+}
+
+fn changed(trend: &Trend) -> bool {
+    !matches!(trend.since, Since::Always | Since::Never)
 }
 
 /// A cell's name without its workload.

@@ -75,8 +75,10 @@ impl Swept<'_> {
 /// The sweeps among cells of one workload and nemesis: by the option with the most values, one for each combination of the rest.
 fn in_group(title: &str, cells: &[&Swept]) -> Vec<SweepAccount> {
     let names: BTreeSet<&String> = cells.iter().flat_map(|cell| cell.options.keys()).collect();
-    let said = |name: &str| cells.iter().map(|cell| cell.value(name)).filter(|value| !value.is_empty());
-    let values = |name: &str| said(name).collect::<BTreeSet<_>>().len();
+    let values = |name: &str| {
+        let said: BTreeSet<&str> = cells.iter().map(|cell| cell.value(name)).filter(|value| !value.is_empty()).collect();
+        said.len()
+    };
     let Some(option) = names.iter().filter(|name| values(name) > 1).max_by_key(|name| values(name)) else {
         return Vec::new();
     };
