@@ -160,7 +160,10 @@ fn so_far(hunt: &Hunt, until: &Until, took: Duration) -> Far {
         text: text.clone(),
         more: Vec::new(),
     });
-    let further = by_runs.into_iter().chain(by_time).max_by(|one, other| one.done.unwrap_or(0.0).total_cmp(&other.done.unwrap_or(0.0)));
+    let further = by_runs
+        .into_iter()
+        .chain(by_time)
+        .max_by(|one, other| one.done.unwrap_or(0.0).total_cmp(&other.done.unwrap_or(0.0)));
     further.unwrap_or(Far { text, ..Far::default() })
 }
 

@@ -170,7 +170,8 @@ impl SweepFlags {
 
     /// The command that makes the same again.
     fn command(&self) -> String {
-        let mut said: Vec<(&str, String)> = vec![("workload", self.workload.join(",")), ("nemesis", self.nemesis.clone())];
+        let mut said: Vec<(&str, String)> =
+            vec![("workload", self.workload.join(",")), ("nemesis", self.nemesis.clone())];
         let Sweep { ttl, hold, clients, nodes, keys, rate, acquire_timeout, image, redis_server } = &self.sweep;
         fn list<T>(values: &[T], text: impl Fn(&T) -> String) -> String {
             values.iter().map(text).collect::<Vec<String>>().join(",")
@@ -190,6 +191,9 @@ impl SweepFlags {
             ("cluster", self.cluster.map_or(String::new(), |cluster| cluster.word().to_string())),
         ]);
         let said = said.into_iter().filter(|(_, value)| !value.is_empty());
-        format!("redjepsen sweep{}", said.map(|(name, value)| format!(" --{name} {}", quoted(&value))).collect::<String>())
+        format!(
+            "redjepsen sweep{}",
+            said.map(|(name, value)| format!(" --{name} {}", quoted(&value))).collect::<String>()
+        )
     }
 }

@@ -198,8 +198,7 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
     let (pairs, mut reasons) = pairs(a, b);
     let scores = |runs: &Runs| runs.runs.iter().filter_map(Sample::score).collect::<Vec<f64>>();
     let strata: Vec<Stratum> = pairs.iter().map(|(a, b)| Stratum::new(&scores(a), &scores(b))).collect();
-    let judged: Vec<(u64, u64)> =
-        pairs.iter().map(|(a, b)| (scores(a).len() as u64, scores(b).len() as u64)).collect();
+    let judged: Vec<(u64, u64)> = pairs.iter().map(|(a, b)| (scores(a).len() as u64, scores(b).len() as u64)).collect();
     let one = pairs.len() == 1;
     let alpha = if one { ALPHA } else { ALPHA / 2.0 };
     // Shares are sums of many: a twentieth must not fail for its last digit.
@@ -324,7 +323,9 @@ fn differences(a: &Side, b: &Side, pairs: &[(&Runs, &Runs)]) -> Vec<Difference> 
         put(name, a.versions.get(name), b.versions.get(name));
     }
     if let [(one, other)] = pairs {
-        let find = |runs: &'_ Runs, name: &str| runs.setting.iter().find(|(known, _)| known == name).map(|(_, text)| text.clone());
+        let find = |runs: &'_ Runs, name: &str| {
+            runs.setting.iter().find(|(known, _)| known == name).map(|(_, text)| text.clone())
+        };
         let mut names: Vec<&String> = Vec::new();
         for (name, _) in one.setting.iter().chain(&other.setting) {
             if !names.contains(&name) {
@@ -394,8 +395,8 @@ fn share_95(share: f64, runs: &[&Sample]) -> Option<(f64, f64)> {
 /// (Abramowitz and Stegun, 26.7.5).
 fn student_95(df: usize) -> f64 {
     const TABLE: [f64; 30] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110,
-        2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+        2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
     ];
     const Z: f64 = 1.959_964;
     TABLE.get(df.saturating_sub(1)).copied().unwrap_or(Z + (Z.powi(3) + Z) / (4.0 * df as f64))
@@ -436,7 +437,8 @@ mod tests {
 
     #[test]
     fn too_few_runs_say_so_whatever_they_show() {
-        for (a, b) in [(&[0, 0][..], &[0, 0][..]), (&[0, 0], &[9, 9]), (&[0], &[50]), (&[0], &[0]), (&[0], &[9, 9, 9])] {
+        for (a, b) in [(&[0, 0][..], &[0, 0][..]), (&[0, 0], &[9, 9]), (&[0], &[50]), (&[0], &[0]), (&[0], &[9, 9, 9])]
+        {
             assert_eq!(verdict(a, b), Verdict::TooFew, "{a:?} {b:?}");
         }
         // One run of A is enough for 19 of B.
@@ -506,7 +508,10 @@ mod tests {
         // Newcombe's own example (a): 56/70 and 48/80, 0.0524 to 0.3339.
         let scores = |broken: usize, of: usize| (0..of).map(|n| f64::from(u8::from(n < broken))).collect::<Vec<_>>();
         let (more, low, high) = more_broken(&scores(48, 80), &scores(56, 70)).unwrap();
-        assert!((more - 0.2).abs() < 1e-9 && (low - 0.0524).abs() < 5e-5 && (high - 0.3339).abs() < 5e-5, "{low} {high}");
+        assert!(
+            (more - 0.2).abs() < 1e-9 && (low - 0.0524).abs() < 5e-5 && (high - 0.3339).abs() < 5e-5,
+            "{low} {high}"
+        );
         assert!((student_95(1) - 12.706).abs() < 1e-9 && (student_95(60) - 2.0003).abs() < 2e-3);
     }
 }

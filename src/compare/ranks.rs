@@ -121,7 +121,8 @@ pub fn better(strata: &[Stratum]) -> f64 {
 
 /// The least that [`worse`] can be for so many runs of each side in each cell, whatever they show.
 pub fn least(cells: &[(u64, u64)]) -> f64 {
-    let ways = |(a, b): &(u64, u64)| (1..=*b.min(a)).map(|one| one as f64 / (a + b - b.min(a) + one) as f64).product::<f64>();
+    let ways =
+        |(a, b): &(u64, u64)| (1..=*b.min(a)).map(|one| one as f64 / (a + b - b.min(a) + one) as f64).product::<f64>();
     cells.iter().map(ways).product()
 }
 
@@ -188,7 +189,9 @@ mod tests {
         // The exact one, of as many as it is made for, and the normal one.
         let one = Stratum::new(&scores(0, 0.0)[..25], &scores(5, 12.0)[..25]);
         let (mean, variance) = one.moments();
-        assert!((worse(std::slice::from_ref(&one)) - above((one.sum as f64 - 1.0 - mean) / variance.sqrt())).abs() < 0.005);
+        assert!(
+            (worse(std::slice::from_ref(&one)) - above((one.sum as f64 - 1.0 - mean) / variance.sqrt())).abs() < 0.005
+        );
     }
 
     #[test]

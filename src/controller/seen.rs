@@ -112,7 +112,11 @@ mod tests {
     fn two_updates_of_one_value_are_one_too_many() {
         let seen = Seen::default();
         let value = |text: &str| Reading::Value(text.into());
-        assert!(!seen.replaced("k", &Reading::Empty) && !seen.replaced("k", &value("a")) && !seen.replaced("l", &value("a")));
+        assert!(
+            !seen.replaced("k", &Reading::Empty)
+                && !seen.replaced("k", &value("a"))
+                && !seen.replaced("l", &value("a"))
+        );
         assert!(seen.replaced("k", &value("a")) && seen.replaced("k", &Reading::Empty));
         assert!(!seen.replaced("k", &Reading::Unknown) && !seen.replaced("k", &Reading::Unknown));
     }

@@ -45,7 +45,8 @@ impl Diary {
             loop {
                 let now = status.borrow_and_update().clone();
                 let moment = self.moment(&now, &mut told);
-                let other = |a: &Moment, b: &Moment| (&a.stage, &a.faults) != (&b.stage, &b.faults) || !a.notes.is_empty();
+                let other =
+                    |a: &Moment, b: &Moment| (&a.stage, &a.faults) != (&b.stage, &b.faults) || !a.notes.is_empty();
                 let due = written.is_none_or(|written| written.elapsed() >= EVERY);
                 if due || other(&moment, &self.last) {
                     written = Some(Instant::now());

@@ -26,7 +26,6 @@ pub mod signals;
 pub mod simulate;
 pub mod worker;
 
-
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 

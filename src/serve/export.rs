@@ -11,7 +11,7 @@ use crate::report::store::{FileEntry, is_plain, pages};
 /// Larger files stay in the store: histories and logs of long runs.
 const MOST_BYTES: u64 = 1 << 20;
 /// What a night has beside its runs.
-const OF_A_NIGHT: [&str; 4] = ["matrix.html", "matrix.json", "matrix.md", "junit.xml"];
+const OF_A_NIGHT: [&str; 5] = ["matrix.html", "matrix.json", "matrix.md", "matrix.csv", "junit.xml"];
 
 /// How much was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

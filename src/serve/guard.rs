@@ -95,12 +95,31 @@ mod tests {
     #[test]
     fn addresses_and_localhost_are_ours_and_names_of_others_are_not() {
         let names = Names(vec!["ci.example.org".into()]);
-        for host in ["127.0.0.1:7007", "127.0.0.1", "localhost:1", "LOCALHOST", "[::1]:7007", "10.0.0.7:80", "ci.example.org:7007"] {
+        for host in [
+            "127.0.0.1:7007",
+            "127.0.0.1",
+            "localhost:1",
+            "LOCALHOST",
+            "[::1]:7007",
+            "10.0.0.7:80",
+            "ci.example.org:7007",
+        ] {
             assert!(is_ours(host, &names), "{host}");
         }
         for host in [
-            "", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example:7007", "evil.example:7007", "localhost:evil", "::1",
-            "[::1", "[evil]", "127.0.0.1:80:80", "xlocalhost", "0x7f.1", "ci.example.org.evil",
+            "",
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example:7007",
+            "evil.example:7007",
+            "localhost:evil",
+            "::1",
+            "[::1",
+            "[evil]",
+            "127.0.0.1:80:80",
+            "xlocalhost",
+            "0x7f.1",
+            "ci.example.org.evil",
         ] {
             assert!(!is_ours(host, &names), "{host}");
         }

@@ -83,7 +83,10 @@ impl Server {
             tokio::spawn(async move {
                 let service = service_fn(move |request| answer(site.clone(), names.clone(), request));
                 let mut http = http1::Builder::new();
-                http.timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT).max_buf_size(HEAD_BYTES).max_headers(HEADERS);
+                http.timer(TokioTimer::new())
+                    .header_read_timeout(HEAD_LIMIT)
+                    .max_buf_size(HEAD_BYTES)
+                    .max_headers(HEADERS);
                 // Whoever goes away in the middle of an answer is no error of ours.
                 let _ = http.serve_connection(TokioIo::new(stream), service).await;
                 drop(permit);
@@ -102,7 +105,12 @@ async fn answer(site: Arc<Site>, names: Arc<Names>, request: Request<Incoming>) 
     Ok(match found {
         Ok(Answer::Page(text)) => {
             let policy = format!("{}; frame-ancestors 'none'", crate::report::store::policy());
-            with(StatusCode::OK, "text/html; charset=utf-8", &policy, Full::new(Bytes::from(text)).map_err(never).boxed_unsync())
+            with(
+                StatusCode::OK,
+                "text/html; charset=utf-8",
+                &policy,
+                Full::new(Bytes::from(text)).map_err(never).boxed_unsync(),
+            )
         }
         Ok(Answer::File(file)) => file_of(file),
         Ok(Answer::Nothing) => plain(StatusCode::NOT_FOUND, "there is no such page, or no longer"),
@@ -133,7 +141,9 @@ fn file_of(Opened { file, bytes, name }: Opened) -> Response<Body> {
         "svg" => ("image/svg+xml", STILL),
         "png" => ("image/png", STILL),
         "json" => ("application/json", STILL),
-        "jsonl" | "log" | "toml" | "md" | "txt" | "xml" | "csv" | "edn" | "conf" => ("text/plain; charset=utf-8", STILL),
+        "jsonl" | "log" | "toml" | "md" | "txt" | "xml" | "csv" | "edn" | "conf" => {
+            ("text/plain; charset=utf-8", STILL)
+        }
         _ => ("application/octet-stream", STILL),
     };
     let body = if bytes == 0 { Empty::new().map_err(never).boxed_unsync() } else { in_parts(file, bytes) };

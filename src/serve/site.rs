@@ -51,7 +51,13 @@ pub(super) struct Opened {
 
 impl Site {
     pub fn new(store: &Path, live: bool) -> Site {
-        Site { store: Store::new(store), name: store.display().to_string(), live, compared: Mutex::default(), index: Mutex::default() }
+        Site {
+            store: Store::new(store),
+            name: store.display().to_string(),
+            live,
+            compared: Mutex::default(),
+            index: Mutex::default(),
+        }
     }
 
     pub fn warm(&self) {
@@ -115,7 +121,8 @@ impl Site {
 
     /// A night against the one before.
     fn comparison(&self, at: At, path: &str, snapshot: &Snapshot) -> Option<String> {
-        let (suite, nights) = snapshot.suites.iter().find(|(_, nights)| nights.iter().any(|night| night.path == path))?;
+        let (suite, nights) =
+            snapshot.suites.iter().find(|(_, nights)| nights.iter().any(|night| night.path == path))?;
         let place = nights.iter().position(|night| night.path == path)?;
         let before = &nights[place.checked_sub(1)?];
         let (NightState::Done(a), NightState::Done(b)) = (&before.state, &nights[place].state) else { return None };

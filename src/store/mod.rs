@@ -145,19 +145,27 @@ impl Store {
             known.looked = Some(Instant::now());
         }
         let same_runs = runs.len() == known.runs.len()
-            && runs.iter().all(|(run, stamp)| known.runs.get(&run.path).map(|(known, _)| *known) == *stamp && stamp.is_some());
+            && runs
+                .iter()
+                .all(|(run, stamp)| known.runs.get(&run.path).map(|(known, _)| *known) == *stamp && stamp.is_some());
         let same_nights = nights.len() == known.nights.len()
             && nights.iter().all(|(night, stamp)| {
                 known.nights.get(&night.path).map(|(known, _)| *known) == *stamp && stamp.is_some()
             });
         // The same value, so that what was made of it is known to be the same too.
-        if same_runs && same_nights && let Some((when, last)) = &mut known.last {
+        if same_runs
+            && same_nights
+            && let Some((when, last)) = &mut known.last
+        {
             *when = Instant::now();
             return last.clone();
         }
-        known.runs = runs.iter().filter_map(|(run, stamp)| Some((run.path.clone(), ((*stamp)?, run.state.clone())))).collect();
-        known.nights =
-            nights.iter().filter_map(|(night, stamp)| Some((night.path.clone(), ((*stamp)?, night.state.clone())))).collect();
+        known.runs =
+            runs.iter().filter_map(|(run, stamp)| Some((run.path.clone(), ((*stamp)?, run.state.clone())))).collect();
+        known.nights = nights
+            .iter()
+            .filter_map(|(night, stamp)| Some((night.path.clone(), ((*stamp)?, night.state.clone()))))
+            .collect();
         let mut snapshot = Snapshot { runs: runs.into_iter().map(|(run, _)| run).collect(), suites: BTreeMap::new() };
         snapshot.runs.sort_by(|one, other| (other.time(), &other.path).cmp(&(one.time(), &one.path)));
         for (night, _) in nights {
@@ -276,7 +284,11 @@ mod tests {
         put(&root.join("suites/mine/20260104T000000.000Z"), "state.jsonl", "");
         put(&elsewhere.path().join("secret"), "results.json", "{}");
         std::os::unix::fs::symlink(elsewhere.path(), root.join("out")).unwrap();
-        std::os::unix::fs::symlink(elsewhere.path().join("secret/results.json"), root.join("redlock-pause/results.json")).unwrap();
+        std::os::unix::fs::symlink(
+            elsewhere.path().join("secret/results.json"),
+            root.join("redlock-pause/results.json"),
+        )
+        .unwrap();
         let snapshot = Store::new(root).snapshot();
         let paths: Vec<&str> = snapshot.runs.iter().map(|run| run.path.as_str()).collect();
         assert_eq!(

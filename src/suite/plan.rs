@@ -239,8 +239,7 @@ fn cell(
     let own: Vec<String> = own.map(|(name, value)| format!("{name} {value}")).collect();
 
     let mut with = with.in_folder(source.folder);
-    let mut scenario =
-        with.scenario(workload, nemesis, file.seed, source.folder).map_err(|error| error.to_string())?;
+    let mut scenario = with.scenario(workload, nemesis, file.seed, source.folder).map_err(|error| error.to_string())?;
     let plan = Plan::draw(&scenario).map_err(|error| error.to_string())?;
     scenario.cluster.kind = match scenario.cluster_kind() {
         ClusterKind::Auto | ClusterKind::Any if clusters.auto != ClusterKind::Auto => clusters.auto,

@@ -55,13 +55,16 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("explore", &["words"]),
     ("risk", &["checker", "files", "history", "nemesis", "plan", "scenario", "units"]),
     ("library", &["checker", "fault_kinds", "history", "scenario", "topology", "words"]),
-    ("telling", &["checker", "compare", "fault_kinds", "history", "nemesis", "scenario", "suite", "topology", "units", "words"]),
+    (
+        "telling",
+        &["checker", "compare", "fault_kinds", "history", "nemesis", "scenario", "suite", "topology", "units", "words"],
+    ),
     ("store", &["checker", "compare", "files", "nemesis", "scenario", "suite", "sync", "telling"]),
     (
         "report",
         &[
-            "checker", "compare", "explore", "files", "history", "library", "risk", "scenario", "store", "suite", "telling",
-            "units", "words",
+            "checker", "compare", "explore", "files", "history", "library", "risk", "scenario", "store", "suite",
+            "telling", "units", "words",
         ],
     ),
     ("serve", &["compare", "files", "report", "store", "sync", "words"]),

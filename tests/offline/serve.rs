@@ -84,20 +84,30 @@ fn a_store_is_shown() {
     let (status, head, index) = get(address, "/");
     assert_eq!(status, 200, "{head}");
     assert!(index.contains("redlock under pause") && index.contains("3 of 100, 3 %"), "{index}");
-    for header in ["content-security-policy: default-src 'none'; script-src 'sha256-", "x-content-type-options: nosniff", "no-store"] {
+    for header in [
+        "content-security-policy: default-src 'none'; script-src 'sha256-",
+        "x-content-type-options: nosniff",
+        "no-store",
+    ] {
         assert!(head.contains(header), "{head}");
     }
     assert!(!head.contains("access-control"), "no origin is let in");
     let (status, _, run) = get(address, &format!("/runs/{RUN}.html"));
     assert_eq!(status, 200);
-    assert!(run.contains("redjepsen run --seed 7") && run.contains("report.html") && run.contains("c0/client.log"), "{run}");
+    assert!(
+        run.contains("redjepsen run --seed 7") && run.contains("report.html") && run.contains("c0/client.log"),
+        "{run}"
+    );
     assert!(!run.contains("passwd") && !run.contains("/.hidden"), "{run}");
     let (status, head, log) = get(address, &format!("/files/{RUN}/c0/client.log"));
     assert_eq!((status, log.as_str()), (200, "its last words\n"));
     assert!(head.contains("content-type: text/plain") && head.contains("content-security-policy: sandbox;"), "{head}");
     // A report is anybody's: it may run what it brings along, and reach nothing.
     let (_, head, report) = get(address, &format!("/files/{RUN}/report.html"));
-    assert!(head.contains("content-security-policy: sandbox allow-scripts") && head.contains("default-src 'none'"), "{head}");
+    assert!(
+        head.contains("content-security-policy: sandbox allow-scripts") && head.contains("default-src 'none'"),
+        "{head}"
+    );
     assert_eq!(report, "<!DOCTYPE html><p>the report");
     let head_only = format!("HEAD / HTTP/1.1\r\nHost: localhost:{}\r\nConnection: close\r\n\r\n", address.port());
     let (status, head, body) = send(address, &head_only);
@@ -152,10 +162,17 @@ fn twenty_hostile_requests_are_refused() {
         ("another host in the address", by("GET http://evil.example/", &ours), &[400]),
         ("a script of another origin", by("GET /", &format!("{ours}\r\nOrigin: http://evil.example")), &[403]),
         ("a page in a sandbox", by("GET /", &format!("{ours}\r\nOrigin: null")), &[403]),
-        ("a picture in another page", by("GET /", &format!("{ours}\r\nSec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors")), &[403]),
+        (
+            "a picture in another page",
+            by("GET /", &format!("{ours}\r\nSec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors")),
+            &[403],
+        ),
         (
             "a frame in another page",
-            by("GET /", &format!("{ours}\r\nSec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: iframe")),
+            by(
+                "GET /",
+                &format!("{ours}\r\nSec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: iframe"),
+            ),
             &[403],
         ),
         ("a post", by("POST /", &format!("{ours}\r\nContent-Length: 0")), &[405]),
@@ -222,7 +239,10 @@ fn a_run_is_seen_while_it_goes_and_told_as_ended_after() {
     assert!(body.contains("data-look=") && body.contains("pause client:3 &lt;b&gt;"), "{body}");
     drop(events);
     let (_, _, body) = get(serve(store.path(), &[]), page);
-    assert!(body.contains("BROKEN OFF") && body.contains("ended without results") && !body.contains("data-look="), "{body}");
+    assert!(
+        body.contains("BROKEN OFF") && body.contains("ended without results") && !body.contains("data-look="),
+        "{body}"
+    );
 }
 
 #[test]
@@ -240,7 +260,10 @@ fn a_real_run_tells_how_it_goes_and_what_it_came_to() {
     assert_eq!(written, String::from_utf8(output.stdout).unwrap(), "the same as in its folder");
     let events = fs::read_to_string(folder.path().join("store/latest/events.jsonl")).unwrap();
     let last: serde_json::Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
-    assert_eq!((&last["stage"], &last["valid"], &last["ok"]), (&"done".into(), &telling["valid"], &telling["counts"]["ok"]));
+    assert_eq!(
+        (&last["stage"], &last["valid"], &last["ok"]),
+        (&"done".into(), &telling["valid"], &telling["counts"]["ok"])
+    );
     assert_eq!(last["overlaps"], telling["mutual_exclusion"]["violations"]);
 
     // And compared with itself, then with too few.
@@ -263,8 +286,9 @@ fn a_sweep_is_a_cell_for_each_value_a_plot_and_sides_to_compare() {
     };
     let pauses = "description = \"a pause of a second\"\n[[faults]]\nfault = \"pause holder\"\nevery = \"2s..3s\"\nfor = \"1s\"\n";
     fs::write(folder.path().join("pauses.toml"), pauses).unwrap();
-    let (code, said) =
-        run("sweep --cluster sim --workload redlock --nemesis ./pauses.toml --ttl 300ms,5s --runs 3 --time-limit 12s --jobs 2");
+    let (code, said) = run(
+        "sweep --cluster sim --workload redlock --nemesis ./pauses.toml --ttl 300ms,5s --runs 3 --time-limit 12s --jobs 2",
+    );
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("redlock under pauses by ttl") && said.contains("ttl 300ms: broken in"), "{said}");
     let night = folder.path().join("store/suites/sweep-redlock-pauses/latest");
@@ -291,9 +315,14 @@ fn answers_over_ten_thousand_runs_are_measured() {
     let one = store();
     let results = fs::read(one.path().join(RUN).join("results.json")).unwrap();
     let store = tempfile::tempdir().unwrap();
-    let runs = (0..9_000).map(|number| format!("lock{}-pause/202601{:02}T{:06}.000Z", number % 40, 1 + number % 28, number));
+    let runs =
+        (0..9_000).map(|number| format!("lock{}-pause/202601{:02}T{:06}.000Z", number % 40, 1 + number % 28, number));
     let of_nights = (0..1_000).map(|number| {
-        format!("suites/mine/202601{:02}T000000.000Z/runs/lock{}-pause/20260101T{number:06}.000Z", 1 + number % 28, number % 40)
+        format!(
+            "suites/mine/202601{:02}T000000.000Z/runs/lock{}-pause/20260101T{number:06}.000Z",
+            1 + number % 28,
+            number % 40
+        )
     });
     for run in runs.chain(of_nights) {
         let folder = store.path().join(run);
@@ -307,7 +336,9 @@ fn answers_over_ten_thousand_runs_are_measured() {
     println!("{found} runs read in {:?}", began.elapsed());
     let address = serve(store.path(), &[]);
     get(address, "/");
-    for path in ["/", "/runs/lock0-pause/20260101T000000.000Z.html", "/files/lock0-pause/20260101T000000.000Z/report.html"] {
+    for path in
+        ["/", "/runs/lock0-pause/20260101T000000.000Z.html", "/files/lock0-pause/20260101T000000.000Z/report.html"]
+    {
         for pause in [0, 1100] {
             std::thread::sleep(Duration::from_millis(pause));
             let began = std::time::Instant::now();

@@ -13,7 +13,11 @@ const STYLE: &str = ".wide{overflow-x:auto}.sides td:first-child{white-space:now
 
 /// The page by itself.
 pub fn html(of: &Comparison) -> String {
-    whole_page(&[of.verdict.word(), "comparison"], STYLE, &html! { main class="suite" style="max-width:1280px" { (content(of)) } })
+    whole_page(
+        &[of.verdict.word(), "comparison"],
+        STYLE,
+        &html! { main class="suite" style="max-width:1280px" { (content(of)) } },
+    )
 }
 
 /// What the page says, for one that has more around it.
@@ -86,7 +90,11 @@ fn latency(cell: &Cell) -> String {
         None => "–".to_string(),
         Some(_) => format!("{}, {}", ms(of.median_ms), ms(of.p99_ms)),
     };
-    if cell.a.median_ms.or(cell.b.median_ms).is_none() { "–".to_string() } else { format!("{} → {}", side(&cell.a), side(&cell.b)) }
+    if cell.a.median_ms.or(cell.b.median_ms).is_none() {
+        "–".to_string()
+    } else {
+        format!("{} → {}", side(&cell.a), side(&cell.b))
+    }
 }
 
 fn row(cell: &Cell) -> Markup {
@@ -99,7 +107,7 @@ fn row(cell: &Cell) -> Markup {
     html! {
         tr {
             td { (sanitize(&cell.name, 200)) }
-            td { b class=(class) { (cell.change.word()) } }
+            td class="n" { b class=(class) { (cell.change.word()) } }
             td class="n" { (reason(cell).trim_start_matches("p = ").trim_start_matches("p ")) }
             td { (broken(&cell.a)) }
             td { (broken(&cell.b)) }

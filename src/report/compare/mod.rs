@@ -32,11 +32,17 @@ fn headline(of: &Comparison) -> String {
             };
             match &broke[..] {
                 [cell] => format!("B is worse than A: `{}` held, must hold, and is broken{others}.", cell.name),
-                several => format!("B is worse than A: {} cells held, must hold, and are broken{others}.", several.len()),
+                several => {
+                    format!("B is worse than A: {} cells held, must hold, and are broken{others}.", several.len())
+                }
             }
         }
         Verdict::Worse if that(Change::Worse) == 0 => {
-            format!("B is worse than A over all {} together ({}), in no single one for certain.", cells(of), chance(of.p_worse))
+            format!(
+                "B is worse than A over all {} together ({}), in no single one for certain.",
+                cells(of),
+                chance(of.p_worse)
+            )
         }
         Verdict::Worse => {
             format!("B is worse than A in {} of {} ({} over all).", that(Change::Worse), cells(of), chance(of.p_worse))
@@ -114,7 +120,9 @@ fn lost(of: &Numbers) -> String {
     match of.lost_share {
         None => "–".to_string(),
         Some(_) if of.lost == 0 => format!("0 of {}", count(of.acknowledged)),
-        Some(share) => format!("{} of {}, {}{}", count(of.lost), count(of.acknowledged), percent(share), interval(of.lost_95)),
+        Some(share) => {
+            format!("{} of {}, {}{}", count(of.lost), count(of.acknowledged), percent(share), interval(of.lost_95))
+        }
     }
 }
 

@@ -43,7 +43,12 @@ pub fn text(of: &Comparison, look: Look) -> String {
             Change::Better => "32",
             _ => "2",
         };
-        lines.push(format!("  {}: {} ({})", sanitize(&cell.name, 160), look.paint(code, cell.change.word()), reason(cell)));
+        lines.push(format!(
+            "  {}: {} ({})",
+            sanitize(&cell.name, 160),
+            look.paint(code, cell.change.word()),
+            reason(cell)
+        ));
         for (name, a, b) in [
             ("broken", broken(&cell.a), broken(&cell.b)),
             ("updates lost", lost(&cell.a), lost(&cell.b)),

@@ -27,11 +27,17 @@ pub fn sweeps(table: &Table) -> Markup {
 pub fn lines(of: &SweepAccount) -> Vec<String> {
     let line = |point: &crate::telling::table::SweepPoint| {
         let numbers = &point.numbers;
-        let interval = numbers.lost_95.map_or(String::new(), |(low, high)| format!(" ({} to {})", percent(low), percent(high)));
+        let interval =
+            numbers.lost_95.map_or(String::new(), |(low, high)| format!(" ({} to {})", percent(low), percent(high)));
         let lost = match numbers.lost_share {
             None => "nothing acknowledged".to_string(),
             Some(share) => {
-                format!("{} of {} updates lost, {}{interval}", count(numbers.lost), count(numbers.acknowledged), percent(share))
+                format!(
+                    "{} of {} updates lost, {}{interval}",
+                    count(numbers.lost),
+                    count(numbers.acknowledged),
+                    percent(share)
+                )
             }
         };
         let value = sanitize(&format!("{} {}", of.option, point.value), 60);

@@ -84,8 +84,15 @@ pub(super) fn verdict(night: &Night) -> Markup {
 }
 
 fn runs(at: At, snapshot: &Snapshot) -> Markup {
-    let heads =
-        [("verdict", ""), ("workload and nemesis", ""), ("lost", "n"), ("overlaps", "n"), ("took", "n"), ("on", ""), ("when", "n")];
+    let heads = [
+        ("verdict", ""),
+        ("workload and nemesis", ""),
+        ("lost", "n"),
+        ("overlaps", "n"),
+        ("took", "n"),
+        ("on", ""),
+        ("when", "n"),
+    ];
     html! {
         section id="runs" data-shown=(SHOWN) {
             h2 { "Runs " span class="count" id="found" { (count(snapshot.runs.len() as u64)) } }
@@ -152,7 +159,11 @@ impl Fields {
                 let versions = ["redjepsen", "server"].iter().filter_map(|name| results.versions.get(*name));
                 let versions: Vec<String> = versions.map(|version| sanitize(version, 60)).collect();
                 Fields {
-                    workload: if results.workload.is_some() { text(&results.workload) } else { fields.workload.clone() },
+                    workload: if results.workload.is_some() {
+                        text(&results.workload)
+                    } else {
+                        fields.workload.clone()
+                    },
                     nemesis: text(&results.nemesis),
                     seed: results.seed,
                     lost: match (lost.count, lost.acknowledged) {
@@ -206,8 +217,21 @@ fn data(at: At, snapshot: &Snapshot) -> String {
     let rows = snapshot.runs.iter().map(|run| {
         let of = Fields::of(run);
         json!([
-            at.run(&run.path), of.word, of.class, of.workload, of.nemesis, of.seed, of.lost, of.share, of.overlaps, seconds(of.took_s),
-            of.took_s, of.on, when(run.time()), run.time(), u8::from(of.simulated)
+            at.run(&run.path),
+            of.word,
+            of.class,
+            of.workload,
+            of.nemesis,
+            of.seed,
+            of.lost,
+            of.share,
+            of.overlaps,
+            seconds(of.took_s),
+            of.took_s,
+            of.on,
+            when(run.time()),
+            run.time(),
+            u8::from(of.simulated)
         ])
     });
     serde_json::Value::Array(rows.collect()).to_string().replace('<', "\\u003c")

@@ -92,7 +92,11 @@ impl At<'_> {
         let icon = "<link rel=\"icon\" href=\"data:,\">";
         let policy = format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">{icon}", policy());
         // Before anything that it is about.
-        whole_page(title, &style, &body).replacen("<meta name=\"viewport\"", &format!("{policy}<meta name=\"viewport\""), 1)
+        whole_page(title, &style, &body).replacen(
+            "<meta name=\"viewport\"",
+            &format!("{policy}<meta name=\"viewport\""),
+            1,
+        )
     }
 }
 
@@ -172,7 +176,9 @@ mod tests {
         for path in ["redlock-pause/20260101T000000.000Z", "a b/ü.html", "x", "a..b"] {
             assert!(is_plain(path), "{path}");
         }
-        for path in ["", "/", "/etc/passwd", "..", "a/../b", "a/..", "./a", "a//b", "a/", ".git/config", "a/.b", "a\0b", "a\\b"] {
+        for path in
+            ["", "/", "/etc/passwd", "..", "a/../b", "a/..", "./a", "a//b", "a/", ".git/config", "a/.b", "a\0b", "a\\b"]
+        {
             assert!(!is_plain(path), "{path:?}");
         }
     }

@@ -114,7 +114,9 @@ fn rest(trend: &Trend) -> &str {
 }
 
 fn last(trend: &Trend) -> Markup {
-    let Some(point) = trend.nights.iter().rev().flatten().next() else { return html! { span class="open" { "not run" } } };
+    let Some(point) = trend.nights.iter().rev().flatten().next() else {
+        return html! { span class="open" { "not run" } };
+    };
     let (class, word) = if point.broken > 0 { ("broken", "broken") } else { ("held", "held") };
     let seen = if point.broken > 0 { point.broken } else { point.judged };
     html! {

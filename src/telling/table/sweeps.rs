@@ -76,7 +76,8 @@ impl Swept<'_> {
 fn in_group(title: &str, cells: &[&Swept]) -> Vec<SweepAccount> {
     let names: BTreeSet<&String> = cells.iter().flat_map(|cell| cell.options.keys()).collect();
     let values = |name: &str| {
-        let said: BTreeSet<&str> = cells.iter().map(|cell| cell.value(name)).filter(|value| !value.is_empty()).collect();
+        let said: BTreeSet<&str> =
+            cells.iter().map(|cell| cell.value(name)).filter(|value| !value.is_empty()).collect();
         said.len()
     };
     let Some(option) = names.iter().filter(|name| values(name) > 1).max_by_key(|name| values(name)) else {
