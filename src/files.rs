@@ -193,6 +193,11 @@ pub fn read_own(path: &Path, most: u64) -> Result<String, FileError> {
     read.map_err(|source| FileError::read(path, source))
 }
 
+/// Opens a file in a folder of ours to read it; a link there is not followed.
+pub fn open_inside(path: &Path) -> io::Result<File> {
+    open(path, OFlags::RDONLY | OFlags::NOFOLLOW)
+}
+
 /// Opens a file of ours that grows, to read it and to append to it; a link is not followed.
 pub fn open_to_append(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW)

@@ -21,6 +21,8 @@
 //! - [`explore`]: from a counterexample of a model of Redlock to a script for a run
 //! - [`risk`]: how often a lock loses updates, given how often its clients stand still
 //! - [`suite`]: many runs, each compared with what is expected of it
+//! - [`store`]: the runs and nights that a store holds; [`compare`]: whether one of them is worse than another
+//! - [`serve`]: pages over a store, for a browser
 //! - [`library`]: what becomes of a published lock under everything that there is to try
 //! - [`interrupt`]: how each stage of all this ends when the user wants to stop
 //! - [`members`], [`words`]: names of members, and how numbers and times are written, the same everywhere
@@ -30,6 +32,7 @@ pub mod checker;
 pub mod cli;
 pub mod client;
 pub mod cluster;
+pub mod compare;
 pub mod controller;
 pub mod explore;
 pub mod fault_kinds;
@@ -50,7 +53,9 @@ pub mod risk;
 pub mod runner;
 pub mod runs;
 pub mod scenario;
+pub mod serve;
 pub mod slots;
+pub mod store;
 pub mod suite;
 pub mod sync;
 pub mod telling;

@@ -79,6 +79,9 @@ pub struct RunFlags {
     /// Open the report in a browser afterwards; does nothing where standard output is no terminal
     #[arg(long)]
     pub open: bool,
+    /// Print results.json instead of the summary
+    #[arg(long)]
+    pub json: bool,
     /// Also show the log on stderr
     #[arg(short, long)]
     pub verbose: bool,

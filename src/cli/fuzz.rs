@@ -1,7 +1,6 @@
 //! `redjepsen fuzz`: finds a failing scenario in virtual time, and shrinks it. The search itself is in [`crate::fuzz`].
 
 use std::fmt::Write;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,10 +8,11 @@ use clap::Args;
 use tokio::task::block_in_place;
 
 use super::flags::{jobs, processors};
-use super::{CONSOLE, Exit, Failure, exit_despite, exit_for, is_live, print, tell};
+use super::progress::{Bar, Far};
+use super::{CONSOLE, Exit, Failure, exit_despite, exit_for, print, tell};
 use crate::checker::{Validity, wilson_95};
 use crate::files;
-use crate::fuzz::{Cause, Found, Hunt, Progress, Search, Shrunk, Until, Violation, draw};
+use crate::fuzz::{Cause, Found, Hunt, Progress, Search, Shrunk, USUAL_TIME, Until, Violation, draw};
 use crate::history::FaultKind;
 use crate::nemesis::Expectation;
 use crate::runner::simulate::can_be_simulated;
@@ -63,7 +63,9 @@ pub async fn fuzz(flags: FuzzFlags) -> Result<Exit, Failure> {
     let search = flags.search()?;
     let mut runner = Runner::new(false, CONSOLE)?;
     let user = runner.interrupt();
-    let (hunted, found) = block_in_place(|| search.run(&user, show))?;
+    let mut bar = Bar::new();
+    let (hunted, found) = block_in_place(|| search.run(&user, |progress| show(&mut bar, &search.until, progress)))?;
+    drop(bar);
     let interrupted = user.is_raised();
     let mut failures: Vec<Failure> = print(told(&search.base, &hunted, interrupted)).err().into_iter().collect();
     runner.goes_on_for(KEEPING);
@@ -125,24 +127,44 @@ impl FuzzFlags {
     }
 }
 
-/// Shows how far a search is, on one line where that is possible.
-fn show(progress: Progress) {
-    let over_again = |text: &str| {
-        if is_live() {
-            let _ = write!(io::stderr(), "\r\x1b[K{text}");
-        }
-    };
+/// Shows how far a search is.
+fn show(bar: &mut Bar, until: &Until, progress: Progress) {
     match progress {
-        Progress::Hunting(hunt) => over_again(&so_far(hunt)),
-        Progress::Paused => over_again(""),
-        Progress::Shrinking(cause) => tell(&format!("shrinking: {cause}")),
+        Progress::Hunting(hunt) => bar.show(&so_far(hunt, until, bar.elapsed()), false),
+        Progress::Paused => bar.clear(),
+        Progress::Shrinking { cause, steps, tried: 0 } => {
+            bar.say(|| tell(&format!("shrinking: {cause} ({})", words::plural(steps as u64, "step"))));
+        }
+        Progress::Shrinking { cause, steps, tried } => {
+            let (steps, tried) = (words::plural(steps as u64, "step"), words::plural(tried, "smaller script"));
+            let mut far = Far { text: format!("shrinking: {cause}: {steps} left, {tried} tried"), ..Far::default() };
+            if let Some(time) = until.time {
+                let took = bar.elapsed();
+                far.done = Some((took.as_secs_f64() / time.as_secs_f64()).min(1.0));
+                far.left = Some(time.saturating_sub(took));
+            }
+            bar.show(&far, false);
+        }
     }
 }
 
-fn so_far(hunt: &Hunt) -> String {
+/// How far a hunt is: by its runs or its time, whichever is nearer to its end.
+fn so_far(hunt: &Hunt, until: &Until, took: Duration) -> Far {
     let rate = hunt.runs as f64 / hunt.took.as_secs_f64().max(0.001);
     let runs = words::plural(hunt.runs, "simulated run");
-    format!("{runs}, {rate:.0} a second · {}", words::plural(hunt.violations(), "violation"))
+    let text = format!("{runs}, {rate:.0} a second · {}", words::plural(hunt.violations(), "violation"));
+    let by_runs = until.runs.map(|all| Far::of(hunt.runs, all, took, text.clone()));
+    let by_time = until.time.or(until.first_violation.then_some(USUAL_TIME)).map(|time| Far {
+        done: Some((took.as_secs_f64() / time.as_secs_f64()).min(1.0)),
+        left: Some(time.saturating_sub(took)),
+        text: text.clone(),
+        more: Vec::new(),
+    });
+    let further = by_runs
+        .into_iter()
+        .chain(by_time)
+        .max_by(|one, other| one.done.unwrap_or(0.0).total_cmp(&other.done.unwrap_or(0.0)));
+    further.unwrap_or(Far { text, ..Far::default() })
 }
 
 /// What a hunt came to.

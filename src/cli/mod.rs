@@ -2,6 +2,7 @@
 
 mod check;
 mod clean;
+mod compare;
 mod explore;
 mod export;
 mod flags;
@@ -16,7 +17,9 @@ mod progress;
 mod replay;
 mod risk;
 mod run;
+mod serve;
 mod suite;
+mod sweep;
 mod versions;
 
 use std::fmt;
@@ -42,7 +45,8 @@ use crate::words;
     about,
     after_help = "Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 could not run.\n\
                   With --expect violation, a violation exits 0 and its absence 1.\n\
-                  A suite exits 0 if all came out as expected, 1 with a surprise, 2 if too little was shown."
+                  A suite exits 0 if all came out as expected, 1 with a surprise, 2 if too little was shown.\n\
+                  `compare` exits 0 if B is not worse, 1 if it is, 2 if that cannot be said."
 )]
 struct Arguments {
     /// Show no progress on stderr; errors and warnings are still shown
@@ -58,6 +62,12 @@ enum Command {
     Run(Box<flags::RunFlags>),
     /// Run a suite: many workloads under many nemeses, each compared with what is expected
     Suite(Box<suite::SuiteFlags>),
+    /// Run one workload with several TTLs, holds, clients or the like, and draw what it loses by them
+    Sweep(Box<sweep::SweepFlags>),
+    /// Say whether runs, cells or nights of a suite are worse than others, so that CI can depend on it
+    Compare(compare::CompareFlags),
+    /// Show the runs and suites of a store in a browser, or write the same pages as files
+    Serve(serve::ServeFlags),
     /// Try everything there is on a published lock library: what it sends, what breaks it, and whether all of its kind fall
     Library(Box<library::LibraryFlags>),
     /// Replay a run on real servers, such as one that `fuzz` found, and count how often its violation comes back
@@ -243,6 +253,9 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Run(flags) => in_runtime(run::run(*flags)),
         Command::Suite(flags) => in_runtime(suite::suite(*flags)),
+        Command::Sweep(flags) => in_runtime(sweep::sweep(*flags)),
+        Command::Compare(flags) => compare::of_sides(&flags),
+        Command::Serve(flags) => in_runtime(serve::serve(flags)),
         Command::Library(flags) => in_runtime(library::library(*flags)),
         Command::Replay(flags) => in_runtime(replay::replay(flags)),
         Command::Fuzz(flags) => in_runtime(fuzz::fuzz(*flags)),

@@ -1,52 +1,152 @@
-//! Shows the progress of a run: one live line on a terminal, otherwise a plain line now and then.
+//! How far something is: a bar and a few lines on a terminal, which are written over again and again; elsewhere a plain line now
+//! and then. The same for runs, suites, hunts, replays and risks.
 
+use std::io;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::{is_live, tell, tell_progress};
 use crate::controller::Status;
-use crate::words;
+use crate::units::nanos;
+use crate::words::{self, count, length, plural};
 
 /// How often a plain line is written.
 const PLAIN_EVERY: Duration = Duration::from_secs(5);
 const LIVE_EVERY: Duration = Duration::from_millis(100);
 /// The names of many faults make a long line.
 const LONGEST_LINE: usize = 1000;
+/// Into how many steps a bar is divided.
+const STEPS: u64 = 1000;
+/// A terminal that does not say how wide it is.
+const USUAL_WIDTH: usize = 80;
+/// The spinner, the bar and the spaces beside them.
+const BESIDE: usize = 22;
 
-/// Shows the status of a run until its sender is dropped, while other work goes on.
-pub fn start(status: watch::Receiver<Status>, time_limit: Duration) -> JoinHandle<()> {
-    tokio::spawn(show(status, time_limit))
+/// Shows how far something is.
+pub struct Bar {
+    bar: ProgressBar,
+    live: bool,
+    /// When the last plain line was written.
+    plain: Instant,
+    began: Instant,
 }
 
-async fn show(mut status: watch::Receiver<Status>, time_limit: Duration) {
-    let live = is_live();
-    let bar = ProgressBar::hidden();
-    if live {
-        bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
-        bar.set_style(
-            ProgressStyle::with_template("{spinner} {msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()),
-        );
+/// How far something is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Far {
+    /// Of 1; None if nobody knows.
+    pub done: Option<f64>,
+    /// How much longer it takes.
+    pub left: Option<Duration>,
+    pub text: String,
+    /// Further lines, where there is room for them.
+    pub more: Vec<String>,
+}
+
+impl Far {
+    /// So many of so many, which take as long as those before.
+    pub fn of(done: u64, all: u64, took: Duration, text: String) -> Far {
+        let share = (done as f64 / all.max(1) as f64).clamp(0.0, 1.0);
+        Far { done: Some(share), left: at_this_pace(share, took), text, more: Vec::new() }
     }
+}
+
+/// How much longer something takes of which this share is done.
+fn at_this_pace(share: f64, took: Duration) -> Option<Duration> {
+    (share > 0.0).then(|| took.mul_f64(((1.0 - share) / share).min(1e6)))
+}
+
+/// `18 s left`.
+pub(super) fn left(left: Duration) -> String {
+    format!("{} left", length(nanos(Duration::from_secs(left.as_secs().max(1)))))
+}
+
+impl Bar {
+    pub fn new() -> Bar {
+        let (bar, live) = (ProgressBar::hidden(), is_live());
+        if live {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            bar.set_length(STEPS);
+        }
+        Bar { bar, live, plain: Instant::now(), began: Instant::now() }
+    }
+
+    /// For how long it has been shown.
+    pub fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Shows it; `changed` has a plain line written at once.
+    pub fn show(&mut self, far: &Far, changed: bool) {
+        let left = far.left.map_or(String::new(), |time| format!(" · {}", left(time)));
+        let line = words::line(&format!("{}{left}", far.text), LONGEST_LINE);
+        if self.live {
+            self.bar.set_style(style(far.done.is_some()));
+            self.bar.set_position((far.done.unwrap_or(0.0) * STEPS as f64) as u64);
+            let width = width().saturating_sub(BESIDE).max(20);
+            let first = words::line(&line, width);
+            let more = far.more.iter().map(|line| format!("\n  {}", words::line(line, width + BESIDE - 4)));
+            self.bar.set_message(format!("{first}{}", more.collect::<String>()));
+            self.bar.tick();
+        } else if changed || self.plain.elapsed() >= PLAIN_EVERY {
+            self.plain = Instant::now();
+            tell_progress(&line);
+        }
+    }
+
+    /// Says something above it.
+    pub fn say(&self, say: impl FnOnce()) {
+        self.bar.suspend(say);
+    }
+
+    /// Takes it away until it is shown again.
+    pub fn clear(&self) {
+        if self.live {
+            self.bar.set_style(style(false));
+            self.bar.set_message("");
+            self.bar.suspend(|| {});
+        }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// The look of all that is live.
+pub(super) fn style(has_bar: bool) -> ProgressStyle {
+    let template = if has_bar { "{spinner} {bar:16} {msg}" } else { "{spinner} {msg}" };
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner());
+    style.progress_chars("█▌░")
+}
+
+/// How wide the terminal is that progress is shown on.
+pub(super) fn width() -> usize {
+    let columns = rustix::termios::tcgetwinsize(io::stderr()).map_or(0, |size| usize::from(size.ws_col));
+    if columns == 0 { USUAL_WIDTH } else { columns }
+}
+
+/// Shows the status of a run until its sender is dropped, while other work goes on.
+pub fn start(status: watch::Receiver<Status>) -> JoinHandle<()> {
+    tokio::spawn(show(status))
+}
+
+async fn show(mut status: watch::Receiver<Status>) {
+    let mut bar = Bar::new();
     let mut last_stage = String::new();
     let mut notes_shown = 0;
-    let mut last_line = Instant::now();
     loop {
         let now = status.borrow_and_update().clone();
         for note in now.notes.iter().skip(notes_shown) {
-            bar.suspend(|| tell(note));
+            bar.say(|| tell(note));
         }
         notes_shown = now.notes.len();
-        let line = line(&now, time_limit);
-        if live {
-            bar.set_message(words::line(&line, LONGEST_LINE));
-            bar.tick();
-        } else if now.stage != last_stage || last_line.elapsed() >= PLAIN_EVERY {
-            tell_progress(&line);
-            last_line = Instant::now();
-        }
+        bar.show(&far(&now), now.stage != last_stage);
         last_stage = now.stage;
         // Not at every change: there may be thousands in a second.
         let over = async { while status.changed().await.is_ok() {} };
@@ -54,29 +154,45 @@ async fn show(mut status: watch::Receiver<Status>, time_limit: Duration) {
             break;
         }
     }
-    bar.finish_and_clear();
+    drop(bar);
     for note in status.borrow().notes.iter().skip(notes_shown) {
         tell(note);
     }
 }
 
-fn line(status: &Status, time_limit: Duration) -> String {
-    let Some(began) = status.began else { return status.stage.clone() };
-    let seconds = began.elapsed().as_secs_f64().min(time_limit.as_secs_f64());
-    let mut line = format!(
-        "{} · {seconds:.0} of {:.0} s · {}, {} failed, {} unknown",
-        status.stage,
-        time_limit.as_secs_f64(),
-        words::plural(status.ok, "update"),
-        words::count(status.fail),
-        words::count(status.info)
-    );
-    if !status.faults.is_empty() {
-        line.push_str(" · ");
-        let faults: Vec<&str> = status.faults.iter().map(|(_, what)| what.as_str()).collect();
-        line.push_str(&faults.join(", "));
+/// A run in one line, and in a few more.
+fn far(status: &Status) -> Far {
+    let Some(at) = status.at else { return Far { text: status.stage.clone(), ..Far::default() } };
+    let seconds = at.as_secs_f64();
+    let time = match status.of {
+        Some(of) => format!("{:.0} of {:.0} s", seconds.min(of.as_secs_f64()), of.as_secs_f64()),
+        None => format!("{seconds:.0} s"),
+    };
+    let (ok, fail, info) = (plural(status.ok, "update"), count(status.fail), count(status.info));
+    let faults: Vec<&str> = status.faults.iter().map(|(_, what)| what.as_str()).collect();
+    let rate = if seconds >= 1.0 { format!(" · {:.1} a second", status.ok as f64 / seconds) } else { String::new() };
+    let so_far = match (status.overlaps, status.lost) {
+        (0, 0) => String::new(),
+        (overlaps, 0) => plural(overlaps, "overlap"),
+        (overlaps, lost) => format!("{}, {} lost", plural(overlaps, "overlap"), plural(lost, "update")),
+    };
+    let mut text = format!("{} · {time} · {ok}, {fail} failed, {info} unknown", status.stage);
+    for more in [&faults.join(", "), &so_far].into_iter().filter(|more| !more.is_empty()) {
+        text.push_str(&format!(" · {more}"));
     }
-    line
+    let working = status.stage == crate::controller::RUNNING;
+    let left = status.of.filter(|_| working).map(|of| of.saturating_sub(at));
+    let done = status.of.map(|of| (seconds / of.as_secs_f64().max(1e-3)).min(1.0));
+    if !is_live() {
+        return Far { text, left, done, more: Vec::new() };
+    }
+    let more = vec![
+        format!("operations  {} ok, {fail} fail, {info} info{rate}", count(status.ok)),
+        format!("fault now   {}", if faults.is_empty() { "none".to_string() } else { faults.join(", ") }),
+        format!("so far      {}", if so_far.is_empty() { "no overlap, nothing lost".to_string() } else { so_far })
+            + ", by what clients say; checked at the end",
+    ];
+    Far { text: format!("{} · {time}", status.stage), left, done, more }
 }
 
 #[cfg(test)]
@@ -86,14 +202,29 @@ mod tests {
     #[test]
     fn a_line_says_how_far_it_has_come() {
         let mut status = Status { stage: "starting the clients".into(), ..Status::default() };
-        assert_eq!(line(&status, Duration::from_secs(30)), "starting the clients");
+        assert_eq!(far(&status), Far { text: "starting the clients".into(), ..Far::default() });
         status.stage = "running".into();
-        status.began = Some(tokio::time::Instant::now());
+        (status.at, status.of) = (Some(Duration::from_secs(12)), Some(Duration::from_secs(30)));
         (status.ok, status.fail, status.info) = (7, 2, 1);
         status.faults.push((0, "pause client:3".into()));
+        let now = far(&status);
+        assert_eq!(now.text, "running · 12 of 30 s · 7 updates, 2 failed, 1 unknown · pause client:3");
+        assert_eq!((now.done, now.left), (Some(0.4), Some(Duration::from_secs(18))));
+        (status.overlaps, status.lost, status.of) = (1, 2, None);
+        let scripted = far(&status);
         assert_eq!(
-            line(&status, Duration::from_secs(30)),
-            "running · 0 of 30 s · 7 updates, 2 failed, 1 unknown · pause client:3"
+            scripted.text,
+            "running · 12 s · 7 updates, 2 failed, 1 unknown · pause client:3 · 1 overlap, 2 updates lost"
         );
+        assert_eq!((scripted.done, scripted.left), (None, None), "nobody knows when a script ends");
+    }
+
+    #[test]
+    fn the_rest_takes_as_long_as_what_is_done() {
+        let far = Far::of(25, 100, Duration::from_secs(10), String::new());
+        assert_eq!((far.done, far.left), (Some(0.25), Some(Duration::from_secs(30))));
+        assert_eq!(Far::of(0, 100, Duration::from_secs(10), String::new()).left, None);
+        assert_eq!(Far::of(0, 0, Duration::ZERO, String::new()).done, Some(0.0));
+        assert_eq!([left(Duration::from_secs(18)), left(Duration::ZERO)], ["18 s left", "1 s left"]);
     }
 }

@@ -2,9 +2,11 @@
 //! differed where it did not.
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use clap::Args;
 
+use super::progress::{self, Far};
 use super::{CONSOLE, Exit, Failure, exit_despite, print, tell_progress};
 use crate::checker::{Validity, wilson_95};
 use crate::fuzz::Cause;
@@ -119,6 +121,7 @@ async fn replay_all(
     let mut replays = Replays::default();
     let place = Place::Store(flags.store.clone());
     let settings = RunSettings { place, repeat: None, keep_cluster: KeepCluster::ForNextRun, observe: true };
+    let began = Instant::now();
     while replays.made < flags.times && replays.failures.is_empty() && !runner.interrupt().is_raised() {
         match runner.make(scenario, &settings).await {
             // It was cut short: it shows nothing either way.
@@ -136,7 +139,10 @@ async fn replay_all(
                 replays.cluster.clone_from(&run.checked.facts.cluster);
                 replays.came_back += u32::from(differed.is_none());
                 let how = differed.unwrap_or_else(|| format!("came back: {cause}"));
-                tell_progress(&format!("{} of {}: {how} · {}", replays.made, flags.times, run.checked.facts.folder));
+                let (made, all) = (u64::from(replays.made), u64::from(flags.times));
+                let left = Far::of(made, all, began.elapsed(), String::new()).left.filter(|left| !left.is_zero());
+                let left = left.map_or(String::new(), |left| format!(" · about {}", progress::left(left)));
+                tell_progress(&format!("{made} of {all}: {how} · {}{left}", run.checked.facts.folder));
             }
             Err(error) => replays.failures.push(error.to_string()),
         }

@@ -1,15 +1,16 @@
 //! `redjepsen risk`: how many updates a lock loses a year, in virtual time; needs no Redis.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::Args;
 
 use super::flags::{jobs, processors};
-use super::{Exit, Failure, exit_despite, is_live, look, print};
+use super::progress::{Bar, Far};
+use super::{Exit, Failure, exit_despite, look, print};
 use crate::files;
 use crate::report::risk::RiskReport;
 use crate::risk::distribution::PROFILES;
@@ -17,8 +18,10 @@ use crate::risk::{Distribution, Kind, Question, Risk, RiskError, assess};
 use crate::runner::RunnerError;
 use crate::runner::simulate::{can_be_simulated, simulate_plan};
 use crate::scenario::{Options, Scenario, quoted};
+use crate::sync::lock;
 use crate::topology::ClusterKind;
 use crate::units::{Length, LengthRange};
+use crate::words::{count, plural};
 
 const PAUSES: &str = "jvm-g1";
 /// How often to show how far it is.
@@ -101,18 +104,19 @@ pub fn risk(flags: &RiskFlags) -> Result<Exit, Failure> {
 }
 
 fn simulated(question: &Question) -> Result<Risk, Failure> {
-    let (live, made) = (is_live(), AtomicU64::new(0));
+    let (made, all, bar) = (AtomicU64::new(0), question.planned_runs(), Mutex::new(Bar::new()));
     let show = || {
         let made = made.fetch_add(1, Ordering::Relaxed) + 1;
-        if live && made.is_multiple_of(SHOW_EVERY) {
-            let _ = write!(io::stderr(), "\r\x1b[K{made} simulated runs");
+        if made.is_multiple_of(SHOW_EVERY) {
+            let mut bar = lock(&bar);
+            let text = format!("{} of {}", count(made), plural(all, "simulated run"));
+            let far = Far::of(made, all, bar.elapsed(), text);
+            bar.show(&far, false);
         }
         true
     };
     let risk = assess(question, &simulate_plan, &show);
-    if live {
-        let _ = write!(io::stderr(), "\r\x1b[K");
-    }
+    drop(bar);
     risk.map_err(|error: RiskError<RunnerError>| match error {
         RiskError::Run(error) => error.into(),
         RiskError::Plan(_) | RiskError::Idle { .. } => Failure::arguments(error),

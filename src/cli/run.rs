@@ -27,10 +27,17 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
     };
     let mut made = Runner::new(flags.verbose, CONSOLE)?.make(&scenario, &settings).await?;
     // The verdict first: everything after it can fail, and must not take it along.
-    let shown = print(report::summary(&made.checked.report(), look()));
+    let json = flags.json;
+    let shown = match json {
+        true => print(report::results_json(&made.checked.report())),
+        false => print(report::summary(&made.checked.report(), look())),
+    };
     let written = made.write_report();
     let of_issue = issue.map_or_else(String::new, |(name, issue)| about(&name, &issue, &made.checked));
-    let told = print(report::pointers(&made.checked.facts, written.is_ok()) + &of_issue);
+    let told = match json {
+        true => Ok(()),
+        false => print(report::pointers(&made.checked.facts, written.is_ok()) + &of_issue),
+    };
     if flags.open && written.is_ok() {
         open(&Path::new(&made.checked.facts.folder).join("report.html"));
     }

@@ -315,6 +315,11 @@ impl Run<'_> {
         let judged = judge(answer, cancelled, &mut completion);
         let outcome = completion.outcome;
         self.count(outcome);
+        self.overlapped(self.seen.end(&operation.key, client.process));
+        let unique = matches!(self.scenario.workload.resource.kind, ResourceKind::Register | ResourceKind::Row);
+        if unique && outcome == Outcome::Ok && self.seen.replaced(&operation.key, &completion.old) {
+            self.status.send_modify(|status| status.lost += 1);
+        }
         self.recorder.append(Body::Complete(completion))?;
         self.board.end(client.number, outcome);
         Ok(judged)
@@ -375,6 +380,8 @@ impl Run<'_> {
             match message {
                 FromClient::Phase(phase) => {
                     let reached = phase.phase;
+                    let overlaps = self.seen.phase(&operation.key, client.process, reached, phase.mono_ns);
+                    self.overlapped(overlaps);
                     self.recorder.append(Body::Phase(report(client.process, phase)))?;
                     // What it is told when it asks brings it no further.
                     if reached != Phase::Owned {

@@ -23,6 +23,7 @@ mod messages;
 mod nemesis;
 mod script;
 mod servers;
+mod seen;
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -45,6 +46,7 @@ use self::grants::Grants;
 use self::messages::Host;
 use self::script::ScriptedClients;
 use crate::client::protocol::ToClient;
+use self::seen::Seen;
 use crate::cluster::{Cluster, ClusterError};
 use crate::faults::AgentError;
 use crate::files::FileError;
@@ -75,13 +77,19 @@ pub struct Request<'a> {
 pub struct Status {
     /// What is going on, for people.
     pub stage: String,
-    /// When clients began to work; `None` before that.
-    pub began: Option<Instant>,
+    /// For how long clients have worked; `None` before they do.
+    pub at: Option<Duration>,
+    /// For how long they are going to; `None` in a script, which ends with its last step.
+    pub of: Option<Duration>,
     pub ok: u64,
     pub fail: u64,
     pub info: u64,
     /// The faults in effect: number and description.
     pub faults: Vec<(u32, String)>,
+    /// Pairs of holds that overlap, by what their clients said so far. Nothing of it has been checked.
+    pub overlaps: u64,
+    /// Acknowledged updates that took the place of a value which another one had replaced, so far.
+    pub lost: u64,
     /// What the user should know, in the order in which it happened.
     pub notes: Vec<String>,
     /// How late a timer was at worst while clients worked; `None` before that.
@@ -114,6 +122,9 @@ pub enum RunError {
     NotReady(String),
 }
 
+/// The stage in which clients begin new operations.
+pub const RUNNING: &str = "running";
+
 /// How long operations in flight may still take once the user wants the run to end.
 const HURRY: Duration = Duration::from_millis(300);
 /// How long it may then take to record that they were cut off, and to heal what each fault hit.
@@ -124,6 +135,8 @@ const SETTLE_GRACE: Duration = Duration::from_secs(1);
 const FAREWELL: Duration = Duration::from_secs(1);
 /// How often the run looks whether its timers are late.
 const TICK: Duration = Duration::from_millis(10);
+/// How often it is told how far the run is.
+const TELL: Duration = Duration::from_millis(100);
 /// A machine that does nothing for this share of a TTL is in the way of the lock as a fault is.
 const TTL_TO_STALL: u32 = 2;
 
@@ -139,6 +152,7 @@ struct Run<'a> {
     board: Board,
     /// The clients' processes, once they are ready.
     hosts: OnceLock<Vec<Arc<Host>>>,
+    seen: Seen,
     /// Who holds the perfect lock.
     grants: Grants,
     /// How long an operation may wait for the lock, as the history's header says.
@@ -169,6 +183,7 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
             .unwrap_or_default(),
         board: Board::new(request.scenario.clients),
         hosts: OnceLock::new(),
+        seen: Seen::default(),
         grants: Grants::default(),
         usual_timeout_ms: request.header.acquire_timeout_ms,
         status: request.status,
@@ -224,13 +239,14 @@ impl Run<'_> {
         let Ok(prepared) = interrupt.unless(self.prepare()).await else { return Ok(true) };
         let (clients, clock) = prepared?;
 
-        self.stage("running");
+        self.stage(RUNNING);
         let began = Instant::now();
-        self.status.send_modify(|status| status.began = Some(began));
+        let of = self.plan.script.is_empty().then_some(self.scenario.time_limit);
+        self.status.send_modify(|status| (status.at, status.of) = (Some(Duration::ZERO), of));
         let (clients, interrupted) = tokio::select! {
             biased;
             worked = self.work_until_the_end(clients, began, interrupt) => worked?,
-            never = self.watch_for_lateness() => match never? {},
+            never = self.watch_for_lateness(began) => match never? {},
         };
         self.note_ends(&clients)?;
         self.write_commands(clock).await?;
@@ -334,8 +350,9 @@ impl Run<'_> {
 
     /// Notes how late timers fire, for as long as it is polled: on a machine that is too busy, what the plan puts at a
     /// time happens later.
-    async fn watch_for_lateness(&self) -> Result<Infallible, RunError> {
+    async fn watch_for_lateness(&self, began: Instant) -> Result<Infallible, RunError> {
         let mut worst = None;
+        let mut told = began;
         loop {
             let due = Instant::now() + TICK;
             sleep_until(due).await;
@@ -343,6 +360,10 @@ impl Run<'_> {
             if Some(late) > worst {
                 worst = Some(late);
                 self.status.send_modify(|status| status.late = worst);
+            }
+            if told.elapsed() >= TELL {
+                told = Instant::now();
+                self.status.send_modify(|status| status.at = Some(began.elapsed()));
             }
             if late > self.scenario.ttl / TTL_TO_STALL {
                 let lasted_ns = nanos(late);
@@ -363,6 +384,12 @@ impl Run<'_> {
 
     fn next_operation_id(&self) -> u64 {
         self.next_operation.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn overlapped(&self, pairs: u64) {
+        if pairs > 0 {
+            self.status.send_modify(|status| status.overlaps += pairs);
+        }
     }
 
     fn count(&self, outcome: Outcome) {

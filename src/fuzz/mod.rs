@@ -18,5 +18,5 @@ mod shrink;
 
 pub use cause::Cause;
 pub use hunt::{Found, Hunt, Until, hunt};
-pub use search::{Progress, Search, Violation};
+pub use search::{Progress, Search, USUAL_TIME, Violation};
 pub use shrink::{Shrunk, Trials, shrink, shrink_on};

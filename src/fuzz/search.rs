@@ -9,7 +9,7 @@ use crate::runner::RunnerError;
 use crate::scenario::Scenario;
 
 /// How long a search for the first violation goes on unless the user says.
-const TIME: Duration = Duration::from_secs(60);
+pub const USUAL_TIME: Duration = Duration::from_secs(60);
 /// A shorter hunt would make hardly a run.
 const SHORTEST_HUNT: Duration = Duration::from_millis(100);
 
@@ -42,8 +42,8 @@ pub enum Progress<'a> {
     Hunting(&'a Hunt),
     /// No runs are made for now.
     Paused,
-    /// A violation with this cause is being made smaller.
-    Shrinking(&'a Cause),
+    /// A violation with this cause is being made smaller: it has so many steps after so many scripts that were tried.
+    Shrinking { cause: &'a Cause, steps: usize, tried: u64 },
 }
 
 impl Search {
@@ -54,7 +54,7 @@ impl Search {
         let over = self.until.time.map_or_else(|| user.clone(), |time| user.or_after(time));
         let (mut hunted, mut found, mut robust) = (Hunt::default(), Vec::<Violation>::new(), false);
         loop {
-            let left = self.until.time.unwrap_or(TIME).saturating_sub(began.elapsed());
+            let left = self.until.time.unwrap_or(USUAL_TIME).saturating_sub(began.elapsed());
             let (first, until) = (self.first_seed.wrapping_add(hunted.runs), self.next(&hunted, left));
             let scenario_of = |seed| self.scenario(seed);
             let more = hunt(scenario_of, first, self.threads, until, &over, |hunt| show(Progress::Hunting(hunt)));
@@ -64,10 +64,8 @@ impl Search {
             for (cause, seen) in more.found {
                 found.retain(|known: &Violation| known.cause != cause || known.shrunk.is_some());
                 if !found.iter().any(|known| known.cause == cause) {
-                    if !self.own_nemesis {
-                        show(Progress::Shrinking(&cause));
-                    }
-                    let smaller = self.smaller(&cause, &seen.seeds, &over);
+                    let smaller = self.smaller(&cause, &seen.seeds, &over, &mut show);
+                    show(Progress::Paused);
                     // One that needs a lucky delay of the network is told of, and is not what the search was for.
                     robust |= smaller.as_ref().is_some_and(|one| self.is_enough(one));
                     found.extend(smaller);
@@ -99,11 +97,18 @@ impl Search {
     }
 
     /// The first of these seeds whose scenario can be made smaller, or else the last one that was tried.
-    fn smaller(&self, cause: &Cause, seeds: &[u64], over: &Interrupt) -> Option<Violation> {
+    fn smaller(
+        &self,
+        cause: &Cause,
+        seeds: &[u64],
+        over: &Interrupt,
+        show: &mut dyn FnMut(Progress),
+    ) -> Option<Violation> {
         let mut last = None;
         for seed in seeds {
             let scenario = self.scenario(*seed);
-            let shrunk = if self.own_nemesis { None } else { shrink(&scenario, cause, over) };
+            let told = &mut |steps, tried| show(Progress::Shrinking { cause, steps, tried });
+            let shrunk = if self.own_nemesis { None } else { shrink(&scenario, cause, over, told) };
             let one = Violation { scenario, cause: cause.clone(), seed: *seed, shrunk };
             if self.is_enough(&one) || over.is_raised() {
                 return Some(one);

@@ -86,16 +86,22 @@ pub trait Trials {
 
 /// Shrinks a scripted scenario that breaks the lock with this cause, in virtual time. None if what is left does so only with
 /// some delays of the network. Once `over` is raised, it ends at once, with the smallest one until then: the scenario itself
-/// if that may depend on luck, since with its own seed it breaks the lock for certain.
-pub fn shrink(scenario: &Scenario, cause: &Cause, over: &Interrupt) -> Option<Shrunk> {
-    shrink_by(&mut InVirtualTime { over }, PATIENCE, scenario, cause, over)
+/// if that may depend on luck, since with its own seed it breaks the lock for certain. `show` is told how many steps are left
+/// after so many scripts that were tried.
+pub fn shrink(
+    scenario: &Scenario,
+    cause: &Cause,
+    over: &Interrupt,
+    show: &mut dyn FnMut(usize, u64),
+) -> Option<Shrunk> {
+    shrink_by(&mut InVirtualTime { over }, PATIENCE, scenario, cause, over, show)
 }
 
 /// The same by any trials. A script that lets clients wait at their breakpoints for longer than others may is not made to
 /// do that for longer still.
 pub fn shrink_on(trials: &mut dyn Trials, scenario: &Scenario, cause: &Cause, over: &Interrupt) -> Option<Shrunk> {
     let patience = longest_wait(&scenario.nemesis.script, Phase::Acquiring).max(PATIENCE);
-    shrink_by(trials, patience, scenario, cause, over)
+    shrink_by(trials, patience, scenario, cause, over, &mut |_, _| {})
 }
 
 fn shrink_by(
@@ -104,10 +110,12 @@ fn shrink_by(
     scenario: &Scenario,
     cause: &Cause,
     over: &Interrupt,
+    show: &mut dyn FnMut(usize, u64),
 ) -> Option<Shrunk> {
+    show(scenario.nemesis.script.len(), 0);
     let enough = trials.enough();
     let mut shrinking =
-        Shrinking { best: scenario.clone(), breaks: 0, cause: cause.clone(), tried: 0, trials, patience, over };
+        Shrinking { best: scenario.clone(), breaks: 0, cause: cause.clone(), tried: 0, trials, patience, over, show };
     shrinking.breaks = shrinking.trials_that_break(scenario, 1);
     while shrinking.breaks > 0 {
         let before = shrinking.best.clone();
@@ -139,6 +147,7 @@ struct Shrinking<'a> {
     patience: f64,
     /// Raised when there is no more time.
     over: &'a Interrupt,
+    show: &'a mut dyn FnMut(usize, u64),
 }
 
 /// Many seeds in virtual time.
@@ -198,6 +207,7 @@ impl Shrinking<'_> {
             return 0;
         }
         self.tried += 1;
+        (self.show)(self.best.nemesis.script.len(), self.tried);
         self.trials.that_break(scenario, &self.cause, least)
     }
 

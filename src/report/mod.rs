@@ -15,8 +15,10 @@
 //! - [`matrix`]: what a suite of runs showed
 //! - [`export`]: a run for other tools
 //! - `timeline`: the run on a time axis, and the table of its operations
+//! - [`store`]: all runs and suites of a store; [`compare`]: one side against another
 //! - [`html`], [`terminal`], [`results_json`]: the three ways to read a run
 
+pub mod compare;
 mod counterexample;
 mod drawing;
 pub mod exploration;
@@ -28,6 +30,7 @@ pub mod linear;
 pub mod matrix;
 mod plots;
 pub mod risk;
+pub mod store;
 mod terminal;
 mod timeline;
 

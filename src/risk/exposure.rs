@@ -11,7 +11,7 @@ use crate::scenario::Scenario;
 use crate::units::nanos;
 
 /// How many runs without faults to make.
-const RUNS: u64 = 16;
+pub const RUNS: u64 = 16;
 /// How many operations each shows once all clients are at work.
 const OPERATIONS: f64 = 40.0;
 /// Plans count whole milliseconds, so the moments around an exposed time are drawn too.

@@ -76,6 +76,20 @@ pub struct Question {
     pub threads: usize,
 }
 
+impl Question {
+    /// How many runs the answer takes, unless updates are lost without any fault.
+    pub fn planned_runs(&self) -> u64 {
+        let of = |scenario: &Scenario| {
+            let reach = |(_, distribution): &&(Kind, Distribution)| {
+                !strikes::reaching(scenario, distribution, self.runs).is_empty()
+            };
+            exposure::RUNS + self.faults.iter().filter(reach).count() as u64 * self.runs as u64
+        };
+        let guarded = self.scenarios.get(self.asked).filter(|scenario| table::with_guard(scenario).is_some());
+        self.scenarios.iter().chain(guarded).map(of).sum()
+    }
+}
+
 /// Makes a run of this plan in virtual time. Same arguments, same history.
 pub type Simulate<'a, E> = &'a (dyn Fn(&Scenario, &Plan) -> Result<History, E> + Sync);
 

@@ -85,7 +85,7 @@ pub fn assess<E: Send>(
 }
 
 /// The same with a resource that refuses a write unless it replaces what its writer read; None if it does already, or cannot.
-fn with_guard(scenario: &Scenario) -> Option<Scenario> {
+pub(super) fn with_guard(scenario: &Scenario) -> Option<Scenario> {
     let mut guarded = scenario.clone();
     let resource = &mut guarded.workload.resource;
     let can = matches!(resource.kind, ResourceKind::Register | ResourceKind::Counter | ResourceKind::List);

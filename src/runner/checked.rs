@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use linearizability::Limits;
 
 use super::beside;
+use super::events::Diary;
 use crate::checker::{self, Verdict};
 use crate::files::Unwritten;
 use crate::history::History;
@@ -58,11 +59,13 @@ pub struct Made {
     folder: RunFolder,
     /// What could not be written so far.
     unwritten: Unwritten,
+    /// As long as it is here, the run goes on for whoever looks at its folder.
+    diary: Option<Diary>,
 }
 
 impl Made {
-    pub(super) fn new(checked: Checked, folder: RunFolder, unwritten: Unwritten) -> Made {
-        Made { checked, folder, unwritten }
+    pub(super) fn new(checked: Checked, folder: RunFolder, unwritten: Unwritten, diary: Option<Diary>) -> Made {
+        Made { checked, folder, unwritten, diary }
     }
 
     /// Writes the report. The error names every file of the run that could not be written, now or earlier; the verdict
@@ -71,7 +74,11 @@ impl Made {
         self.checked.find_counterexample();
         self.checked.look_beside(self.folder.path());
         let mut unwritten = std::mem::take(&mut self.unwritten);
-        unwritten.note_all(report::write(self.folder.path(), &self.checked.report()));
+        let report = self.checked.report();
+        unwritten.note_all(report::write(self.folder.path(), &report));
+        if let Some(diary) = self.diary.take() {
+            diary.conclude(&report.telling);
+        }
         unwritten.conclude()
     }
 }

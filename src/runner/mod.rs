@@ -13,6 +13,7 @@
 mod beside;
 mod cache;
 mod checked;
+mod events;
 mod failures;
 mod installation;
 mod lane;
@@ -28,9 +29,6 @@ pub mod signals;
 pub mod simulate;
 pub mod worker;
 
-use std::path::Path;
-use std::time::Duration;
-
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -44,10 +42,8 @@ pub use run::{Place, RunSettings, Runner};
 pub use series::{Ended, Outlook, Prepared, Series, SeriesProgress, prepare};
 
 use crate::controller::Status;
-use crate::files;
 use crate::interrupt::Interrupted;
 use crate::scenario::{Scenario, TRUST, quoted};
-use crate::suite::outcome::Results;
 
 /// This program's own file, even if the one at its path has been replaced since.
 pub const PROGRAM: &str = "/proc/self/exe";
@@ -57,8 +53,8 @@ pub const PROGRAM: &str = "/proc/self/exe";
 pub struct Console {
     /// Prints a line.
     pub say: fn(&str),
-    /// Shows the status of a run with this time limit, until its sender is dropped.
-    pub show: fn(watch::Receiver<Status>, Duration) -> JoinHandle<()>,
+    /// Shows the status of a run, until its sender is dropped.
+    pub show: fn(watch::Receiver<Status>) -> JoinHandle<()>,
     /// Ends the program at once, as one that could not run.
     pub leave: fn() -> !,
 }
@@ -93,9 +89,4 @@ impl RunnerError {
 fn repeat_saved(folder: &str, scenario: &Scenario) -> String {
     let trust = if scenario.programs_of_others().is_empty() { String::new() } else { format!(" {TRUST}") };
     format!("redjepsen run --scenario {}{trust}", quoted(folder))
-}
-
-/// The results of the run in this folder, if it has any.
-pub fn results(folder: &Path) -> Option<Results> {
-    serde_json::from_str(&files::read_inside(&folder.join("results.json"), files::RESULTS).ok()?).ok()
 }

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinSet, block_in_place};
 use tracing::{info, warn};
 
+use super::events::Diary;
 use super::log::RunLog;
 use super::request::{ClusterRequest, KeepCluster, header};
 use super::signals::{self, Remains};
@@ -178,6 +179,7 @@ impl Runner {
         };
         let (console, interrupt, remains) = (self.console, self.interrupt(), self.remains.clone());
         let unwritten = Mutex::default();
+        let diary = Mutex::new(Some(Diary::begin(&folder, scenario)));
         let run = RunOnCluster {
             scenario,
             plan: &plan,
@@ -191,6 +193,7 @@ impl Runner {
             // Who records commands sees more, and would see the onlooker's too.
             observe: settings.observe && !scenario.record_commands,
             unwritten: &unwritten,
+            diary: &diary,
         };
         self.kept = run.to_its_end(self.kept.take(), &mut facts).await?;
 
@@ -198,7 +201,8 @@ impl Runner {
         let mut unwritten = unwritten.into_inner().unwrap_or_else(PoisonError::into_inner);
         unwritten.note(self.log.failure());
         let checked = Checked::new(history, Some(scenario.clone()), facts);
-        Ok(Made::new(checked, folder, unwritten))
+        let diary = diary.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(Made::new(checked, folder, unwritten, diary))
     }
 }
 
@@ -216,6 +220,8 @@ struct RunOnCluster<'a> {
     observe: bool,
     /// What could not be written, though the run went on or is checked as far as it went.
     unwritten: &'a Mutex<Unwritten>,
+    /// Where it is told how the run goes, until somebody follows it and again after.
+    diary: &'a Mutex<Option<Diary>>,
 }
 
 /// What a run has made, or will have. It is owned outside of all stages, so that it can be removed whatever becomes of
@@ -238,10 +244,14 @@ impl RunOnCluster<'_> {
         facts: &mut RunFacts,
     ) -> Result<Option<KeptCluster>, RunnerError> {
         let (status, shown) = watch::channel(Status { stage: "starting the cluster".into(), ..Status::default() });
-        let progress = (self.console.show)(shown, self.scenario.time_limit);
+        let diary = lock(self.diary).take().map(|diary| diary.follow(shown.clone()));
+        let progress = (self.console.show)(shown);
         let outcome = self.start_run_stop(kept, facts, &status).await;
         drop(status);
         let _ = tokio::time::timeout(SHOWN_LIMIT, progress).await;
+        if let Some(diary) = diary {
+            *lock(self.diary) = diary.await.ok();
+        }
         match outcome {
             Ok(kept) => Ok(kept),
             // Without a single operation there is nothing to check or show.

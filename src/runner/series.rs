@@ -31,11 +31,12 @@ use super::run::find_platform;
 use super::signals::Remains;
 use super::simulate::can_be_simulated;
 use super::worker::RunOrder;
-use super::{RunnerError, installation, repeat_saved, results};
+use super::{RunnerError, installation, repeat_saved};
 use crate::cluster::PlatformRequest;
 use crate::interrupt::Interrupt;
 use crate::runs::RunFolder;
 use crate::scenario::Scenario;
+use crate::store::Results;
 use crate::suite::outcome::{CellStatus, Numbers, RunOutcome, Tally, Timing};
 use crate::suite::plan::{PlannedCell, Suite};
 use crate::suite::state::State;
@@ -459,7 +460,7 @@ fn per_run(cell: &PlannedCell) -> Duration {
 
 /// The outcome of a run in this folder of the suite's folder. Only a run without a `failure` shows anything.
 fn outcome(due: &Due, run_folder: Option<&Path>, failure: Option<String>, suite: &Path, took: Duration) -> RunOutcome {
-    let results = run_folder.filter(|_| failure.is_none()).and_then(results);
+    let results = run_folder.filter(|_| failure.is_none()).and_then(|folder| Results::read(folder).ok());
     let saved = || Some(repeat_saved(&run_folder?.display().to_string(), &due.cell.scenario));
     let relative = run_folder.map(|run| run.strip_prefix(suite).unwrap_or(run).display().to_string());
     let why = failure.unwrap_or_default();

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::sweep::Sweep;
 use crate::nemesis::Expectation;
 use crate::scenario::catalogue::{self, CatalogueError, SUITES};
 use crate::scenario::{Options, one_or_more};
@@ -57,6 +58,9 @@ pub struct Block {
     pub found: Option<Found>,
     #[serde(default)]
     pub with: Options,
+    /// Lists of values for options: a cell for each combination.
+    #[serde(default)]
+    pub sweep: Sweep,
 }
 
 /// What a cell is expected to show.

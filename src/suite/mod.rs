@@ -19,3 +19,4 @@ pub mod outcome;
 pub mod plan;
 pub mod shard;
 pub mod state;
+pub mod sweep;

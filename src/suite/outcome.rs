@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::file::Found;
-use crate::checker::{LockProperties, LostUpdates, MutualExclusion, Validity};
+use crate::checker::Validity;
+use crate::compare::Sample;
 use crate::nemesis::Expectation;
 
 /// One finished run.
@@ -90,6 +91,19 @@ impl RunOutcome {
             }
     }
 
+    /// This run as one of those that are compared, without its latency, which is in its own results.
+    pub fn sample(&self) -> Sample {
+        Sample {
+            valid: self.valid,
+            simulated: self.simulated,
+            lost: self.numbers.lost,
+            acknowledged: self.numbers.acknowledged,
+            overlaps: self.numbers.overlaps,
+            per_second: self.numbers.per_second,
+            latency_ms: None,
+        }
+    }
+
     /// This run as the first attempt at another one.
     pub fn as_attempt(&self) -> Attempt {
         let RunOutcome { valid, summary, folder, seconds, timing, .. } = self.clone();
@@ -111,59 +125,6 @@ pub struct Numbers {
     pub without_lock_s: Option<f64>,
     /// Acknowledged updates a second.
     pub per_second: Option<f64>,
-}
-
-/// What the suite reads in a run's `results.json`.
-#[derive(Debug, Deserialize)]
-pub struct Results {
-    #[serde(default)]
-    pub simulated: bool,
-    pub valid: Validity,
-    pub summary: String,
-    lost_updates: LostUpdates,
-    mutual_exclusion: MutualExclusion,
-    lock: LockProperties,
-    first_violation_s: Option<f64>,
-    acknowledged_per_second: Option<f64>,
-    #[serde(default)]
-    pub versions: std::collections::BTreeMap<String, String>,
-    /// See [`Timing`].
-    #[serde(default)]
-    pub late_ms: Option<u64>,
-    #[serde(default)]
-    faults: Faults,
-}
-
-/// What the suite reads of faults.
-#[derive(Debug, Default, Deserialize)]
-struct Faults {
-    #[serde(default)]
-    all: Vec<Fault>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Fault {
-    #[serde(default)]
-    struck: Option<String>,
-}
-
-impl Results {
-    /// At which command a fault struck first.
-    pub fn struck(&self) -> Option<String> {
-        self.faults.all.iter().find_map(|fault| fault.struck.clone())
-    }
-
-    pub fn numbers(&self) -> Numbers {
-        Numbers {
-            acknowledged: self.lost_updates.acknowledged,
-            lost: self.lost_updates.count,
-            overlaps: self.mutual_exclusion.violations,
-            holds: self.mutual_exclusion.comparable_holds,
-            first_violation_s: self.first_violation_s,
-            without_lock_s: self.lock.reacquired_after_ns.map(|ns| ns as f64 / 1e9),
-            per_second: self.acknowledged_per_second,
-        }
-    }
 }
 
 /// The status of a cell, by its runs.

@@ -108,15 +108,18 @@ impl Suite {
             };
             for [workload, nemesis] in pairs {
                 let place = format!(" ({workload} under {nemesis})");
-                let planned = match cell(source, block, [workload, nemesis], clusters) {
-                    Ok(planned) => planned,
-                    Err(text) => return refuse(format!("{place}: {text}")),
-                };
-                let same =
-                    |other: &PlannedCell| (&other.workload, &other.nemesis) == (&planned.workload, &planned.nemesis);
-                if !(block.is_open() && cells.iter().any(same)) {
-                    cells.push(planned);
-                    blocks.push(number);
+                for swept in block.sweep.combinations() {
+                    let planned = match cell(source, block, &swept, [&workload, &nemesis], clusters) {
+                        Ok(planned) => planned,
+                        Err(text) => return refuse(format!("{place}: {text}")),
+                    };
+                    let same = |(other, of): (&PlannedCell, &usize)| {
+                        *of != number && (&other.workload, &other.nemesis) == (&planned.workload, &planned.nemesis)
+                    };
+                    if !(block.is_open() && cells.iter().zip(&blocks).any(same)) {
+                        cells.push(planned);
+                        blocks.push(number);
+                    }
                 }
             }
         }
@@ -259,7 +262,8 @@ fn in_folder(names: &str, folder: &Path) -> String {
 fn cell(
     source: &Source,
     block: &Block,
-    [workload, nemesis]: [String; 2],
+    swept: &Options,
+    [workload, nemesis]: [&str; 2],
     clusters: Clusters,
 ) -> Result<PlannedCell, String> {
     let file = source.file;
@@ -268,14 +272,13 @@ fn cell(
         return Err(format!("`runs = {runs}` is out of range; it may be 1 to {MOST_RUNS}"));
     }
     let instead = Options { cluster: clusters.instead, ..Options::default() };
-    let with = instead.or(&block.with).or(&file.with);
+    let with = instead.or(swept).or(&block.with).or(&file.with);
     let of_suite = instead.or(&file.with).said();
     let own = with.said().into_iter().filter(|said| !of_suite.contains(said));
     let own: Vec<String> = own.map(|(name, value)| format!("{name} {value}")).collect();
 
     let mut with = with.in_folder(source.folder);
-    let mut scenario =
-        with.scenario(&workload, &nemesis, file.seed, source.folder).map_err(|error| error.to_string())?;
+    let mut scenario = with.scenario(workload, nemesis, file.seed, source.folder).map_err(|error| error.to_string())?;
     let plan = Plan::draw(&scenario).map_err(|error| error.to_string())?;
     scenario.cluster.kind = match scenario.cluster_kind() {
         ClusterKind::Auto | ClusterKind::Any if clusters.auto != ClusterKind::Auto => clusters.auto,
@@ -310,7 +313,7 @@ fn cell(
         scripted,
         expected,
         found,
-        command: with.command(&workload, &nemesis, expected),
+        command: with.command(workload, nemesis, expected),
         seeds: (0..u64::from(runs)).map(|run| file.seed.wrapping_add(run)).collect(),
         planned_ms: u64::from(runs) * (run_ms(&scenario, &plan) + around_ms(scenario.cluster.kind)),
         scenario,

@@ -38,7 +38,7 @@ pub use claims::ClaimAccount;
 pub use explain::principals;
 pub use facts::RunFacts;
 pub use incidents::{AnomalyAccount, IncidentAccount};
-pub use numbers::{FaultAccount, Faults};
+pub use numbers::{FaultAccount, Faults, Latency};
 pub use remedies::Remedy;
 pub use setting::Row;
 pub use story::{Incident, Standing, Story};
@@ -93,6 +93,9 @@ pub struct Telling {
     pub first_violation_s: Option<f64>,
     /// Acknowledged client operations per second of the time in which clients were busy; None if they never were.
     pub acknowledged_per_second: Option<f64>,
+    /// Of acknowledged client operations; None if there were none.
+    #[serde(default)]
+    pub latency: Option<Latency>,
     /// From the first to the last event of a client.
     pub busy_s: f64,
     pub counts: Counts,
@@ -167,6 +170,7 @@ impl Telling {
             lock: verdict.lock.clone(),
             first_violation_s: numbers::first_violation_s(story),
             acknowledged_per_second: numbers::per_second(story),
+            latency: numbers::latency(story),
             busy_s: story.busy_seconds(),
             counts: verdict.counts,
             unlocked: story.is_unlocked(),

@@ -7,6 +7,29 @@ use crate::checker::Gate;
 use crate::history::{FaultWindow, History, Outcome};
 use crate::words::{count, sanitize};
 
+/// How long acknowledged operations took, from invocation to answer, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    pub median_ms: f64,
+    pub p95_ms: f64,
+    pub p99_ms: f64,
+    pub most_ms: f64,
+}
+
+/// None without an acknowledged operation.
+pub(super) fn latency(story: &Story) -> Option<Latency> {
+    let acknowledged = story.client_operations().filter(|operation| operation.outcome == Outcome::Ok);
+    let took = acknowledged.filter_map(|operation| Some(operation.completed?.saturating_sub(operation.invoked)));
+    let mut took: Vec<u64> = took.collect();
+    took.sort_unstable();
+    // The smallest that at least so many do not exceed.
+    let at = |share: f64| {
+        let place = (took.len() as f64 * share).ceil() as usize;
+        took.get(place.max(1) - 1).map(|ns| *ns as f64 / 1e6)
+    };
+    Some(Latency { median_ms: at(0.5)?, p95_ms: at(0.95)?, p99_ms: at(0.99)?, most_ms: at(1.0)? })
+}
+
 /// How many faults reached each stage, and each of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Faults {

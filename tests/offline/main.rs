@@ -12,6 +12,7 @@ mod hostile;
 mod install;
 mod kit;
 mod pure;
+mod serve;
 mod simulated;
 mod trust;
 mod way_out;

@@ -35,6 +35,7 @@ use crate::suite::file::{Block, Expected, Names, SuiteFile};
 use crate::suite::outcome::RunOutcome;
 use crate::suite::plan::{Clusters, Source, Suite};
 use crate::suite::state::{Identity, State};
+use crate::suite::sweep::Sweep;
 use crate::topology::ClusterKind;
 use crate::units::Length;
 use crate::words::{length, plural};
@@ -313,6 +314,7 @@ impl Examination {
             expect: Some(Expected::Nothing),
             found: None,
             with: Options::default(),
+            sweep: Sweep::default(),
         }
     }
 

@@ -6,12 +6,12 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use super::{Exit, Failure, conclude};
-use crate::files;
 use crate::runs;
+use crate::store::night;
 use crate::suite::matrix::Matrix;
 
 /// The file that makes a folder a part.
-const MATRIX: &str = "matrix.json";
+const MATRIX: &str = night::FILE;
 
 /// Joins the matrices in these folders, or anywhere below them, into a new folder of the store.
 pub fn merge(folders: &[PathBuf], into: &Path) -> Result<Exit, Failure> {
@@ -75,9 +75,7 @@ fn find(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
 
 /// The matrix in a suite's folder, or in a file.
 pub fn read(path: &Path) -> Result<Matrix, String> {
-    let path = if path.is_dir() { path.join(MATRIX) } else { path.to_path_buf() };
-    let text = files::read_inside(&path, files::RESULTS).map_err(|error| error.to_string())?;
-    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+    night::matrix(path).map_err(|error| error.to_string())
 }
 
 /// The relative path from one absolute folder to another.

@@ -15,6 +15,7 @@ use crate::report::matrix as pages;
 use crate::runner::{self, Ended, Jobs, Prepared, Series, signals};
 use crate::runs;
 use crate::scenario::quoted;
+use crate::store::Results;
 use crate::suite::cut::Durations;
 use crate::suite::file;
 use crate::suite::matrix::{Circumstances, Matrix, Overall};
@@ -233,7 +234,7 @@ fn conclude(matrix: &Matrix, folder: &Path) -> Result<Exit, Failure> {
 pub(super) fn versions(folder: &Path, runs: &[RunOutcome]) -> BTreeMap<String, String> {
     let mut versions: BTreeMap<String, String> = BTreeMap::new();
     for run in runs.iter().filter(|run| !run.folder.is_empty()) {
-        let Some(results) = runner::results(&folder.join(&run.folder)) else { continue };
+        let Ok(results) = Results::read(&folder.join(&run.folder)) else { continue };
         for (name, version) in results.versions {
             versions.entry(name).or_insert(version);
         }

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget};
 
 use crate::checker::Validity;
+use crate::cli::progress::{style, width};
 use crate::cli::{is_live, tell, tell_progress};
 use crate::nemesis::Expectation;
 use crate::runner::{Outlook, SeriesProgress};
@@ -16,6 +17,10 @@ use crate::suite::plan::PlannedCell;
 use crate::words::{length, plural, sanitize};
 
 const LIVE_EVERY: Duration = Duration::from_millis(100);
+/// Into how many steps the bar is divided.
+const STEPS: u64 = 1000;
+/// The spinner, the bar and the spaces beside them.
+const BESIDE: usize = 22;
 
 pub struct Progress {
     bar: ProgressBar,
@@ -41,8 +46,8 @@ impl SeriesProgress for Progress {
         (self.passed, self.again, self.until) = (Duration::ZERO, "", until);
         if is_live() {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{spinner} {prefix} · {wide_msg}");
-            self.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+            self.bar.set_style(style(true));
+            self.bar.set_length(STEPS);
             self.bar.enable_steady_tick(LIVE_EVERY);
         }
         let side_by_side = if lanes > 1 { format!(", {lanes} runs at a time") } else { String::new() };
@@ -72,7 +77,8 @@ impl SeriesProgress for Progress {
 
     fn says(&mut self, _lane: usize, line: String) {
         if self.running.len() == 1 && !line.is_empty() {
-            self.bar.set_message(sanitize(&line, 300));
+            let running = self.running.values().next().cloned().unwrap_or_default();
+            self.message(&format!("{running} · {line}"));
         }
     }
 
@@ -126,15 +132,16 @@ impl Progress {
     fn show_running(&self, left: String) {
         let names: Vec<&str> = self.running.values().map(String::as_str).collect();
         match &names[..] {
-            [one] => {
-                self.bar.set_prefix(one.to_string());
-                self.bar.set_message(left);
-            }
-            several => {
-                self.bar.set_prefix(format!("{} at a time, {left}", plural(several.len() as u64, "run")));
-                self.bar.set_message(several.join(" · "));
-            }
+            [one] => self.message(&format!("{left} · {one}")),
+            several => self.message(&format!("{left} · {} at a time: {}", several.len(), several.join(" · "))),
         }
+    }
+
+    /// Shows a line, with as much of the suite done as its runs were planned to take.
+    fn message(&self, line: &str) {
+        let all = (self.passed + self.left).as_secs_f64().max(1e-3);
+        self.bar.set_position((self.passed.as_secs_f64() / all * STEPS as f64) as u64);
+        self.bar.set_message(sanitize(line, width().saturating_sub(BESIDE).max(20)));
     }
 
     /// The planned duration of the rest, adjusted to the pace of the runs so far, or what is left of the time if that is less.

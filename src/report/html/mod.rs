@@ -70,6 +70,18 @@ fn page_with(head: &Markup, title: &[&str], style: &str, body: &Markup) -> Strin
     .into_string()
 }
 
+/// A path as an address. It is never taken for another kind of address, nor for anything but a path.
+pub(super) fn address(path: &str) -> String {
+    let mut address = String::new();
+    for byte in path.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' => address.push(char::from(byte)),
+            byte => address.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    address
+}
+
 /// The top of a page: what it is about, the verdict in a word and in a sentence, and what else must be known at once.
 pub(super) fn header(class: &str, about: &[&str], word: &str, headline: &Markup, more: &Markup) -> Markup {
     html! {

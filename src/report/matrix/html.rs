@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::verdict_class;
 use crate::checker::Validity;
-use crate::report::html::{header, terms, whole_page};
+use crate::report::html::{address, header, terms, whole_page};
 use crate::suite::outcome::CellStatus;
 use crate::telling::table::{BrokenAccount, CellAccount, LibraryAccount, RunAccount, Shown, Table, distinct};
 use crate::words::{line, plural, sanitize};
@@ -25,6 +25,7 @@ pub fn html(table: &Table) -> String {
             (header(verdict_class(table.verdict), &about, &table.word, &html! { (table.headline) }, &note))
             (alarms(table))
             (grid(table))
+            (super::sweep::sweeps(table))
             (libraries(table))
             (numbers(table))
             (mistimed(table))
@@ -180,16 +181,9 @@ fn link(run: &RunAccount, text: &str) -> Markup {
     }
 }
 
-/// The address of a run's report, relative to this page. A folder name is never taken for another kind of address.
+/// The address of a run's report, relative to this page.
 fn reference(folder: &str) -> String {
-    let mut address = String::new();
-    for byte in format!("{folder}/report.html").bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' => address.push(char::from(byte)),
-            byte => address.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    address
+    address(&format!("{folder}/report.html"))
 }
 
 /// What each library stood, what broke it and why; nothing where no library is under test.

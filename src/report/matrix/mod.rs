@@ -1,12 +1,14 @@
 //! What a person takes away from a suite: which lock is broken by what, and whether that was expected.
 //!
 //! Each format prints the same [`Table`], which has all the words: on the terminal, on a self-contained page with links to the
-//! runs' reports, as Markdown for a CI summary, as JUnit XML. Only [`write()`] touches the disk.
+//! runs' reports, as Markdown for a CI summary, as JUnit XML, as CSV. Only [`write()`] touches the disk.
 
 mod badges;
+mod csv;
 mod html;
 mod junit;
 mod markdown;
+mod sweep;
 mod terminal;
 
 use std::path::Path;
@@ -14,6 +16,7 @@ use std::path::Path;
 pub use html::html;
 pub use junit::junit;
 pub use markdown::markdown;
+pub use sweep::lines as sweep_lines;
 pub use terminal::{planned, terminal};
 
 use crate::files::{self, Unwritten};
@@ -36,7 +39,7 @@ pub fn json(matrix: &Matrix) -> String {
     text
 }
 
-/// Writes `matrix.json`, `matrix.html`, `matrix.md` and `junit.xml` into `dir`, and into `badges` a picture for each
+/// Writes `matrix.json`, `matrix.html`, `matrix.md`, `matrix.csv` and `junit.xml` into `dir`, and into `badges` a picture for each
 /// library under test: each whole or not at all, and as many of them as can be written.
 pub fn write(dir: &Path, matrix: &Matrix) -> Result<(), Unwritten> {
     let mut unwritten = Unwritten::default();
@@ -45,6 +48,7 @@ pub fn write(dir: &Path, matrix: &Matrix) -> Result<(), Unwritten> {
         ("matrix.json", json(matrix)),
         ("matrix.html", html(&table)),
         ("matrix.md", markdown(&table)),
+        ("matrix.csv", csv::csv(matrix)),
         ("junit.xml", junit(&table)),
     ] {
         unwritten.note(files::write(&dir.join(name), content));

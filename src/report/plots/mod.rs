@@ -8,9 +8,11 @@ mod picture;
 mod quantiles;
 mod rate;
 mod risk;
+mod sweep;
 
 pub use picture::{Picture, fine_png, png, svg};
 pub use risk::risk;
+pub use sweep::sweep;
 
 use crate::history::{Function, Outcome};
 use crate::telling::Story;

@@ -3,6 +3,7 @@
 
 mod libraries;
 mod phrases;
+mod sweeps;
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use libraries::{BrokenAccount, LibraryAccount};
 pub use phrases::{distinct, expected};
+pub use sweeps::{SweepAccount, SweepPoint};
 
 use crate::checker::Validity;
 use crate::suite::matrix::{Cell, Counts, Matrix, Overall};
@@ -40,6 +42,8 @@ pub struct Table {
     pub mistimed: Vec<Mistimed>,
     /// The published libraries under test.
     pub libraries: Vec<LibraryAccount>,
+    /// Cells that differ in one option only.
+    pub sweeps: Vec<SweepAccount>,
     /// What it ran on.
     pub versions: BTreeMap<String, String>,
     /// The command that repeats the whole suite.
@@ -144,6 +148,7 @@ impl Table {
             alarms,
             mistimed: runs.collect(),
             libraries: libraries::all(matrix),
+            sweeps: sweeps::all(matrix),
             versions: matrix.versions.clone(),
             repeat: matrix.repeat.clone(),
             cells,

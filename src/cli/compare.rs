@@ -1,0 +1,58 @@
+//! `redjepsen compare`: whether one side's runs are worse than the other's.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::{Exit, Failure, exit_despite, look, print};
+use crate::compare::{Comparison, Verdict, compare};
+use crate::files;
+use crate::report::compare as pages;
+use crate::store::sides;
+
+#[derive(Debug, Args)]
+pub struct CompareFlags {
+    /// What it is compared with: a run, a folder of runs, a night of a suite, or a cell of it (NIGHT#CELL)
+    a: String,
+    /// What may be worse
+    b: String,
+    /// Print everything as JSON
+    #[arg(long)]
+    json: bool,
+    /// Also write a page; an existing file is replaced
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// Exits 0 if B is not worse, 1 if it is, 2 if that cannot be said.
+pub fn of_sides(flags: &CompareFlags) -> Result<Exit, Failure> {
+    if let Some(page) = &flags.html
+        && page.parent().is_some_and(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
+    {
+        return Err(Failure::arguments(format!("--html {}: there is no such directory", page.display())));
+    }
+    let read = |side: &str| sides::read(side).map_err(Failure::arguments);
+    let comparison = compare(&read(&flags.a)?, &read(&flags.b)?);
+    let exit = match comparison.verdict {
+        Verdict::NotWorse => Exit::Valid,
+        Verdict::Worse => Exit::Invalid,
+        Verdict::TooFew | Verdict::NotComparable => Exit::Unknown,
+    };
+    let shown = match flags.json {
+        true => print(json(&comparison)?),
+        false => print(pages::text(&comparison, look())),
+    };
+    let written = flags.html.as_deref().map_or(Ok(()), |page| write(page, &comparison));
+    match shown.and(written) {
+        Ok(()) => Ok(exit),
+        Err(failure) => exit_despite(exit, failure),
+    }
+}
+
+fn json(comparison: &Comparison) -> Result<String, Failure> {
+    Ok(serde_json::to_string_pretty(comparison).map_err(Failure::could_not_run)? + "\n")
+}
+
+fn write(page: &Path, comparison: &Comparison) -> Result<(), Failure> {
+    files::export(page, &pages::html(comparison)).map_err(Failure::could_not_run)
+}

@@ -1,0 +1,61 @@
+//! `redjepsen serve`: the pages over a store.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{Exit, Failure, print, tell};
+use crate::serve::{Names, Server, export};
+use crate::words::{count, plural};
+
+const PORT: u16 = 7007;
+
+#[derive(Debug, Args)]
+pub struct ServeFlags {
+    /// The store to look into
+    #[arg(default_value = "store")]
+    store: PathBuf,
+    /// Port to listen on; 0 takes a free one
+    #[arg(long, default_value_t = PORT)]
+    port: u16,
+    /// Address to listen on; whoever reaches it reads the store
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    address: IpAddr,
+    /// A name by which others may call this machine, beside its addresses
+    #[arg(long)]
+    name: Vec<String>,
+    /// Write the same pages as files into this folder, and serve nothing
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["port", "address", "name"])]
+    export: Option<PathBuf>,
+}
+
+pub async fn serve(flags: ServeFlags) -> Result<Exit, Failure> {
+    if !flags.store.is_dir() {
+        return Err(Failure::arguments(format!(
+            "{}: there is no such folder; runs make one, or name the store of another place",
+            flags.store.display()
+        )));
+    }
+    if let Some(into) = &flags.export {
+        let done = export(&flags.store, into).map_err(Failure::could_not_run)?;
+        let (pages, files) = (plural(done.pages, "page"), plural(done.files, "file"));
+        let megabytes = count(done.bytes.div_ceil(1_000_000));
+        print(format!("{}  {pages} and {files}, {megabytes} MB\n", into.join("index.html").display()))?;
+        return Ok(Exit::Valid);
+    }
+    let address = SocketAddr::new(flags.address, flags.port);
+    let server = Server::bind(address, &flags.store, Names(flags.name)).await.map_err(|error| {
+        let free = "--port 0 takes a free port";
+        Failure::could_not_run(format!("{address}: {error}; {free}"))
+    })?;
+    let address = server.address().map_err(Failure::could_not_run)?;
+    if !address.ip().is_loopback() {
+        tell("redjepsen: whoever reaches this address reads the store; there is no password");
+    }
+    print(format!("{} at http://{address}/ (Ctrl-C ends it)\n", flags.store.display()))?;
+    tokio::select! {
+        never = server.run() => match never {},
+        stopped = tokio::signal::ctrl_c() => stopped.map(|()| Exit::Valid).map_err(Failure::could_not_run),
+    }
+}

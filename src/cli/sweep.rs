@@ -1,0 +1,199 @@
+//! `redjepsen sweep`: one workload with several values of an option, as a suite of which nothing is expected, and a plot.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::suite::progress::Progress;
+use super::suite::{open_state, program_sha256, versions};
+use super::{CONSOLE, Exit, Failure, exit_despite, look, print, tell_progress};
+use crate::report::matrix as pages;
+use crate::runner::{self, Ended, Jobs, Prepared, Series, signals};
+use crate::scenario::{Options, quoted};
+use crate::suite::file::{Block, Expected, Names, SuiteFile};
+use crate::suite::matrix::{Circumstances, Matrix};
+use crate::suite::plan::{Clusters, Source, Suite};
+use crate::suite::state::Identity;
+use crate::suite::sweep::Sweep;
+use crate::topology::ClusterKind;
+use crate::units::Length;
+use crate::words::{length, plural, wrap};
+
+#[derive(Debug, Args)]
+pub struct SweepFlags {
+    /// Lock and resource: a name from `redjepsen list`, or the path of a .toml file; several, such as versions of a library, with commas
+    #[arg(long, default_value = "redlock", value_delimiter = ',')]
+    workload: Vec<String>,
+    /// Faults, as of `run`
+    #[arg(long, default_value = "pause")]
+    nemesis: String,
+    #[command(flatten)]
+    sweep: Sweep,
+    /// Runs of each value, with seeds 1, 2, …
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// How long clients go on starting new operations [default: 30s]
+    #[arg(long, allow_hyphen_values = true)]
+    time_limit: Option<Length>,
+    /// What the clusters are made of [default: auto]
+    #[arg(long, value_enum)]
+    cluster: Option<ClusterKind>,
+    /// Runs at the same time, each on its own cluster; `auto`: as many as the machine can take
+    #[arg(long, value_name = "N", default_value = "1")]
+    jobs: Jobs,
+    /// Start again, even if an interrupted sweep could be continued
+    #[arg(long)]
+    fresh: bool,
+    /// Folder for the runs
+    #[arg(long, default_value = "store")]
+    store: PathBuf,
+}
+
+/// Exits 0 once each value has its runs, 2 if some have no verdict.
+pub async fn sweep(flags: SweepFlags) -> Result<Exit, Failure> {
+    let unsettled = flags.plan(ClusterKind::Auto)?;
+    if unsettled.cells.len() < 2 {
+        return Err(Failure::arguments("there is one cell only; give a list, such as --ttl 1s,2s,5s"));
+    }
+    let (interrupt, remains) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
+    let Prepared { auto, not_here } = runner::prepare(&unsettled, &interrupt, CONSOLE.say).await?;
+    let suite = flags.plan(auto)?;
+    let identity = Identity {
+        suite: suite.name.clone(),
+        suite_sha256: suite.sha256.clone(),
+        program_sha256: program_sha256().map_err(Failure::could_not_run)?,
+        shard: None,
+        cut_sha256: None,
+    };
+    let mut state = open_state(&flags.store, &identity, suite.runs(), flags.fresh)?;
+    tell_progress(&format!(
+        "{} in {}, planned for {} · {}",
+        plural(suite.runs() as u64, "run"),
+        plural(suite.cells.len() as u64, "cell"),
+        length(suite.planned_ms() * 1_000_000),
+        state.folder().display()
+    ));
+    let series = Series {
+        suite: &suite,
+        interrupt,
+        remains,
+        fail_fast: false,
+        until: None,
+        new_clusters: false,
+        jobs: flags.jobs,
+        not_here: not_here.clone(),
+    };
+    let ended = series.make(&mut state, &mut Progress::default()).await?;
+    let mut unmarked = None;
+    if matches!(ended, Ended::Done) && state.runs.iter().all(|run| run.valid.is_some()) {
+        unmarked = state.end().err();
+    }
+    let circumstances = Circumstances {
+        shard: None,
+        started: state.started.clone(),
+        versions: versions(state.folder(), &state.runs),
+        repeat: flags.command(),
+        not_here,
+    };
+    let matrix = Matrix::new(&suite, &state.runs, circumstances);
+    let exit = conclude(&matrix, state.folder())?;
+    match (unmarked, ended) {
+        (Some(error), _) => exit_despite(exit, Failure::could_not_run(error)),
+        (None, Ended::CannotRun(reason)) => exit_despite(exit, Failure::could_not_run(reason)),
+        (None, Ended::Interrupted) => {
+            print("interrupted; the same command goes on where it was\n")?;
+            Ok(exit)
+        }
+        (None, _) => Ok(exit),
+    }
+}
+
+/// Shows what each value loses, and writes the page.
+fn conclude(matrix: &Matrix, folder: &Path) -> Result<Exit, Failure> {
+    let (table, look) = (pages::Table::new(matrix), look());
+    let width = look.width.unwrap_or(usize::MAX);
+    let mut text = String::new();
+    for sweep in &table.sweeps {
+        text.push_str(&format!("{} by {}\n", look.paint("1", &sweep.title), sweep.option));
+        for line in pages::sweep_lines(sweep) {
+            for (number, part) in wrap(&line, width.saturating_sub(4)).into_iter().enumerate() {
+                text.push_str(&format!("{}{part}\n", if number == 0 { "  " } else { "    " }));
+            }
+        }
+        text.push('\n');
+    }
+    let judged = |cell: &crate::suite::matrix::Cell| cell.tally.valid + cell.tally.invalid == cell.tally.planned;
+    let exit = if matrix.cells.iter().all(judged) { Exit::Valid } else { Exit::Unknown };
+    let silent = matrix.cells.iter().filter(|cell| !judged(cell)).count() as u64;
+    if silent > 0 {
+        text.push_str(&format!("  {} without a verdict in some run; the page says why\n\n", plural(silent, "cell")));
+    }
+    let shown = print(text);
+    let written = pages::write(folder, matrix).map_err(Failure::could_not_run);
+    let page = folder.join("matrix.html");
+    match shown.and(written).and_then(|()| print(format!("  plot    {}#sweeps\n", page.display()))) {
+        Ok(()) => Ok(exit),
+        Err(failure) => exit_despite(exit, failure),
+    }
+}
+
+impl SweepFlags {
+    fn plan(&self, auto: ClusterKind) -> Result<Suite, Failure> {
+        let with = Options { cluster: self.cluster, time_limit: self.time_limit, ..Options::default() };
+        let block = Block {
+            workload: Some(Names(self.workload.clone())),
+            nemesis: Some(Names(vec![self.nemesis.clone()])),
+            libraries: false,
+            runs: Some(self.runs),
+            expect: Some(Expected::Nothing),
+            found: None,
+            with: Options::default(),
+            sweep: self.sweep.clone(),
+        };
+        let file = SuiteFile {
+            description: "One workload with several values of an option".to_string(),
+            runs: self.runs,
+            seed: 1,
+            with,
+            cells: vec![block],
+        };
+        let source = Source { name: &self.name(), file: &file, folder: Path::new("") };
+        Suite::plan(&source, Clusters { instead: self.cluster, auto }).map_err(Failure::arguments)
+    }
+
+    /// `sweep-redlock-pause`: what it is filed under.
+    fn name(&self) -> String {
+        let said = format!("sweep-{}-{}", self.workload.join("-"), self.nemesis);
+        let words = said.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty() && *word != "toml");
+        words.collect::<Vec<_>>().join("-").chars().take(80).collect()
+    }
+
+    /// The command that makes the same again.
+    fn command(&self) -> String {
+        let mut said: Vec<(&str, String)> =
+            vec![("workload", self.workload.join(",")), ("nemesis", self.nemesis.clone())];
+        let Sweep { ttl, hold, clients, nodes, keys, rate, acquire_timeout, image, redis_server } = &self.sweep;
+        fn list<T>(values: &[T], text: impl Fn(&T) -> String) -> String {
+            values.iter().map(text).collect::<Vec<String>>().join(",")
+        }
+        said.extend([
+            ("ttl", list(ttl, Length::to_string)),
+            ("hold", list(hold, |hold| hold.to_string())),
+            ("clients", list(clients, u32::to_string)),
+            ("nodes", list(nodes, u32::to_string)),
+            ("keys", list(keys, u32::to_string)),
+            ("rate", list(rate, f64::to_string)),
+            ("acquire-timeout", list(acquire_timeout, Length::to_string)),
+            ("image", image.join(",")),
+            ("redis-server", list(redis_server, |path| path.display().to_string())),
+            ("runs", self.runs.to_string()),
+            ("time-limit", self.time_limit.map_or(String::new(), |limit| limit.to_string())),
+            ("cluster", self.cluster.map_or(String::new(), |cluster| cluster.word().to_string())),
+        ]);
+        let said = said.into_iter().filter(|(_, value)| !value.is_empty());
+        format!(
+            "redjepsen sweep{}",
+            said.map(|(name, value)| format!(" --{name} {}", quoted(&value))).collect::<String>()
+        )
+    }
+}

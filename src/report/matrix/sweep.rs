@@ -1,0 +1,47 @@
+//! Cells that differ in one thing only, drawn side by side.
+
+use maud::{Markup, PreEscaped, html};
+
+use crate::report::plots;
+use crate::telling::table::{SweepAccount, Table};
+use crate::words::{count, percent, sanitize};
+
+/// A plot for each sweep of the suite; nothing where there is none.
+pub fn sweeps(table: &Table) -> Markup {
+    html! {
+        @if !table.sweeps.is_empty() {
+            section id="sweeps" {
+                h2 { "Side by side" }
+                @for sweep in &table.sweeps {
+                    figure class="plot" {
+                        @if let Ok(svg) = plots::svg(&plots::sweep(sweep, table.simulated)) { (PreEscaped(svg)) }
+                        figcaption { (sanitize(&sweep.title, 200)) ": " (lines(sweep).join("; ")) "." }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Each value with what it loses.
+pub fn lines(of: &SweepAccount) -> Vec<String> {
+    let line = |point: &crate::telling::table::SweepPoint| {
+        let numbers = &point.numbers;
+        let interval =
+            numbers.lost_95.map_or(String::new(), |(low, high)| format!(" ({} to {})", percent(low), percent(high)));
+        let lost = match numbers.lost_share {
+            None => "nothing acknowledged".to_string(),
+            Some(share) => {
+                format!(
+                    "{} of {} updates lost, {}{interval}",
+                    count(numbers.lost),
+                    count(numbers.acknowledged),
+                    percent(share)
+                )
+            }
+        };
+        let value = sanitize(&format!("{} {}", of.option, point.value), 60);
+        format!("{value}: broken in {} of {}, {lost}", numbers.broken, numbers.judged)
+    };
+    of.points.iter().map(line).collect()
+}

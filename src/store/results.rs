@@ -1,0 +1,105 @@
+//! What programs read of a run's `results.json`: the same for lists, suites and comparisons. Histories are not read for these.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::checker::{Counts, LockProperties, LostUpdates, MutualExclusion, Validity};
+use crate::compare::Sample;
+use crate::files::{self, FileError};
+use crate::suite::outcome::Numbers;
+use crate::telling::{Latency, Row};
+
+/// The file's name in a run's folder.
+pub const FILE: &str = "results.json";
+
+/// A run's results, as far as anybody reads them. What earlier versions did not write is left at its default.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Results {
+    #[serde(default)]
+    pub simulated: bool,
+    pub valid: Validity,
+    pub summary: String,
+    pub lost_updates: LostUpdates,
+    pub mutual_exclusion: MutualExclusion,
+    pub lock: LockProperties,
+    pub first_violation_s: Option<f64>,
+    pub acknowledged_per_second: Option<f64>,
+    #[serde(default)]
+    pub latency: Option<Latency>,
+    #[serde(default)]
+    pub busy_s: f64,
+    #[serde(default)]
+    pub counts: Counts,
+    #[serde(default)]
+    pub workload: Option<String>,
+    #[serde(default)]
+    pub nemesis: Option<String>,
+    #[serde(default)]
+    pub seed: Option<u64>,
+    #[serde(default)]
+    pub started: String,
+    #[serde(default)]
+    pub versions: BTreeMap<String, String>,
+    #[serde(default)]
+    pub setting: Vec<Row>,
+    #[serde(default)]
+    pub repeat: String,
+    /// How late a timer of the controller was at worst, in milliseconds.
+    #[serde(default)]
+    pub late_ms: Option<u64>,
+    #[serde(default)]
+    faults: Faults,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Faults {
+    #[serde(default)]
+    all: Vec<Fault>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Fault {
+    #[serde(default)]
+    struck: Option<String>,
+}
+
+impl Results {
+    /// Those of the run in this folder.
+    pub fn read(folder: &Path) -> Result<Results, FileError> {
+        let path = folder.join(FILE);
+        let text = files::read_inside(&path, files::RESULTS)?;
+        serde_json::from_str(&text).map_err(|error| FileError::read(&path, std::io::Error::other(error)))
+    }
+
+    /// At which command a fault struck first, and what that was answered.
+    pub fn struck(&self) -> Option<String> {
+        self.faults.all.iter().find_map(|fault| fault.struck.clone())
+    }
+
+    pub fn numbers(&self) -> Numbers {
+        Numbers {
+            acknowledged: self.lost_updates.acknowledged,
+            lost: self.lost_updates.count,
+            overlaps: self.mutual_exclusion.violations,
+            holds: self.mutual_exclusion.comparable_holds,
+            first_violation_s: self.first_violation_s,
+            without_lock_s: self.lock.reacquired_after_ns.map(|ns| ns as f64 / 1e9),
+            per_second: self.acknowledged_per_second,
+        }
+    }
+
+    /// The run as one of those that are compared.
+    pub fn sample(&self) -> Sample {
+        Sample {
+            valid: Some(self.valid),
+            simulated: self.simulated,
+            lost: self.lost_updates.count,
+            acknowledged: self.lost_updates.acknowledged,
+            overlaps: self.mutual_exclusion.violations,
+            latency_ms: self.latency.map(|latency| (latency.median_ms, latency.p99_ms)),
+            per_second: self.acknowledged_per_second,
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! `redjepsen serve`: what it shows of a store, what it refuses, the same pages as files, and that a run is seen while it goes.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::Duration;
+
+use assert_cmd::Command;
+use redjepsen::serve::{Names, Server, export};
+use redjepsen::store::live::{Events, Moment};
+use tempfile::TempDir;
+
+const RUN: &str = "redlock-pause/20260101T000000.000Z";
+/// Hostile in every way that a name can be.
+const ODD: &str = "a\"><script>alert(1)<script>'&?#%2e%2e/20260102T000000.000Z";
+
+/// A store with a run, one of a hostile name, and things that are none of its business.
+fn store() -> TempDir {
+    let store = tempfile::tempdir().unwrap();
+    let put = |path: &str, text: &str| {
+        let path = store.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let results = |summary: &str| {
+        format!(
+            r#"{{"valid": false, "summary": {summary:?}, "lost_updates": {{"count": 3, "acknowledged": 100, "fraction": 0.03}},
+            "mutual_exclusion": {{"violations": 2, "comparable_holds": 90}}, "lock": {{"tokens": 0, "token_regressions": 0,
+            "reacquired_after_ns": null, "untold_losses": []}}, "first_violation_s": 1.5, "acknowledged_per_second": 9.0,
+            "workload": "redlock", "nemesis": "pause", "seed": 7, "started": "2026-01-01T00:00:00Z", "busy_s": 12.5,
+            "versions": {{"redjepsen": "0.1.0", "server": "redis 7.0.15"}}, "repeat": "redjepsen run --seed 7"}}"#
+        )
+    };
+    put(&format!("{RUN}/results.json"), &results("Redlock lost 3 of 100 acknowledged updates."));
+    put(&format!("{RUN}/report.html"), "<!DOCTYPE html><p>the report");
+    put(&format!("{RUN}/c0/client.log"), "its last words\n");
+    put(&format!("{RUN}/.hidden"), "hidden");
+    put(&format!("{ODD}/results.json"), &results("<img src=x onerror=alert(1)></script>"));
+    put("secret.toml", "of the store, and of no run");
+    symlink("/etc/passwd", store.path().join(RUN).join("passwd")).unwrap();
+    symlink("/etc", store.path().join(RUN).join("etc")).unwrap();
+    store
+}
+
+/// A server over a store, on a thread of its own until the test ends.
+fn serve(store: &Path, names: &[&str]) -> SocketAddr {
+    let names = Names(names.iter().map(|name| name.to_string()).collect());
+    let (store, (sender, receiver)) = (store.to_path_buf(), std::sync::mpsc::channel());
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let server = Server::bind("127.0.0.1:0".parse().unwrap(), &store, names).await.unwrap();
+            sender.send(server.address().unwrap()).unwrap();
+            match server.run().await {}
+        })
+    });
+    receiver.recv().unwrap()
+}
+
+/// Sends these bytes and returns the answer: its status, its head and its body.
+fn send(address: SocketAddr, request: &str) -> (u16, String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    // A hang is longer. Not a measurement.
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    (status, head.to_lowercase(), body.to_string())
+}
+
+fn get(address: SocketAddr, path: &str) -> (u16, String, String) {
+    send(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"))
+}
+
+#[test]
+fn a_store_is_shown() {
+    let store = store();
+    let address = serve(store.path(), &[]);
+    let (status, head, index) = get(address, "/");
+    assert_eq!(status, 200, "{head}");
+    assert!(index.contains("redlock under pause") && index.contains("3 of 100, 3 %"), "{index}");
+    for header in [
+        "content-security-policy: default-src 'none'; script-src 'sha256-",
+        "x-content-type-options: nosniff",
+        "no-store",
+    ] {
+        assert!(head.contains(header), "{head}");
+    }
+    assert!(!head.contains("access-control"), "no origin is let in");
+    let (status, _, run) = get(address, &format!("/runs/{RUN}.html"));
+    assert_eq!(status, 200);
+    assert!(
+        run.contains("redjepsen run --seed 7") && run.contains("report.html") && run.contains("c0/client.log"),
+        "{run}"
+    );
+    assert!(!run.contains("passwd") && !run.contains("/.hidden"), "{run}");
+    let (status, head, log) = get(address, &format!("/files/{RUN}/c0/client.log"));
+    assert_eq!((status, log.as_str()), (200, "its last words\n"));
+    assert!(head.contains("content-type: text/plain") && head.contains("content-security-policy: sandbox;"), "{head}");
+    // A report is anybody's: it may run what it brings along, and reach nothing.
+    let (_, head, report) = get(address, &format!("/files/{RUN}/report.html"));
+    assert!(
+        head.contains("content-security-policy: sandbox allow-scripts") && head.contains("default-src 'none'"),
+        "{head}"
+    );
+    assert_eq!(report, "<!DOCTYPE html><p>the report");
+    let head_only = format!("HEAD / HTTP/1.1\r\nHost: localhost:{}\r\nConnection: close\r\n\r\n", address.port());
+    let (status, head, body) = send(address, &head_only);
+    assert!(status == 200 && body.is_empty() && head.contains("content-length"), "{head}");
+    // By a name that the user gave, and followed from a page elsewhere.
+    let named = serve(store.path(), &["ci.example.org"]);
+    let link = "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n";
+    let followed = format!("GET / HTTP/1.1\r\nHost: ci.example.org\r\n{link}Connection: close\r\n\r\n");
+    assert_eq!(send(named, &followed).0, 200);
+    assert_eq!(send(address, &followed).0, 421);
+}
+
+#[test]
+fn a_hostile_name_is_shown_as_text_and_leads_to_its_own_page() {
+    let store = store();
+    let address = serve(store.path(), &[]);
+    let (_, _, index) = get(address, "/");
+    assert_eq!(index.matches("<script").count(), 2, "the data and the script, and nobody else's: {index}");
+    let link = index.split("href=\"").find(|link| link.starts_with("runs/a%22")).unwrap();
+    let (status, _, page) = get(address, &format!("/{}", link.split('"').next().unwrap()));
+    assert_eq!(status, 200);
+    assert!(page.contains("&lt;img src=x") && !page.contains("<img") && page.matches("<script").count() == 1, "{page}");
+}
+
+#[test]
+fn twenty_hostile_requests_are_refused() {
+    let store = store();
+    let address = serve(store.path(), &[]);
+    let (port, files) = (address.port(), format!("/files/{RUN}"));
+    let by = |line: &str, headers: &str| format!("{line} HTTP/1.1\r\n{headers}\r\nConnection: close\r\n\r\n");
+    let ours = format!("Host: 127.0.0.1:{port}");
+    let to = |path: &str| by(&format!("GET {path}"), &ours);
+    let long = "a/".repeat(20_000);
+    let requests: Vec<(&str, String, &[u16])> = vec![
+        ("up and out", to("/files/../../../../etc/passwd"), &[404]),
+        ("up in hexadecimal", to("/files/%2e%2e/%2e%2e/%2e%2e/etc/passwd"), &[404]),
+        ("up with hexadecimal slashes", to(&format!("{files}/..%2f..%2f..%2fetc%2fpasswd")), &[404]),
+        ("up, encoded twice", to(&format!("{files}/%252e%252e/secret.toml")), &[404]),
+        ("up with backslashes", to(&format!("{files}/..%5c..%5csecret.toml")), &[404]),
+        ("absolute", to("/files//etc/passwd"), &[404]),
+        ("a link out of the store", to(&format!("{files}/passwd")), &[404]),
+        ("through a link to a folder", to(&format!("{files}/etc/passwd")), &[404]),
+        ("a hidden file", to(&format!("{files}/.hidden")), &[404]),
+        ("a file of no run", to("/files/secret.toml"), &[404]),
+        ("a folder as a file", to(&files), &[404]),
+        ("with a zero in it", to(&format!("{files}/report.html%00.png")), &[404]),
+        ("not UTF-8", to("/files/%ff%fe"), &[400]),
+        ("another name for this address", by("GET /", &format!("Host: evil.example:{port}")), &[421]),
+        ("a name that begins like ours", by("GET /", "Host: 127.0.0.1.evil.example"), &[421]),
+        ("no host", by("GET /", "Accept: */*"), &[400, 421]),
+        ("two hosts", by("GET /", &format!("{ours}\r\nHost: evil.example")), &[400]),
+        ("another host in the address", by("GET http://evil.example/", &ours), &[400]),
+        ("a script of another origin", by("GET /", &format!("{ours}\r\nOrigin: http://evil.example")), &[403]),
+        ("a page in a sandbox", by("GET /", &format!("{ours}\r\nOrigin: null")), &[403]),
+        (
+            "a picture in another page",
+            by("GET /", &format!("{ours}\r\nSec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors")),
+            &[403],
+        ),
+        (
+            "a frame in another page",
+            by(
+                "GET /",
+                &format!("{ours}\r\nSec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: iframe"),
+            ),
+            &[403],
+        ),
+        ("a post", by("POST /", &format!("{ours}\r\nContent-Length: 0")), &[405]),
+        ("a deletion", by(&format!("DELETE {files}/report.html"), &ours), &[405]),
+        ("questions about other origins", by("OPTIONS /", &format!("{ours}\r\nOrigin: http://evil.example")), &[405]),
+        ("a tunnel", by("CONNECT evil.example:443", &ours), &[405]),
+        ("an endless path", to(&format!("/files/{long}")), &[0, 404, 414, 431]),
+        ("no HTTP", "\u{16}\u{3}\u{1}\r\n\r\n".to_string(), &[0, 400]),
+    ];
+    assert!(requests.len() >= 20);
+    for (what, request, statuses) in &requests {
+        let (status, head, body) = send(address, request);
+        assert!(statuses.contains(&status), "{what}: {status} {head}");
+        for secret in ["root:", "hidden", "of the store", "the report", "redlock"] {
+            assert!(!body.contains(secret), "{what}: {body}");
+        }
+        assert!(!head.contains("access-control"), "{what}: {head}");
+    }
+    assert_eq!(get(address, "/").0, 200, "it goes on all the same");
+    assert!(store.path().join(RUN).join("report.html").exists());
+}
+
+#[test]
+fn the_same_pages_are_written_as_files_and_nothing_from_elsewhere() {
+    let store = store();
+    fs::write(store.path().join(RUN).join("history.jsonl"), vec![b'x'; 2 << 20]).unwrap();
+    let into = tempfile::tempdir().unwrap();
+    let done = export(store.path(), &into.path().join("pages")).unwrap();
+    assert_eq!(done.pages, 3, "all runs, and two of them");
+    let page = |path: &str| fs::read_to_string(into.path().join("pages").join(path));
+    let index = page("index.html").unwrap();
+    assert!(index.contains("Content-Security-Policy") && !index.contains("data-look="), "{index}");
+    let run = page(&format!("runs/{RUN}.html")).unwrap();
+    assert!(run.contains(&format!("../../files/{RUN}/report.html")) && run.contains("in the store only"), "{run}");
+    assert_eq!(page(&format!("files/{RUN}/report.html")).unwrap(), "<!DOCTYPE html><p>the report");
+    for path in ["history.jsonl", "passwd", "etc/passwd", ".hidden"] {
+        assert!(page(&format!("files/{RUN}/{path}")).is_err(), "{path}");
+    }
+    let again = export(store.path(), &into.path().join("pages")).unwrap_err().to_string();
+    assert!(again.contains("not empty"), "{again}");
+}
+
+#[test]
+fn a_run_is_seen_while_it_goes_and_told_as_ended_after() {
+    let store = store();
+    let going = store.path().join("redlock-pause/20260103T000000.000Z");
+    fs::create_dir_all(&going).unwrap();
+    fs::write(going.join("history.jsonl"), "").unwrap();
+    let mut events = Events::begin(&going).unwrap();
+    let moment = Moment {
+        workload: "redlock".into(),
+        nemesis: "pause".into(),
+        stage: "running".into(),
+        at_s: Some(12.0),
+        of_s: Some(30.0),
+        ok: 41,
+        faults: vec!["pause client:3 <b>".into()],
+        ..Moment::default()
+    };
+    events.write(&moment).unwrap();
+    let page = "/runs/redlock-pause/20260103T000000.000Z.html";
+    let (_, _, body) = get(serve(store.path(), &[]), page);
+    assert!(body.contains("IN PROGRESS") && body.contains("running · 12 of 30 s · 41 updates"), "{body}");
+    assert!(body.contains("data-look=") && body.contains("pause client:3 &lt;b&gt;"), "{body}");
+    drop(events);
+    let (_, _, body) = get(serve(store.path(), &[]), page);
+    assert!(
+        body.contains("BROKEN OFF") && body.contains("ended without results") && !body.contains("data-look="),
+        "{body}"
+    );
+}
+
+#[test]
+fn a_real_run_tells_how_it_goes_and_what_it_came_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &str| {
+        let mut command = Command::cargo_bin("redjepsen").unwrap();
+        command.current_dir(folder.path()).args(arguments.split(' ')).output().unwrap()
+    };
+    let output = run("run --cluster sim --nemesis pause --time-limit 5s --seed 7 --quiet --json");
+    let telling: serde_json::Value = serde_json::from_slice(&output.stdout).expect("nothing but JSON");
+    assert!(telling["latency"]["median_ms"].as_f64().unwrap() > 0.0, "{telling}");
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    let written = fs::read_to_string(folder.path().join("store/latest/results.json")).unwrap();
+    assert_eq!(written, String::from_utf8(output.stdout).unwrap(), "the same as in its folder");
+    let events = fs::read_to_string(folder.path().join("store/latest/events.jsonl")).unwrap();
+    let last: serde_json::Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&last["stage"], &last["valid"], &last["ok"]),
+        (&"done".into(), &telling["valid"], &telling["counts"]["ok"])
+    );
+    assert_eq!(last["overlaps"], telling["mutual_exclusion"]["violations"]);
+
+    // And compared with itself, then with too few.
+    let compared = run("compare store/latest store/latest");
+    assert_eq!(compared.status.code(), Some(2), "one run of each shows nothing");
+    assert!(String::from_utf8(compared.stdout).unwrap().starts_with("TOO FEW RUNS  "));
+    let nothing = run("compare store/latest store/none");
+    assert_eq!(nothing.status.code(), Some(254));
+}
+
+#[test]
+fn a_sweep_is_a_cell_for_each_value_a_plot_and_sides_to_compare() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &str| {
+        let mut command = Command::cargo_bin("redjepsen").unwrap();
+        let words = shlex::split(arguments).unwrap();
+        let output = command.current_dir(folder.path()).args(words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        (output.status.code().unwrap(), said)
+    };
+    let pauses = "description = \"a pause of a second\"\n[[faults]]\nfault = \"pause holder\"\nevery = \"2s..3s\"\nfor = \"1s\"\n";
+    fs::write(folder.path().join("pauses.toml"), pauses).unwrap();
+    let (code, said) = run(
+        "sweep --cluster sim --workload redlock --nemesis ./pauses.toml --ttl 300ms,5s --runs 3 --time-limit 12s --jobs 2",
+    );
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("redlock under pauses by ttl") && said.contains("ttl 300ms: broken in"), "{said}");
+    let night = folder.path().join("store/suites/sweep-redlock-pauses/latest");
+    let page = fs::read_to_string(night.join("matrix.html")).unwrap();
+    assert!(page.contains("id=\"sweeps\"") && page.contains("updates lost, %"), "the plot is on the page");
+    let cell = |ttl: &str| format!("'store/suites/sweep-redlock-pauses/latest#redlock under pauses with ttl {ttl}'");
+    let (code, said) = run(&format!("compare {} {}", cell("300ms"), cell("300ms")));
+    assert_eq!(code, 0, "the same is not worse: {said}");
+    let (code, said) = run(&format!("compare {} {}", cell("5s"), cell("300ms")));
+    assert_eq!((code, said.starts_with("WORSE  ")), (1, true), "{said}");
+    assert!(said.contains("lock's TTL"), "what they differ in: {said}");
+    let (code, said) = run(&format!("compare {} {} --json", cell("300ms"), cell("5s")));
+    assert!(code == 0 && said.contains("\"verdict\": \"not-worse\""), "{said}");
+    let (code, said) = run("compare store/suites/sweep-redlock-pauses/latest '#none'");
+    assert!(code == 254 && said.contains("no such folder"), "{said}");
+    let (code, said) = run("sweep --cluster sim --ttl 1s");
+    assert!(code == 254 && said.contains("--ttl 1s,2s,5s"), "{said}");
+}
+
+/// `cargo test --test offline ten_thousand -- --ignored --nocapture`, best with `--release`.
+#[test]
+#[ignore = "prints how long answers take over a store of 10,000 runs, in a minute"]
+fn answers_over_ten_thousand_runs_are_measured() {
+    let one = store();
+    let results = fs::read(one.path().join(RUN).join("results.json")).unwrap();
+    let store = tempfile::tempdir().unwrap();
+    let runs =
+        (0..9_000).map(|number| format!("lock{}-pause/202601{:02}T{:06}.000Z", number % 40, 1 + number % 28, number));
+    let of_nights = (0..1_000).map(|number| {
+        format!(
+            "suites/mine/202601{:02}T000000.000Z/runs/lock{}-pause/20260101T{number:06}.000Z",
+            1 + number % 28,
+            number % 40
+        )
+    });
+    for run in runs.chain(of_nights) {
+        let folder = store.path().join(run);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("results.json"), &results).unwrap();
+        fs::write(folder.join("report.html"), "x").unwrap();
+    }
+    let began = std::time::Instant::now();
+    let snapshot = redjepsen::store::Store::new(store.path());
+    let found = snapshot.snapshot().runs.len();
+    println!("{found} runs read in {:?}", began.elapsed());
+    let address = serve(store.path(), &[]);
+    get(address, "/");
+    for path in
+        ["/", "/runs/lock0-pause/20260101T000000.000Z.html", "/files/lock0-pause/20260101T000000.000Z/report.html"]
+    {
+        for pause in [0, 1100] {
+            std::thread::sleep(Duration::from_millis(pause));
+            let began = std::time::Instant::now();
+            let (status, _, body) = get(address, path);
+            let what = if pause == 0 { "again within a second" } else { "after a new look at the store" };
+            println!("{path}: {status}, {} kB in {:?}, {what}", body.len() / 1000, began.elapsed());
+        }
+    }
+}
