@@ -159,7 +159,7 @@ impl From<RunnerError> for Failure {
 }
 
 /// Where runs report their progress: standard error.
-const CONSOLE: Console = Console { say: tell, show: progress::start, leave };
+const CONSOLE: Console = Console { say: tell, progress: tell_progress, show: progress::start, leave };
 
 /// Tells the user something on standard error. Much of what is told contains words of clients, servers and files, so
 /// nothing in it may steer the terminal. A terminal that is gone is no reason to break off what must still be undone.

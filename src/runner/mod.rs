@@ -53,6 +53,8 @@ pub const PROGRAM: &str = "/proc/self/exe";
 pub struct Console {
     /// Prints a line.
     pub say: fn(&str),
+    /// Prints a line, unless the user wants no progress.
+    pub progress: fn(&str),
     /// Shows the status of a run, until its sender is dropped.
     pub show: fn(watch::Receiver<Status>) -> JoinHandle<()>,
     /// Ends the program at once, as one that could not run.

@@ -151,7 +151,7 @@ impl Runner {
             Place::Folder(folder) => RunFolder::at(folder),
         };
         self.log.keep_in(&folder).map_err(RunnerError::could_not_run)?;
-        (self.console.say)(&format!(
+        (self.console.progress)(&format!(
             "{} under {} · seed {} · {}, {}, TTL {} · {}",
             scenario.workload_name,
             scenario.nemesis_name,

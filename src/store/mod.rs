@@ -235,10 +235,10 @@ impl Walk<'_> {
                     Err(error) => NightState::Unreadable(error.to_string()),
                 },
             };
-            self.into_runs(&path, depth);
+            self.walk_runs_of(&path, depth);
             self.nights.push((Night { path, state }, Some(stamp)));
         } else if there(crate::suite::state::FILE).is_some() {
-            self.into_runs(&path, depth);
+            self.walk_runs_of(&path, depth);
             self.nights.push((Night { path, state: NightState::Open }, None));
         } else if ["history.jsonl", live::FILE, crate::scenario::FILE].iter().any(|name| there(name).is_some()) {
             let state = match live::read(&folder) {
@@ -251,7 +251,7 @@ impl Walk<'_> {
         }
     }
 
-    fn into_runs(&mut self, night: &str, depth: usize) {
+    fn walk_runs_of(&mut self, night: &str, depth: usize) {
         let runs = format!("{night}/runs");
         if depth + 1 < DEEPEST && fs::symlink_metadata(self.root.join(&runs)).is_ok_and(|there| there.is_dir()) {
             self.walk(&runs, depth + 2);

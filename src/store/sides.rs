@@ -13,6 +13,11 @@ use crate::suite::matrix::{Cell, Matrix};
 /// Settings that belong to one run and not to what was run.
 const OF_A_RUN: [&str; 1] = ["seed"];
 
+/// Names and values.
+type Setting = Vec<(String, String)>;
+/// What was run, and how.
+type Made = (String, Setting);
+
 /// Reads a side. The error says what is there instead.
 pub fn read(named: &str) -> Result<Side, String> {
     if !Path::new(named).exists()
@@ -82,7 +87,7 @@ fn of_runs(named: &str, path: &Path) -> Result<Side, String> {
             }
         }
     }
-    let mut groups: BTreeMap<(String, Vec<(String, String)>), Vec<&Results>> = BTreeMap::new();
+    let mut groups: BTreeMap<Made, Vec<&Results>> = BTreeMap::new();
     for results in &found {
         let text = |name: &Option<String>| name.clone().unwrap_or_else(|| "unknown".to_string());
         let name = format!("{} under {}", text(&results.workload), text(&results.nemesis));
@@ -96,11 +101,11 @@ fn of_runs(named: &str, path: &Path) -> Result<Side, String> {
             known.push_str(version);
         }
     }
-    let settings: Vec<(String, Vec<(String, String)>)> = groups.keys().cloned().collect();
+    let settings: Vec<Made> = groups.keys().cloned().collect();
     let cells: Vec<Runs> = (groups.into_iter())
         .map(|((name, setting), runs)| {
             let others = settings.iter().filter(|(other, of_other)| *other == name && *of_other != setting);
-            let others: Vec<&Vec<(String, String)>> = others.map(|(_, of_other)| of_other).collect();
+            let others: Vec<&Setting> = others.map(|(_, of_other)| of_other).collect();
             let own = setting.iter().filter(|row| others.iter().any(|other| !other.contains(row)));
             let own: Vec<String> = own.map(|(what, text)| format!("{what} {text}")).collect();
             let name = if own.is_empty() { name } else { format!("{name} with {}", own.join(", ")) };
@@ -116,7 +121,7 @@ fn of_runs(named: &str, path: &Path) -> Result<Side, String> {
     Ok(Side { name: named.to_string(), what, started, versions, cells })
 }
 
-fn setting_of(results: &Results) -> Vec<(String, String)> {
+fn setting_of(results: &Results) -> Setting {
     let rows = results.setting.iter().filter(|row| !OF_A_RUN.contains(&row.name.as_str()));
     rows.map(|row| (row.name.clone(), row.text.clone())).collect()
 }

@@ -252,7 +252,7 @@ fn a_real_run_tells_how_it_goes_and_what_it_came_to() {
         let mut command = Command::cargo_bin("redjepsen").unwrap();
         command.current_dir(folder.path()).args(arguments.split(' ')).output().unwrap()
     };
-    let output = run("run --cluster sim --nemesis pause --time-limit 5s --seed 7 --quiet --json");
+    let output = run("run --cluster sim --nemesis pause --time-limit 8s --seed 7 --quiet --json");
     let telling: serde_json::Value = serde_json::from_slice(&output.stdout).expect("nothing but JSON");
     assert!(telling["latency"]["median_ms"].as_f64().unwrap() > 0.0, "{telling}");
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -284,23 +284,24 @@ fn a_sweep_is_a_cell_for_each_value_a_plot_and_sides_to_compare() {
         let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         (output.status.code().unwrap(), said)
     };
-    let pauses = "description = \"a pause of a second\"\n[[faults]]\nfault = \"pause holder\"\nevery = \"2s..3s\"\nfor = \"1s\"\n";
+    let pauses = "description = \"a pause of a second\"\nstory = \"as it says\"\n[[faults]]\nfault = \"pause holder\"\nevery = \"2s..3s\"\nfor = \"1s\"\n";
     fs::write(folder.path().join("pauses.toml"), pauses).unwrap();
     let (code, said) = run(
-        "sweep --cluster sim --workload redlock --nemesis ./pauses.toml --ttl 300ms,5s --runs 3 --time-limit 12s --jobs 2",
+        "sweep --cluster sim --workload redlock --nemesis ./pauses.toml --ttl 300ms,3s --runs 3 --time-limit 12s --jobs 2",
     );
     assert_eq!(code, 0, "{said}");
     assert!(said.contains("redlock under pauses by ttl") && said.contains("ttl 300ms: broken in"), "{said}");
     let night = folder.path().join("store/suites/sweep-redlock-pauses/latest");
     let page = fs::read_to_string(night.join("matrix.html")).unwrap();
     assert!(page.contains("id=\"sweeps\"") && page.contains("updates lost, %"), "the plot is on the page");
+    assert!(page.contains("OBSERVED") && page.contains("2 cells side by side"), "a sweep is no failure");
     let cell = |ttl: &str| format!("'store/suites/sweep-redlock-pauses/latest#redlock under pauses with ttl {ttl}'");
     let (code, said) = run(&format!("compare {} {}", cell("300ms"), cell("300ms")));
     assert_eq!(code, 0, "the same is not worse: {said}");
-    let (code, said) = run(&format!("compare {} {}", cell("5s"), cell("300ms")));
+    let (code, said) = run(&format!("compare {} {}", cell("3s"), cell("300ms")));
     assert_eq!((code, said.starts_with("WORSE  ")), (1, true), "{said}");
     assert!(said.contains("lock's TTL"), "what they differ in: {said}");
-    let (code, said) = run(&format!("compare {} {} --json", cell("300ms"), cell("5s")));
+    let (code, said) = run(&format!("compare {} {} --json", cell("300ms"), cell("3s")));
     assert!(code == 0 && said.contains("\"verdict\": \"not-worse\""), "{said}");
     let (code, said) = run("compare store/suites/sweep-redlock-pauses/latest '#none'");
     assert!(code == 254 && said.contains("no such folder"), "{said}");

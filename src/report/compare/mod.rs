@@ -31,9 +31,14 @@ fn headline(of: &Comparison) -> String {
                 some => format!(", and {some} more worse"),
             };
             match &broke[..] {
-                [cell] => format!("B is worse than A: `{}` held, must hold, and is broken{others}.", cell.name),
+                [cell] => {
+                    format!("B is worse than A: `{}` must hold, held in A, and is broken in B{others}.", cell.name)
+                }
                 several => {
-                    format!("B is worse than A: {} cells held, must hold, and are broken{others}.", several.len())
+                    format!(
+                        "B is worse than A: {} cells must hold, held in A, and are broken in B{others}.",
+                        several.len()
+                    )
                 }
             }
         }
@@ -82,7 +87,7 @@ fn because(cell: &Cell) -> String {
     let runs = format!("broken in {} of {} against {} of {}", b.broken, plural(b.judged, "run"), a.broken, a.judged);
     let lost = format!("{} against {} of the updates lost", share(b), share(a));
     if cell.broke {
-        return format!("it held, must hold, and is {runs}, {lost}");
+        return format!("it must hold, held in A, and is {runs}, {lost}");
     }
     format!("{runs}, {lost} ({})", chance(p))
 }

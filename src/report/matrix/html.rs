@@ -24,8 +24,8 @@ pub fn html(table: &Table) -> String {
         main class=(if dense { "suite dense" } else { "suite" }) {
             (header(verdict_class(table.verdict), &about, &table.word, &html! { (table.headline) }, &note))
             (alarms(table))
-            (grid(table))
             (super::sweep::sweeps(table))
+            (grid(table))
             (libraries(table))
             (numbers(table))
             (mistimed(table))

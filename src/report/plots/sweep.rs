@@ -39,7 +39,7 @@ pub fn sweep(of: &SweepAccount, simulated: bool) -> Picture {
         }
         let broken = format!("{}/{} broken", point.numbers.broken, point.numbers.judged);
         let ink = if point.numbers.broken > 0 { BAD } else { TEXT };
-        frame.picture.text((x(place), frame.top + 2.0), broken, SMALL, Anchor::Center, ink);
+        frame.picture.text((x(place), frame.top + 10.0), broken, SMALL, Anchor::Center, ink);
     }
     frame.picture.line(line, 1.5, BAD);
 

@@ -133,12 +133,19 @@ impl Table {
                 .enumerate()
                 .filter_map(move |(run, one)| Some(Mistimed { cell, run, text: phrases::timing(one)? }))
         });
+        let sweeps = sweeps::all(matrix);
+        // A sweep is there to be looked at, and nothing came out otherwise than it should.
+        let swept = !sweeps.is_empty() && matrix.counts.observed == matrix.cells.len() as u64;
+        let (word, headline) = match swept {
+            true => ("OBSERVED", phrases::side_by_side(matrix)),
+            false => (phrases::verdict(matrix.verdict), matrix.headline()),
+        };
         Table {
             suite: matrix.suite.clone(),
             description: matrix.description.clone(),
             verdict: matrix.verdict,
-            word: phrases::verdict(matrix.verdict).to_string(),
-            headline: matrix.headline(),
+            word: word.to_string(),
+            headline,
             simulated: matrix.simulated > 0,
             about: phrases::about(matrix),
             started: matrix.started.clone(),
@@ -148,7 +155,7 @@ impl Table {
             alarms,
             mistimed: runs.collect(),
             libraries: libraries::all(matrix),
-            sweeps: sweeps::all(matrix),
+            sweeps,
             versions: matrix.versions.clone(),
             repeat: matrix.repeat.clone(),
             cells,

@@ -22,6 +22,12 @@ pub fn verdict(overall: Overall) -> &'static str {
     }
 }
 
+/// What a sweep shows, in a sentence.
+pub fn side_by_side(matrix: &Matrix) -> String {
+    let simulated = if matrix.simulated > 0 { "Simulated. " } else { "" };
+    format!("{simulated}{} side by side, of which nothing is expected.", plural(matrix.cells.len() as u64, "cell"))
+}
+
 pub fn standing(standing: CellStatus) -> &'static str {
     match standing {
         CellStatus::Surprise => "SURPRISE",

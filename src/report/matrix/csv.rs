@@ -1,0 +1,84 @@
+//! The matrix for spreadsheets: a line for each cell, as RFC 4180 has it.
+
+use crate::suite::matrix::{Cell, Matrix};
+use crate::telling::table::expected;
+use crate::words::line;
+
+/// How much of a name is told.
+const LONGEST: usize = 400;
+const HEADS: [&str; 16] = [
+    "workload",
+    "nemesis",
+    "with",
+    "expected",
+    "standing",
+    "planned",
+    "valid",
+    "invalid",
+    "unknown",
+    "could_not_run",
+    "lost",
+    "acknowledged",
+    "overlaps",
+    "holds",
+    "updates_per_second",
+    "seconds",
+];
+
+/// The content of `matrix.csv`.
+pub fn csv(matrix: &Matrix) -> String {
+    let heads = HEADS.map(str::to_string);
+    let rows = std::iter::once(heads).chain(matrix.cells.iter().map(row));
+    rows.map(|row| row.map(|field| quoted(&field)).join(",") + "\r\n").collect()
+}
+
+fn row(cell: &Cell) -> [String; 16] {
+    let (tally, numbers) = (cell.tally, &cell.numbers);
+    let standing = serde_json::to_value(cell.standing).ok();
+    [
+        cell.workload.clone(),
+        cell.nemesis.clone(),
+        cell.with.clone(),
+        expected(cell.expected, cell.found).to_string(),
+        standing.as_ref().and_then(|word| word.as_str()).unwrap_or_default().to_string(),
+        tally.planned.to_string(),
+        tally.valid.to_string(),
+        tally.invalid.to_string(),
+        tally.unknown.to_string(),
+        tally.could_not_run.to_string(),
+        numbers.lost_updates.count.to_string(),
+        numbers.lost_updates.acknowledged.to_string(),
+        numbers.overlaps.to_string(),
+        numbers.holds.to_string(),
+        numbers.per_second.map_or(String::new(), |spread| spread.median.to_string()),
+        cell.runs.iter().map(|run| run.seconds).sum::<f64>().to_string(),
+    ]
+}
+
+/// A field that no spreadsheet takes for a formula.
+fn quoted(field: &str) -> String {
+    let text = line(field, LONGEST);
+    let formula = text.starts_with(['=', '+', '-', '@']);
+    let text = if formula { format!("'{text}") } else { text };
+    if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_stay_fields_and_formulas_text() {
+        for (field, expected) in [
+            ("redlock", "redlock"),
+            ("ttl 1s, clients 5", "\"ttl 1s, clients 5\""),
+            ("say \"a\"", "\"say \"\"a\"\"\""),
+            ("=1+1", "'=1+1"),
+            ("@x,y", "\"'@x,y\""),
+            ("a\nb", "a b"),
+            ("", ""),
+        ] {
+            assert_eq!(quoted(field), expected);
+        }
+    }
+}
