@@ -510,4 +510,45 @@ mod tests {
             assert!(joined(&script(script_of)).is_empty(), "{script_of}");
         }
     }
+
+    /// Breaks whatever has all of these steps.
+    struct Needs(&'static [&'static str], u64);
+
+    impl Trials for Needs {
+        fn that_break(&mut self, scenario: &Scenario, _: &Cause, _: u64) -> u64 {
+            self.1 += 1;
+            let steps: Vec<String> = scenario.nemesis.script.iter().map(ToString::to_string).collect();
+            u64::from(self.0.iter().all(|needed| steps.iter().any(|step| step == needed)))
+        }
+
+        fn enough(&self) -> u64 {
+            1
+        }
+
+        fn is_worth_leaving_out(&self, one: &Step, other: &Step) -> bool {
+            one.to_string().contains("client:2") && other.to_string().contains("client:2")
+        }
+    }
+
+    #[test]
+    fn who_plays_candidates_elsewhere_is_left_with_what_it_needs() {
+        let mut scenario =
+            crate::scenario::Options::default().scenario("single", "none", 1, std::path::Path::new("")).unwrap();
+        scenario.nemesis.script = script(
+            "start client:0 to acquiring; hold reply to SET client:0 from nodes; go client:0; wait 1.1ttl; \
+             start client:2; wait 0.1ttl; await client:2 end; heal hold reply to SET client:0 from nodes; await client:0 end",
+        );
+        let cause = Cause { anomaly: crate::checker::AnomalyKind::LostUpdate, fault: None, at: None };
+        let never = Interrupt::new().1;
+        let mut trials = Needs(&["hold reply to SET client:0 from nodes", "go client:0"], 0);
+        let shrunk = shrink_on(&mut trials, &scenario, &cause, &never).unwrap();
+        assert_eq!(
+            words(&shrunk.scenario.nemesis.script),
+            "start client:0 to acquiring; hold reply to SET client:0 from nodes; go client:0; \
+             heal hold reply to SET client:0 from nodes"
+        );
+        assert!(shrunk.finished && shrunk.tried == trials.1 && shrunk.scenario.clients < scenario.clients);
+        // What does not break it now can't be made smaller.
+        assert!(shrink_on(&mut Needs(&["kill client:0"], 0), &scenario, &cause, &never).is_none());
+    }
 }

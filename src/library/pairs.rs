@@ -88,7 +88,7 @@ impl Together {
             Together::AtTwoNodes => {
                 steps.begin(when, &[first, second]);
                 steps.await_strike(first, "2ttl");
-                steps.from_strike_on(second);
+                steps.strike_and_after(second);
                 // Its client may wait for that answer.
                 let end = steps.steps.iter().rposition(|step| step == "await client:0 end");
                 steps.heal(first);
@@ -131,6 +131,6 @@ impl Together {
                 }
             }
         }
-        steps.from_strike_on(second);
+        steps.strike_and_after(second);
     }
 }

@@ -206,7 +206,7 @@ impl Steps {
             return self.of_waiting(aim);
         }
         self.begin(aim.sent.when, &[aim]);
-        self.from_strike_on(aim);
+        self.strike_and_after(aim);
     }
 
     /// The client gets to where its command is sent next, the faults are armed, and it goes on.
@@ -224,7 +224,7 @@ impl Steps {
     }
 
     /// From the strike, which is awaited, to the end.
-    pub fn from_strike_on(&mut self, aim: &Aim) {
+    pub fn strike_and_after(&mut self, aim: &Aim) {
         self.await_strike(aim, "2ttl");
         self.goes_wrong(aim);
         if aim.strike == Strike::Kill {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::sent::{When, called, key_of, name_for_all, queued, when};
 use crate::fault_kinds::CallEffect;
-use crate::history::{FaultWindow, History, RecordedCommand};
+use crate::history::{FaultWindow, History, Operation, Phase, PhaseStamp, RecordedCommand};
 use crate::words::{list, plural};
 
 /// A command at which a fault struck.
@@ -40,9 +40,12 @@ pub enum Did {
 }
 
 /// What changes a key, or who is told of it: some libraries hold a lock by their subscription.
-const WRITES: [&str; 38] = [
+const WRITES: [&str; 43] = [
     "APPEND",
     "BITFIELD",
+    "BLMOVE",
+    "BLPOP",
+    "BRPOP",
     "COPY",
     "DECR",
     "DECRBY",
@@ -61,6 +64,7 @@ const WRITES: [&str; 38] = [
     "HSETNX",
     "INCR",
     "INCRBY",
+    "LMOVE",
     "LPOP",
     "LPUSH",
     "PERSIST",
@@ -68,6 +72,7 @@ const WRITES: [&str; 38] = [
     "PEXPIREAT",
     "PSETEX",
     "RENAME",
+    "RPOP",
     "RPUSH",
     "SADD",
     "SET",
@@ -126,10 +131,25 @@ pub fn struck_when(struck: &[Struck]) -> Vec<When> {
 fn doing(history: &History, window: &FaultWindow, time: u64) -> Option<When> {
     let header = history.run.as_ref()?;
     let hit = || history.operations.iter().filter(|one| window.targets.contains(&header.client_name(one.process)));
-    hit().find_map(|operation| when(operation, time)).or_else(|| {
+    let at = |operation, time| match when(operation, time)? {
+        When::Taking if is_had_by_another(history, operation, time) => Some(When::Waiting),
+        doing => Some(doing),
+    };
+    hit().find_map(|operation| at(operation, time)).or_else(|| {
         let shortly_before = |end: &u64| (time.saturating_sub(NOTICED)..time).contains(end);
         let ended = hit().filter_map(|operation| Some((operation, operation.completed.filter(shortly_before)?)));
-        ended.max_by_key(|(_, end)| *end).and_then(|(operation, end)| when(operation, end))
+        ended.max_by_key(|(_, end)| *end).and_then(|(operation, end)| at(operation, end))
+    })
+}
+
+/// Whether somebody else has the lock that this operation wants, as far as that client knows.
+fn is_had_by_another(history: &History, operation: &Operation, time: u64) -> bool {
+    let at = |other: &Operation, phase| other.phase(phase).map(PhaseStamp::time);
+    history.operations.iter().any(|other| {
+        other.process != operation.process
+            && other.key == operation.key
+            && at(other, Phase::Acquired).is_some_and(|from| from <= time)
+            && at(other, Phase::Released).or(other.completed).is_none_or(|until| until > time)
     })
 }
 

@@ -455,3 +455,19 @@ fn pairs_are_made_of_what_was_withstood_and_name_both_strikes() {
     );
     assert!(names(&[lost]).is_empty());
 }
+
+#[test]
+fn who_asks_for_a_lock_that_another_has_is_waiting() {
+    let waiting = &scenarios(&[command(When::Waiting, "SET")], 1, true)[0];
+    let taking = &scenarios(&[command(When::Taking, "SET")], 1, true)[0];
+    // A refused SET is passed by, so whatever comes is waited for.
+    let any = waiting.toml.replace("SET on lock:k*", "any");
+    let waiting = Scripted {
+        toml: any.replace("hold reply to", "hold request").replace(" from nodes", " to nodes"),
+        ..waiting.clone()
+    };
+    for (scripted, doing) in [(&waiting, When::Waiting), (taking, When::Taking)] {
+        let checked = simulate(&run_with(scripted, "single", 1)).unwrap();
+        assert_eq!(struck_when(&struck(&checked.history, &[])), [doing], "{}", scripted.toml);
+    }
+}
