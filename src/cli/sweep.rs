@@ -144,6 +144,7 @@ impl SweepFlags {
             workload: Some(Names(self.workload.clone())),
             nemesis: Some(Names(vec![self.nemesis.clone()])),
             libraries: false,
+            issues: false,
             runs: Some(self.runs),
             expect: Some(Expected::Nothing),
             found: None,

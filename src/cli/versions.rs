@@ -88,6 +88,7 @@ async fn one(runner: &mut Runner, flags: &RunFlags, scenario: &Scenario) -> Resu
         place: Place::Store(flags.store.clone()),
         repeat: Some(repeat(&version, scenario.seed)),
         keep_cluster: KeepCluster::No,
+        observe: !flags.no_observer,
     };
     let mut made = runner.make(scenario, &settings).await?;
     let text = made.checked.report().telling.headline.clone();

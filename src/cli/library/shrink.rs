@@ -164,7 +164,7 @@ impl OnServers<'_, '_> {
     /// Plays a scenario. Returns how it broke the lock, and what its client was doing when it was struck.
     fn played(&mut self, scenario: &Scenario) -> Option<(Cause, Vec<When>)> {
         let place = Place::Store(self.store.clone());
-        let settings = RunSettings { place, repeat: None, keep_cluster: KeepCluster::ForNextRun };
+        let settings = RunSettings { place, repeat: None, keep_cluster: KeepCluster::ForNextRun, observe: false };
         let made = Handle::current().block_on(self.runner.make(scenario, &settings)).ok()?;
         let cause = Cause::of(&made.checked.history, &made.checked.verdict)?;
         Some((cause, struck::struck_when(&struck::struck(&made.checked.history, &[]))))
@@ -211,6 +211,6 @@ impl OnServers<'_, '_> {
 }
 
 /// Trials are many and short.
-fn shows_nothing(_: watch::Receiver<Status>, _: Duration) -> JoinHandle<()> {
+fn shows_nothing(_: watch::Receiver<Status>) -> JoinHandle<()> {
     tokio::spawn(async {})
 }
