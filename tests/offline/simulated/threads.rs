@@ -39,7 +39,11 @@ fn threads_are_clients_of_their_own_and_are_judged_like_them() {
     assert_eq!(history.run.as_ref().map(|run| (run.clients, run.threads)), Some((4, 2)));
     assert!(history.contradictions.is_empty(), "no thread got what was for another: {:?}", history.contradictions);
     assert_eq!(play("none", "shared-lock", &two_to_a_process()).1, Validity::Invalid, "there is no lock");
-    assert_eq!(play("perfect", "shared-lock", &two_to_a_process()).1, Validity::Valid, "the controller knows them apart");
+    assert_eq!(
+        play("perfect", "shared-lock", &two_to_a_process()).1,
+        Validity::Valid,
+        "the controller knows them apart"
+    );
 }
 
 #[test]
@@ -50,7 +54,8 @@ fn a_process_that_few_share_has_fewer_threads() {
 
 #[test]
 fn what_hits_a_process_hits_each_client_that_is_a_thread_of_it() {
-    let history = script("redlock", r#""start client:1 to read", "pause client:1", "wait 0.1ttl", "heal all", "go client:1""#);
+    let history =
+        script("redlock", r#""start client:1 to read", "pause client:1", "wait 0.1ttl", "heal all", "go client:1""#);
     assert_eq!(targets(&history), [["c0", "c1"]]);
     let history = script("redlock", r#""partition client:2 from node:0", "wait 0.1ttl", "heal all""#);
     let links = history.faults[0].links.clone().unwrap();
