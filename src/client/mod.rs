@@ -156,7 +156,10 @@ struct Guarded {
 impl Worker {
     async fn connect(hello: &Hello, control: &Arc<Control>, machine: &Arc<dyn Machine>) -> Result<Worker, String> {
         if !(PROTOCOL..=NEWEST).contains(&hello.protocol) {
-            return Err(format!("protocol {} is asked for, this client speaks {PROTOCOL} and {NEWEST}", hello.protocol));
+            return Err(format!(
+                "protocol {} is asked for, this client speaks {PROTOCOL} and {NEWEST}",
+                hello.protocol
+            ));
         }
         match hello.resource.kind {
             ResourceKind::Row => {
@@ -312,6 +315,9 @@ impl Guarded {
             Err(error) => return Ok(fail(invoke, "unsupported", error)),
         };
         think(invoke, &stored, phases).await?;
+        if phases.is_cancelled() {
+            return Ok(cancelled(invoke));
+        }
         if let Some(holding) = holding
             && let Err(reason) = holding.look()
         {

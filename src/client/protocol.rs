@@ -46,13 +46,9 @@ pub enum ToClient {
     /// The immediate answer to [`FromClient::Acquire`]: whether the operation now has the lock.
     Granted { id: u64, granted: bool },
     /// Version 2. The operation is cancelled: its caller has no use for it any more.
-    Cancel {
-        id: u64,
-    },
+    Cancel { id: u64 },
     /// Version 2. Say `blocked`, block the event loop for so long, say `unblocked`.
-    Block {
-        ms: u64,
-    },
+    Block { ms: u64 },
     /// Release, disconnect, exit 0 within a second.
     Bye,
 }

@@ -115,7 +115,8 @@ impl ClusterSpec {
     pub(crate) fn members(&self, subnet: ipnet::Ipv4Net) -> Vec<Member> {
         let nodes = (0..self.nodes).map(|node| (node_name(node), Role::Node));
         let sentinels = (0..self.topology.sentinels()).map(|sentinel| (sentinel_name(sentinel), Role::Sentinel));
-        let clients = (0..self.clients).step_by(self.threads.max(1) as usize).map(|client| (client_name(client), Role::Client));
+        let clients =
+            (0..self.clients).step_by(self.threads.max(1) as usize).map(|client| (client_name(client), Role::Client));
         let resource = (!self.program.keeps_resource()).then(|| (RESOURCE.to_string(), Role::Resource));
         let named = nodes.chain(sentinels).chain(resource).chain(clients);
         let member = |(place, (name, role))| {

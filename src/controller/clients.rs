@@ -18,7 +18,9 @@ use super::flood::Allowance;
 use super::grants::Holder;
 use super::messages::{Broken, Host, shown};
 use super::{Run, RunError};
-use crate::client::protocol::{Breakpoints, FromClient, Hello, Invoke, NEWEST, PROTOCOL, Ready, Resource, ToClient, capability};
+use crate::client::protocol::{
+    Breakpoints, FromClient, Hello, Invoke, NEWEST, PROTOCOL, Ready, Resource, ToClient, capability,
+};
 use crate::history::{
     Body, ClientEvent, ClientStep, Completion, Function, Invocation, Orders, Outcome, Phase, Process, Reading,
     ResourceKind,

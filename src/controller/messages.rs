@@ -12,7 +12,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::time::{Instant, timeout_at};
 
-use super::blocks::Block;
+use super::block::Block;
 use super::excerpt::told;
 use super::flood::StderrLog;
 use crate::client::protocol::{FromClient, LONGEST_LINE, ToClient, to_line};

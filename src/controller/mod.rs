@@ -9,6 +9,7 @@
 //! moment happen in the same order in every run.
 
 mod answers;
+mod block;
 mod blocks;
 mod board;
 mod clients;

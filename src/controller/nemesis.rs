@@ -377,7 +377,8 @@ impl Run<'_> {
 
     /// Waits until a fault that a client does to itself is over; whether that was recorded with its word.
     async fn is_over_by_client(&self, fault: u32) -> bool {
-        let by_client = lock(&self.in_effect).get(&fault).filter(|one| one.observed).and_then(|one| one.by_client.clone());
+        let by_client =
+            lock(&self.in_effect).get(&fault).filter(|one| one.observed).and_then(|one| one.by_client.clone());
         let Some(injection) = by_client else { return false };
         let over = self.until_unblocked(&injection).await;
         if let Err(reason) = &over {

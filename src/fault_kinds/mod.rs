@@ -123,14 +123,8 @@ pub struct Needs {
 }
 
 impl Needs {
-    pub const NOTHING: Needs = Needs {
-        process: false,
-        preload: false,
-        redis: false,
-        redis_protocol: false,
-        roles: false,
-        by_client: false,
-    };
+    pub const NOTHING: Needs =
+        Needs { process: false, preload: false, redis: false, redis_protocol: false, roles: false, by_client: false };
     pub const PROCESS: Needs = Needs { process: true, ..Needs::NOTHING };
 }
 

@@ -58,7 +58,12 @@ pub(super) fn longest_wait(script: &[Step], from: Phase) -> f64 {
             Step::Start { to: Some(_), gives_up, .. } => in_ttls(*gives_up),
             // Until it has the lock, nobody knows how long it takes.
             Step::Go { client, to: Some(to) } if *to >= Phase::Acquired && !holds.contains(client) => f64::INFINITY,
-            Step::Start { .. } | Step::Go { .. } | Step::Cancel { .. } | Step::Inject(_) | Step::Heal(_) | Step::HealAll => 0.0,
+            Step::Start { .. }
+            | Step::Go { .. }
+            | Step::Cancel { .. }
+            | Step::Inject(_)
+            | Step::Heal(_)
+            | Step::HealAll => 0.0,
         };
         let goes = |client: u32| matches!(step, Step::Go { client: going, .. } if *going == client);
         for (client, waited) in &mut waiting {

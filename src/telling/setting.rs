@@ -35,11 +35,16 @@ fn of_header(run: &Header) -> Vec<Row> {
     vec![
         row("workload", &run.workload),
         row("nemesis", &run.nemesis),
-        row("clients, nodes, keys", format!("{}, {}, {}", run.clients, run.nodes, run.keys)),
+        row("clients, nodes, keys", format!("{}, {}, {}", clients(run.clients, run.threads), run.nodes, run.keys)),
         row("lock's TTL", ttl(run.expires, text(run.ttl_ms))),
         row("clients busy for", text(run.time_limit_ms)),
         row("seed", run.seed.to_string()),
     ]
+}
+
+/// How many clients there are, and whether they share processes.
+fn clients(clients: u32, threads: u32) -> String {
+    if threads > 1 { format!("{clients} (threads, {threads} to a process)") } else { clients.to_string() }
 }
 
 /// What the lock protects, and how that guards itself.
@@ -78,7 +83,10 @@ fn of_scenario(scenario: &Scenario) -> Vec<Row> {
         row("resource", resource(scenario)),
         row("nemesis", format!("{}: {}", scenario.nemesis_name, scenario.nemesis.description)),
         row("its story", &scenario.nemesis.story),
-        row("clients, nodes, keys", format!("{}, {}, {}", scenario.clients, scenario.nodes, scenario.keys)),
+        row(
+            "clients, nodes, keys",
+            format!("{}, {}, {}", clients(scenario.clients, scenario.threads), scenario.nodes, scenario.keys),
+        ),
         row("nodes are", workload.topology.to_string()),
         row("lock's TTL", ttl(workload.lock.expires(), text(scenario.ttl))),
         row("holders think for", scenario.hold.to_string()),

@@ -202,9 +202,10 @@ fn script_played(history: &History, steps: u32) -> Gate {
 /// Each operation that was cancelled ended for that reason; otherwise nothing is known of what a cancelled one leaves
 /// behind. None if none was cancelled.
 fn cancellations_taken(history: &History) -> Option<Gate> {
-    let cancelled = history.cancelled.iter().filter_map(|(index, time)| {
-        Some((*time, history.operations.get(history.place_of(*index)?)?))
-    });
+    let cancelled = history
+        .cancelled
+        .iter()
+        .filter_map(|(index, time)| Some((*time, history.operations.get(history.place_of(*index)?)?)));
     let all = history.cancelled.len() as u64;
     if all == 0 {
         return None;
