@@ -624,7 +624,18 @@ impl Run<'_> {
         let off = (step == FaultStep::Healed).then(|| what.clock_off(self.scenario.ttl, ordered.elapsed())).flatten();
         let clock_off_ns = off.map(nanos);
         let targets = members.iter().flat_map(|member| self.as_recorded(member)).collect();
-        NemesisEvent { fault: *fault, kind: *kind, step, targets, observed, links, on_call, aftermath_ns, clock_off_ns, text }
+        NemesisEvent {
+            fault: *fault,
+            kind: *kind,
+            step,
+            targets,
+            observed,
+            links,
+            on_call,
+            aftermath_ns,
+            clock_off_ns,
+            text,
+        }
     }
 
     /// Heals everything still in effect, however the run ends. Harmless if nothing is. What was killed is not started

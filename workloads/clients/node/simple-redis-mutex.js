@@ -1,5 +1,5 @@
 "use strict";
-// simple-redis-mutex, which waits for a message and polls: https://github.com/coligo-tech/simple-redis-mutex
+// simple-redis-mutex, which waits for a message and polls.
 
 const { connections } = require("./node-redis.js");
 const { serve } = require("./redjepsen.js");

@@ -30,7 +30,8 @@ $connect = function (Settings $settings): callable {
             try {
                 $nodes ??= $connected();
                 // The lock is held as long as a function of ours runs.
-                $held = new Fiber(fn () => (new PHPRedisMutex($nodes, $operation->key, $timeout))->synchronized(Fiber::suspend(...)));
+                $mutex = new PHPRedisMutex($nodes, $operation->key, $timeout);
+                $held = new Fiber(fn () => $mutex->synchronized(Fiber::suspend(...)));
                 $held->start();
                 return new Held($held->resume(...));
             } catch (TimeoutException) {

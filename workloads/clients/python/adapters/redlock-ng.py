@@ -1,4 +1,4 @@
-"""redlock-ng: https://pypi.org/project/redlock-ng"""
+"""The package redlock-ng."""
 
 import redjepsen
 

@@ -1,4 +1,4 @@
-//! The crate relock: https://crates.io/crates/relock
+//! The crate relock.
 
 use std::process::ExitCode;
 use std::time::Duration;
