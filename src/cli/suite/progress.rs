@@ -42,9 +42,9 @@ impl SeriesProgress for Progress {
         let Outlook { all, due, clusters, planned, lanes } = outlook;
         (self.all, self.done, self.began, self.left) = (all, all - due, Instant::now(), planned);
         if is_live() {
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
             self.bar.set_style(style(true));
             self.bar.set_length(STEPS);
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
             self.bar.enable_steady_tick(LIVE_EVERY);
         }
         let side_by_side = if lanes > 1 { format!(", {lanes} runs at a time") } else { String::new() };
