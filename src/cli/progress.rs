@@ -68,8 +68,10 @@ impl Bar {
     pub fn new() -> Bar {
         let (bar, live) = (ProgressBar::hidden(), is_live());
         if live {
-            bar.set_draw_target(ProgressDrawTarget::stderr());
+            // Its looks before its place: it would be drawn with the usual ones.
+            bar.set_style(style(false));
             bar.set_length(STEPS);
+            bar.set_draw_target(ProgressDrawTarget::stderr());
         }
         Bar { bar, live, plain: Instant::now(), began: Instant::now() }
     }
@@ -174,7 +176,7 @@ fn far(status: &Status) -> Far {
     let so_far = match (status.overlaps, status.lost) {
         (0, 0) => String::new(),
         (overlaps, 0) => plural(overlaps, "overlap"),
-        (overlaps, lost) => format!("{}, {} lost", plural(overlaps, "overlap"), plural(lost, "update")),
+        (overlaps, lost) => format!("{}, at least {} lost", plural(overlaps, "overlap"), plural(lost, "update")),
     };
     let mut text = format!("{} · {time} · {ok}, {fail} failed, {info} unknown", status.stage);
     for more in [&faults.join(", "), &so_far].into_iter().filter(|more| !more.is_empty()) {
@@ -214,7 +216,7 @@ mod tests {
         let scripted = far(&status);
         assert_eq!(
             scripted.text,
-            "running · 12 s · 7 updates, 2 failed, 1 unknown · pause client:3 · 1 overlap, 2 updates lost"
+            "running · 12 s · 7 updates, 2 failed, 1 unknown · pause client:3 · 1 overlap, at least 2 updates lost"
         );
         assert_eq!((scripted.done, scripted.left), (None, None), "nobody knows when a script ends");
     }

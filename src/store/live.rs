@@ -37,8 +37,8 @@ pub struct Moment {
     pub info: u64,
     /// The faults in effect.
     pub faults: Vec<String>,
-    /// Pairs of holds that overlap by their clients' stamps, and updates whose place another one took: what the clients say so
-    /// far. Only the verdict has been checked.
+    /// Pairs of holds that overlap by their clients' stamps, and how many updates are lost at least, since another one took their
+    /// place: what the clients say so far. Only the last line has been checked.
     pub overlaps: u64,
     pub lost: u64,
     /// What the user was told at this moment.

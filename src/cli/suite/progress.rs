@@ -45,9 +45,9 @@ impl SeriesProgress for Progress {
         (self.all, self.done, self.began, self.left) = (all, all - due, Instant::now(), planned);
         (self.passed, self.again, self.until) = (Duration::ZERO, "", until);
         if is_live() {
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
             self.bar.set_style(style(true));
             self.bar.set_length(STEPS);
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
             self.bar.enable_steady_tick(LIVE_EVERY);
         }
         let side_by_side = if lanes > 1 { format!(", {lanes} runs at a time") } else { String::new() };

@@ -84,7 +84,9 @@ fn going(at: At, moment: &Moment) -> Markup {
                 } }
                 tr { th { "fault now" } td { @if faults.is_empty() { "none" } @else { (faults.join(", ")) } } }
                 tr { th { "so far" } td {
-                    (plural(moment.overlaps, "overlap")) ", " (plural(moment.lost, "update")) " lost, by what clients say; the verdict is checked at the end"
+                    (plural(moment.overlaps, "overlap")) ", "
+                    @if moment.lost == 0 { "nothing lost" } @else { "at least " (plural(moment.lost, "update")) " lost" }
+                    ", by what clients say; the verdict is checked at the end"
                 } }
                 @for note in &moment.notes { tr { th { "note" } td { (line(note, 300)) } } }
             } }
