@@ -665,6 +665,39 @@ fn a_client_of_the_users_own_runs_as_it_is() {
     assert!(code == Some(2) && in_one_line.contains("which is not a counter;"), "{text}");
 }
 
+/// A lock object that takes every thread for the one that has it lets two in with no fault; with a process for each client
+/// nobody could see that.
+#[test]
+fn a_lock_object_that_does_not_know_its_threads_apart_is_found() {
+    let _turn = turns::local();
+    let client = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clusters/clients/shared_lock.py");
+    let client = with_package(Path::new(client));
+    let flags = |nemesis: &str, more: &str| {
+        format!("--workload single --nemesis {nemesis} --clients 4 --time-limit 4s --seed 7 --client-cmd '{client}{more}'")
+    };
+    let (code, text, store) = run(|_| {}, &flags("shared-lock", ""));
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("with no fault at all"), "{text}");
+    let history = fs::read_to_string(store.path().join("latest/history.jsonl")).unwrap();
+    assert!(history.contains(r#""clients":4,"threads":2"#), "the header says who shares a process");
+    for (nemesis, more) in [("shared-lock", " --own-count"), ("none", "")] {
+        let (code, text, _store) = run(|_| {}, &flags(nemesis, more));
+        assert_eq!(code, Some(0), "{nemesis}{more}: {text}");
+    }
+}
+
+/// A client without an event loop says that it can't block one, and one that speaks only version 1 that it does.
+#[test]
+fn a_client_that_cannot_do_what_the_run_asks_for_is_one_clear_line() {
+    let _turn = turns::local();
+    let ours = "python3 -u workloads/clients/python/client.py";
+    let flags = format!("--workload single --nemesis blocked-loop --time-limit 3s --seed 7 --client-cmd '{ours}'");
+    let (code, text, _store) = run(|_| {}, &flags);
+    assert_eq!(code, Some(255), "{text}");
+    let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(in_one_line.contains("`block` is not among the `capabilities` of its `ready`"), "{text}");
+}
+
 #[test]
 fn what_cannot_be_had_is_one_clear_line() {
     let _turn = turns::local();

@@ -10,7 +10,7 @@ use crate::turns;
 const BREAKAGES: [(&str, &str); 27] = [
     // Whether the start of the cluster sees that, or the controller, is a matter of moments: its last words are told.
     ("dies-at-once", "RuntimeError: no lock library here"),
-    ("another-protocol", "it speaks protocol 7, this redjepsen speaks 1"),
+    ("another-protocol", "it speaks protocol 7, this run needs 1"),
     (
         "no-name",
         "its line is not a message of the protocol (missing field `name`): {\"type\": \"ready\", \"protocol\": 1}",

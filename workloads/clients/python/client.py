@@ -9,6 +9,7 @@ careful about is marked SAFE SIDE.
 """
 
 import os
+import threading
 import time
 
 import redjepsen
@@ -18,12 +19,17 @@ COMPARE_AND_DELETE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.ca
 
 
 def connect(settings):
-    """SET NX PX on one node, on a connection of its own."""
-    node = Server(settings.node, limit=settings.ttl / 5)
+    """SET NX PX on one node, on a connection of its own for each thread."""
+    own = threading.local()
+
+    def node():
+        if not hasattr(own, "node"):
+            own.node = Server(settings.node, limit=settings.ttl / 5)
+        return own.node
 
     def release(key, mark):
         try:
-            node.ask("EVAL", COMPARE_AND_DELETE, 1, key, mark)
+            node().ask("EVAL", COMPARE_AND_DELETE, 1, key, mark)
         except (OSError, Refused):
             pass  # the TTL does the rest
 
@@ -32,7 +38,7 @@ def connect(settings):
         while True:
             mark, begin = os.urandom(20).hex(), time.monotonic()
             try:
-                taken = node.ask("SET", operation.key, mark, "NX", "PX", settings.ttl_ms) is not None
+                taken = node().ask("SET", operation.key, mark, "NX", "PX", settings.ttl_ms) is not None
             except (OSError, Refused):
                 taken = None  # nobody knows
             # SAFE SIDE: the time that the request took counts against the lock.
