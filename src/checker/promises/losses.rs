@@ -97,14 +97,15 @@ fn gone(history: &History, owners: &Owners, place: usize, by: u64) -> Option<Gon
         let from = last.time().saturating_add(validity.saturating_mul(1_000_000));
         return (from <= by).then_some(Gone { from, other: None });
     }
-    let mine = owners.of(&operation.key, place)?;
+    let mine = owners.of(operation, place)?;
     let of_key = owners.of_key(&operation.key);
     let later = &of_key[of_key.partition_point(|other| other.from <= mine.from)..];
-    let took = later.iter().find(|other| {
+    let mut by_then = later.iter().take_while(|other| u64::try_from(other.from).unwrap_or(0) <= by);
+    let took = by_then.find(|other| {
         other.process != mine.process
             && owners.is_after(mine, other)
             && (last.phase == Phase::Acquired || i64::try_from(last.time()).is_ok_and(|told| told < other.taken))
     })?;
     let from = u64::try_from(took.from).unwrap_or(0);
-    (from <= by).then_some(Gone { from, other: Some(took.place) })
+    Some(Gone { from, other: Some(took.place) })
 }

@@ -82,9 +82,11 @@ impl<'h> Owners<'h> {
         self.keys.get(key).map_or(&[], Vec::as_slice)
     }
 
-    /// The lock of an operation.
-    pub fn of(&self, key: &str, place: usize) -> Option<&Owned> {
-        self.of_key(key).iter().find(|owned| owned.place == place)
+    /// The lock of the operation at this place.
+    pub fn of(&self, operation: &Operation, place: usize) -> Option<&Owned> {
+        let from = operation.phase(Phase::Acquired)?.stamped?;
+        let of_key = self.of_key(&operation.key);
+        of_key.binary_search_by_key(&(from, place), |owned| (owned.from, owned.place)).ok().map(|at| &of_key[at])
     }
 
     /// Another client's lock of this key that was certainly there at each moment of this time: it was had before `from`,
@@ -93,7 +95,7 @@ impl<'h> Owners<'h> {
         let of_key = self.of_key(key);
         let before = &of_key[..of_key.partition_point(|owned| owned.from < from)];
         let holds = |owned: &&Owned| owned.process != process && to <= owned.until;
-        before.iter().rev().find(holds).filter(|owned| self.is_undisturbed(owned.taken, to))
+        before.iter().rev().take(MOST_BEFORE).find(holds).filter(|owned| self.is_undisturbed(owned.taken, to))
     }
 
     /// Whether `later` was certainly taken after `earlier`: only a lock that had run out meanwhile could have been taken

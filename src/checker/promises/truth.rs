@@ -5,6 +5,8 @@
 //! the lock was not its client's, another client got the lock before it can have run out, and nothing but that release
 //! can have ended it.
 
+use std::collections::BTreeMap;
+
 use super::super::verdict::{Anomaly, AnomalyKind};
 use super::super::words::{Words, count, seconds};
 use super::Findings;
@@ -32,6 +34,7 @@ struct Release {
 /// Reports releases that say otherwise than it was.
 pub(super) fn releases(history: &History) -> Findings {
     let owners = Owners::new(history);
+    let sent = Sent::new(history);
     let words = Words::new(history);
     let (mut anomalies, mut of_others, mut own) = (Vec::new(), 0, 0);
     for (place, operation) in history.operations.iter().enumerate() {
@@ -54,7 +57,7 @@ pub(super) fn releases(history: &History) -> Findings {
                 );
                 anomalies.push(say(what, other));
             }
-        } else if let Some(next) = ended_by(history, &owners, place, &release) {
+        } else if let Some(next) = ended_by(history, &owners, &sent, place, &release) {
             own += 1;
             if release.answer == Answer::NotOwned {
                 let what = format!(
@@ -149,34 +152,72 @@ fn took_it_back(operation: &Operation, other: &Owned) -> bool {
 
 /// The next client's lock, if only this release can have ended the one before it: it was got before that can have run out,
 /// and no server, no fault and no other client's release may have ended it.
-fn ended_by<'o>(history: &History, owners: &'o Owners, place: usize, release: &Release) -> Option<&'o Owned> {
+fn ended_by<'o>(
+    history: &History,
+    owners: &'o Owners,
+    sent: &Sent,
+    place: usize,
+    release: &Release,
+) -> Option<&'o Owned> {
     let operation = &history.operations[place];
-    let mine = owners.of(&operation.key, place)?;
+    let mine = owners.of(operation, place)?;
     let others = owners.of_key(&operation.key);
     let later = &others[others.partition_point(|other| other.from <= release.sent)..];
     let next = later.iter().find(|other| other.place != place)?;
     let in_time = next.from < mine.runs_out && next.from > release.sent;
     let undisturbed = owners.is_after(mine, next) && owners.is_undisturbed(mine.taken, next.from);
-    let ended_by_another = || {
-        history
-            .operations
-            .iter()
-            .enumerate()
-            .filter(|(other, _)| *other != place && *other != next.place)
-            .any(|(_, other)| other.key == operation.key && may_release(other, mine.taken, next.from))
-    };
-    (in_time && undisturbed && !ended_by_another()).then_some(next)
+    let by_another = || sent.any(&operation.key, mine.taken, next.from, [place, next.place]);
+    (in_time && undisturbed && !by_another()).then_some(next)
 }
 
-/// Whether an operation's release may have been on its way within this time.
-fn may_release(operation: &Operation, from: i64, to: i64) -> bool {
+/// The releases of each key that may have been on their way, by when they were sent at the earliest.
+struct Sent<'h>(BTreeMap<&'h str, Vec<OnItsWay>>);
+
+struct OnItsWay {
+    place: usize,
+    from: i64,
+    until: i64,
+    /// The latest end of this one and all before it.
+    latest: i64,
+}
+
+impl<'h> Sent<'h> {
+    fn new(history: &'h History) -> Sent<'h> {
+        let mut keys: BTreeMap<&str, Vec<OnItsWay>> = BTreeMap::new();
+        for (place, operation) in history.operations.iter().enumerate() {
+            if let Some((from, until)) = may_release(operation) {
+                keys.entry(&operation.key).or_default().push(OnItsWay { place, from, until, latest: until });
+            }
+        }
+        for sent in keys.values_mut() {
+            sent.sort_by_key(|one| one.from);
+            let mut latest = i64::MIN;
+            for one in sent.iter_mut() {
+                latest = latest.max(one.until);
+                one.latest = latest;
+            }
+        }
+        Sent(keys)
+    }
+
+    /// Whether one of another operation than these may have been on its way within this time.
+    fn any(&self, key: &str, from: i64, to: i64, but: [usize; 2]) -> bool {
+        let sent = self.0.get(key).map_or(&[][..], Vec::as_slice);
+        let before = &sent[..sent.partition_point(|one| one.from <= to)];
+        let mut late = before.iter().rev().take_while(|one| from <= one.latest);
+        late.any(|one| from <= one.until && !but.contains(&one.place))
+    }
+}
+
+/// From when to when an operation's release may have been on its way.
+fn may_release(operation: &Operation) -> Option<(i64, i64)> {
     let Some(sent) = operation.phase(Phase::Releasing) else {
         // One that may have had the lock may give it back without a word.
         let may_have = operation.outcome == Outcome::Info && operation.phase(Phase::Acquiring).is_some();
-        return may_have && time(operation.invoked) <= to && operation.completed.is_none_or(|end| from <= time(end));
+        return may_have.then(|| (time(operation.invoked), operation.completed.map_or(i64::MAX, time)));
     };
     let over = operation.phase(Phase::Released).map(PhaseStamp::time).or(operation.completed);
-    time(sent.time()) <= to && over.is_none_or(|over| from <= time(over))
+    Some((time(sent.time()), over.map_or(i64::MAX, time)))
 }
 
 fn run_time(stamp: i64) -> u64 {
