@@ -259,12 +259,7 @@ async fn report(runner: &mut Runner, flags: &FuzzFlags, of: &Scenario, cause: &C
 }
 
 fn settings(flags: &FuzzFlags) -> RunSettings {
-    RunSettings {
-        place: Place::Store(flags.store.clone()),
-        repeat: None,
-        keep_cluster: KeepCluster::No,
-        observe: true,
-    }
+    RunSettings { place: Place::Store(flags.store.clone()), repeat: None, keep_cluster: KeepCluster::No, observe: true }
 }
 
 /// Writes a scenario as a nemesis file. Returns its path.

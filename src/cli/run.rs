@@ -39,7 +39,8 @@ fn open(page: &Path) {
     if !io::stdout().is_terminal() {
         return;
     }
-    let opened = Command::new("xdg-open").arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let opened =
+        Command::new("xdg-open").arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     if let Err(error) = opened {
         tell(&format!("redjepsen: --open: xdg-open: {error}; the page is {}", page.display()));
     }

@@ -30,15 +30,15 @@ mod this_host;
 mod wire;
 mod zookeeper_probe;
 
+pub use crate::history::{Held, Look, Sighting, Sightings};
 pub use clock::Skew;
 pub(crate) use clock::WrongClock;
 pub use handle::{Agent, AgentError, AgentStreams};
 pub(crate) use host::{Host, MemberAction};
 pub use injection::{Injection, Parameter, Promotion};
 pub use monitor::SeenCommand;
-pub use crate::history::{Held, Look, Sighting, Sightings};
-pub(crate) use observer::LOCKS;
 pub(crate) use network::{Effect, Ends, LinkFaults, Pair, Released, Segment, SegmentFate, SoFar};
+pub(crate) use observer::LOCKS;
 pub(crate) use probe::UNREACHED;
 pub(crate) use process::Process as HeldProcess;
 pub use process::ProcessState;

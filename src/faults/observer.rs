@@ -185,7 +185,8 @@ impl Keys {
     ) -> Result<Look, RedisError> {
         let mut look = Look::default();
         let mut of_names = connection.clone();
-        let listed = async move { cmd("KEYS").arg(format!("*{LOCKS}*")).query_async::<Vec<String>>(&mut of_names).await };
+        let listed =
+            async move { cmd("KEYS").arg(format!("*{LOCKS}*")).query_async::<Vec<String>>(&mut of_names).await };
         let (names, asked) = (self.names.clone(), self.all(connection, machine, &self.names));
         let (listed, held) = try_join(listed, asked).await?;
         look.keys = held;
@@ -194,7 +195,8 @@ impl Keys {
         let new: BTreeSet<String> = listed.difference(&names).cloned().collect();
         look.keys.extend(self.all(connection, machine, &new).await?);
         self.names = look.keys.keys().cloned().collect();
-        let strange: Vec<String> = look.keys.iter().filter(|(_, held)| held.value == STRANGE).map(|(key, _)| key.clone()).collect();
+        let strange: Vec<String> =
+            look.keys.iter().filter(|(_, held)| held.value == STRANGE).map(|(key, _)| key.clone()).collect();
         for key in strange {
             self.others.insert(key.clone());
             look.keys.extend(self.all(connection, machine, &BTreeSet::from([key])).await?);
@@ -238,9 +240,9 @@ impl Keys {
                 Err(error) if error.to_string().contains("MOVED") => (None, -2),
                 Err(error) => return Err(error),
             };
-            let ends = u64::try_from(left).ok().map(|left| {
-                nanos(machine.monotonic()).saturating_add(left.saturating_mul(1_000_000))
-            });
+            let ends = u64::try_from(left)
+                .ok()
+                .map(|left| nanos(machine.monotonic()).saturating_add(left.saturating_mul(1_000_000)));
             if let Some(value) = value.filter(|_| left != -2) {
                 found.insert(key.clone(), Held { value, ends });
             }

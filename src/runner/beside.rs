@@ -85,7 +85,9 @@ mod tests {
     fn a_line_of_redis_is_read_and_others_are_left_out() {
         let (time, said) = read("12:M 01 Jan 1970 00:00:01.250 * Ready to accept connections").unwrap();
         assert_eq!((time, said), (1_250_000_000, "Ready to accept connections"));
-        for line in ["", "a log of something else", "12:M 41 Jan 1970 00:00:01.250 * x", "12:M 01 Xyz 1970 00:00:01 * x"] {
+        for line in
+            ["", "a log of something else", "12:M 41 Jan 1970 00:00:01.250 * x", "12:M 01 Xyz 1970 00:00:01 * x"]
+        {
             assert_eq!(read(line), None, "{line}");
         }
     }

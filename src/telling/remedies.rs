@@ -57,23 +57,74 @@ const TOKENS: &str = "Fencing tokens that the resource checks at reads and at wr
 
 /// Locks with one thing wrong, and the same lock with it put right.
 const PUT_RIGHT: &[(&str, Try)] = &[
-    ("redlock-wall", simulated("redlock-patient", "A client that measures by a monotonic clock how long it took to get the lock. \
-        A wall clock can stand still or jump meanwhile.")),
-    ("redlock-unchecked", simulated("redlock-patient", "A client that subtracts the time that it took to get the lock from the lock's \
-        validity, as Redlock asks for.")),
-    ("single-constant", simulated("single", "A value that only this holder knows, and a release that compares it and deletes in one \
-        step: then nobody frees another client's lock.")),
-    ("single-get-del", simulated("single", "A release that compares and deletes in one step, on the server: between a GET and a DEL \
-        the lock can change hands.")),
-    ("incr", simulated("single", "A release that compares the lock's value and deletes in one step, which may be sent twice without \
-        harm.")),
-    ("setnx-expire", simulated("single", "One command that sets the key and its end, SET with NX and PX: a client that dies between two \
-        commands leaves a lock without an end.")),
-    ("redlock-lazy-release", simulated("redlock", "A release on every node, also on those that did not answer: they may have set the \
-        key all the same.")),
-    ("redlock-lockstep", simulated("redlock", "A random delay before the next try, so that clients do not split the votes again and \
-        again.")),
-    ("steal-hasty", simulated("steal", "A thief that waits until its victim has heard of the theft, or for a whole TTL.")),
+    (
+        "redlock-wall",
+        simulated(
+            "redlock-patient",
+            "A client that measures by a monotonic clock how long it took to get the lock. \
+        A wall clock can stand still or jump meanwhile.",
+        ),
+    ),
+    (
+        "redlock-unchecked",
+        simulated(
+            "redlock-patient",
+            "A client that subtracts the time that it took to get the lock from the lock's \
+        validity, as Redlock asks for.",
+        ),
+    ),
+    (
+        "single-constant",
+        simulated(
+            "single",
+            "A value that only this holder knows, and a release that compares it and deletes in one \
+        step: then nobody frees another client's lock.",
+        ),
+    ),
+    (
+        "single-get-del",
+        simulated(
+            "single",
+            "A release that compares and deletes in one step, on the server: between a GET and a DEL \
+        the lock can change hands.",
+        ),
+    ),
+    (
+        "incr",
+        simulated(
+            "single",
+            "A release that compares the lock's value and deletes in one step, which may be sent twice without \
+        harm.",
+        ),
+    ),
+    (
+        "setnx-expire",
+        simulated(
+            "single",
+            "One command that sets the key and its end, SET with NX and PX: a client that dies between two \
+        commands leaves a lock without an end.",
+        ),
+    ),
+    (
+        "redlock-lazy-release",
+        simulated(
+            "redlock",
+            "A release on every node, also on those that did not answer: they may have set the \
+        key all the same.",
+        ),
+    ),
+    (
+        "redlock-lockstep",
+        simulated(
+            "redlock",
+            "A random delay before the next try, so that clients do not split the votes again and \
+        again.",
+        ),
+    ),
+    (
+        "steal-hasty",
+        simulated("steal", "A thief that waits until its victim has heard of the theft, or for a whole TTL."),
+    ),
 ];
 
 /// What would have prevented an incident, and what would not have.
@@ -242,7 +293,9 @@ fn cells() -> &'static Cells {
                 let (workloads, nemeses) = (names(block.workload), names(block.nemesis));
                 let expected = block.expect.and_then(suites::Expected::expectation);
                 for workload in workloads.iter().filter(|_| expected.is_some()) {
-                    nemeses.iter().for_each(|nemesis| expect(workload, nemesis, expected.unwrap_or(Expectation::Valid)));
+                    nemeses
+                        .iter()
+                        .for_each(|nemesis| expect(workload, nemesis, expected.unwrap_or(Expectation::Valid)));
                 }
                 if workloads.is_empty() && block.with.time_limit.is_some() {
                     cells.long.extend(nemeses);

@@ -30,11 +30,15 @@ fn keys_of_locks_are_seen_with_their_ends_and_a_stopped_server_is_not_seen() {
         assert!(held.peek().is_some(), "{node} held a lock: {said}");
         for (time, key, held) in held {
             let left = held.ends.unwrap_or_else(|| panic!("{key} ends")).saturating_sub(time);
-            assert!(key == "lock:k0" && !held.value.is_empty() && left <= 1_010_000_000, "{left} ns of a TTL of 1 s are left");
+            assert!(
+                key == "lock:k0" && !held.value.is_empty() && left <= 1_010_000_000,
+                "{left} ns of a TTL of 1 s are left"
+            );
         }
     }
     let unseen = |one: &&Sighting| matches!(one.saw, Sight::Unseen { .. });
     let stopped = seen.iter().find(unseen).unwrap_or_else(|| panic!("a stopped node is not seen: {said}"));
-    let again = seen.iter().find(|one| one.node == stopped.node && one.saw == Sight::SeenAgain && one.time > stopped.time);
+    let again =
+        seen.iter().find(|one| one.node == stopped.node && one.saw == Sight::SeenAgain && one.time > stopped.time);
     assert!(again.is_some_and(|again| again.time - stopped.since > 500_000_000), "{stopped:?}");
 }

@@ -41,7 +41,19 @@ fn a_report_works_in_a_browser() {
     let browser = BROWSERS.iter().find_map(|name| on_path(name)).expect("a Chromium; run `./docker/setup test`");
     let store = tempfile::tempdir().unwrap();
     let run = Command::new(env!("CARGO_BIN_EXE_redjepsen"))
-        .args(["run", "--cluster", "sim", "--nemesis", "pause", "--time-limit", "12s", "--seed", "7", "--quiet", "--store"])
+        .args([
+            "run",
+            "--cluster",
+            "sim",
+            "--nemesis",
+            "pause",
+            "--time-limit",
+            "12s",
+            "--seed",
+            "7",
+            "--quiet",
+            "--store",
+        ])
         .arg(store.path())
         .output()
         .unwrap();

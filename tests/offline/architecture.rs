@@ -54,7 +54,10 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("explore", &["words"]),
     ("risk", &["checker", "files", "history", "nemesis", "plan", "scenario", "units"]),
     ("library", &["checker", "fault_kinds", "history", "scenario", "topology", "words"]),
-    ("telling", &["checker", "fault_kinds", "history", "members", "nemesis", "scenario", "suite", "topology", "units", "words"]),
+    (
+        "telling",
+        &["checker", "fault_kinds", "history", "members", "nemesis", "scenario", "suite", "topology", "units", "words"],
+    ),
     (
         "report",
         &["checker", "explore", "files", "history", "library", "members", "risk", "suite", "telling", "units", "words"],

@@ -402,7 +402,8 @@ impl State {
         let mut sightings = Sightings::default();
         let now = nanos(self.monotonic());
         let nodes = self.machines.iter().filter(|(_, machine)| Role::of(&machine.name) == Some(Role::Node));
-        let nodes: Vec<Ipv4Addr> = nodes.map(|(address, machine)| (sightings.begin(&machine.name, now, 0, None), *address).1).collect();
+        let nodes: Vec<Ipv4Addr> =
+            nodes.map(|(address, machine)| (sightings.begin(&machine.name, now, 0, None), *address).1).collect();
         self.sightings = Some(sightings);
         nodes.into_iter().for_each(|address| self.look_at(address));
     }

@@ -4,8 +4,7 @@ use crate::history::{Operation, Phase, Reading};
 use crate::report::Report;
 use crate::telling::moments;
 
-const HEAD: &str =
-    "index,invoked_s,completed_s,client,process,operation,key,outcome,read,wrote,error,token,acquired_s,released_s,written_s,lost";
+const HEAD: &str = "index,invoked_s,completed_s,client,process,operation,key,outcome,read,wrote,error,token,acquired_s,released_s,written_s,lost";
 
 /// All operations, in the order of invocation.
 pub fn csv(report: &Report) -> String {

@@ -19,9 +19,7 @@ pub fn perfetto(report: &Report) -> String {
         events.push(json!({"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}));
     }
     let lanes = timeline::Lanes::of(report);
-    let thread = |pid: u32, (tid, name): (usize, &String)| {
-        json!({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}})
-    };
+    let thread = |pid: u32, (tid, name): (usize, &String)| json!({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}});
     events.extend(lanes.clients.iter().enumerate().map(|named| thread(CLIENTS, named)));
     events.extend(lanes.nodes.iter().enumerate().map(|named| thread(NODES, named)));
     for operation in &report.story.subject.history.operations {
@@ -37,7 +35,13 @@ pub fn perfetto(report: &Report) -> String {
         let (from, to) = fault.span();
         let to = to.unwrap_or(report.story.subject.history.last_time);
         let name = format!("{} {}", fault.targets.join(", "), fault_label(fault).0);
-        events.push(slice(FAULTS, fault.fault, &name, (from / 1000, to / 1000), json!({"what": fault.what, "observed": fault.was_observed()})));
+        events.push(slice(
+            FAULTS,
+            fault.fault,
+            &name,
+            (from / 1000, to / 1000),
+            json!({"what": fault.what, "observed": fault.was_observed()}),
+        ));
     }
     serde_json::to_string(&json!({"displayTimeUnit": "ms", "traceEvents": events})).unwrap_or_default()
 }

@@ -187,7 +187,11 @@ impl Data {
                 .collect(),
             stalls: history.stalls.iter().map(|(from, to)| (micros(*from), micros(*to))).collect(),
             servers,
-            logs: logs.into_iter().flatten().map(|line| (micros(line.time), line.member.clone(), line.text.clone())).collect(),
+            logs: logs
+                .into_iter()
+                .flatten()
+                .map(|line| (micros(line.time), line.member.clone(), line.text.clone()))
+                .collect(),
             keys: keys.all,
             texts: texts.all,
             clients: lanes.clients,
@@ -226,7 +230,8 @@ impl Lanes {
             Process::Controller => None,
         });
         let header = history.run.as_ref().filter(|run| run.clients > 0);
-        let clients = header.map_or_else(|| processes.max().map_or(0, |most| most.saturating_add(1)), |run| run.clients);
+        let clients =
+            header.map_or_else(|| processes.max().map_or(0, |most| most.saturating_add(1)), |run| run.clients);
         let seen = report.beside.map(|beside| beside.servers.iter()).into_iter().flatten();
         let seen = seen.filter(|sighting| Role::of(&sighting.node) == Some(Role::Node)).count();
         let nodes = header.map_or(0, |run| run.nodes).min(MOST_LANES);
@@ -426,7 +431,11 @@ fn fault(fault: &crate::history::FaultWindow) -> Fault {
         targets: fault.targets.iter().map(name).collect(),
         others,
         from: micros(from),
-        to: if fault_label(fault).1 { to.map(micros) } else { Some(micros(fault.injected.map_or(from, |(time, _)| time))) },
+        to: if fault_label(fault).1 {
+            to.map(micros)
+        } else {
+            Some(micros(fault.injected.map_or(from, |(time, _)| time)))
+        },
         observed: fault.was_observed(),
         lines: fault.lines.clone(),
         texts: fault.texts.iter().take(4).map(|text| sanitize(text, 200)).collect(),

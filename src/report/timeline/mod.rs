@@ -152,7 +152,9 @@ mod tests {
 
     #[test]
     fn the_script_ends_where_its_element_does_and_makes_no_markup() {
-        for forbidden in ["</script", "<!--", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "fetch("] {
+        for forbidden in
+            ["</script", "<!--", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "fetch("]
+        {
             assert!(!SCRIPT.contains(forbidden), "{forbidden}");
         }
         assert!(SCRIPT.len() < 40_000, "kept small");

@@ -100,9 +100,16 @@ struct Open {
 impl Servers {
     /// What is drawn of these sightings.
     pub fn new(sightings: &[Sighting], owners: &Owners, lanes: &Lanes) -> Servers {
-        let places: HashMap<&str, usize> = lanes.nodes.iter().enumerate().map(|(place, name)| (&name[..], place)).collect();
-        let mut servers =
-            Servers { every: 0, lives: Vec::new(), unseen: Vec::new(), roles: Vec::new(), clocks: Vec::new(), until: None };
+        let places: HashMap<&str, usize> =
+            lanes.nodes.iter().enumerate().map(|(place, name)| (&name[..], place)).collect();
+        let mut servers = Servers {
+            every: 0,
+            lives: Vec::new(),
+            unseen: Vec::new(),
+            roles: Vec::new(),
+            clocks: Vec::new(),
+            until: None,
+        };
         let mut open: BTreeMap<(usize, &str), Open> = BTreeMap::new();
         let mut unseen: BTreeMap<usize, u64> = BTreeMap::new();
         let whose = |key: &str, open: &Open, to| {
@@ -131,7 +138,9 @@ impl Servers {
                         }
                         (before, held) => {
                             if let Some(before) = before {
-                                servers.end((place, key), before, (*since, *time, held.is_some()), |open, to| whose(key, open, to));
+                                servers.end((place, key), before, (*since, *time, held.is_some()), |open, to| {
+                                    whose(key, open, to)
+                                });
                             }
                             held.as_ref().map(|held| Open {
                                 held: held.clone(),
@@ -175,7 +184,13 @@ impl Servers {
             after: micros(open.after),
             from: micros(open.from),
             to: micros(to).max(micros(open.from)),
-            how: if ran_out.is_some() { 1 } else if replaced { 2 } else { 0 },
+            how: if ran_out.is_some() {
+                1
+            } else if replaced {
+                2
+            } else {
+                0
+            },
             ends: open.ends.into_iter().map(|(time, ends)| (micros(time), micros(ends))).collect(),
         });
     }

@@ -17,7 +17,8 @@ use crate::kit::scenario;
 /// A simulated run in a folder of its own.
 fn run(store: &Path, more: &[&str]) -> std::path::PathBuf {
     let program = env!("CARGO_BIN_EXE_redjepsen");
-    let run = ["run", "--cluster", "sim", "--nemesis", "pause", "--time-limit", "8s", "--seed", "7", "--quiet", "--store"];
+    let run =
+        ["run", "--cluster", "sim", "--nemesis", "pause", "--time-limit", "8s", "--seed", "7", "--quiet", "--store"];
     let output = std::process::Command::new(program).args(run).arg(store).args(more).output().unwrap();
     assert!(matches!(output.status.code(), Some(0..=2)), "{}", String::from_utf8_lossy(&output.stderr));
     store.join("latest").canonicalize().unwrap()
@@ -122,7 +123,8 @@ fn what_is_said_to_prevent_an_incident_does() {
         }
     }
     let named: Vec<&str> = told.iter().map(|remedy| remedy.text.split([',', ':', '.']).next().unwrap()).collect();
-    for part in ["compares and sets", "Fencing tokens", "sync their file", "delayed restart", "monotonic", "consensus"] {
+    for part in ["compares and sets", "Fencing tokens", "sync their file", "delayed restart", "monotonic", "consensus"]
+    {
         assert!(named.iter().any(|text| text.contains(part)), "{part} in {named:?}");
     }
 }
@@ -146,7 +148,8 @@ fn other_tools_get_the_same_run() {
     assert_eq!(csv.matches(",lost\r\n").count() as u64, run.verdict.lost_updates.count + 1, "and the head");
 
     let trace: Value = serde_json::from_str(&export(&report, Format::Perfetto)).unwrap();
-    let holds = trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["name"] == "holds the lock").count();
+    let holds =
+        trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["name"] == "holds the lock").count();
     assert!(holds > 50);
 
     // Our own reader of Jepsen's histories comes to the same of it.
@@ -156,7 +159,8 @@ fn other_tools_get_the_same_run() {
         let path = folder.path().join("history.edn");
         std::fs::write(&path, export(&run.report(), Format::Edn)).unwrap();
         let program = env!("CARGO_BIN_EXE_redjepsen");
-        let check = std::process::Command::new(program).arg("check").arg(&path).args(["--model", "cas-register"]).output();
+        let check =
+            std::process::Command::new(program).arg("check").arg(&path).args(["--model", "cas-register"]).output();
         let check = check.unwrap();
         let said = String::from_utf8_lossy(&check.stdout).into_owned() + &String::from_utf8_lossy(&check.stderr);
         assert_eq!(check.status.code(), Some(code), "{workload}: {said}");
