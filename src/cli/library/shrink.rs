@@ -43,7 +43,7 @@ pub(super) async fn all(compare: &Compare<'_>, cases: &[Case], until: Instant) -
     }
     files::create_folder(&folder).map_err(Failure::could_not_run)?;
     let Examination { interrupt, remains, .. } = compare.examination;
-    let console = Console { say: |_| {}, show: shows_nothing, leave: CONSOLE.leave };
+    let console = Console { say: |_| {}, progress: |_| {}, show: shows_nothing, leave: CONSOLE.leave };
     let mut runner = Runner::of_listener(console, interrupt.clone(), remains)?;
     for (place, case) in due.iter().enumerate() {
         let left = until.saturating_duration_since(Instant::now());

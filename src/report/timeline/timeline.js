@@ -180,10 +180,18 @@ function axis() {
 }
 function visible(lane, each) {
   const first = lane.kind === "marks" ? 0 : lane.kind === "client" ? Math.max(0, before(lane, from) - 1) : before(lane, from - longest(lane));
-  for (let p = first; p < lane.items.length; p++) {
+  // One after the other, so of those that begin and end within half a pixel one stands for all; none that is lost is left out.
+  const coarse = (lane.kind === "client" || lane.kind === "resource") && lane.items.length > 4 * width;
+  const half = (to - from) / width / 2;
+  for (let p = first; p < lane.items.length;) {
     const item = lane.items[p];
-    if (lane.from(item) > to) return;
-    if (lane.to(item) >= from) each(item, p);
+    if (lane.from(item) > to) break;
+    if (lane.to(item) >= from) each(item);
+    p = Math.max(p + 1, coarse ? before(lane, lane.to(item) + half) - 1 : 0);
+  }
+  if (coarse) {
+    lane.lost ??= lane.items.filter((item) => O.lost[item.i ?? item]);
+    for (const item of lane.lost) if (lane.to(item) >= from && lane.from(item) <= to) each(item);
   }
 }
 function struck(lane) {
@@ -363,13 +371,14 @@ function heldAt(time, key) {
     if (D.servers.unseen.some(([p, a, b]) => p === place && a <= time && time <= b)) return [name, "not seen"];
     const lane = lanes.find((one) => one.kind === "node" && one.place === place);
     const there = [];
-    for (let p = before(lane, time + 1) - 1; p >= 0 && p > before(lane, time - longest(lane)) - 2; p--) {
+    // What was seen a little later may have been there already: it came between two looks.
+    for (let p = before(lane, time + D.servers.every * 5e3 + 1) - 1; p >= 0 && p > before(lane, time - longest(lane)) - 2; p--) {
       const life = lane.items[p];
-      if (life.to < time || life.from > time || (key && !isLockOf(life.key, key))) continue;
-      const end = life.ends.filter(([at]) => at <= time).pop()?.[1];
-      there.push(`${life.key} = ${life.value.length > 14 ? life.value.slice(0, 12) + "…" : life.value}${life.owner < 0 ? "" : ", " + who(life.owner) + "'s"}, ${end ? "another " + long(end - time) : "without an end"}`);
+      if (life.to < time || Math.min(life.after, life.from) > time || (key && !isLockOf(life.key, key))) continue;
+      const end = (life.ends.filter(([at]) => at <= time).pop() ?? life.ends[0])[1];
+      there.push(`${life.key} = ${life.value.length > 14 ? life.value.slice(0, 12) + "…" : life.value}${life.owner < 0 ? "" : ", " + who(life.owner) + "'s"}, ${end ? "another " + long(end - time) : "without an end"}${life.from > time ? " (came between " + seconds(life.after, 3) + " and " + seconds(life.from, 3) + ")" : ""}`);
     }
-    return [name, there.join("; ") || "no lock"];
+    return [name, there.join("; ") || "no lock seen"];
   });
 }
 function around(time) {
