@@ -22,6 +22,7 @@
 //! - [`risk`]: how often a lock loses updates, given how often its clients stand still
 //! - [`suite`]: many runs, each compared with what is expected of it
 //! - [`library`]: what becomes of a published lock under everything that there is to try
+//! - [`client_check`]: what a client of the user's own can show
 //! - [`interrupt`]: how each stage of all this ends when the user wants to stop
 //! - [`members`], [`words`]: names of members, and how numbers and times are written, the same everywhere
 //! - [`sync`]: how a mutex is taken
@@ -29,6 +30,7 @@
 pub mod checker;
 pub mod cli;
 pub mod client;
+pub mod client_check;
 pub mod cluster;
 pub mod controller;
 pub mod explore;

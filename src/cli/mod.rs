@@ -2,6 +2,7 @@
 
 mod check;
 mod clean;
+mod client_check;
 mod explore;
 mod flags;
 mod fuzz;
@@ -62,6 +63,8 @@ enum Command {
     Replay(replay::ReplayFlags),
     /// Find a failing scenario in virtual time and shrink it; needs neither Docker nor Redis
     Fuzz(Box<fuzz::FuzzFlags>),
+    /// Find out whether a client of your own speaks the protocol, and which claims and scenarios it can serve
+    ClientCheck(Box<client_check::ClientCheckFlags>),
     /// Check a history: a run's, or one from elsewhere against a model of a lock, register, counter, set or list
     Check(Box<linear::CheckFlags>),
     /// Search a small model of Redlock exhaustively, without Redis: the shortest violation, or none within the bounds
@@ -242,6 +245,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Library(flags) => in_runtime(library::library(*flags)),
         Command::Replay(flags) => in_runtime(replay::replay(flags)),
         Command::Fuzz(flags) => in_runtime(fuzz::fuzz(*flags)),
+        Command::ClientCheck(flags) => in_runtime(client_check::client_check(*flags)),
         Command::Runs => in_runtime(run::runs()),
         Command::Check(flags) => check::check(&flags),
         Command::Explore(flags) => explore::explore(&flags),

@@ -53,9 +53,10 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("suite", &["checker", "files", "nemesis", "plan", "scenario", "topology", "words"]),
     ("explore", &["words"]),
     ("risk", &["checker", "files", "history", "nemesis", "plan", "scenario", "units"]),
+    ("client_check", &["checker", "history", "nemesis", "scenario"]),
     ("library", &["checker", "fault_kinds", "history", "scenario", "topology", "words"]),
     ("telling", &["checker", "fault_kinds", "history", "nemesis", "scenario", "suite", "topology", "units", "words"]),
-    ("report", &["checker", "explore", "files", "history", "library", "risk", "suite", "telling", "units", "words"]),
+    ("report", &["checker", "client_check", "explore", "files", "history", "library", "risk", "suite", "telling", "units", "words"]),
     (
         "runner",
         &[
@@ -97,6 +98,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
         &[
             "checker",
             "client",
+            "client_check",
             "cluster",
             "controller",
             "explore",
