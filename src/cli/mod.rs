@@ -81,15 +81,8 @@ enum Command {
         /// Name of a workload, nemesis or suite
         name: Option<String>,
     },
-    /// Remove what dead runs left behind (containers, networks, folders), and nothing else
-    Clean {
-        /// Also remove runs whose controller may still be alive, such as another machine's
-        #[arg(long)]
-        all: bool,
-        /// Also remove the images that redjepsen made
-        #[arg(long)]
-        images: bool,
-    },
+    /// Remove what dead runs left behind (containers, networks, folders), and nothing else; or old runs from a store
+    Clean(clean::CleanFlags),
     /// Install the clients that test published libraries ahead of their first run
     Install {
         /// Names or paths of workloads; all that come with redjepsen if left out
@@ -252,7 +245,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Risk(flags) => risk::risk(&flags),
         Command::Report { folder } => check::report(&folder),
         Command::List { name } => list::list(name.as_deref()),
-        Command::Clean { all, images } => in_runtime(clean::clean(all, images)),
+        Command::Clean(flags) => in_runtime(clean::clean(flags)),
         Command::Install { workloads } => in_runtime(install::install(&workloads)),
         Command::Image => in_runtime(image::image()),
         Command::Client => {

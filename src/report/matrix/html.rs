@@ -23,7 +23,9 @@ pub fn html(table: &Table) -> String {
     let body = html! {
         main class=(if dense { "suite dense" } else { "suite" }) {
             (header(verdict_class(table.verdict), &about, &table.word, &html! { (table.headline) }, &note))
+            (told("changes", "Otherwise than the last time", &table.changes))
             (alarms(table))
+            (told("not-run", "Not run", &table.not_run))
             (grid(table))
             (libraries(table))
             (numbers(table))
@@ -33,6 +35,18 @@ pub fn html(table: &Table) -> String {
         }
     };
     whole_page(&[&format!("{}{}", table.word, table.mark()), &sanitize(&table.suite, 60)], GRID_STYLE, &body)
+}
+
+/// A list of lines, if there are any.
+fn told(id: &str, title: &str, lines: &[String]) -> Markup {
+    html! {
+        @if !lines.is_empty() {
+            section id=(id) {
+                h2 { (title) " " span class="count" { (lines.len()) } }
+                ul class="reasons" { @for text in lines { li { (line(text, 600)) } } }
+            }
+        }
+    }
 }
 
 fn alarms(table: &Table) -> Markup {

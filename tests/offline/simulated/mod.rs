@@ -15,5 +15,6 @@ mod risk;
 mod safe;
 mod scripts;
 pub mod sides;
+mod suites;
 mod terminal;
 mod words;
