@@ -11,6 +11,7 @@ mod install;
 mod library;
 mod linear;
 mod list;
+mod packaging;
 mod pages;
 mod progress;
 mod replay;
@@ -24,7 +25,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use tokio::runtime::Builder;
 
 use crate::checker::Validity;
@@ -37,7 +38,7 @@ use crate::words;
 #[derive(Debug, Parser)]
 #[command(
     name = "redjepsen",
-    version,
+    version = env!("REDJEPSEN_VERSION"),
     about,
     after_help = "Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 could not run.\n\
                   With --expect violation, a violation exits 0 and its absence 1.\n\
@@ -90,6 +91,18 @@ enum Command {
     },
     /// Build an image with this program and the servers installed here, for local clusters; print its name
     Image,
+    /// Print a script that has a shell complete commands and options
+    Completions {
+        #[arg(value_enum)]
+        shell: packaging::Shell,
+    },
+    /// Write a manual page for each command into a folder
+    Man {
+        /// A folder that exists
+        folder: PathBuf,
+    },
+    /// Print the licences of everything that is part of this program
+    Licenses,
     /// Runs the scenarios it reads from stdin (started by `suite`)
     #[command(hide = true, name = "make-runs")]
     Runs,
@@ -248,6 +261,9 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Clean(flags) => in_runtime(clean::clean(flags)),
         Command::Install { workloads } => in_runtime(install::install(&workloads)),
         Command::Image => in_runtime(image::image()),
+        Command::Completions { shell } => packaging::completions(shell, &mut Arguments::command()),
+        Command::Man { folder } => packaging::man(&folder, Arguments::command()),
+        Command::Licenses => packaging::licenses(),
         Command::Client => {
             called_redjepsen();
             // One thread: a client does one thing at a time, and every hop between threads would delay its requests.
@@ -324,7 +340,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory;
         Arguments::command().debug_assert();
     }
 

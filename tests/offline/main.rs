@@ -10,6 +10,7 @@ mod files;
 mod hostile;
 mod install;
 mod kit;
+mod licenses;
 mod pure;
 mod simulated;
 mod trust;
