@@ -81,6 +81,9 @@ enum Command {
     List {
         /// Name of a workload, nemesis or suite
         name: Option<String>,
+        /// Print all of them as JSON, for programs
+        #[arg(long, conflicts_with = "name")]
+        json: bool,
     },
     /// Remove what dead runs left behind (containers, networks, folders), and nothing else; or old runs from a store
     Clean(clean::CleanFlags),
@@ -257,7 +260,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Explore(flags) => explore::explore(&flags),
         Command::Risk(flags) => risk::risk(&flags),
         Command::Report { folder } => check::report(&folder),
-        Command::List { name } => list::list(name.as_deref()),
+        Command::List { name, json } => list::list(name.as_deref(), json),
         Command::Clean(flags) => in_runtime(clean::clean(flags)),
         Command::Install { workloads } => in_runtime(install::install(&workloads)),
         Command::Image => in_runtime(image::image()),

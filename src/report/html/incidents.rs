@@ -41,7 +41,7 @@ fn in_full(report: &Report, number: usize) -> Markup {
     let text = account.text();
     let scene = incident::Scene::new(&report.story, &report.story.incidents[number]);
     html! {
-        article class={ "case" @if !account.claimed { " unclaimed" } } {
+        article id={ "incident-" (number + 1) } class={ "case" @if !account.claimed { " unclaimed" } } {
             h3 {
                 span class="number" { (number + 1) }
                 (account.what)

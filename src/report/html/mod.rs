@@ -1,5 +1,6 @@
 //! `report.html`: one file without scripts or network access. First the verdict, then the incidents, then the evidence.
 
+mod contents;
 mod evidence;
 mod incidents;
 mod linear;
