@@ -25,6 +25,8 @@ fn pages() -> Vec<(PathBuf, String)> {
     let others = [
         "README.md",
         "SECURITY.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
         "docker/README.md",
         "crates/linearizability/README.md",
         "crates/redlock-model/README.md",
@@ -383,6 +385,7 @@ fn what_a_page_shows_is_what_is_printed() {
         "run --cluster local --workload redis-py",
         "run --cluster local --workload ./mylock.toml",
         "library",
+        "client-check",
         "replay",
         "risk",
     ];
