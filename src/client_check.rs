@@ -8,7 +8,9 @@
 use std::collections::BTreeMap;
 
 use crate::checker::{self, Validity};
-use crate::history::{ClientStep, Claim, Function, History, Operation, Outcome, Phase, Process, ResourceKind, StepOutcome};
+use crate::history::{
+    Claim, ClientStep, Function, History, Operation, Outcome, Phase, Process, ResourceKind, StepOutcome,
+};
 use crate::nemesis::{Nemesis, Step};
 use crate::scenario::Scenario;
 
@@ -320,7 +322,7 @@ fn how_it_stopped(phase: Phase, history: &History) -> Stopped {
     }
     // The step is over when the phase was reported, so its operation is the latest one that was invoked by then.
     let first = |operation: &&Operation| is_of(history, operation, "c0") && operation.invoked <= *time;
-    let operation = history.operations.iter().filter(first).next_back();
+    let operation = history.operations.iter().rfind(first);
     let said = operation.and_then(|operation| {
         let end = operation.completed_index.unwrap_or(u64::MAX);
         let of_it = |line: u64| (operation.index + 1..=end.saturating_add(1)).contains(&line);

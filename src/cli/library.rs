@@ -225,7 +225,14 @@ impl Examination {
     }
 
     fn suite_file(&self, cells: Vec<Block>) -> SuiteFile {
-        SuiteFile { description: String::new(), runs: 1, seed: 1, with: self.flags.of_every_run(), cells, instead: Options::default() }
+        SuiteFile {
+            description: String::new(),
+            runs: 1,
+            seed: 1,
+            with: self.flags.of_every_run(),
+            cells,
+            instead: Options::default(),
+        }
     }
 
     /// A run that only shows whether the library takes this TTL.

@@ -31,7 +31,8 @@ type Section = (&'static str, Vec<(String, String)>);
 fn as_json() -> Result<String, Failure> {
     let part = |(title, entries): Section| {
         let name = title.split([',', ' ']).next().unwrap_or_default().to_lowercase();
-        let entries = entries.into_iter().map(|(name, description)| json!({ "name": name, "description": description }));
+        let entries =
+            entries.into_iter().map(|(name, description)| json!({ "name": name, "description": description }));
         (name, entries.collect::<Vec<_>>().into())
     };
     let all: serde_json::Map<String, serde_json::Value> = sections()?.into_iter().map(part).collect();

@@ -143,7 +143,9 @@ fn advice(check: &ClientCheck) -> Vec<String> {
     };
     let [ok, ..] = check.answers;
     if ok == 0 {
-        advice.push("Answer `ok` once the write has been acknowledged; its log is client.log in the run's folder.".into());
+        advice.push(
+            "Answer `ok` once the write has been acknowledged; its log is client.log in the run's folder.".into(),
+        );
     }
     let goes_on = quoted(&|used| matches!(used.stopped, Stopped::WentOn(_)));
     if !goes_on.is_empty() {

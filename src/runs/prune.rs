@@ -119,15 +119,8 @@ fn begun(name: &str) -> Option<SystemTime> {
     if !shaped {
         return None;
     }
-    let text = format!(
-        "{}-{}-{}T{}:{}:{}",
-        &name[..4],
-        &name[4..6],
-        &name[6..8],
-        &name[9..11],
-        &name[11..13],
-        &name[13..]
-    );
+    let text =
+        format!("{}-{}-{}T{}:{}:{}", &name[..4], &name[4..6], &name[6..8], &name[9..11], &name[11..13], &name[13..]);
     humantime::parse_rfc3339(&text).ok()
 }
 

@@ -368,7 +368,10 @@ impl Matrix {
         }
         if !self.left_out.is_empty() {
             let names: Vec<&str> = self.left_out.keys().map(String::as_str).collect();
-            text.push_str(&format!("; left out, since it can't be simulated: {}", words::line(&names.join(", "), SHOWN)));
+            text.push_str(&format!(
+                "; left out, since it can't be simulated: {}",
+                words::line(&names.join(", "), SHOWN)
+            ));
         }
         match &self.since {
             Some(since) => format!("{text}. {}", since.sentence()),

@@ -56,7 +56,22 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("client_check", &["checker", "history", "nemesis", "scenario"]),
     ("library", &["checker", "fault_kinds", "history", "scenario", "topology", "words"]),
     ("telling", &["checker", "fault_kinds", "history", "nemesis", "scenario", "suite", "topology", "units", "words"]),
-    ("report", &["checker", "client_check", "explore", "files", "history", "library", "risk", "suite", "telling", "units", "words"]),
+    (
+        "report",
+        &[
+            "checker",
+            "client_check",
+            "explore",
+            "files",
+            "history",
+            "library",
+            "risk",
+            "suite",
+            "telling",
+            "units",
+            "words",
+        ],
+    ),
     (
         "runner",
         &[
@@ -339,6 +354,7 @@ fn pages_print_what_is_told() {
         "html/verdict.rs",
         "html/contents.rs",
         "matrix/badges.rs",
+        "matrix/cells.rs",
         "matrix/grid.rs",
         "matrix/html.rs",
         "matrix/junit.rs",

@@ -75,7 +75,8 @@ fn notices(package: &Package) -> Vec<String> {
     let mit = package.license.contains("MIT");
     let is_notice = |path: &&PathBuf| {
         let name = path.file_name().unwrap().to_string_lossy().to_lowercase();
-        let is_one = ["license", "licence", "copying", "copyright", "notice"].iter().any(|start| name.starts_with(start));
+        let is_one =
+            ["license", "licence", "copying", "copyright", "notice"].iter().any(|start| name.starts_with(start));
         is_one && path.is_file() && !(mit && ["apache", "boost", "bsl"].iter().any(|other| name.contains(other)))
     };
     let texts = files.iter().filter(is_notice).map(|path| fs::read_to_string(path).unwrap());
@@ -111,7 +112,8 @@ fn made() -> String {
         let mut notices = notices(package);
         if notices.is_empty() {
             let by = if package.authors.is_empty() { "its authors" } else { &package.authors };
-            notices.push(format!("Copyright {by}; its sources come without the text of the licence {}.", package.license));
+            notices
+                .push(format!("Copyright {by}; its sources come without the text of the licence {}.", package.license));
         }
         for notice in notices {
             by_text.entry(notice).or_default().push(format!("{} {}", package.name, package.version));
@@ -149,7 +151,8 @@ fn no_licence_is_there_that_deny_toml_does_not_allow() {
     let (packages, linked) = packages(TARGETS[0]);
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("deny.toml")).unwrap();
     let rules: toml::Table = toml::from_str(&text).unwrap();
-    let allowed: Vec<&str> = rules["licenses"]["allow"].as_array().unwrap().iter().filter_map(|one| one.as_str()).collect();
+    let allowed: Vec<&str> =
+        rules["licenses"]["allow"].as_array().unwrap().iter().filter_map(|one| one.as_str()).collect();
     let fits = |license: &str| {
         let any = |part: &str| part.split(" OR ").any(|one| allowed.contains(&one.trim_matches(['(', ')', ' '])));
         license.replace('/', " OR ").split(" AND ").all(any)

@@ -162,7 +162,8 @@ fn the_archive_is_where_binstall_looks() {
     let manifest: toml::Table = toml::from_str(&fs::read_to_string(root().join("Cargo.toml")).unwrap()).unwrap();
     let binstall = &manifest["package"]["metadata"]["binstall"];
     let filled = |template: &str| {
-        let of = [("{ version }", VERSION), ("{ target-arch }", "x86_64"), ("{ bin }", "redjepsen"), ("{ binary-ext }", "")];
+        let of =
+            [("{ version }", VERSION), ("{ target-arch }", "x86_64"), ("{ bin }", "redjepsen"), ("{ binary-ext }", "")];
         of.iter().fold(template.to_string(), |text, (name, value)| text.replace(name, value))
     };
     let url = filled(binstall["pkg-url"].as_str().unwrap());
@@ -192,7 +193,10 @@ fn a_registry_would_take_the_crate() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("aborting upload due to dry run"), "{said}");
     let readme = fs::read_to_string(root().join("crates/linearizability/README.md")).unwrap();
-    assert!(!readme.contains("](..") && !readme.contains("](examples"), "a registry shows it without the files beside it");
+    assert!(
+        !readme.contains("](..") && !readme.contains("](examples"),
+        "a registry shows it without the files beside it"
+    );
     let [ours, its] = ["LICENSE", "crates/linearizability/LICENSE"].map(|file| fs::read(root().join(file)).unwrap());
     assert!(ours == its);
 }
@@ -222,7 +226,11 @@ fn the_python_package_installs_in_a_clean_environment_with_the_programs_version(
     let mut pip = Command::new(build.join("bin/pip"));
     printed(pip.args(["wheel", "--quiet", "--no-deps", "--wheel-dir"]).arg(&wheels).arg(&source));
     let wheel = wheels.join(format!("redjepsen-{VERSION}-py3-none-any.whl"));
-    assert!(wheel.exists(), "{:?}", fs::read_dir(&wheels).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>());
+    assert!(
+        wheel.exists(),
+        "{:?}",
+        fs::read_dir(&wheels).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>()
+    );
     let mut pip = Command::new(clean.join("bin/pip"));
     printed(pip.args(["install", "--quiet", "--no-index", "--no-deps"]).arg(&wheel));
     let script = "import redjepsen, importlib.metadata as m; print(m.version('redjepsen'), redjepsen.serve.__name__)";

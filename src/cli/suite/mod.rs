@@ -169,7 +169,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     if let Some(error) = unmarked {
         return exit_despite(exit, Failure::could_not_run(error));
     }
-    let note = |text: String| if json { Ok(tell(text.trim_end())) } else { print(text) };
+    let note = |text: String| beside(json, &text);
     match ended {
         Ended::Done => {
             if failed > 0 {
@@ -321,6 +321,15 @@ fn earlier(store: &Path, name: &str, but: Option<&Path>) -> Vec<Matrix> {
     folders.filter_map(|folder| merge::read(&folder).ok()).take(MOST_EARLIER).collect()
 }
 
+/// Tells the user something beside the matrix; with `--json` that has standard output for itself.
+fn beside(json: bool, text: &str) -> Result<(), Failure> {
+    if !json {
+        return print(text);
+    }
+    tell(text.trim());
+    Ok(())
+}
+
 /// Shows the matrix, writes it, and returns the exit code.
 fn conclude(mut matrix: Matrix, folder: &Path, store: &Path, json: bool) -> Result<Exit, Failure> {
     matrix.compare(&earlier(store, &matrix.suite, Some(folder)));
@@ -335,7 +344,7 @@ fn conclude(mut matrix: Matrix, folder: &Path, store: &Path, json: bool) -> Resu
     });
     let written = pages::write(folder, &matrix).map_err(Failure::could_not_run);
     let page = format!("\n  matrix  {}\n", folder.join("matrix.html").display());
-    let pointed = |()| if json { Ok(tell(page.trim())) } else { print(&page) };
+    let pointed = |()| beside(json, &page);
     match shown.and(written).and_then(pointed) {
         Ok(()) => Ok(exit),
         Err(failure) => exit_despite(exit, failure),

@@ -44,7 +44,8 @@ fn about(telling: &Telling) -> Vec<String> {
     // A simulated run begins on the same day always.
     let is_dated = !telling.started.is_empty() && !telling.simulated;
     let started = is_dated.then(|| sanitize(&telling.started, 40));
-    let made_with = |name: &str| telling.made_with.iter().find(|row| row.name == name).map(|row| sanitize(&row.text, 60));
+    let made_with =
+        |name: &str| telling.made_with.iter().find(|row| row.name == name).map(|row| sanitize(&row.text, 60));
     let cluster = made_with("cluster").filter(|_| !telling.simulated).map(|cluster| format!("cluster {cluster}"));
     let on = cluster.into_iter().chain(made_with("server"));
     simulated.into_iter().chain(names).chain(seed).chain(started).chain(on).collect()

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::html::{class, runs, shown_class};
+use super::cells::{class, runs, shown_class};
 use crate::suite::outcome::CellStatus;
 use crate::telling::table::{CellAccount, Table, distinct};
 use crate::words::{plural, sanitize};

@@ -3,12 +3,11 @@
 
 use maud::{Markup, PreEscaped, html};
 
+use super::cells::{class, link, runs, shown_class};
 use super::grid::grid;
 use super::verdict_class;
-use crate::checker::Validity;
-use crate::report::html::{header, terms, whole_page};
-use crate::suite::outcome::CellStatus;
-use crate::telling::table::{BrokenAccount, CellAccount, LibraryAccount, RunAccount, Shown, Table};
+use crate::report::html::{header, prose, terms, whole_page};
+use crate::telling::table::{BrokenAccount, CellAccount, LibraryAccount, Table};
 use crate::words::{line, plural, sanitize};
 
 const GRID_STYLE: &str = include_str!("style.css");
@@ -25,8 +24,8 @@ pub fn html(table: &Table) -> String {
             (header(verdict_class(table.verdict), &about, &table.word, &html! { (table.headline) }, &note))
             (told("changes", "Otherwise than the last time", &table.changes))
             (alarms(table))
-            (told("not-run", "Not run", &table.not_run))
             (grid(table))
+            (told("not-run", "Not run", &table.not_run))
             (libraries(table))
             (numbers(table))
             (mistimed(table))
@@ -44,7 +43,7 @@ fn told(id: &str, title: &str, lines: &[String]) -> Markup {
         @if !lines.is_empty() {
             section id=(id) {
                 h2 { (title) " " span class="count" { (lines.len()) } }
-                ul class="reasons" { @for text in lines { li { (line(text, 600)) } } }
+                ul class="reasons" { @for text in lines { li { (prose(&line(text, 600))) } } }
             }
         }
     }
@@ -74,52 +73,8 @@ fn alarms(table: &Table) -> Markup {
     }
 }
 
-pub(super) fn shown_class(shown: Shown) -> &'static str {
-    match shown {
-        Shown::Held => "held",
-        Shown::Broken => "broken",
-        Shown::Unknown => "unproven",
-        Shown::NotRun => "open",
-    }
-}
-
 /// In a list with a sentence for each cell.
 const FEW_LINKS: usize = 3;
-
-pub(super) fn runs(cell: &CellAccount, most: usize) -> Markup {
-    html! {
-        @if !cell.runs.is_empty() { (if cell.runs.len() == 1 { "run " } else { "runs " }) }
-        @for run in cell.runs.iter().take(most) { (link(run, &run.run.to_string())) " " }
-        @if cell.runs.len() > most { "…" }
-    }
-}
-
-/// A link to a run's report, worded by what the run showed.
-fn link(run: &RunAccount, text: &str) -> Markup {
-    let (class, word) = match run.valid {
-        Some(Validity::Valid) => ("held", "valid"),
-        Some(Validity::Invalid) => ("broken", "violation"),
-        Some(Validity::Unknown) => ("unproven", "unknown"),
-        None => ("unproven", "could not run"),
-    };
-    let title = format!("run {}, seed {}: {word}", run.run, run.seed);
-    html! {
-        @if run.folder.is_empty() || run.valid.is_none() { span class={ "run " (class) } title=(title) { (text) } }
-        @else { a class={ "run " (class) } title=(title) href=(reference(&run.folder)) { (text) } }
-    }
-}
-
-/// The address of a run's report, relative to this page. A folder name is never taken for another kind of address.
-fn reference(folder: &str) -> String {
-    let mut address = String::new();
-    for byte in format!("{folder}/report.html").bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' => address.push(char::from(byte)),
-            byte => address.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    address
-}
 
 /// What each library stood, what broke it and why; nothing where no library is under test.
 fn libraries(table: &Table) -> Markup {
@@ -254,15 +209,5 @@ fn repeat(table: &Table) -> Markup {
                 table class="pairs" { tbody { @for (name, text) in &table.versions { tr { th { (sanitize(name, 60)) } td { (sanitize(text, 300)) } } } } }
             }
         }
-    }
-}
-
-pub(super) fn class(cell: &CellAccount) -> &'static str {
-    match cell.standing {
-        CellStatus::AsExpected => "met",
-        CellStatus::Surprise => "surprise",
-        CellStatus::Unknown => "unproven",
-        CellStatus::NotRun => "open",
-        CellStatus::Observed => "observed",
     }
 }

@@ -4,6 +4,7 @@
 //! runs' reports, as Markdown for a CI summary, as JUnit XML. Only [`write()`] touches the disk.
 
 mod badges;
+mod cells;
 mod grid;
 mod html;
 mod junit;

@@ -188,6 +188,10 @@ pub fn not_run(matrix: &Matrix, cells: &[CellAccount]) -> Vec<String> {
         format!("{} ({}): {why}", line(workload, 60), plural(number, "cell"))
     };
     let not_run = reasons.into_iter().map(|(reason, number)| line_of(reason, number));
-    let left_out = matrix.left_out.iter().map(|(workload, why)| format!("{workload}, left out: {}", line(why, 300)));
+    let mut left_out: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (workload, why) in &matrix.left_out {
+        left_out.entry(why).or_default().push(workload);
+    }
+    let left_out = left_out.iter().map(|(why, names)| format!("{}, left out: {}", names.join(", "), line(why, 300)));
     not_run.chain(left_out).collect()
 }

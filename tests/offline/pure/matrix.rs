@@ -156,7 +156,9 @@ fn what_strangers_wrote_is_text() {
         }
     }
     let page = pages::html(&Table::new(&matrix));
-    assert!(page.matches("<script").count() == 1 && !page.contains("onload=\"") && !page.contains("href=\"javascript:"));
+    assert!(
+        page.matches("<script").count() == 1 && !page.contains("onload=\"") && !page.contains("href=\"javascript:")
+    );
     assert!(!page.contains("alert(1)</script>"));
     let text = pages::markdown(&Table::new(&matrix));
     // Between backticks everything is plain text.

@@ -40,7 +40,8 @@ fn a_client_that_leaves_nothing_out_is_ready() {
     assert!(matches!(check.refused, Some(Refused::After(_))), "{:?}", check.refused);
     assert_eq!(check.serves, ["pause", "pause-before-write", "between-set-and-expire"]);
     let text = text(&check);
-    for said in ["READY  ", "3 of 3 claims and 3 of 4", "the phase `half-released`: pause-in-release", "1 other about"] {
+    for said in ["READY  ", "3 of 3 claims and 3 of 4", "the phase `half-released`: pause-in-release", "1 other about"]
+    {
         assert!(text.contains(said), "{said}: {text}");
     }
 }
@@ -63,7 +64,9 @@ fn what_is_left_out_is_named_with_what_it_costs() {
     let check = checked(&silent);
     assert!(check.is_right() && !check.is_complete());
     let said = text(&check);
-    for part in ["INCOMPLETE  ", "mutual exclusion  CAN'T be judged: each hold must carry `mono_ns`", "Put `mono_ns` on"] {
+    for part in
+        ["INCOMPLETE  ", "mutual exclusion  CAN'T be judged: each hold must carry `mono_ns`", "Put `mono_ns` on"]
+    {
         assert!(said.contains(part), "{part}: {said}");
     }
     // A phase that it never comes by.

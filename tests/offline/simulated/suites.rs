@@ -32,7 +32,10 @@ fn what_cannot_be_simulated_is_left_out_and_said_and_the_rest_decides() {
     let (code, out, err) = redjepsen(folder.path(), "suite ./mine.toml --cluster sim");
     assert_eq!(code, Some(0), "{out}{err}");
     let first = out.lines().next().unwrap();
-    assert!(first.contains("All 2 cells came out as expected; left out, since it can't be simulated: etcd."), "{first}");
+    assert!(
+        first.contains("All 2 cells came out as expected; left out, since it can't be simulated: etcd."),
+        "{first}"
+    );
     assert!(out.contains("etcd, left out: ") && !out.contains("etcd under"), "{out}");
     let read = |name: &str| fs::read_to_string(folder.path().join("store/suites/mine/latest").join(name)).unwrap();
     for page in ["matrix.html", "matrix.md", "matrix.json"] {
@@ -59,8 +62,10 @@ fn options_of_a_run_are_options_of_all_cells() {
     }
     assert_eq!(matrix["repeat"], format!("redjepsen {all}"));
     // Cells that differ only in what is said for all are one.
-    let twice = mine("[[cells]]\nworkload = \"single\"\nnemesis = \"none\"\nwith = { ttl = \"2s\" }\n\
-                      [[cells]]\nworkload = \"single\"\nnemesis = \"none\"\n");
+    let twice = mine(
+        "[[cells]]\nworkload = \"single\"\nnemesis = \"none\"\nwith = { ttl = \"2s\" }\n\
+                      [[cells]]\nworkload = \"single\"\nnemesis = \"none\"\n",
+    );
     let (code, out, _) = redjepsen(twice.path(), "suite ./mine.toml --dry-run --ttl 1s");
     assert!(code == Some(0) && out.contains("1 run in 1 cell"), "{out}");
     let (code, out, _) = redjepsen(twice.path(), "suite ./mine.toml --dry-run");
@@ -107,7 +112,8 @@ fn a_part_is_chosen_by_name_or_by_what_failed_and_the_headline_says_what_changed
 #[test]
 fn old_runs_are_listed_and_go_only_when_that_is_said() {
     let folder = mine("[with]\ntime_limit = \"5s\"\n[[cells]]\nworkload = \"single\"\nnemesis = \"none\"\n");
-    for command in ["suite ./mine.toml --cluster sim", "run --cluster sim --workload single --nemesis none --time-limit 5s"]
+    for command in
+        ["suite ./mine.toml --cluster sim", "run --cluster sim --workload single --nemesis none --time-limit 5s"]
     {
         assert_eq!(redjepsen(folder.path(), command).0, Some(0));
     }
