@@ -24,6 +24,7 @@
 //! - [`store`]: the runs and nights that a store holds; [`compare`]: whether one of them is worse than another
 //! - [`serve`]: pages over a store, for a browser
 //! - [`library`]: what becomes of a published lock under everything that there is to try
+//! - [`client_check`]: what a client of the user's own can show
 //! - [`interrupt`]: how each stage of all this ends when the user wants to stop
 //! - [`members`], [`words`]: names of members, and how numbers and times are written, the same everywhere
 //! - [`sync`]: how a mutex is taken
@@ -31,6 +32,7 @@
 pub mod checker;
 pub mod cli;
 pub mod client;
+pub mod client_check;
 pub mod cluster;
 pub mod compare;
 pub mod controller;

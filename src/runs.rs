@@ -1,5 +1,7 @@
 //! The folder of a run, `store/<workload>-<nemesis>/<time>/`, with links to the latest; and that of a suite,
-//! `store/suites/<suite>/<time>/`, with its runs in it.
+//! `store/suites/<suite>/<time>/`, with its runs in it. [`prune`] removes old ones.
+
+pub mod prune;
 
 use std::fs;
 use std::io;

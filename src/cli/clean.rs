@@ -1,14 +1,87 @@
-//! `redjepsen clean`: removes what dead runs left behind.
+//! `redjepsen clean`: removes what dead runs left behind; or, asked for it, old runs from a store, and then nothing else.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
 
 use super::{Exit, Failure, print};
 use crate::cluster::{self, CleanOptions, Cleaned};
 use crate::runner::clean_cache;
-use crate::words::line;
+use crate::runs::prune::{self, Limits};
+use crate::words::{line, plural};
 
 /// A line names every container of a run.
 const LONGEST: usize = 20_000;
+/// So many runs are listed.
+const MOST_LISTED: usize = 50;
 
-pub async fn clean(all: bool, images: bool) -> Result<Exit, Failure> {
+#[derive(Debug, Args)]
+pub struct CleanFlags {
+    /// Also remove runs whose controller may still be alive, such as another machine's
+    #[arg(long)]
+    all: bool,
+    /// Also remove the images that redjepsen made
+    #[arg(long)]
+    images: bool,
+    /// Instead: list the runs and suites of the store that were begun longer ago than this, such as 30d; with --yes remove them
+    #[arg(long, value_name = "AGE", value_parser = age, conflicts_with_all = ["all", "images"])]
+    older_than: Option<Duration>,
+    /// Instead: list all runs but the newest N of each test and suite; with --yes remove them. Goes with --older-than
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["all", "images"])]
+    keep: Option<u32>,
+    /// Remove the runs that are listed
+    #[arg(long)]
+    yes: bool,
+    /// The store
+    #[arg(long, default_value = "store")]
+    store: PathBuf,
+}
+
+pub async fn clean(flags: CleanFlags) -> Result<Exit, Failure> {
+    if flags.older_than.is_some() || flags.keep.is_some() {
+        return prune(&flags);
+    }
+    if flags.yes {
+        return Err(Failure::arguments("--yes goes with --older-than or --keep"));
+    }
+    of_dead_runs(flags.all, flags.images).await
+}
+
+/// How old a run is, which may be any time.
+fn age(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text.trim()).map_err(|_| "an age is expected, such as `30d` or `12h`".to_string())
+}
+
+fn prune(flags: &CleanFlags) -> Result<Exit, Failure> {
+    let limits = Limits { older_than: flags.older_than, keep: flags.keep.map_or(0, |keep| keep as usize) };
+    let old = prune::find(&flags.store, limits, SystemTime::now()).map_err(Failure::arguments)?;
+    if old.is_empty() {
+        print(format!("{} has no such runs\n", flags.store.display()))?;
+        return Ok(Exit::Valid);
+    }
+    let mebibytes = |bytes: u64| format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64);
+    let listed = old.iter().take(MOST_LISTED).map(|one| {
+        let hours = one.age.as_secs() / 3600;
+        let age = if hours < 48 { plural(hours, "hour") } else { plural(hours / 24, "day") };
+        format!("{:>12}  {}, {age} old\n", mebibytes(one.bytes), line(&one.folder.display().to_string(), LONGEST))
+    });
+    let mut text: String = listed.collect();
+    if old.len() > MOST_LISTED {
+        text.push_str(&format!("{:>12}  and {} more\n", "", old.len() - MOST_LISTED));
+    }
+    let sum = mebibytes(old.iter().map(|one| one.bytes).sum());
+    let (what, which) = (plural(old.len() as u64, "folder"), if old.len() == 1 { "it" } else { "them" });
+    if !flags.yes {
+        print(format!("{text}{what}, {sum}; nothing was removed: --yes removes {which}\n"))?;
+        return Ok(Exit::Valid);
+    }
+    prune::remove(&flags.store, &old).map_err(Failure::could_not_run)?;
+    print(format!("{text}removed {what}, {sum}\n"))?;
+    Ok(Exit::Valid)
+}
+
+async fn of_dead_runs(all: bool, images: bool) -> Result<Exit, Failure> {
     let (mut cleaned, unreachable) = cluster::clean(&CleanOptions { all, images, of: None }).await;
     let mut lines = Vec::new();
     lines.extend(cleaned.removed.iter().map(|run| format!("removed run {}: {}", run.run_id, run.names.join(", "))));

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
+
 use super::linear::MODELS;
 use super::{Exit, Failure, look, print};
 use crate::scenario::catalogue::{self, CatalogueError, Entry, ISSUES, NEMESES, SUITES, WORKLOADS};
@@ -13,8 +15,9 @@ use crate::words::wrap;
 /// A column of fewer characters is harder to read than one that is broken by the terminal.
 const SHORTEST_LINE: usize = 24;
 
-pub fn list(name: Option<&str>) -> Result<Exit, Failure> {
+pub fn list(name: Option<&str>, json: bool) -> Result<Exit, Failure> {
     print(match name {
+        None if json => as_json()?,
         None => everything()?,
         Some("issues") => section(ISSUES_TITLE, &issues()?, look().width) + ISSUES_HELP,
         Some(name) => files(name)?,
@@ -40,8 +43,34 @@ fn issues() -> Result<Vec<(String, String)>, Failure> {
     ISSUES.iter().map(told).collect()
 }
 
+/// A part of the list: its title, and the name and description of each of its entries.
+type Section = (&'static str, Vec<(String, String)>);
+
+/// An object with a list for each part, by the first word of its title: `{"workloads": [{"name": …, "description": …}], …}`.
+fn as_json() -> Result<String, Failure> {
+    let part = |(title, entries): Section| {
+        let name = title.split([',', ' ']).next().unwrap_or_default().to_lowercase();
+        let entries =
+            entries.into_iter().map(|(name, description)| json!({ "name": name, "description": description }));
+        (name, entries.collect::<Vec<_>>().into())
+    };
+    let all: serde_json::Map<String, serde_json::Value> = sections()?.into_iter().map(part).collect();
+    let text = serde_json::to_string_pretty(&all).map_err(Failure::could_not_run)?;
+    Ok(text + "\n")
+}
+
 /// Every lock, workload, nemesis, scenario, suite, issue and model, one per line.
 fn everything() -> Result<String, Failure> {
+    let sections = sections()?;
+    let mut text: String = sections.iter().map(|(title, entries)| section(title, entries, look().width)).collect();
+    text.push_str(
+        "`redjepsen list NAME` shows one with its file; copy it, change it, and give its path to `run`. With a library it\n\
+         shows the client as well: for one of your own, begin with `redjepsen list redis-py`.\n",
+    );
+    Ok(text)
+}
+
+fn sections() -> Result<Vec<Section>, Failure> {
     let (mut workloads, mut libraries) = (Vec::new(), Vec::new());
     let mut locks: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, _) in WORKLOADS {
@@ -66,7 +95,7 @@ fn everything() -> Result<String, Failure> {
         suites.push((name.to_string(), suite.description));
     }
     let models = MODELS.iter().map(|(name, about)| (name.to_string(), about.to_string())).collect();
-    let sections = [
+    Ok(vec![
         ("Workloads, each a lock and what it protects (--workload)", workloads),
         ("Libraries, published locks as they ship (--workload)", libraries),
         ("Locks, and the workloads that use them", locks),
@@ -75,13 +104,7 @@ fn everything() -> Result<String, Failure> {
         ("Suites of many runs (redjepsen suite NAME)", suites),
         (ISSUES_TITLE, issues()?),
         ("Models, for histories from anywhere (redjepsen check --model)", models),
-    ];
-    let mut text: String = sections.iter().map(|(title, entries)| section(title, entries, look().width)).collect();
-    text.push_str(
-        "`redjepsen list NAME` shows one with its file; copy it, change it, and give its path to `run`. With a library it\n\
-         shows the client as well: for one of your own, begin with `redjepsen list redis-py`.\n",
-    );
-    Ok(text)
+    ])
 }
 
 /// On a terminal, a text that is too long for a line goes on below itself.

@@ -2,6 +2,7 @@
 
 mod check;
 mod clean;
+mod client_check;
 mod compare;
 mod explore;
 mod export;
@@ -12,6 +13,7 @@ mod install;
 mod library;
 mod linear;
 mod list;
+mod packaging;
 mod pages;
 mod progress;
 mod replay;
@@ -28,7 +30,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use tokio::runtime::Builder;
 
 use crate::checker::Validity;
@@ -41,7 +43,7 @@ use crate::words;
 #[derive(Debug, Parser)]
 #[command(
     name = "redjepsen",
-    version,
+    version = env!("REDJEPSEN_VERSION"),
     about,
     after_help = "Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 could not run.\n\
                   With --expect violation, a violation exits 0 and its absence 1.\n\
@@ -74,6 +76,8 @@ enum Command {
     Replay(replay::ReplayFlags),
     /// Find a failing scenario in virtual time and shrink it; needs neither Docker nor Redis
     Fuzz(Box<fuzz::FuzzFlags>),
+    /// Find out whether a client of your own speaks the protocol, and which claims and scenarios it can serve
+    ClientCheck(Box<client_check::ClientCheckFlags>),
     /// Check a history: a run's, or one from elsewhere against a model of a lock, register, counter, set or list
     Check(Box<linear::CheckFlags>),
     /// Search a small model of Redlock exhaustively, without Redis: the shortest violation, or none within the bounds
@@ -91,16 +95,12 @@ enum Command {
     List {
         /// Name of a workload, nemesis, suite or issue; `issues` for all known issues of libraries
         name: Option<String>,
+        /// Print all of them as JSON, for programs
+        #[arg(long, conflicts_with = "name")]
+        json: bool,
     },
-    /// Remove what dead runs left behind (containers, networks, folders), and nothing else
-    Clean {
-        /// Also remove runs whose controller may still be alive, such as another machine's
-        #[arg(long)]
-        all: bool,
-        /// Also remove the images that redjepsen made
-        #[arg(long)]
-        images: bool,
-    },
+    /// Remove what dead runs left behind (containers, networks, folders), and nothing else; or old runs from a store
+    Clean(clean::CleanFlags),
     /// Install the clients that test published libraries ahead of their first run
     Install {
         /// Names or paths of workloads; all that come with redjepsen if left out
@@ -108,6 +108,18 @@ enum Command {
     },
     /// Build an image with this program and the servers installed here, for local clusters; print its name
     Image,
+    /// Print a script that has a shell complete commands and options
+    Completions {
+        #[arg(value_enum)]
+        shell: packaging::Shell,
+    },
+    /// Write a manual page for each command into a folder
+    Man {
+        /// A folder that exists
+        folder: PathBuf,
+    },
+    /// Print the licences of everything that is part of this program
+    Licenses,
     /// Runs the scenarios it reads from stdin (started by `suite`)
     #[command(hide = true, name = "make-runs")]
     Runs,
@@ -259,16 +271,20 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Library(flags) => in_runtime(library::library(*flags)),
         Command::Replay(flags) => in_runtime(replay::replay(flags)),
         Command::Fuzz(flags) => in_runtime(fuzz::fuzz(*flags)),
+        Command::ClientCheck(flags) => in_runtime(client_check::client_check(*flags)),
         Command::Runs => in_runtime(run::runs()),
         Command::Check(flags) => check::check(&flags),
         Command::Explore(flags) => explore::explore(&flags),
         Command::Risk(flags) => risk::risk(&flags),
         Command::Report { folder } => check::report(&folder),
         Command::Export(flags) => export::export(&flags),
-        Command::List { name } => list::list(name.as_deref()),
-        Command::Clean { all, images } => in_runtime(clean::clean(all, images)),
+        Command::List { name, json } => list::list(name.as_deref(), json),
+        Command::Clean(flags) => in_runtime(clean::clean(flags)),
         Command::Install { workloads } => in_runtime(install::install(&workloads)),
         Command::Image => in_runtime(image::image()),
+        Command::Completions { shell } => packaging::completions(shell, &mut Arguments::command()),
+        Command::Man { folder } => packaging::man(&folder, Arguments::command()),
+        Command::Licenses => packaging::licenses(),
         Command::Client => {
             called_redjepsen();
             // One thread: a client does one thing at a time, and every hop between threads would delay its requests.
@@ -345,7 +361,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory;
         Arguments::command().debug_assert();
     }
 

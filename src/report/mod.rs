@@ -9,6 +9,7 @@
 //! - [`linear`]: what a check against a model found
 //! - [`exploration`]: what a search of a model found
 //! - [`library`]: what becomes of a library under everything that was tried
+//! - [`client_check`]: what a client of the user's own can serve
 //! - [`risk`]: how often a lock loses updates
 //! - [`plots`]: the four plots
 //! - [`drawing`]: what these drawings are made of
@@ -18,6 +19,7 @@
 //! - [`store`]: all runs and suites of a store; [`compare`]: one side against another
 //! - [`html`], [`terminal`], [`results_json`]: the three ways to read a run
 
+pub mod client_check;
 pub mod compare;
 mod counterexample;
 mod drawing;

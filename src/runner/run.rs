@@ -26,6 +26,7 @@ use crate::report::RunFacts;
 use crate::runs::RunFolder;
 use crate::scenario::{self, Scenario};
 use crate::sync::lock;
+use crate::topology::ClusterKind;
 use crate::words;
 
 /// Makes runs, one after the other.
@@ -145,6 +146,9 @@ impl Runner {
             }
         };
 
+        if self.kept.is_none() && request.platform.kind.named().is_none() && is_first(&settings.place) {
+            (self.console.say)(why_here(platform.kind()));
+        }
         let folder = match &settings.place {
             Place::Store(store) => RunFolder::create(store, &scenario.name())
                 .map_err(|error| RunnerError::could_not_run(format!("--store {}: {error}", store.display())))?,
@@ -441,6 +445,22 @@ impl OwnedCluster {
             Err(Interrupted) => "not in the time that it had after the interrupt".to_string(),
         };
         Err(ClusterError::NotRemoved { what: platform.traces(&self.run_id), reason })
+    }
+}
+
+/// Whether no run was ever made in this store.
+fn is_first(place: &Place) -> bool {
+    matches!(place, Place::Store(store) if !store.join("latest").exists())
+}
+
+/// Which kind of cluster was taken where the user left that open, and why.
+fn why_here(kind: ClusterKind) -> &'static str {
+    if kind == ClusterKind::DOCKER {
+        "in Docker, since an engine answers; --cluster local takes this machine's own redis-server"
+    } else if kind.is_simulated() {
+        "simulated, since this machine has neither a Docker engine that answers nor redis-server"
+    } else {
+        "on this machine's own redis-server, since no Docker engine answers; --cluster says otherwise"
     }
 }
 

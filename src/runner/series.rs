@@ -116,23 +116,25 @@ pub struct Prepared {
     pub auto: ClusterKind,
     /// The workloads whose clients can't be installed here, each with the reason.
     pub not_here: BTreeMap<String, String>,
+    /// The workloads that can't be simulated, where everything is, each with the reason.
+    pub not_simulated: BTreeMap<String, String>,
 }
 
 /// Makes sure, once and before the first run, that everything the clusters and clients need is there.
 pub async fn prepare(suite: &Suite, interrupt: &Interrupt, say: fn(&str)) -> Result<Prepared, RunnerError> {
     let mut auto = ClusterKind::Auto;
-    let (mut not_here, mut announced) = (BTreeMap::new(), BTreeSet::new());
+    let (mut not_here, mut not_simulated, mut announced) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
     let mut prepared: Vec<PlatformRequest> = Vec::new();
     for cell in &suite.cells {
-        if not_here.contains_key(&cell.workload) {
+        if not_here.contains_key(&cell.workload) || not_simulated.contains_key(&cell.workload) {
             continue;
         }
         if cell.scenario.cluster_kind().is_simulated()
             && let Err(error) = can_be_simulated(&cell.scenario)
         {
             // What can't be simulated does not keep anybody from running the rest.
-            say(&format!("not run here: {}: {error}", cell.workload));
-            not_here.insert(cell.workload.clone(), error.to_string());
+            say(&format!("left out: {}: {error}", cell.workload));
+            not_simulated.insert(cell.workload.clone(), error.to_string());
             continue;
         }
         if announced.insert(&cell.workload) {
@@ -157,14 +159,14 @@ pub async fn prepare(suite: &Suite, interrupt: &Interrupt, say: fn(&str)) -> Res
         if platform.kind().is_simulated()
             && let Err(error) = platform.check(&spec).await
         {
-            say(&format!("not run here: {}: {error}", cell.workload));
-            not_here.insert(cell.workload.clone(), error.to_string());
+            say(&format!("left out: {}: {error}", cell.workload));
+            not_simulated.insert(cell.workload.clone(), error.to_string());
         }
         if kind.named().is_none() {
             auto = platform.kind();
         }
     }
-    Ok(Prepared { auto, not_here })
+    Ok(Prepared { auto, not_here, not_simulated })
 }
 
 impl Series<'_> {

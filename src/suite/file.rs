@@ -36,6 +36,22 @@ pub struct SuiteFile {
     #[serde(default)]
     pub with: Options,
     pub cells: Vec<Block>,
+    /// What the user says instead of all that the file says, beside the kind of cluster.
+    #[serde(skip)]
+    pub instead: Options,
+}
+
+impl SuiteFile {
+    /// The file with what the user says instead: these options, the first seed and the runs of every cell.
+    pub fn told(mut self, instead: Options, seed: Option<u64>, runs: Option<u32>) -> SuiteFile {
+        self.instead = instead;
+        self.seed = seed.unwrap_or(self.seed);
+        if let Some(runs) = runs {
+            self.runs = runs;
+            self.cells.iter_mut().for_each(|block| block.runs = None);
+        }
+        self
+    }
 }
 
 /// Every named workload under every named nemesis. If one side is left out, it means all for which the files expect

@@ -9,6 +9,7 @@ use super::file::Found;
 use super::outcome::{CellStatus, RunOutcome, Tally};
 use super::plan::Suite;
 use super::shard::Shard;
+use super::since::{Night, Since};
 use crate::checker::{LostUpdates, wilson_95};
 use crate::nemesis::Expectation;
 use crate::scenario::Library;
@@ -52,6 +53,12 @@ pub struct Matrix {
     /// The workloads that could not be run where this was made, each with the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub not_here: BTreeMap<String, String>,
+    /// The workloads whose cells are left out because they can't be simulated, each with the reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub left_out: BTreeMap<String, String>,
+    /// What is different from the last time; None if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Since>,
 }
 
 /// A published library, and the workload in which it is tested.
@@ -72,6 +79,8 @@ pub struct Circumstances {
     pub repeat: String,
     /// The workloads that can't be run here, each with the reason.
     pub not_here: BTreeMap<String, String>,
+    /// The workloads that were taken out of the suite because they can't be simulated, each with the reason.
+    pub left_out: BTreeMap<String, String>,
 }
 
 /// The overall result of a suite.
@@ -145,7 +154,7 @@ pub struct MergeError(String);
 impl Matrix {
     /// The matrix of a suite and of the runs made so far.
     pub fn new(suite: &Suite, runs: &[RunOutcome], circumstances: Circumstances) -> Matrix {
-        let Circumstances { shard, started, versions, repeat, not_here } = circumstances;
+        let Circumstances { shard, started, versions, repeat, not_here, left_out } = circumstances;
         let cells = suite.cells.iter().map(|cell| {
             let mut of_cell: Vec<RunOutcome> = runs.iter().filter(|run| run.cell == cell.name).cloned().collect();
             of_cell.sort_by_key(|run| run.run);
@@ -183,6 +192,8 @@ impl Matrix {
             cells: cells.collect(),
             libraries: libraries(suite),
             not_here,
+            left_out,
+            since: None,
         };
         matrix.conclude();
         matrix
@@ -230,6 +241,7 @@ impl Matrix {
             let new: Vec<TestedLibrary> = part.libraries.into_iter().filter(|tested| !known(tested)).collect();
             whole.libraries.extend(new);
             whole.not_here.extend(part.not_here);
+            whole.left_out.extend(part.left_out);
             for (name, version) in part.versions {
                 match whole.versions.entry(name) {
                     Entry::Vacant(entry) => drop(entry.insert(version)),
@@ -246,6 +258,7 @@ impl Matrix {
             let all = (1..=of).map(|index| Shard { index, of });
             whole.missing_shards = all.filter(|shard| !whole.shards.contains(shard)).collect();
         }
+        whole.since = None;
         whole.conclude();
         Ok(whole)
     }
@@ -286,6 +299,19 @@ impl Matrix {
                 run.folder = format!("{folder}/{}", run.folder);
             }
         }
+    }
+
+    /// The cells of which anything was run, for a comparison.
+    pub fn night(&self) -> Night<'_> {
+        let run = self.cells.iter().filter(|cell| cell.tally.done() > 0);
+        Night { started: &self.started, cells: run.map(|cell| (cell.name.as_str(), cell.standing)).collect() }
+    }
+
+    /// Compares it with earlier suites, the newest first, as far as they are of the same command and kind of cluster.
+    pub fn compare(&mut self, earlier: &[Matrix]) {
+        let alike = earlier.iter().filter(|older| older.repeat == self.repeat && !older.mixes_with(self));
+        let nights: Vec<Night> = alike.map(Matrix::night).collect();
+        self.since = Since::of(&self.night(), &nights);
     }
 
     /// Counts the cells and sets the overall result.
@@ -340,7 +366,17 @@ impl Matrix {
             let missing: Vec<String> = self.missing_shards.iter().map(Shard::to_string).collect();
             text.push_str(&format!("; missing: shard {}", missing.join(", ")));
         }
-        text + "."
+        if !self.left_out.is_empty() {
+            let names: Vec<&str> = self.left_out.keys().map(String::as_str).collect();
+            text.push_str(&format!(
+                "; left out, since it can't be simulated: {}",
+                words::line(&names.join(", "), SHOWN)
+            ));
+        }
+        match &self.since {
+            Some(since) => format!("{text}. {}", since.sentence()),
+            None => text + ".",
+        }
     }
 }
 

@@ -142,6 +142,19 @@ pub enum CellStatus {
     Observed,
 }
 
+impl CellStatus {
+    /// As it is shown.
+    pub fn word(self) -> &'static str {
+        match self {
+            CellStatus::Surprise => "SURPRISE",
+            CellStatus::Unknown => "UNKNOWN",
+            CellStatus::NotRun => "not run",
+            CellStatus::AsExpected => "as expected",
+            CellStatus::Observed => "observed",
+        }
+    }
+}
+
 /// How many runs of a cell ended in which way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {

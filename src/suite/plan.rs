@@ -125,6 +125,11 @@ impl Suite {
         }
         let mut in_order: Vec<_> = blocks.into_iter().zip(cells).collect();
         in_order.sort_by_key(|(block, _)| *block);
+        // Cells that differed in what the user says for all are one.
+        if file.instead != Options::default() {
+            let mut names = BTreeSet::new();
+            in_order.retain(|(_, cell)| names.insert(cell.name.clone()));
+        }
         let mut hash = Sha256::new();
         for (_, cell) in &in_order {
             let PlannedCell { name, expected, found, seeds, scenario, .. } = cell;
@@ -271,7 +276,7 @@ fn cell(
     if !(1..=MOST_RUNS).contains(&runs) {
         return Err(format!("`runs = {runs}` is out of range; it may be 1 to {MOST_RUNS}"));
     }
-    let instead = Options { cluster: clusters.instead, ..Options::default() };
+    let instead = Options { cluster: clusters.instead.or(file.instead.cluster), ..file.instead.clone() };
     let with = instead.or(swept).or(&block.with).or(&file.with);
     let of_suite = instead.or(&file.with).said();
     let own = with.said().into_iter().filter(|said| !of_suite.contains(said));

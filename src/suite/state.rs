@@ -32,6 +32,9 @@ pub struct Identity {
     /// How it was cut into shards, see [`Suite`](super::plan::Suite).
     #[serde(default)]
     pub cut_sha256: Option<String>,
+    /// Which of its cells the user asked for, by their places; empty if all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub only: Vec<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -85,12 +88,12 @@ impl State {
         Ok(state)
     }
 
-    /// Whether the newest of these folders that is of the same shard can be continued; the folders are given newest
+    /// Whether the newest of these folders that is of the same shard and the same choice of cells can be continued; the folders are given newest
     /// first. Older ones count as given up. A file that can't be read is skipped, since it is no reason not to run.
     pub fn find(folders: &[PathBuf], identity: &Identity) -> Earlier {
         for folder in folders {
             let Ok(Some((file, content))) = open(folder) else { continue };
-            if content.identity.shard != identity.shard {
+            if content.identity.shard != identity.shard || content.identity.only != identity.only {
                 continue;
             }
             if content.ended {
@@ -227,6 +230,7 @@ mod tests {
             program_sha256: "p".into(),
             shard: None,
             cut_sha256: None,
+            only: Vec::new(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Tests that need real servers: clusters in Docker and on this machine, faults, runs and suites. Which go side by
 //! side is in [`turns`].
 
+mod client_check;
 mod databases;
 mod docker;
 mod doubt;

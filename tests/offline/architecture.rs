@@ -54,6 +54,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("suite", &["checker", "compare", "files", "nemesis", "plan", "scenario", "topology", "units", "words"]),
     ("explore", &["words"]),
     ("risk", &["checker", "files", "history", "nemesis", "plan", "scenario", "units"]),
+    ("client_check", &["checker", "history", "nemesis", "scenario"]),
     ("library", &["checker", "fault_kinds", "history", "nemesis", "scenario", "topology", "words"]),
     (
         "telling",
@@ -75,7 +76,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     (
         "report",
         &[
-            "checker", "compare", "explore", "files", "history", "library", "members", "risk", "scenario", "store",
+            "checker", "client_check", "compare", "explore", "files", "history", "library", "members", "risk", "scenario", "store",
             "suite", "telling", "units", "words",
         ],
     ),
@@ -124,6 +125,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
         &[
             "checker",
             "client",
+            "client_check",
             "cluster",
             "compare",
             "controller",
@@ -366,7 +368,10 @@ fn pages_print_what_is_told() {
         "html/evidence.rs",
         "html/incidents.rs",
         "html/verdict.rs",
+        "html/contents.rs",
         "matrix/badges.rs",
+        "matrix/cells.rs",
+        "matrix/grid.rs",
         "matrix/html.rs",
         "matrix/junit.rs",
         "matrix/markdown.rs",

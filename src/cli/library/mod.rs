@@ -295,7 +295,7 @@ impl Examination {
     /// In all of these runs the nodes tell what they carry out.
     fn suite_file(&self, cells: Vec<Block>) -> SuiteFile {
         let with = Options { record_commands: Some(true), ..self.flags.of_every_run() };
-        SuiteFile { description: String::new(), runs: 1, seed: 1, with, cells }
+        SuiteFile { description: String::new(), runs: 1, seed: 1, with, cells, instead: Options::default() }
     }
 
     /// A run that only shows whether the library takes this TTL.
@@ -356,7 +356,7 @@ impl Examination {
             Suite::plan(&source, Clusters { instead: self.flags.cluster, auto }).map_err(Failure::arguments)
         };
         let prepared = runner::prepare(&plan(ClusterKind::Auto)?, &self.interrupt, CONSOLE.say).await?;
-        if let Some(why) = prepared.not_here.values().next() {
+        if let Some(why) = prepared.not_here.values().chain(prepared.not_simulated.values()).next() {
             return Err(Failure::could_not_run(why));
         }
         let suite = plan(prepared.auto)?;
@@ -366,6 +366,7 @@ impl Examination {
             program_sha256: program_sha256().map_err(Failure::could_not_run)?,
             shard: None,
             cut_sha256: None,
+            only: Vec::new(),
         };
         let mut state = open_state(&self.flags.store, &identity, suite.runs(), self.flags.fresh)?;
         tell_progress(&format!(

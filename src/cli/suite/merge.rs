@@ -14,7 +14,7 @@ use crate::suite::matrix::Matrix;
 const MATRIX: &str = night::FILE;
 
 /// Joins the matrices in these folders, or anywhere below them, into a new folder of the store.
-pub fn merge(folders: &[PathBuf], into: &Path) -> Result<Exit, Failure> {
+pub fn merge(folders: &[PathBuf], into: &Path, json: bool) -> Result<Exit, Failure> {
     let mut parts = Vec::new();
     for folder in found(folders)? {
         let failed = |error: String| Failure::arguments(format!("--merge {error}"));
@@ -36,7 +36,7 @@ pub fn merge(folders: &[PathBuf], into: &Path) -> Result<Exit, Failure> {
     joined(into)?;
     let failed = |error| Failure::could_not_run(format!("--store {}: {error}", into.display()));
     let home = runs::create_suite(into, &name).map_err(failed)?;
-    conclude(&joined(&home.canonicalize().map_err(failed)?)?, &home)
+    conclude(joined(&home.canonicalize().map_err(failed)?)?, &home, into, json)
 }
 
 /// The folders that hold a matrix, among these and below them.

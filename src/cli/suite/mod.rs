@@ -10,11 +10,12 @@ use clap::Args;
 use sha2::{Digest, Sha256};
 
 use self::progress::Progress;
+use super::flags::whole;
 use super::{CONSOLE, Exit, Failure, exit_despite, look, print, tell, tell_progress};
 use crate::report::matrix as pages;
 use crate::runner::{self, Ended, Jobs, Prepared, Series, signals};
 use crate::runs;
-use crate::scenario::quoted;
+use crate::scenario::{Options, quoted};
 use crate::store::Results;
 use crate::suite::cut::Durations;
 use crate::suite::file;
@@ -22,8 +23,10 @@ use crate::suite::matrix::{Circumstances, Matrix, Overall};
 use crate::suite::outcome::RunOutcome;
 use crate::suite::plan::{Clusters, Source, Suite};
 use crate::suite::shard::{self, Shard, ShardChoice};
+use crate::suite::since;
 use crate::suite::state::{Earlier, Identity, State};
 use crate::topology::ClusterKind;
+use crate::units::Length;
 use crate::words::{length, plural};
 
 #[derive(Debug, Args)]
@@ -52,33 +55,100 @@ pub struct SuiteFlags {
     /// Start a new cluster for each run, instead of reusing one
     #[arg(long)]
     new_clusters: bool,
-    /// The kind of cluster, instead of what the suite says
-    #[arg(long, value_enum)]
-    cluster: Option<ClusterKind>,
+    /// Only this cell: its name as `--dry-run` shows it, or its workload or nemesis; may be given several times
+    #[arg(long, value_name = "CELL")]
+    only: Vec<String>,
+    /// Only the cells that were not as expected the last time that each was run by this command
+    #[arg(long, conflicts_with = "only")]
+    failed: bool,
+    #[command(flatten)]
+    instead: Instead,
+    /// Print the matrix as JSON, for programs, instead of the table
+    #[arg(long)]
+    json: bool,
     /// Folder for the runs
     #[arg(long, default_value = "store")]
     store: PathBuf,
     /// Merge the shards in or below these folders into one matrix; run nothing
-    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["suite", "dry_run", "fail_fast", "jobs", "shard", "durations", "fresh", "new_clusters", "cluster"])]
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["suite", "dry_run", "fail_fast", "jobs", "shard", "durations", "fresh", "new_clusters", "only", "failed", "cluster", "image", "redis_server", "ttl", "time_limit", "seed", "runs"])]
     merge: Vec<PathBuf>,
 }
 
+/// What the user says of all cells, instead of what the suite says.
+#[derive(Debug, Args)]
+struct Instead {
+    /// The kind of cluster, instead of what the suite says
+    #[arg(long, value_enum)]
+    cluster: Option<ClusterKind>,
+    /// Redis-compatible image of the nodes, instead of what the suite says
+    #[arg(long)]
+    image: Option<String>,
+    /// Redis-compatible server program of the nodes, such as your own build, instead of what the suite says
+    #[arg(long, value_name = "FILE")]
+    redis_server: Option<PathBuf>,
+    /// The locks' time to live, instead of what the suite says
+    #[arg(long)]
+    ttl: Option<Length>,
+    /// How long the clients of each run go on, instead of what the suite says
+    #[arg(long)]
+    time_limit: Option<Length>,
+    /// The seed of each cell's first run, instead of what the suite says
+    #[arg(long, value_parser = whole)]
+    seed: Option<u64>,
+    /// How many runs of each cell, instead of what the suite says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: Option<u32>,
+}
+
+impl Instead {
+    /// As options of a run. A path is relative to where the user is, not to the suite's file.
+    fn options(&self) -> Result<Options, Failure> {
+        let absolute = |path: &PathBuf| {
+            let failed = |error| Failure::arguments(format!("--redis-server {}: {error}", path.display()));
+            std::path::absolute(path).map_err(failed)
+        };
+        Ok(Options {
+            cluster: self.cluster,
+            image: self.image.clone(),
+            redis_server: self.redis_server.as_ref().map(absolute).transpose()?,
+            ttl: self.ttl,
+            time_limit: self.time_limit,
+            ..Options::default()
+        })
+    }
+
+    /// The same, as the user would type it.
+    fn said(&self) -> Result<String, Failure> {
+        let options = self.options()?.said().into_iter().map(|(name, value)| format!(" --{name} {}", quoted(&value)));
+        let seed = self.seed.map(|seed| format!(" --seed {seed}"));
+        let runs = self.runs.map(|runs| format!(" --runs {runs}"));
+        Ok(options.chain(seed).chain(runs).collect())
+    }
+}
+
 pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
-    let Some(wanted) = &flags.suite else { return merge::merge(&flags.merge, &flags.store) };
+    let Some(wanted) = &flags.suite else { return merge::merge(&flags.merge, &flags.store, flags.json) };
     // Everything that can be wrong with any cell is found before anything starts.
-    let part = flags.part()?;
+    let part = flags.part(wanted)?;
     let unsettled = flags.plan(wanted, &part, ClusterKind::Auto)?;
+    if unsettled.cells.is_empty() {
+        print("every cell was as expected the last time that it was run, so there is nothing to run again\n")?;
+        return Ok(Exit::Valid);
+    }
     if flags.dry_run {
         print(format!("{}\n{}\n", pages::planned(&unsettled), announcement(&unsettled)))?;
         return Ok(Exit::Valid);
     }
     let (interrupt, remains) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
-    let Prepared { auto, not_here } = runner::prepare(&unsettled, &interrupt, CONSOLE.say).await?;
-    let suite = flags.plan(wanted, &part, auto)?;
+    let Prepared { auto, not_here, not_simulated } = runner::prepare(&unsettled, &interrupt, CONSOLE.say).await?;
+    let suite = flags.plan(wanted, &part, auto)?.without(|workload| not_simulated.contains_key(workload));
+    if let (true, Some(why)) = (suite.cells.is_empty(), not_simulated.values().next()) {
+        return Err(Failure::arguments(why));
+    }
     let mut state = flags.state(&suite, &part)?;
     tell_progress(&format!("{} · {}", announcement(&suite), state.folder().display()));
 
-    let SuiteFlags { fail_fast, new_clusters, jobs, .. } = flags;
+    let SuiteFlags { fail_fast, new_clusters, jobs, json, .. } = flags;
     let series = Series { suite: &suite, interrupt, remains, fail_fast, until: None, new_clusters, jobs, not_here };
     let series_not_here = series.not_here.clone();
     let ended = series.make(&mut state, &mut Progress::default()).await?;
@@ -91,27 +161,29 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
         shard: part.shard,
         started: state.started.clone(),
         versions: versions(state.folder(), &state.runs),
-        repeat: flags.repeat(wanted),
+        repeat: flags.repeat(wanted)?,
         not_here: series_not_here,
+        left_out: not_simulated,
     };
     let matrix = Matrix::new(&suite, &state.runs, circumstances);
-    let exit = conclude(&matrix, state.folder())?;
+    let exit = conclude(matrix, state.folder(), &flags.store, json)?;
     if let Some(error) = unmarked {
         return exit_despite(exit, Failure::could_not_run(error));
     }
+    let note = |text: String| beside(json, &text);
     match ended {
         Ended::Done => {
             if failed > 0 {
-                print(format!("{} could not be made; the same command tries again\n", plural(failed, "run")))?;
+                note(format!("{} could not be made; the same command tries again\n", plural(failed, "run")))?;
             }
             Ok(exit)
         }
         Ended::FailFast => {
-            print("stopped at the first surprise (--fail-fast)\n")?;
+            note("stopped at the first surprise (--fail-fast)\n".to_string())?;
             Ok(exit)
         }
         Ended::OutOfTime | Ended::Interrupted => {
-            print("interrupted; the same command goes on where it was\n")?;
+            note("interrupted; the same command goes on where it was\n".to_string())?;
             Ok(exit)
         }
         Ended::CannotRun(reason) => exit_despite(exit, Failure::could_not_run(reason)),
@@ -123,11 +195,13 @@ struct Part {
     shard: Option<Shard>,
     /// What the shards are cut by, instead of the planned durations.
     durations: Option<Durations>,
+    /// With `--failed`, the names of the cells that are to be run again.
+    failed: Option<Vec<String>>,
 }
 
 impl SuiteFlags {
     /// Which part of the suite is wanted. Says so if the user left that to the environment or to an earlier night.
-    fn part(&self) -> Result<Part, Failure> {
+    fn part(&self, wanted: &str) -> Result<Part, Failure> {
         let shard = match self.shard {
             None => None,
             Some(ShardChoice::This(shard)) => Some(shard),
@@ -142,14 +216,39 @@ impl SuiteFlags {
             let failed = |error| Failure::arguments(format!("--durations {error}"));
             merge::read(path).map(|matrix| Durations::of(&matrix)).map_err(failed)
         });
-        Ok(Part { shard, durations: durations.transpose()? })
+        let failed = self.failed.then(|| self.failed_before(wanted)).transpose()?;
+        Ok(Part { shard, durations: durations.transpose()?, failed })
+    }
+
+    /// The cells that were not as expected the last time that this command ran each of them.
+    fn failed_before(&self, wanted: &str) -> Result<Vec<String>, Failure> {
+        let (name, ..) = file::open(wanted).map_err(Failure::arguments)?;
+        let repeat = self.repeat(wanted)?;
+        let earlier: Vec<Matrix> =
+            earlier(&self.store, &name, None).into_iter().filter(|matrix| matrix.repeat == repeat).collect();
+        if earlier.is_empty() {
+            let text = format!(
+                "--failed: no earlier `{repeat}` is in {}, so nothing is known of it; run it once without --failed",
+                self.store.display()
+            );
+            return Err(Failure::arguments(text));
+        }
+        let cells = earlier.iter().flat_map(|matrix| &matrix.cells);
+        Ok(since::failed(cells.map(|cell| (cell.name.as_str(), cell.standing))))
     }
 
     fn plan(&self, wanted: &str, part: &Part, auto: ClusterKind) -> Result<Suite, Failure> {
         let (name, file, folder) = file::open(wanted).map_err(Failure::arguments)?;
-        let clusters = Clusters { instead: self.cluster, auto };
+        let clusters = Clusters { instead: self.instead.cluster, auto };
+        let file = file.told(self.instead.options()?, self.instead.seed, self.instead.runs);
         let source = Source { name: &name, file: &file, folder: &folder };
-        let suite = Suite::plan(&source, clusters).map_err(Failure::arguments)?;
+        let mut suite = Suite::plan(&source, clusters).map_err(Failure::arguments)?;
+        if !self.only.is_empty() {
+            suite = suite.only(&self.only).map_err(Failure::arguments)?;
+        }
+        if let Some(failed) = &part.failed {
+            suite = suite.named(failed);
+        }
         if let (Some(durations), Some(path)) = (&part.durations, &self.durations)
             && durations.known(&suite) == 0
         {
@@ -163,9 +262,8 @@ impl SuiteFlags {
     }
 
     /// The command that repeats the whole suite, whichever of its runs this process makes.
-    fn repeat(&self, wanted: &str) -> String {
-        let cluster = self.cluster.map_or(String::new(), |cluster| format!(" --cluster {}", cluster.word()));
-        format!("redjepsen suite {}{cluster}", quoted(wanted))
+    fn repeat(&self, wanted: &str) -> Result<String, Failure> {
+        Ok(format!("redjepsen suite {}{}", quoted(wanted), self.instead.said()?))
     }
 
     fn state(&self, suite: &Suite, part: &Part) -> Result<State, Failure> {
@@ -175,6 +273,7 @@ impl SuiteFlags {
             program_sha256: program_sha256().map_err(Failure::could_not_run)?,
             shard: part.shard,
             cut_sha256: suite.cut_sha256.clone(),
+            only: if self.failed || !self.only.is_empty() { suite.places() } else { Vec::new() },
         };
         open_state(&self.store, &identity, suite.runs(), self.fresh)
     }
@@ -214,17 +313,40 @@ fn announcement(suite: &Suite) -> String {
     )
 }
 
+/// So many earlier suites are read at most, to compare with.
+const MOST_EARLIER: usize = 20;
+
+/// The matrices of earlier suites of this name in a store, newest first. One that can't be read says nothing.
+fn earlier(store: &Path, name: &str, but: Option<&Path>) -> Vec<Matrix> {
+    let folders = runs::suites(store, name).into_iter().filter(|folder| Some(folder.as_path()) != but);
+    folders.filter_map(|folder| merge::read(&folder).ok()).take(MOST_EARLIER).collect()
+}
+
+/// Tells the user something beside the matrix; with `--json` that has standard output for itself.
+fn beside(json: bool, text: &str) -> Result<(), Failure> {
+    if !json {
+        return print(text);
+    }
+    tell(text.trim());
+    Ok(())
+}
+
 /// Shows the matrix, writes it, and returns the exit code.
-fn conclude(matrix: &Matrix, folder: &Path) -> Result<Exit, Failure> {
+fn conclude(mut matrix: Matrix, folder: &Path, store: &Path, json: bool) -> Result<Exit, Failure> {
+    matrix.compare(&earlier(store, &matrix.suite, Some(folder)));
     let exit = match matrix.verdict {
         Overall::AsExpected => Exit::Valid,
         Overall::Surprise => Exit::Invalid,
         Overall::Unknown => Exit::Unknown,
     };
-    let shown = print(pages::terminal(&pages::Table::new(matrix), look()));
-    let written = pages::write(folder, matrix).map_err(Failure::could_not_run);
-    let page = folder.join("matrix.html");
-    match shown.and(written).and_then(|()| print(format!("\n  matrix  {}\n", page.display()))) {
+    let shown = print(match json {
+        true => pages::json(&matrix),
+        false => pages::terminal(&pages::Table::new(&matrix), look()),
+    });
+    let written = pages::write(folder, &matrix).map_err(Failure::could_not_run);
+    let page = format!("\n  matrix  {}\n", folder.join("matrix.html").display());
+    let pointed = |()| beside(json, &page);
+    match shown.and(written).and_then(pointed) {
         Ok(()) => Ok(exit),
         Err(failure) => exit_despite(exit, failure),
     }

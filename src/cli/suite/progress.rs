@@ -181,7 +181,8 @@ fn told(cell: &PlannedCell, outcome: &RunOutcome) -> String {
         );
     }
     let note = match (outcome.valid, cell.expected, cell.found) {
-        (Some(Validity::Unknown), _, _) => "",
+        // Its summary begins with that word's meaning, and has the reason after it.
+        (Some(Validity::Unknown), _, _) => return format!("{word}: {}", sanitize(reason(&outcome.summary), 300)),
         (_, None, _) => ", nothing is expected",
         (Some(Validity::Valid), Some(Expectation::Violation), Some(Found::Some)) => {
             ", where some run is to show a violation"
@@ -191,4 +192,9 @@ fn told(cell: &PlannedCell, outcome: &RunOutcome) -> String {
         _ => ", NOT AS EXPECTED",
     };
     format!("{word}{note}")
+}
+
+/// What a summary of a run that proves nothing says after that.
+fn reason(summary: &str) -> &str {
+    summary.split_once("proves nothing about the lock: ").map_or(summary, |(_, reason)| reason)
 }

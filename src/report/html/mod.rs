@@ -1,6 +1,7 @@
 //! `report.html`: one file without network access, whose only script draws the timeline. First the verdict, then the
 //! incidents, then the evidence.
 
+mod contents;
 mod evidence;
 mod incidents;
 mod linear;

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use maud::{Markup, html};
 
+use super::contents::contents;
 use super::{header, prose};
 use crate::checker::{KeyEnd, Validity};
 use crate::history::Claim;
@@ -26,6 +27,7 @@ pub fn verdict(telling: &Telling) -> Markup {
     let about: Vec<&str> = about.iter().map(String::as_str).collect();
     html! {
         (header(class, &about, word, &prose(&telling.headline), &more))
+        (contents(telling))
         section class="claims" {
             @for of in &telling.claims { (claim(telling, of)) }
         }
@@ -34,7 +36,7 @@ pub fn verdict(telling: &Telling) -> Markup {
     }
 }
 
-/// What was run and when, in a few words.
+/// What was run, when and on what, in a few words.
 fn about(telling: &Telling) -> Vec<String> {
     let simulated = telling.simulated.then(|| "simulated".to_string());
     let names = [&telling.workload, &telling.nemesis].into_iter().flatten().map(|name| sanitize(name, 60));
@@ -42,7 +44,11 @@ fn about(telling: &Telling) -> Vec<String> {
     // A simulated run begins on the same day always.
     let is_dated = !telling.started.is_empty() && !telling.simulated;
     let started = is_dated.then(|| sanitize(&telling.started, 40));
-    simulated.into_iter().chain(names).chain(seed).chain(started).collect()
+    let made_with =
+        |name: &str| telling.made_with.iter().find(|row| row.name == name).map(|row| sanitize(&row.text, 60));
+    let cluster = made_with("cluster").filter(|_| !telling.simulated).map(|cluster| format!("cluster {cluster}"));
+    let on = cluster.into_iter().chain(made_with("server"));
+    simulated.into_iter().chain(names).chain(seed).chain(started).chain(on).collect()
 }
 
 fn claim(telling: &Telling, of: &ClaimAccount) -> Markup {

@@ -1,39 +1,54 @@
-//! `matrix.html`: one file without scripts or network access. Verdict, matrix, alarming cells, numbers.
+//! `matrix.html`: one file without network access. Verdict, what changed, alarming cells, matrix, numbers. A script of ours sorts and
+//! filters; the page says the same without it.
 
-use std::collections::BTreeMap;
+use maud::{Markup, PreEscaped, html};
 
-use maud::{Markup, html};
-
+use super::cells::{class, link, runs, shown_class};
+use super::grid::grid;
 use super::verdict_class;
-use crate::checker::Validity;
-use crate::report::html::{address, header, terms, whole_page};
+use crate::report::html::{header, prose, terms, whole_page};
 use crate::suite::outcome::CellStatus;
-use crate::telling::table::{BrokenAccount, CellAccount, LibraryAccount, RunAccount, Shown, Table, distinct};
+use crate::telling::table::{BrokenAccount, CellAccount, LibraryAccount, Table, distinct};
 use crate::words::{line, plural, sanitize};
 
 const GRID_STYLE: &str = include_str!("style.css");
+/// It takes no text of the page for code, and asks nobody for anything.
+pub(super) const SCRIPT: &str = include_str!("sort.js");
 
 /// The page. Its links lead to the reports of the runs, in folders below its own.
 pub fn html(table: &Table) -> String {
     let about: Vec<String> = table.about.iter().map(|part| sanitize(part, 200)).collect();
     let about: Vec<&str> = about.iter().map(String::as_str).collect();
     let note = html! { p class="note" { (line(&table.description, 400)) } };
-    // Where there are too many workloads for full cells, these show only the result and link to the details.
-    let dense = table.workloads.len() > 8;
     let body = html! {
-        main class=(if dense { "suite dense" } else { "suite" }) {
+        main class="suite" {
             (header(verdict_class(table.verdict), &about, &table.word, &html! { (table.headline) }, &note))
+            (told("changes", "Otherwise than the last time", &table.changes))
             (alarms(table))
             (super::sweep::sweeps(table))
             (grid(table))
+            (told("not-run", "Not run", &table.not_run))
             (libraries(table))
             (numbers(table))
             (mistimed(table))
             (terms("How to read this", TERMS))
             (repeat(table))
         }
+        script { (PreEscaped(SCRIPT)) }
     };
     whole_page(&[&format!("{}{}", table.word, table.mark()), &sanitize(&table.suite, 60)], GRID_STYLE, &body)
+}
+
+/// A list of lines, if there are any.
+fn told(id: &str, title: &str, lines: &[String]) -> Markup {
+    html! {
+        @if !lines.is_empty() {
+            section id=(id) {
+                h2 { (title) " " span class="count" { (lines.len()) } }
+                ul class="reasons" { @for text in lines { li { (prose(&line(text, 600))) } } }
+            }
+        }
+    }
 }
 
 fn alarms(table: &Table) -> Markup {
@@ -60,131 +75,8 @@ fn alarms(table: &Table) -> Markup {
     }
 }
 
-/// More fields than this no page can show; the table of numbers has every cell anyway.
-const MOST_FIELDS: usize = 100_000;
-
-/// The cells of a workload and a nemesis, with their places in the table of numbers.
-type Fields<'m> = BTreeMap<(&'m str, &'m str), Vec<(usize, &'m CellAccount)>>;
-
-/// Workloads across, nemeses down: random ones first, then the scripted scenarios.
-fn grid(table: &Table) -> Markup {
-    let workloads = &table.workloads;
-    let all = distinct(table.cells.iter().map(|cell| cell.nemesis.as_str())).len();
-    if workloads.len().saturating_mul(all) > MOST_FIELDS {
-        return html! {
-            section id="matrix" {
-                h2 { "What breaks which lock" }
-                p class="note" {
-                    "A table of " (workloads.len()) " workloads and " (all) " nemeses is too large for a page. Each cell is in "
-                    a href="#numbers" { "the numbers" } "."
-                }
-            }
-        };
-    }
-    let mut fields = Fields::new();
-    for (number, cell) in table.cells.iter().enumerate() {
-        fields.entry((&cell.workload, &cell.nemesis)).or_default().push((number, cell));
-    }
-    html! {
-        section id="matrix" {
-            h2 { "What breaks which lock" }
-            div class="wide" {
-                table class="grid" {
-                    thead { tr { th {} @for workload in workloads { th { span { (sanitize(workload, 60)) } } } } }
-                    @for (scripted, title) in [(false, "Nothing, and faults at random"), (true, "Scenarios, step by step")] {
-                        @let nemeses = distinct(table.cells.iter().filter(|cell| cell.scripted == scripted).map(|cell| cell.nemesis.as_str()));
-                        @if !nemeses.is_empty() {
-                            tbody {
-                                tr class="group" { th colspan=(workloads.len() + 1) { (title) } }
-                                @for nemesis in nemeses {
-                                    tr {
-                                        th { (sanitize(&nemesis, 60)) }
-                                        @for workload in workloads {
-                                            (slot(fields.get(&(workload.as_str(), nemesis.as_str())).map_or(&[], Vec::as_slice)))
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-            p class="fine key" {
-                b class="held" { "held" } " no violation in these runs"
-                b class="broken" { "broken" } " in so many of the runs"
-                b class="unproven" { "unknown" } " the runs prove too little"
-                span class="badge" { "SURPRISE" } " not what is expected"
-                span class="note" { "italics: observed, nothing is expected · numbers: the reports of the runs" }
-            }
-        }
-    }
-}
-
-fn slot(cells: &[(usize, &CellAccount)]) -> Markup {
-    html! {
-        td class=[cells.is_empty().then_some("empty")] {
-            @for (number, cell) in cells {
-                div class={ "slot " (class(cell)) } title={ "expected: " (cell.expected) "; seen: " (cell.seen) } {
-                    @if cell.standing == CellStatus::Surprise { span class="badge" { "SURPRISE" } }
-                    a class={ "shown " (shown_class(cell.shown)) } href={ "#cell-" (number + 1) } {
-                        (cell.shown.word())
-                        @if let Some(part) = &cell.part { small { " " (part) } }
-                    }
-                    @if !cell.with.is_empty() { span class="with" { (sanitize(&cell.with, 80)) } }
-                    span class="runs" {
-                        span class="said" {
-                            @if !cell.note.is_empty() { (cell.note) " · " }
-                            @if !cell.runs.is_empty() { "run " }
-                        }
-                        (runs(cell, MOST_LINKS))
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn shown_class(shown: Shown) -> &'static str {
-    match shown {
-        Shown::Held => "held",
-        Shown::Broken => "broken",
-        Shown::Unknown => "unproven",
-        Shown::NotRun => "open",
-    }
-}
-
-/// At most this many links in a cell of the matrix; the table of numbers has them all.
-const MOST_LINKS: usize = 5;
-
 /// In a list with a sentence for each cell.
 const FEW_LINKS: usize = 3;
-
-fn runs(cell: &CellAccount, most: usize) -> Markup {
-    html! {
-        @for run in cell.runs.iter().take(most) { (link(run, &run.run.to_string())) " " }
-        @if cell.runs.len() > most { "…" }
-    }
-}
-
-/// A link to a run's report, worded by what the run showed.
-fn link(run: &RunAccount, text: &str) -> Markup {
-    let (class, word) = match run.valid {
-        Some(Validity::Valid) => ("held", "valid"),
-        Some(Validity::Invalid) => ("broken", "violation"),
-        Some(Validity::Unknown) => ("unproven", "unknown"),
-        None => ("unproven", "could not run"),
-    };
-    let title = format!("run {}, seed {}: {word}", run.run, run.seed);
-    html! {
-        @if run.folder.is_empty() || run.valid.is_none() { span class={ "run " (class) } title=(title) { (text) } }
-        @else { a class={ "run " (class) } title=(title) href=(reference(&run.folder)) { (text) } }
-    }
-}
-
-/// The address of a run's report, relative to this page.
-fn reference(folder: &str) -> String {
-    address(&format!("{folder}/report.html"))
-}
 
 /// What each library stood, what broke it and why; nothing where no library is under test.
 fn libraries(table: &Table) -> Markup {
@@ -227,7 +119,7 @@ fn broken(one: &BrokenAccount, cell: &CellAccount) -> Markup {
             @if let Some(what) = &one.what { (sanitize(what, 600)) " " }
             @if let Some(source) = &one.source { code { (sanitize(source, 200)) } " " }
             @if let Some(issue) = &one.issue { (sanitize(issue, 200)) }
-            " Report " (runs(cell, FEW_LINKS))
+            " Reports of " (runs(cell, FEW_LINKS))
             br; code { (sanitize(&one.command, 400)) }
         }
     }
@@ -240,12 +132,12 @@ fn numbers(table: &Table) -> Markup {
             div class="wide" {
                 table class="compare" {
                     thead { tr {
-                        th { "workload and nemesis" } th { "expected" } th { "seen" } th { "updates lost" } th { "share (95 %)" }
+                        th { "workload and nemesis" } th { "expected" } th { "seen" } th { "updates lost" } th { "share (95\u{a0}%)" }
                         th { "overlaps" } th { "first violation" } th { "without the lock" } th { "updates a second" } th { "runs" }
                     } }
                     tbody {
                         @for (number, cell) in table.cells.iter().enumerate() {
-                            tr id={ "cell-" (number + 1) } class=(class(cell)) {
+                            tr id={ "cell-" (number + 1) } class={ (class(cell)) " " (shown_class(cell.shown)) } data-name=(sanitize(&cell.name, 200)) {
                                 td { b { (sanitize(&cell.workload, 60)) } br; (sanitize(&cell.nemesis_with(), 120)) }
                                 td { (cell.expected) }
                                 td class="seen" { (cell.seen) br; b class="standing" { (cell.standing_text) } }
@@ -322,15 +214,5 @@ fn repeat(table: &Table) -> Markup {
                 table class="pairs" { tbody { @for (name, text) in &table.versions { tr { th { (sanitize(name, 60)) } td { (sanitize(text, 300)) } } } } }
             }
         }
-    }
-}
-
-fn class(cell: &CellAccount) -> &'static str {
-    match cell.standing {
-        CellStatus::AsExpected => "met",
-        CellStatus::Surprise => "surprise",
-        CellStatus::Unknown => "unproven",
-        CellStatus::NotRun => "open",
-        CellStatus::Observed => "observed",
     }
 }

@@ -41,7 +41,8 @@ fn finding(cell: &CellAccount) -> String {
         let (summary, repeat) = (escaped(&line(&run.summary, 600)), escaped(&line(&run.repeat, 600)));
         format!("seed {}: {summary}\n{repeat}", run.seed)
     });
-    let message = escaped(&format!("expected {}: {}", cell.expected, cell.seen));
+    let why = cell.not_run.as_ref().map_or_else(String::new, |why| format!("; {why}"));
+    let message = escaped(&format!("expected {}: {}{why}", cell.expected, cell.seen));
     let told = told.collect::<Vec<String>>().join("\n");
     match cell.standing {
         CellStatus::AsExpected => String::new(),

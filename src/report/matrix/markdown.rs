@@ -11,6 +11,13 @@ const LONGEST: usize = 200_000;
 pub fn markdown(table: &Table) -> String {
     let (suite, word, headline) = (escaped(&table.suite), &table.word, escaped(&table.headline));
     let mut text = format!("## {suite}: {word}{}\n\n{headline}\n\n", table.mark());
+    for (title, told) in [("Otherwise than the last time", &table.changes), ("Not run", &table.not_run)] {
+        if !told.is_empty() {
+            text.push_str(&format!("**{title}**\n\n"));
+            fill(&mut text, told.iter().map(|one| format!("- {}\n", escaped(&line(one, 400)))), LONGEST / 4);
+            text.push('\n');
+        }
+    }
     fill(&mut text, table.alarming().map(alarm), LONGEST / 2);
     text.push_str(&grid(table));
     text.push('\n');

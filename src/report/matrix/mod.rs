@@ -4,7 +4,9 @@
 //! runs' reports, as Markdown for a CI summary, as JUnit XML, as CSV. Only [`write()`] touches the disk.
 
 mod badges;
+mod cells;
 mod csv;
+mod grid;
 mod html;
 mod junit;
 mod markdown;

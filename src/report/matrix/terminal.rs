@@ -12,6 +12,15 @@ pub fn terminal(table: &Table, look: Look) -> String {
     let word = look.verdict(&table.word, verdict_class(table.verdict));
     let mut lines = vec![format!("{word}  {}", table.headline), String::new()];
     lines.extend(cells(table, look));
+    for (title, told) in [("Otherwise than the last time", &table.changes), ("Not run", &table.not_run)] {
+        if !told.is_empty() {
+            lines.extend([String::new(), format!("  {}", look.paint("1", title))]);
+            lines.extend(told.iter().take(MOST_TOLD).map(|text| format!("    {}", sanitize(text, 400))));
+        }
+        if told.len() > MOST_TOLD {
+            lines.push(format!("    and {} more, in matrix.html", told.len() - MOST_TOLD));
+        }
+    }
     for cell in table.alarming() {
         lines.push(String::new());
         lines.push(format!("  {}: {}", look.paint("1", &sanitize(&cell.name, 100)), cell.standing_text));
@@ -67,6 +76,9 @@ fn lost(cell: &CellAccount) -> String {
 
 /// How many runs are named whose timing was not kept, or that were made again for that.
 const MOST_MISTIMED: usize = 10;
+
+/// How many changes, and how many reasons for what was not run, are told.
+const MOST_TOLD: usize = 20;
 
 /// How many runs of an alarming cell are described.
 const MOST_RUNS: usize = 3;

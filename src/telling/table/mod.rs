@@ -40,6 +40,12 @@ pub struct Table {
     /// The cells that a reader should look at, surprises first, as places in `cells`.
     pub alarms: Vec<usize>,
     pub mistimed: Vec<Mistimed>,
+    /// What came out otherwise than the last time, a line each.
+    #[serde(default)]
+    pub changes: Vec<String>,
+    /// Why cells were not run to their end, or are left out, with how many there are; a line for each reason.
+    #[serde(default)]
+    pub not_run: Vec<String>,
     /// The published libraries under test.
     pub libraries: Vec<LibraryAccount>,
     /// Cells that differ in one option only.
@@ -69,6 +75,9 @@ pub struct CellAccount {
     pub part: Option<String>,
     pub standing: CellStatus,
     pub standing_text: String,
+    /// Why it was not run to its end, if it was not.
+    #[serde(default)]
+    pub not_run: Option<String>,
     /// Its standing beside its runs: `expected: held`; may be empty.
     pub note: String,
     /// `12 of 610`, of acknowledged updates.
@@ -123,7 +132,7 @@ pub struct Mistimed {
 
 impl Table {
     pub fn new(matrix: &Matrix) -> Table {
-        let cells: Vec<CellAccount> = matrix.cells.iter().map(CellAccount::new).collect();
+        let cells: Vec<CellAccount> = matrix.cells.iter().map(|cell| CellAccount::new(cell, matrix)).collect();
         let is_alarming = |place: &usize| matches!(cells[*place].standing, CellStatus::Surprise | CellStatus::Unknown);
         let mut alarms: Vec<usize> = (0..cells.len()).filter(is_alarming).collect();
         alarms.sort_by_key(|place| cells[*place].standing);
@@ -154,6 +163,8 @@ impl Table {
             workloads: distinct(matrix.cells.iter().map(|cell| cell.workload.as_str())),
             alarms,
             mistimed: runs.collect(),
+            changes: matrix.since.as_ref().map(|since| since.lines()).unwrap_or_default(),
+            not_run: phrases::not_run(matrix, &cells),
             libraries: libraries::all(matrix),
             sweeps,
             versions: matrix.versions.clone(),
@@ -182,7 +193,7 @@ impl Table {
 }
 
 impl CellAccount {
-    fn new(cell: &Cell) -> CellAccount {
+    fn new(cell: &Cell, matrix: &Matrix) -> CellAccount {
         let (numbers, tally, shown) = (&cell.numbers, cell.tally, Shown::of(cell));
         CellAccount {
             name: cell.name.clone(),
@@ -199,7 +210,8 @@ impl CellAccount {
                 Shown::Unknown | Shown::NotRun => None,
             },
             standing: cell.standing,
-            standing_text: phrases::standing(cell.standing).to_string(),
+            standing_text: cell.standing.word().to_string(),
+            not_run: phrases::why_not_run(cell, matrix),
             note: phrases::note(cell).to_string(),
             lost: phrases::lost(numbers),
             lost_any: numbers.lost_updates.count > 0,

@@ -1,14 +1,14 @@
 //! The words for cells and their numbers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::Shown;
+use super::{CellAccount, Shown};
 use crate::checker::Validity;
 use crate::nemesis::Expectation;
 use crate::suite::file::Found;
 use crate::suite::matrix::{Cell, CellNumbers, Matrix, Overall, Spread};
 use crate::suite::outcome::{CellStatus, RunOutcome, Timing};
-use crate::words::{count, length, percent, plural};
+use crate::words::{count, length, line, percent, plural};
 
 /// Shown if there is nothing to say.
 pub const NOTHING: &str = "–";
@@ -26,16 +26,6 @@ pub fn verdict(overall: Overall) -> &'static str {
 pub fn side_by_side(matrix: &Matrix) -> String {
     let simulated = if matrix.simulated > 0 { "Simulated. " } else { "" };
     format!("{simulated}{} side by side, of which nothing is expected.", plural(matrix.cells.len() as u64, "cell"))
-}
-
-pub fn standing(standing: CellStatus) -> &'static str {
-    match standing {
-        CellStatus::Surprise => "SURPRISE",
-        CellStatus::Unknown => "UNKNOWN",
-        CellStatus::NotRun => "not run",
-        CellStatus::AsExpected => "as expected",
-        CellStatus::Observed => "observed",
-    }
 }
 
 pub fn expected(expected: Option<Expectation>, found: Option<Found>) -> &'static str {
@@ -178,4 +168,36 @@ pub fn alarms(cell: &Cell, run: &RunOutcome) -> bool {
         None => run.valid,
     };
     run.valid.is_none() || run.valid != as_expected
+}
+
+/// Why a cell was not run to its end, as far as that is known; None if it was.
+pub fn why_not_run(cell: &Cell, matrix: &Matrix) -> Option<String> {
+    if cell.standing != CellStatus::NotRun {
+        return None;
+    }
+    match matrix.not_here.get(&cell.workload) {
+        Some(reason) => Some(format!("not run here: {}", line(reason, 300))),
+        None if cell.runs.is_empty() => Some("the suite ended before it".to_string()),
+        None => Some("the suite ended before all its runs were made".to_string()),
+    }
+}
+
+/// Each reason why cells were not run, or left out, with how many: `etcd (5 cells): not run here: no etcd on PATH`.
+pub fn not_run(matrix: &Matrix, cells: &[CellAccount]) -> Vec<String> {
+    let mut reasons: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for cell in cells {
+        if let Some(why) = &cell.not_run {
+            *reasons.entry((&cell.workload, why)).or_default() += 1;
+        }
+    }
+    let line_of = |(workload, why): (&str, &str), number: u64| {
+        format!("{} ({}): {why}", line(workload, 60), plural(number, "cell"))
+    };
+    let not_run = reasons.into_iter().map(|(reason, number)| line_of(reason, number));
+    let mut left_out: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (workload, why) in &matrix.left_out {
+        left_out.entry(why).or_default().push(workload);
+    }
+    let left_out = left_out.iter().map(|(why, names)| format!("{}, left out: {}", names.join(", "), line(why, 300)));
+    not_run.chain(left_out).collect()
 }

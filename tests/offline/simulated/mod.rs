@@ -1,6 +1,7 @@
 //! Runs in virtual time: what repeats by its seed, what comes out as expected, whom the tester must not accuse, and what is told
 //! of it all.
 
+mod client_check;
 mod cold;
 mod digests;
 mod hunts;
@@ -14,6 +15,7 @@ mod risk;
 mod safe;
 mod scripts;
 pub mod sides;
+mod suites;
 mod terminal;
 mod threads;
 mod timeline;

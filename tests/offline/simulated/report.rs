@@ -271,11 +271,9 @@ fn results_are_for_programs() {
 fn the_page_needs_nothing_but_itself_and_starts_with_the_verdict() {
     for run in [invalid(), harmless(), valid(), unknown(), many()] {
         let page = report::html(&run.report());
-        for forbidden in ["<link", "src=\"http", "@import", "url("] {
+        for forbidden in ["<link", "src=\"http", "href=\"http", "@import", "url("] {
             assert!(!page.contains(forbidden), "{forbidden} in the page");
         }
-        // Links lead to places of the page.
-        assert_eq!(page.matches("href=").count(), page.matches("href=\"#").count());
         only_our_script_runs(&page);
         let order = [
             "<h1>",

@@ -6,7 +6,25 @@
 //! other readers too). Memory is bounded by the table and a few lines of at most 4 MiB, whatever the file holds;
 //! nothing here panics on data.
 //!
-//! `docs/histories.md` describes the formats for users.
+//! JSON lines have Jepsen's fields, one event a line: `process` (a number or a name), `type` (`invoke`, `ok`, `fail` for what
+//! certainly did not happen, `info` where nobody knows), `f` (`read`, `write`, `cas`, `rmw`, `acquire`, `release`, `add`,
+//! `append`), `value` (of a `cas` and an `rmw` a pair, old and new), and, where there are several objects, `key`. EDN and logs
+//! are Jepsen's own.
+//!
+//! ```
+//! use linearizability::{Answer, ModelSpec, Options, check, formats};
+//!
+//! let history = r#"{"process":0,"type":"invoke","f":"write","value":1}
+//! {"process":0,"type":"ok","f":"write","value":1}
+//! {"process":1,"type":"invoke","f":"read","value":null}
+//! {"process":1,"type":"ok","f":"read","value":2}
+//! "#;
+//! let loaded = formats::read(history.as_bytes(), "a test", &formats::Options::default())?;
+//! assert_eq!(loaded.format, formats::Format::Json);
+//! let answers = check(&loaded.table, ModelSpec::Register, &Options::default());
+//! assert!(matches!(answers[0].answer, Answer::NotLinearizable(_))); // nobody wrote 2
+//! # Ok::<(), formats::HistoryError>(())
+//! ```
 
 mod cursor;
 mod detect;

@@ -1,0 +1,110 @@
+//! `redjepsen client-check`: does a client of the user's own speak the protocol, and what can be shown with it?
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::flags::whole;
+use super::{CONSOLE, Exit, Failure, exit_despite, look, print};
+use crate::client_check::{self, ClientCheck};
+use crate::history::History;
+use crate::nemesis::Nemesis;
+use crate::plan::Plan;
+use crate::report;
+use crate::runner::{KeepCluster, Place, RunSettings, Runner};
+use crate::scenario::{Options, Scenario, catalogue, quoted};
+
+/// Two clients take turns, and one of them asks while the other one has the lock.
+const CLIENTS: u32 = 2;
+const TIME_LIMIT: &str = "3s";
+
+#[derive(Debug, Args)]
+pub struct ClientCheckFlags {
+    /// The client: a command that speaks the client protocol (docs/client-protocol.md)
+    command: String,
+    /// What it is told to lock and to protect: a name from `redjepsen list`, or the path of a .toml file
+    #[arg(long, default_value = "single")]
+    workload: String,
+    /// Repeat what the clients are told in an earlier check
+    #[arg(long, value_parser = whole, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    options: Options,
+    /// Folder for the runs
+    #[arg(long, default_value = "store")]
+    store: PathBuf,
+}
+
+/// Exits 0 if nothing is missing, 1 if the client breaks the protocol, 2 if a claim or an ordinary breakpoint is missing.
+pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
+    let options = flags.options()?;
+    let fits = |nemesis: &str| -> Result<Scenario, String> {
+        let here = Path::new("");
+        let scenario = options.scenario(&flags.workload, nemesis, flags.seed, here);
+        let scenario = scenario.map_err(|error| error.to_string())?;
+        Plan::draw(&scenario).map(|_| scenario).map_err(|error| error.to_string())
+    };
+    let like = fits("none").map_err(Failure::arguments)?;
+    let stopped = client_check::stopped(&like).map_err(Failure::could_not_run)?;
+
+    let mut runner = Runner::new(false, CONSOLE)?;
+    let histories = async {
+        let at_work = make(&mut runner, &flags.store, &client_check::at_work(&like)).await?;
+        Ok::<_, Failure>((at_work, make(&mut runner, &flags.store, &stopped).await?))
+    };
+    let histories = histories.await;
+    let removed = runner.remove_cluster().await;
+    let (at_work, stopped) = histories?;
+
+    // Clients are as many as a scenario says where it matters; here there were two.
+    let of_the_catalogue = |name: &str| -> Result<Nemesis, String> {
+        let any_number = Options { clients: None, ..options.clone() };
+        let scenario = any_number.scenario(&flags.workload, name, flags.seed, Path::new(""));
+        let scenario = scenario.map_err(|error| error.to_string())?;
+        Plan::draw(&scenario).map(|_| scenario.nemesis).map_err(|error| error.to_string())
+    };
+    let catalogue: Vec<(String, Result<Nemesis, String>)> =
+        catalogue::NEMESES.iter().map(|(name, _)| (name.to_string(), of_the_catalogue(name))).collect();
+    let check = ClientCheck::new(&at_work, &stopped, &catalogue);
+    print(report::client_check::terminal(&check, &flags.then(), look()))?;
+    let exit = match (check.is_right(), check.is_complete()) {
+        (true, true) => Exit::Valid,
+        (true, false) => Exit::Unknown,
+        (false, _) => Exit::Invalid,
+    };
+    match removed {
+        Ok(()) => Ok(exit),
+        Err(error) => exit_despite(exit, error.into()),
+    }
+}
+
+async fn make(runner: &mut Runner, store: &Path, scenario: &Scenario) -> Result<History, Failure> {
+    let place = Place::Store(store.to_path_buf());
+    let settings = RunSettings { place, repeat: None, keep_cluster: KeepCluster::ForNextRun };
+    let mut made = runner.make(scenario, &settings).await?;
+    made.write_report().map_err(Failure::could_not_run)?;
+    Ok(made.checked.history)
+}
+
+impl ClientCheckFlags {
+    fn options(&self) -> Result<Options, Failure> {
+        if self.options.client_cmd.is_some() {
+            return Err(Failure::arguments("--client-cmd: the command is given without an option here"));
+        }
+        let time_limit = TIME_LIMIT.parse().map_err(Failure::could_not_run)?;
+        Ok(Options {
+            client_cmd: Some(self.command.clone()),
+            clients: self.options.clients.or(Some(CLIENTS)),
+            time_limit: self.options.time_limit.or(Some(time_limit)),
+            ..self.options.clone()
+        })
+    }
+
+    /// The command to go on with.
+    fn then(&self) -> String {
+        let said = self.options.said().into_iter().filter(|(name, _)| !matches!(*name, "clients" | "time-limit"));
+        let said: String = said.map(|(name, value)| format!(" --{name} {}", quoted(&value))).collect();
+        let (workload, command) = (quoted(&self.workload), quoted(&self.command));
+        format!("redjepsen run --workload {workload} --nemesis pause-before-write --client-cmd {command}{said}")
+    }
+}

@@ -1,0 +1,370 @@
+//! What a lock client of the user's own can show: which claims its reports bear on, at which phases it stops when it is told to,
+//! and so which scenarios it can serve. Two runs tell that: one in which it works by itself, and one whose script stops it at
+//! each phase in turn and lets a second client ask for the lock meanwhile.
+//!
+//! Pure: the runs are made elsewhere, by the same controller as any other, and judged by the same checker. Whether its *lock* is
+//! any good is not asked here.
+
+use std::collections::BTreeMap;
+
+use crate::checker::{self, Validity};
+use crate::history::{
+    Claim, ClientStep, Function, History, Operation, Outcome, Phase, Process, ResourceKind, StepOutcome,
+};
+use crate::nemesis::{Nemesis, Step};
+use crate::scenario::Scenario;
+
+/// What the runs of a check are filed under, after the workload's name.
+const NAME: &str = "client-check";
+
+/// The phases at which a script may stop a client.
+const STOPS: [Phase; 8] = [
+    Phase::Acquiring,
+    Phase::HalfAcquired,
+    Phase::Acquired,
+    Phase::Read,
+    Phase::BeforeWrite,
+    Phase::Written,
+    Phase::Releasing,
+    Phase::HalfReleased,
+];
+
+/// What a client leaves out of these, its lock may not have.
+const OPTIONAL: [Phase; 2] = [Phase::HalfAcquired, Phase::HalfReleased];
+
+/// Whether such an operation comes by this phase.
+fn belongs(phase: Phase, kind: ResourceKind) -> bool {
+    let of_the_resource = matches!(phase, Phase::Read | Phase::BeforeWrite | Phase::Written);
+    match kind {
+        ResourceKind::None => !of_the_resource,
+        ResourceKind::Replicated => of_the_resource,
+        _ => true,
+    }
+}
+
+/// The run in which clients work by themselves.
+pub fn at_work(like: &Scenario) -> Scenario {
+    let mut scenario = like.clone();
+    scenario.nemesis_name = NAME.to_string();
+    scenario
+}
+
+/// The run in which a script stops one client at each phase in turn, and lets another ask for a lock that is held.
+///
+/// # Errors
+///
+/// If a step is not understood, which is a mistake of this file.
+pub fn stopped(like: &Scenario) -> Result<Scenario, String> {
+    let mut script = Vec::new();
+    for phase in STOPS.into_iter().filter(|phase| belongs(*phase, like.workload.resource.kind)) {
+        script.extend([
+            format!("start client:0 to {} or end within 3ttl", phase.word()),
+            // One that does not wait goes on meanwhile.
+            "wait 0.15ttl".to_string(),
+            "go client:0".to_string(),
+            "await client:0 end within 3ttl or go on".to_string(),
+        ]);
+    }
+    if like.workload.resource.kind != ResourceKind::Replicated {
+        script.extend(
+            [
+                "start client:0 to acquired or end within 3ttl",
+                "start client:1 giving up after 0.2ttl",
+                "await client:1 end within 0.6ttl or go on",
+                "go client:0",
+                "await client:0 end within 3ttl or go on",
+                "await client:1 end within 3ttl or go on",
+            ]
+            .map(str::to_string),
+        );
+    }
+    let script = script.iter().map(|step| step.parse::<Step>().map_err(|error| error.to_string()));
+    let mut scenario = at_work(like);
+    scenario.nemesis = Nemesis { script: script.collect::<Result<_, _>>()?, ..scenario.nemesis };
+    Ok(scenario)
+}
+
+/// What became of the order to stop at a phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// It waited, and reported the phase again when it went on.
+    Waited,
+    /// It was never seen to come by that phase.
+    NotReported,
+    /// It came by, and went on as it should not, in its own contradiction's words.
+    WentOn(String),
+    /// The script did not come so far.
+    NotTried,
+}
+
+/// A phase of the protocol, as the client reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PhaseUse {
+    pub phase: Phase,
+    /// In how many of the operations that succeeded it was reported, and in how many of these it had a stamp that agrees with
+    /// what the controller saw.
+    pub reported: u64,
+    pub stamped: u64,
+    pub of: u64,
+    pub stopped: Stopped,
+}
+
+/// A claim, and whether the client's reports suffice to judge it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimUse {
+    pub claim: Claim,
+    /// Whether the workload makes it, so that a run without it is unknown.
+    pub claimed: bool,
+    pub evidence: String,
+    /// What the client leaves out; `None` if the claim can be judged.
+    pub missing: Option<String>,
+    /// Whether it was broken without any fault.
+    pub broken: bool,
+}
+
+/// What a client did that asked for a lock that another one held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It said that it was refused, after so many nanoseconds.
+    After(u64),
+    /// It got the lock.
+    NotAtAll,
+    /// It does not know what became of it.
+    Unsure,
+    /// It was still waiting after three times the limit that it had.
+    Late,
+    /// No client was stopped while it had the lock.
+    NotTried,
+}
+
+/// Everything that is told of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCheck {
+    /// What it calls itself.
+    pub name: String,
+    /// Operations of both runs that succeeded, that failed, and that are in doubt.
+    pub answers: [u64; 3],
+    /// What it does that the protocol forbids; one of each kind.
+    pub mistakes: Vec<String>,
+    pub phases: Vec<PhaseUse>,
+    pub claims: Vec<ClaimUse>,
+    /// `None` if there is no lock to ask for.
+    pub refused: Option<Refused>,
+    /// How often it reported a token, how long the lock is valid, a renewal, and a loss.
+    pub extras: [(&'static str, u64); 4],
+    /// The scenarios that it can serve.
+    pub serves: Vec<String>,
+    /// Those that it can't serve, by what they need.
+    pub lacks: BTreeMap<String, Vec<String>>,
+    /// Those that are not about the workload.
+    pub not_about: u64,
+}
+
+impl ClientCheck {
+    /// What both runs show. `catalogue` has every nemesis by its name, and why it is not about the workload if it is not.
+    pub fn new(at_work: &History, stopped: &History, catalogue: &[(String, Result<Nemesis, String>)]) -> ClientCheck {
+        let kind = at_work.run.as_ref().map_or(ResourceKind::Register, |run| run.resource);
+        let phases: Vec<PhaseUse> = STOPS
+            .into_iter()
+            .chain([Phase::Released])
+            .filter(|phase| belongs(*phase, kind))
+            .map(|phase| phase_use(phase, at_work, stopped))
+            .collect();
+        let histories = [at_work, stopped];
+        let operations = || histories.iter().flat_map(|history| &history.operations).filter(by_a_client);
+        let count = |outcome| operations().filter(|operation| operation.outcome == outcome).count() as u64;
+        let stamps = || operations().flat_map(|operation| &operation.phases);
+        let told = |phase| stamps().filter(|stamp| stamp.phase == phase).count() as u64;
+        let mut check = ClientCheck {
+            name: name(at_work),
+            answers: [Outcome::Ok, Outcome::Fail, Outcome::Info].map(count),
+            mistakes: mistakes(at_work, stopped),
+            claims: claims(at_work),
+            refused: (kind != ResourceKind::Replicated).then(|| {
+                let holds = phases.iter().any(|used| used.phase == Phase::Acquired && used.stopped == Stopped::Waited);
+                if holds { refused(stopped) } else { Refused::NotTried }
+            }),
+            extras: [
+                ("tokens", stamps().filter(|stamp| stamp.token.is_some()).count() as u64),
+                ("validity", stamps().filter(|stamp| stamp.validity_ms.is_some()).count() as u64),
+                ("renewals", told(Phase::Extended)),
+                ("losses", told(Phase::Lost)),
+            ],
+            phases,
+            serves: Vec::new(),
+            lacks: BTreeMap::new(),
+            not_about: 0,
+        };
+        for (name, nemesis) in catalogue {
+            match nemesis {
+                Err(_) => check.not_about += 1,
+                Ok(nemesis) => match check.lacks_for(nemesis) {
+                    None => check.serves.push(name.clone()),
+                    Some(what) => check.lacks.entry(what).or_default().push(name.clone()),
+                },
+            }
+        }
+        check
+    }
+
+    /// Whether it speaks the protocol as it is.
+    pub fn is_right(&self) -> bool {
+        self.mistakes.is_empty() && self.answers[0] > 0
+    }
+
+    /// Whether every claim of the workload can be judged, and a script can stop it wherever such a lock comes by.
+    pub fn is_complete(&self) -> bool {
+        let stops = |used: &PhaseUse| {
+            used.stopped == Stopped::Waited || OPTIONAL.contains(&used.phase) || used.phase == Phase::Released
+        };
+        self.is_right()
+            && self.claims.iter().all(|claim| !claim.claimed || claim.missing.is_none())
+            && self.phases.iter().all(stops)
+            && !matches!(self.refused, Some(Refused::Unsure | Refused::Late))
+    }
+
+    /// What a scenario needs that the client lacks.
+    fn lacks_for(&self, nemesis: &Nemesis) -> Option<String> {
+        nemesis.script.iter().find_map(|step| {
+            let phase = step.phase()?;
+            // Renewals and losses come when they come; whether there are any, the two runs need not have shown.
+            let used = self.phases.iter().find(|used| used.phase == phase)?;
+            let stops = matches!(step, Step::Start { .. } | Step::Go { .. });
+            match &used.stopped {
+                Stopped::WentOn(_) if stops => Some(format!("stopping at `{}`", phase.word())),
+                _ if used.reported == 0 && !matches!(used.stopped, Stopped::Waited) => {
+                    Some(format!("the phase `{}`", phase.word()))
+                }
+                Stopped::NotReported | Stopped::NotTried if stops && phase != Phase::Released => {
+                    Some(format!("stopping at `{}`", phase.word()))
+                }
+                _ => None,
+            }
+        })
+    }
+}
+
+fn by_a_client(operation: &&Operation) -> bool {
+    operation.process != Process::Controller
+}
+
+/// Whether it is an operation of this client, however often the client was started again.
+fn is_of(history: &History, operation: &Operation, client: &str) -> bool {
+    history.run.as_ref().is_some_and(|run| run.client_name(operation.process) == client)
+}
+
+/// The first name that a client gave.
+fn name(history: &History) -> String {
+    let ready = history.clients.iter().find(|(_, event)| event.step == ClientStep::Ready);
+    ready.map_or_else(String::new, |(_, event)| event.text.clone())
+}
+
+/// What the protocol forbids, without what follows from it.
+fn mistakes(at_work: &History, stopped: &History) -> Vec<String> {
+    let mut mistakes: Vec<String> = Vec::new();
+    for (when, history) in [("at work", at_work), ("stopped by a script", stopped)] {
+        let ended = history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ended);
+        let contradictions = history.contradictions.iter().map(|contradiction| contradiction.text.clone());
+        for text in contradictions.chain(ended.map(|(_, event)| event.text.clone())) {
+            let text = format!("{when}: {text}");
+            // A mistake that it makes every time is one.
+            if mistakes.len() < MOST_MISTAKES && !mistakes.iter().any(|other| alike(other, &text)) {
+                mistakes.push(text);
+            }
+        }
+    }
+    mistakes
+}
+
+const MOST_MISTAKES: usize = 12;
+
+/// Whether two texts differ only in numbers and in what they quote, which is between backticks.
+fn alike(one: &str, other: &str) -> bool {
+    let without = |text: &str| {
+        let own = text.split('`').step_by(2).collect::<String>();
+        own.chars().filter(|c| !c.is_ascii_digit()).collect::<String>()
+    };
+    without(one) == without(other)
+}
+
+fn phase_use(phase: Phase, at_work: &History, stopped: &History) -> PhaseUse {
+    let succeeded = || {
+        let of_it = |operation: &&Operation| operation.outcome == Outcome::Ok && comes_by(phase, operation.f);
+        at_work.operations.iter().filter(by_a_client).filter(of_it)
+    };
+    let with = |wanted: fn(&crate::history::PhaseStamp) -> bool| {
+        succeeded().filter(|operation| operation.phase(phase).is_some_and(wanted)).count() as u64
+    };
+    PhaseUse {
+        phase,
+        reported: with(|_| true),
+        stamped: with(|stamp| stamp.stamped.is_some()),
+        of: succeeded().count() as u64,
+        stopped: how_it_stopped(phase, stopped),
+    }
+}
+
+fn comes_by(phase: Phase, f: Function) -> bool {
+    match phase {
+        Phase::BeforeWrite | Phase::Written => f.writes(),
+        _ => true,
+    }
+}
+
+/// What became of the first operation that was to stop at this phase.
+fn how_it_stopped(phase: Phase, history: &History) -> Stopped {
+    let wanted = format!("start client:0 to {} or end within 3ttl", phase.word());
+    let Some((time, step)) = history.steps.iter().find(|(_, event)| event.step == wanted) else {
+        return Stopped::NotTried;
+    };
+    if step.outcome != StepOutcome::Happened {
+        return Stopped::NotReported;
+    }
+    // The step is over when the phase was reported, so its operation is the latest one that was invoked by then.
+    let first = |operation: &&Operation| is_of(history, operation, "c0") && operation.invoked <= *time;
+    let operation = history.operations.iter().rfind(first);
+    let said = operation.and_then(|operation| {
+        let end = operation.completed_index.unwrap_or(u64::MAX);
+        let of_it = |line: u64| (operation.index + 1..=end.saturating_add(1)).contains(&line);
+        history.contradictions.iter().find(|contradiction| of_it(contradiction.line))
+    });
+    match said {
+        Some(contradiction) => Stopped::WentOn(contradiction.text.clone()),
+        None => Stopped::Waited,
+    }
+}
+
+/// What the second client of the script did while the first one had the lock.
+fn refused(history: &History) -> Refused {
+    let asked = history.steps.iter().find(|(_, event)| event.step.starts_with("start client:1 "));
+    let Some((from, _)) = asked else { return Refused::NotTried };
+    let awaited = history.steps.iter().find(|(time, event)| time > from && event.step.starts_with("await client:1 "));
+    if awaited.is_some_and(|(_, event)| event.outcome != StepOutcome::Happened) {
+        return Refused::Late;
+    }
+    let second = |operation: &&Operation| {
+        is_of(history, operation, "c1") && history.acquire_timeouts.contains_key(&operation.index)
+    };
+    match history.operations.iter().find(second) {
+        None => Refused::NotTried,
+        Some(operation) => match operation.outcome {
+            Outcome::Ok => Refused::NotAtAll,
+            Outcome::Info => Refused::Unsure,
+            Outcome::Fail => {
+                Refused::After(operation.completed.unwrap_or(operation.invoked).saturating_sub(operation.invoked))
+            }
+        },
+    }
+}
+
+fn claims(history: &History) -> Vec<ClaimUse> {
+    let verdict = checker::check(history);
+    let claims = verdict.claims.into_iter().map(|claim| ClaimUse {
+        claim: claim.claim,
+        claimed: claim.claimed,
+        evidence: claim.text,
+        missing: claim.missing,
+        broken: claim.valid == Validity::Invalid,
+    });
+    claims.collect()
+}

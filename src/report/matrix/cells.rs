@@ -1,0 +1,61 @@
+//! What the parts of the page have in common: how a cell's result looks, and links to the reports of its runs.
+
+use maud::{Markup, html};
+
+use crate::checker::Validity;
+use crate::suite::outcome::CellStatus;
+use crate::telling::table::{CellAccount, RunAccount, Shown};
+
+pub fn shown_class(shown: Shown) -> &'static str {
+    match shown {
+        Shown::Held => "held",
+        Shown::Broken => "broken",
+        Shown::Unknown => "unproven",
+        Shown::NotRun => "open",
+    }
+}
+
+pub fn runs(cell: &CellAccount, most: usize) -> Markup {
+    html! {
+        @if !cell.runs.is_empty() { (if cell.runs.len() == 1 { "run " } else { "runs " }) }
+        @for run in cell.runs.iter().take(most) { (link(run, &run.run.to_string())) " " }
+        @if cell.runs.len() > most { "…" }
+    }
+}
+
+/// A link to a run's report, worded by what the run showed.
+pub fn link(run: &RunAccount, text: &str) -> Markup {
+    let (class, word) = match run.valid {
+        Some(Validity::Valid) => ("held", "valid"),
+        Some(Validity::Invalid) => ("broken", "violation"),
+        Some(Validity::Unknown) => ("unproven", "unknown"),
+        None => ("unproven", "could not run"),
+    };
+    let title = format!("run {}, seed {}: {word}", run.run, run.seed);
+    html! {
+        @if run.folder.is_empty() || run.valid.is_none() { span class={ "run " (class) } title=(title) { (text) } }
+        @else { a class={ "run " (class) } title=(title) href=(reference(&run.folder)) { (text) } }
+    }
+}
+
+/// The address of a run's report, relative to this page. A folder name is never taken for another kind of address.
+fn reference(folder: &str) -> String {
+    let mut address = String::new();
+    for byte in format!("{folder}/report.html").bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' => address.push(char::from(byte)),
+            byte => address.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    address
+}
+
+pub fn class(cell: &CellAccount) -> &'static str {
+    match cell.standing {
+        CellStatus::AsExpected => "met",
+        CellStatus::Surprise => "surprise",
+        CellStatus::Unknown => "unproven",
+        CellStatus::NotRun => "open",
+        CellStatus::Observed => "observed",
+    }
+}
