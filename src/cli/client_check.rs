@@ -80,7 +80,7 @@ pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
 
 async fn make(runner: &mut Runner, store: &Path, scenario: &Scenario) -> Result<History, Failure> {
     let place = Place::Store(store.to_path_buf());
-    let settings = RunSettings { place, repeat: None, keep_cluster: KeepCluster::ForNextRun };
+    let settings = RunSettings { place, repeat: None, keep_cluster: KeepCluster::ForNextRun, observe: false };
     let mut made = runner.make(scenario, &settings).await?;
     made.write_report().map_err(Failure::could_not_run)?;
     Ok(made.checked.history)

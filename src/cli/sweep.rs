@@ -56,14 +56,18 @@ pub async fn sweep(flags: SweepFlags) -> Result<Exit, Failure> {
         return Err(Failure::arguments("there is one cell only; give a list, such as --ttl 1s,2s,5s"));
     }
     let (interrupt, remains) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
-    let Prepared { auto, not_here } = runner::prepare(&unsettled, &interrupt, CONSOLE.say).await?;
+    let Prepared { auto, not_here, not_simulated } = runner::prepare(&unsettled, &interrupt, CONSOLE.say).await?;
     let suite = flags.plan(auto)?;
+    if let Some((workload, why)) = not_simulated.iter().next() {
+        return Err(Failure::arguments(format!("{workload} is not simulated: {why}")));
+    }
     let identity = Identity {
         suite: suite.name.clone(),
         suite_sha256: suite.sha256.clone(),
         program_sha256: program_sha256().map_err(Failure::could_not_run)?,
         shard: None,
         cut_sha256: None,
+        only: Vec::new(),
     };
     let mut state = open_state(&flags.store, &identity, suite.runs(), flags.fresh)?;
     tell_progress(&format!(
@@ -94,6 +98,7 @@ pub async fn sweep(flags: SweepFlags) -> Result<Exit, Failure> {
         versions: versions(state.folder(), &state.runs),
         repeat: flags.command(),
         not_here,
+        left_out: not_simulated,
     };
     let matrix = Matrix::new(&suite, &state.runs, circumstances);
     let exit = conclude(&matrix, state.folder())?;
@@ -157,6 +162,7 @@ impl SweepFlags {
             seed: 1,
             with,
             cells: vec![block],
+            instead: Options::default(),
         };
         let source = Source { name: &self.name(), file: &file, folder: Path::new("") };
         Suite::plan(&source, Clusters { instead: self.cluster, auto }).map_err(Failure::arguments)

@@ -7,8 +7,7 @@ use super::cells::{class, link, runs, shown_class};
 use super::grid::grid;
 use super::verdict_class;
 use crate::report::html::{header, prose, terms, whole_page};
-use crate::suite::outcome::CellStatus;
-use crate::telling::table::{BrokenAccount, CellAccount, LibraryAccount, Table, distinct};
+use crate::telling::table::{BrokenAccount, CellAccount, LibraryAccount, Table};
 use crate::words::{line, plural, sanitize};
 
 const GRID_STYLE: &str = include_str!("style.css");
