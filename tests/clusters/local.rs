@@ -673,7 +673,9 @@ fn a_lock_object_that_does_not_know_its_threads_apart_is_found() {
     let client = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clusters/clients/shared_lock.py");
     let client = with_package(Path::new(client));
     let flags = |nemesis: &str, more: &str| {
-        format!("--workload single --nemesis {nemesis} --clients 4 --time-limit 4s --seed 7 --client-cmd '{client}{more}'")
+        format!(
+            "--workload single --nemesis {nemesis} --clients 4 --time-limit 4s --seed 7 --client-cmd '{client}{more}'"
+        )
     };
     let (code, text, store) = run(|_| {}, &flags("shared-lock", ""));
     assert_eq!(code, Some(1), "{text}");
