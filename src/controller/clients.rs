@@ -215,8 +215,7 @@ impl Run<'_> {
     /// Keeps one client busy until the run stops. Returns the client, or the reason why it was given up.
     pub(super) async fn drive(&self, mut client: Client) -> Result<Client, RunError> {
         let mut failures = 0;
-        loop {
-            let Some(operation) = client.operations.next() else { break };
+        while let Some(operation) = client.operations.next() {
             let Some(options) = self.next_turn(&mut client, &operation, &mut failures).await? else { break };
             match self.perform(&mut client, &operation, options).await? {
                 Ok(()) => failures = 0,

@@ -96,6 +96,21 @@ struct ScriptedClient {
     kept: Duration,
 }
 
+impl ScriptedClient {
+    /// It goes on from where it waits, no further than `to`. Returns from where, and whether it has stood there for as long as
+    /// a lock lives; the error says why it can't.
+    fn goes_to(&mut self, to: Option<Phase>, ttl: Duration) -> Result<(Phase, bool), &'static str> {
+        let from = self.at.ok_or(
+            "the client does not wait anywhere; an earlier step has to say how far it goes, such as `to read`",
+        )?;
+        if to.is_some_and(|to| to <= from) {
+            return Err("the client is past that phase already");
+        }
+        self.at = to;
+        Ok((from, std::mem::take(&mut self.kept) >= ttl))
+    }
+}
+
 const NOT_IN_EFFECT: &str = "no earlier step injects that fault, or it has been healed";
 
 /// Clients at breakpoints stand there for so much longer.
@@ -149,14 +164,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
             }
             Step::Go { client, to } => {
                 let standing = clients.entry(*client).or_default();
-                let from = standing.at.ok_or_else(|| {
-                    wrong("the client does not wait anywhere; an earlier step has to say how far it goes, such as `to read`")
-                })?;
-                if to.is_some_and(|to| to <= from) {
-                    return Err(wrong("the client is past that phase already"));
-                }
-                standing.at = *to;
-                let kept = std::mem::take(&mut standing.kept) >= ttl;
+                let (from, kept) = standing.goes_to(*to, ttl).map_err(wrong)?;
                 let started = standing.started.and_then(|place| steps.get_mut(place));
                 if let (Some(PlannedStep { action: Action::Start { breakpoints, .. }, .. }), Some(to)) = (started, to) {
                     breakpoints.push(*to);
@@ -170,9 +178,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
             }
             Step::Cancel { client } => {
                 // It stands at no breakpoint any more.
-                if let Some(standing) = clients.get_mut(client) {
-                    standing.at = None;
-                }
+                clients.entry(*client).or_default().at = None;
                 Action::Cancel { client: *client }
             }
             Step::Expect { client, event, within } => {

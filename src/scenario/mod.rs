@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::files;
 use crate::history::{Claim, Function, ResourceKind};
 use crate::locks::{self, LockSettings, LockSpec};
-use crate::nemesis::{Expectation, Nemesis};
+use crate::nemesis::{Expectation, Nemesis, Step};
 use crate::runs;
 use crate::topology::{Group, OwnClient, Persistence, Program, Topology};
 use crate::units::{Length, LengthError, LengthRange, as_text, millis};
@@ -321,6 +321,14 @@ impl Scenario {
     /// A length of the workload's file in this run, in milliseconds.
     pub fn in_ms(&self, length: Option<Length>) -> Option<u64> {
         length.map(|length| millis(length.resolve(self.ttl)))
+    }
+
+    /// Whether it asks of clients what only some can do: version 2 of the client protocol.
+    pub fn asks_for_more_of_clients(&self) -> bool {
+        let cancels = |step: &Step| matches!(step, Step::Cancel { .. });
+        self.threads > 1
+            || self.nemesis.script.iter().any(cancels)
+            || self.nemesis.all_faults().any(|fault| fault.kind.needs.by_client)
     }
 
     /// Rejects numbers that make no sense before anything starts, naming the flag and its valid values.

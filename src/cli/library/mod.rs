@@ -80,6 +80,10 @@ const TIME_LIMIT: &str = "12s";
 /// Everything at once explains nothing.
 const NOT_TRIED: [&str; 1] = ["all"];
 
+/// Why a scenario is not tried that asks of a client what nobody knows of this one before it runs.
+const ONLY_SOME: &str =
+    "only some clients can do what it asks for (version 2 of the client protocol); run it by its name";
+
 /// No run of some seconds records more.
 const MOST_BYTES: u64 = 256 << 20;
 
@@ -335,6 +339,9 @@ impl Examination {
             });
             match drawn {
                 Err(why) => not_about.push((name.to_string(), why)),
+                Ok(scenario) if scenario.asks_for_more_of_clients() => {
+                    not_about.push((name.to_string(), ONLY_SOME.to_string()))
+                }
                 Ok(scenario) => match missing(&scenario.nemesis, phases) {
                     Some(phase) => {
                         not_about.push((name.to_string(), format!("its client never reports `{}`", phase.word())))
