@@ -8,7 +8,7 @@ use clap::Args;
 use super::Failure;
 use crate::nemesis::Expectation;
 use crate::runner::MOST_JOBS;
-use crate::scenario::{Issue, Options, Scenario, Versions, catalogue, quoted};
+use crate::scenario::{self, Issue, Options, Scenario, Versions, catalogue, quoted};
 use crate::units::{Length, LengthError};
 use crate::words::plural;
 
@@ -133,7 +133,7 @@ impl RunFlags {
 
     /// The issue that was asked for, with its name.
     pub fn known_issue(&self) -> Result<Option<(String, Issue)>, Failure> {
-        let named = self.issue.as_ref().map(|name| catalogue::issue(name));
+        let named = self.issue.as_ref().map(|name| scenario::known_issue(name));
         named.transpose().map_err(|error| Failure::arguments(format!("--issue: {error}")))
     }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::linear::MODELS;
 use super::{Exit, Failure, look, print};
 use crate::scenario::catalogue::{self, CatalogueError, Entry, ISSUES, NEMESES, SUITES, WORKLOADS};
-use crate::scenario::{CLIENT_FILES, PythonClient, WorkloadClient};
+use crate::scenario::{self, CLIENT_FILES, PythonClient, WorkloadClient};
 use crate::suite;
 use crate::words::wrap;
 
@@ -35,7 +35,7 @@ const ISSUES_HELP: &str = "\
 /// Every known issue with what it says.
 fn issues() -> Result<Vec<(String, String)>, Failure> {
     let told = |(file, _): &Entry| {
-        let (name, issue) = catalogue::issue(file).map_err(Failure::could_not_run)?;
+        let (name, issue) = scenario::known_issue(file).map_err(Failure::could_not_run)?;
         let holds =
             issue.holds.map_or_else(|| "no release holds".to_string(), |side| format!("{} holds", side.version));
         Ok((name, format!("{} {} falls, {holds}", issue.says, issue.falls.version)))
@@ -121,7 +121,7 @@ const FOLDERS: [(&str, &[Entry]); 4] =
 
 /// The files with that name, and for a library the files of its client.
 fn files(name: &str) -> Result<String, Failure> {
-    let issue = catalogue::issue(name).ok().map(|_| name.replace('#', "-"));
+    let issue = scenario::known_issue(name).ok().map(|_| name.replace('#', "-"));
     let name = issue.as_deref().unwrap_or(name);
     let files: Vec<(&str, &Entry)> = FOLDERS
         .into_iter()

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::files;
 use crate::history::Progress;
 use crate::nemesis::{Fault, Nemesis, OneOf, RecurringFault, Target};
-use crate::scenario::{Issue, Workload};
+use crate::scenario::Workload;
 use crate::sync::lock;
 use crate::units::LengthError;
 
@@ -35,7 +35,7 @@ pub const ISSUES: &[Entry] = include!(concat!(env!("OUT_DIR"), "/issues.rs"));
 /// Why a workload, nemesis or suite can't be used: one message with file, line and what was expected.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct CatalogueError(String);
+pub struct CatalogueError(pub(super) String);
 
 /// A workload by name or path, with the name that its runs are filed under.
 pub fn workload(name_or_path: &str) -> Result<(String, Workload), CatalogueError> {
@@ -48,31 +48,6 @@ pub fn workload(name_or_path: &str) -> Result<(String, Workload), CatalogueError
     let checked = workload.complete().and_then(|()| workload.check());
     checked.map_err(|text| CatalogueError(format!("workload {name}: {text}")))?;
     Ok((name, workload))
-}
-
-/// A known issue by its upstream name, such as `redis-py#554`, or by path, with its upstream name.
-pub fn issue(name_or_path: &str) -> Result<(String, Issue), CatalogueError> {
-    let wanted = if is_path(name_or_path) { name_or_path.to_string() } else { name_or_path.replace('#', "-") };
-    let known = ISSUES.iter().any(|(name, _)| *name == wanted);
-    if !known && !is_path(&wanted) {
-        let names: Vec<String> = ISSUES.iter().map(|(name, _)| issue_name(name)).collect();
-        let alike = did_you_mean(name_or_path, names.iter().map(String::as_str));
-        return Err(CatalogueError(format!(
-            "unknown issue `{name_or_path}`; {alike}`redjepsen list issues` shows them all, and the path of a .toml file is understood too"
-        )));
-    }
-    let (name, issue): (String, Issue) = find("issue", ISSUES, &wanted)?;
-    let name = issue_name(&name);
-    issue.check().map_err(|text| CatalogueError(format!("issue {name}: {text}")))?;
-    Ok((name, issue))
-}
-
-/// The upstream name of an issue, by the name of its file: `redis-py-554` is `redis-py#554`.
-pub fn issue_name(file: &str) -> String {
-    match file.rsplit_once('-') {
-        Some((package, number)) if number.parse::<u32>().is_ok() => format!("{package}#{number}"),
-        _ => file.to_string(),
-    }
 }
 
 /// A nemesis by name or path, with the name that its runs are filed under. Several, separated by commas, become one

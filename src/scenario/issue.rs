@@ -3,9 +3,36 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::catalogue::{self, CatalogueError, ISSUES};
 use super::options::Options;
 use super::package::is_version;
 use crate::history::Claim;
+
+/// A known issue by its upstream name, such as `redis-py#554`, or by path, with its upstream name.
+pub fn known(name_or_path: &str) -> Result<(String, Issue), CatalogueError> {
+    let wanted =
+        if catalogue::is_path(name_or_path) { name_or_path.to_string() } else { name_or_path.replace('#', "-") };
+    let known = ISSUES.iter().any(|(name, _)| *name == wanted);
+    if !known && !catalogue::is_path(&wanted) {
+        let names: Vec<String> = ISSUES.iter().map(|(name, _)| issue_name(name)).collect();
+        let alike = catalogue::did_you_mean(name_or_path, names.iter().map(String::as_str));
+        return Err(CatalogueError(format!(
+            "unknown issue `{name_or_path}`; {alike}`redjepsen list issues` shows them all, and the path of a .toml file is understood too"
+        )));
+    }
+    let (name, issue): (String, Issue) = catalogue::find("issue", ISSUES, &wanted)?;
+    let name = issue_name(&name);
+    issue.check().map_err(|text| CatalogueError(format!("issue {name}: {text}")))?;
+    Ok((name, issue))
+}
+
+/// The upstream name of an issue, by the name of its file: `redis-py-554` is `redis-py#554`.
+fn issue_name(file: &str) -> String {
+    match file.rsplit_once('-') {
+        Some((package, number)) if number.parse::<u32>().is_ok() => format!("{package}#{number}"),
+        _ => file.to_string(),
+    }
+}
 
 /// A file of `issues/`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -80,13 +107,13 @@ impl Issue {
 mod tests {
     use std::path::Path;
 
-    use crate::scenario::catalogue::{self, ISSUES};
+    use super::*;
 
     #[test]
     fn every_issue_that_comes_with_the_binary_can_be_run_on_each_of_its_sides() {
         for (file, _) in ISSUES {
-            let (name, issue) = catalogue::issue(file).unwrap();
-            assert_eq!(catalogue::issue(&name).unwrap().1, issue, "{name}");
+            let (name, issue) = known(file).unwrap();
+            assert_eq!(known(&name).unwrap().1, issue, "{name}");
             assert!(issue.url.ends_with(&format!("/{}", name.rsplit('#').next().unwrap())), "{name}: {}", issue.url);
             assert!(!issue.says.is_empty() && !issue.says.contains('\n'), "{name}");
             let sides = [Some(&issue.falls), issue.holds.as_ref()];
@@ -101,9 +128,9 @@ mod tests {
 
     #[test]
     fn a_mistake_in_an_issue_gets_a_message_that_says_where_and_what() {
-        let error = catalogue::issue("redis-py#545").unwrap_err().to_string();
+        let error = known("redis-py#545").unwrap_err().to_string();
         assert!(error.contains("unknown issue `redis-py#545`; did you mean `redis-py#554`"), "{error}");
-        let nothing_like_it = catalogue::issue("zzz").unwrap_err().to_string();
+        let nothing_like_it = known("zzz").unwrap_err().to_string();
         assert!(nothing_like_it.starts_with("unknown issue `zzz`; `redjepsen list issues`"), "{nothing_like_it}");
 
         let folder = tempfile::tempdir().unwrap();
@@ -111,7 +138,7 @@ mod tests {
         let good = ISSUES.iter().find(|(name, _)| *name == "redis-py-554").unwrap().1;
         let read = |text: &str| {
             std::fs::write(&file, text).unwrap();
-            catalogue::issue(file.to_str().unwrap()).map_err(|error| error.to_string())
+            known(file.to_str().unwrap()).map_err(|error| error.to_string())
         };
         assert_eq!(read(good).unwrap().0, "mine");
         for (from, to, expected) in [

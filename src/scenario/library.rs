@@ -125,7 +125,7 @@ impl Library {
     fn complete(&mut self, client: Option<&WorkloadClient>) -> Result<(), String> {
         if self.instead_of.is_none() {
             let pinned = match (&self.package, client) {
-                (Some(package), Some(client)) => Some(package.pinned(client, &|path| text_of(client, path))),
+                (Some(package), Some(client)) => Some(package.pinned(files_of_pins(client))),
                 _ => None,
             };
             match pinned {
@@ -151,6 +151,21 @@ impl Library {
             )),
         }
     }
+}
+
+/// The texts of the files that may pin what a client is installed with.
+fn files_of_pins(client: &WorkloadClient) -> impl Iterator<Item = String> {
+    let files: Vec<PathBuf> = match client {
+        WorkloadClient::Python(client) => client.requirements.iter().cloned().collect(),
+        WorkloadClient::Command(client) => {
+            let inside = |path: &PathBuf| {
+                let pins = ["package-lock.json", "go.mod", "pom.xml", "Cargo.lock"].map(|name| path.join(name));
+                [vec![path.clone()], pins.to_vec()].concat()
+            };
+            client.sources.iter().flat_map(inside).collect()
+        }
+    };
+    files.into_iter().filter_map(|path| text_of(client, &path))
 }
 
 /// A file that a client is installed from.

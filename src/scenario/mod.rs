@@ -28,7 +28,7 @@ use crate::topology::{Group, OwnClient, Persistence, Program, Topology};
 use crate::units::{Length, LengthError, LengthRange, as_text, millis};
 
 pub use cluster::ClusterSettings;
-pub use issue::{Issue, Side};
+pub use issue::{Issue, Side, known as known_issue};
 pub use library::{CLIENT_FILES, Cause, CommandClient, Finding, Library, PythonClient, WorkloadClient};
 pub(crate) use options::one_or_more;
 pub use options::{Options, quoted};

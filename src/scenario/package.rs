@@ -4,13 +4,10 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::path::Path;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use super::WorkloadClient;
 
 /// A package by its URL without a version, as `pkg:pypi/redis` (<https://github.com/package-url/purl-spec>).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,23 +84,9 @@ impl From<Package> for String {
 }
 
 impl Package {
-    /// The version that a client is installed with by itself. `read` gives the text of a file below the workload's folder.
-    pub(super) fn pinned(
-        &self,
-        client: &WorkloadClient,
-        read: &dyn Fn(&Path) -> Option<String>,
-    ) -> Result<String, String> {
-        let files: Vec<_> = match client {
-            WorkloadClient::Python(client) => client.requirements.iter().cloned().collect(),
-            WorkloadClient::Command(client) => {
-                let inside = |path: &std::path::PathBuf| {
-                    let pins = ["package-lock.json", "go.mod", "pom.xml", "Cargo.lock"].map(|name| path.join(name));
-                    [vec![path.clone()], pins.to_vec()].concat()
-                };
-                client.sources.iter().flat_map(inside).collect()
-            }
-        };
-        files.iter().filter_map(|path| read(path)).find_map(|text| self.version_in(&text)).ok_or_else(|| {
+    /// The version that one of these files of pins says.
+    pub(super) fn pinned(&self, files: impl Iterator<Item = String>) -> Result<String, String> {
+        files.into_iter().find_map(|text| self.version_in(&text)).ok_or_else(|| {
             format!("no file that its client is installed from pins the version of {self}; pin it, or say `version`")
         })
     }

@@ -10,7 +10,7 @@ use super::file::{Block, Expected, Found, Names, SuiteFile};
 use crate::nemesis::Expectation;
 use crate::plan::{Action, Plan};
 use crate::scenario::catalogue::{self, CatalogueError};
-use crate::scenario::{Options, Scenario};
+use crate::scenario::{self, Options, Scenario};
 use crate::topology::{ClusterKind, KINDS};
 
 /// A suite of which every cell can be run.
@@ -186,7 +186,7 @@ fn of_issues(block: &Block) -> Result<Option<Vec<Block>>, String> {
     };
     let mut blocks = Vec::new();
     for (file, _) in catalogue::ISSUES {
-        let (_, issue) = catalogue::issue(file).map_err(|error| error.to_string())?;
+        let (_, issue) = scenario::known_issue(file).map_err(|error| error.to_string())?;
         let sides = [(Some(&issue.falls), Expected::Violation), (issue.holds.as_ref(), Expected::Valid)];
         for (side, expected) in sides {
             let Some(side) = side else { continue };

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 use redjepsen::nemesis::Expectation;
-use redjepsen::scenario::{Cause, Library, Side, catalogue};
+use redjepsen::scenario::{self, Cause, Library, Side, catalogue};
 
 use crate::architecture::MAY_NAME;
 use crate::citations::Citations;
@@ -149,7 +149,7 @@ fn defects(libraries: &BTreeMap<String, Library>) -> Vec<String> {
 /// Every known issue of a library: what it says, in which version, and since when no more.
 fn issues() -> Vec<String> {
     let told = |(file, _): &catalogue::Entry| {
-        let (name, issue) = catalogue::issue(file).unwrap();
+        let (name, issue) = scenario::known_issue(file).unwrap();
         let side = |side: &Side| match (&side.workload, &side.note) {
             (workload, note) if workload.is_some() || note.is_some() => {
                 let workload = workload.as_ref().map(|workload| format!("`{workload}`"));
