@@ -109,13 +109,14 @@ mod tests {
     use crate::scenario::catalogue;
 
     /// Scenarios that keep a holder for longer than its lock lives, and why that is no doing of the script's.
-    const KEPT: [(&str, &str); 8] = [
+    const KEPT: [(&str, &str); 9] = [
         ("crash-holder", "it is dead"),
         ("crash-in-acquisition", "it is dead"),
         ("thief-crash", "it is dead"),
         ("hung-holder", "it is paused all the while"),
         ("revived-lock", "its lock ran out while it was paused"),
         ("late-extend-reply", "its lock is renewed, until a fault prevents it"),
+        ("late-extend-request", "its lock is renewed, until a fault prevents it"),
         ("reset-in-extension", "its lock is renewed, and the fault strikes at a renewal"),
         ("reset-in-renewal", "its lock is renewed"),
     ];
