@@ -66,9 +66,10 @@ impl Lanes {
             }
             let Some(hold) = moments::hold(operation) else { continue };
             let of_client = &mut held[self.place(operation.process) as usize];
-            for place in bin(hold.start)..=bin(hold.end) {
+            let (first, last) = (bin(hold.start), bin(hold.end));
+            for (place, held) in (first..).zip(&mut of_client[first..=last.max(first)]) {
                 let (from, to) = (place as u64 * width, (place as u64 + 1) * width);
-                of_client[place] += hold.end.min(to).saturating_sub(hold.start.max(from));
+                *held += hold.end.min(to).saturating_sub(hold.start.max(from));
             }
         }
         for (counts, held) in counts.iter_mut().zip(&held) {
