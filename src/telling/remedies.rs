@@ -139,15 +139,15 @@ pub(super) fn remedies(story: &Story, incident: &Incident) -> (Vec<Remedy>, Vec<
     let workload = scenario.workload_name.as_str();
     let seed = story.seed().unwrap_or(1);
     let mut found: Vec<Remedy> = Vec::new();
-    let mut add = |one: Try, nemesis: &str| {
-        let is_new = one.workload != workload && !found.iter().any(|remedy| remedy.text == one.text);
-        if is_new && holds(one.workload, nemesis) {
-            found.push(remedy(one, nemesis, seed));
+    let mut add = |one: Try, under: &str| {
+        let is_other = (one.workload, under) != (workload, nemesis);
+        let is_new = is_other && !found.iter().any(|remedy| remedy.text == one.text);
+        if is_new && holds(one.workload, under) {
+            found.push(remedy(one, under, seed));
         }
     };
     if !story.is_unlocked() {
-        for (of, better) in PUT_RIGHT.iter().filter(|(of, _)| *of == workload) {
-            debug_assert_eq!(*of, workload);
+        for (_, better) in PUT_RIGHT.iter().filter(|(of, _)| *of == workload) {
             add(*better, nemesis);
         }
         for (one, under) in for_nodes(story, incident) {

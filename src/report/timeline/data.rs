@@ -8,9 +8,9 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
+use super::lanes::{Bin, Lanes, micros};
 use super::servers::{Owners, Servers};
-use crate::history::{Function, Operation, Outcome, Phase, Process, Reading};
-use crate::members::{Role, client_name, node_name};
+use crate::history::{Function, Operation, Outcome, Phase, Reading};
 use crate::report::Report;
 use crate::telling::moments;
 use crate::telling::story::fault_label;
@@ -18,10 +18,6 @@ use crate::words::sanitize;
 
 /// How many operations are told one by one at most.
 const MOST_OPERATIONS: usize = 110_000;
-/// How many stretches of time the others are counted in.
-const BINS: usize = 1200;
-/// More lanes than this nobody can look at.
-const MOST_LANES: u32 = 200;
 /// How much of a text from outside is kept.
 const LONGEST: usize = 60;
 
@@ -90,10 +86,6 @@ struct Columns {
     on: Vec<u64>,
 }
 
-/// How many operations of a client ended in a stretch of time: ok, fail, info; and for how many thousandths of it the client
-/// held the lock.
-type Bin = (u32, u32, u32, u32);
-
 #[derive(Serialize)]
 struct Fault {
     number: u32,
@@ -139,10 +131,6 @@ impl Names {
         self.places.insert(text.to_string(), place);
         place
     }
-}
-
-pub(super) fn micros(ns: u64) -> u64 {
-    ns / 1000
 }
 
 /// A moment after another one.
@@ -212,70 +200,6 @@ impl Data {
     /// Whether anybody noted what the servers held.
     pub fn has_servers(&self) -> bool {
         self.servers.is_some()
-    }
-}
-
-/// Who has a lane.
-pub(in crate::report) struct Lanes {
-    pub clients: Vec<String>,
-    pub nodes: Vec<String>,
-    of_process: u32,
-}
-
-impl Lanes {
-    pub fn of(report: &Report) -> Lanes {
-        let history = report.story.subject.history;
-        let processes = history.operations.iter().filter_map(|operation| match operation.process {
-            Process::Client(number) => Some(number),
-            Process::Controller => None,
-        });
-        let header = history.run.as_ref().filter(|run| run.clients > 0);
-        let clients =
-            header.map_or_else(|| processes.max().map_or(0, |most| most.saturating_add(1)), |run| run.clients);
-        let seen = report.beside.map(|beside| beside.servers.iter()).into_iter().flatten();
-        let seen = seen.filter(|sighting| Role::of(&sighting.node) == Some(Role::Node)).count();
-        let nodes = header.map_or(0, |run| run.nodes).min(MOST_LANES);
-        let of_process = clients.clamp(1, MOST_LANES);
-        let names = |name: fn(u32) -> String, number| (0..number).map(name).collect();
-        // A lock that is on no node has none to show.
-        let nodes = if seen == 0 && nodes == 0 { 0 } else { nodes };
-        Lanes { clients: names(client_name, of_process), nodes: names(node_name, nodes), of_process }
-    }
-
-    /// The place of a process's client; one more than the last for the controller.
-    pub fn place(&self, process: Process) -> u32 {
-        match process {
-            Process::Client(number) => number % self.of_process,
-            Process::Controller => self.of_process,
-        }
-    }
-
-    fn bins(&self, operations: &[Operation], last: u64) -> Vec<Vec<Bin>> {
-        let width = (last / BINS as u64).max(1);
-        let bin = |time: u64| ((time / width) as usize).min(BINS - 1);
-        let mut counts = vec![vec![(0, 0, 0, 0_u32); BINS]; self.of_process as usize];
-        let mut held = vec![vec![0_u64; BINS]; self.of_process as usize];
-        for operation in operations {
-            let Some(of_client) = counts.get_mut(self.place(operation.process) as usize) else { continue };
-            let into = &mut of_client[bin(operation.completed.unwrap_or(operation.invoked))];
-            match operation.outcome {
-                Outcome::Ok => into.0 += 1,
-                Outcome::Fail => into.1 += 1,
-                Outcome::Info => into.2 += 1,
-            }
-            let Some(hold) = moments::hold(operation) else { continue };
-            let of_client = &mut held[self.place(operation.process) as usize];
-            for place in bin(hold.start)..=bin(hold.end) {
-                let (from, to) = (place as u64 * width, (place as u64 + 1) * width);
-                of_client[place] += hold.end.min(to).saturating_sub(hold.start.max(from));
-            }
-        }
-        for (counts, held) in counts.iter_mut().zip(&held) {
-            for (count, held) in counts.iter_mut().zip(held) {
-                count.3 = (held * 1000 / width).min(1000) as u32;
-            }
-        }
-        counts
     }
 }
 

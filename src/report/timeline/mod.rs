@@ -7,6 +7,7 @@
 //! the page's policy lets no other script run.
 
 mod data;
+mod lanes;
 mod servers;
 
 use std::io::Write;
@@ -19,7 +20,7 @@ use maud::{Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
 use self::data::Data;
-pub(super) use self::data::Lanes;
+pub(super) use self::lanes::Lanes;
 use self::servers::{Owners, Servers};
 use super::Report;
 use crate::words::{count, plural};

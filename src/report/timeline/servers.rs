@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use super::data::{Lanes, micros};
+use super::lanes::{Lanes, micros};
 use crate::history::{Held, Process, Sight, Sighting};
 use crate::telling::{Story, moments};
 use crate::words::sanitize;
