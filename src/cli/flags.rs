@@ -13,13 +13,14 @@ use crate::units::{Length, LengthError};
 use crate::words::plural;
 
 /// Flags that a saved scenario stands for. Named one by one: of a group, clap would tell all where one is given.
-const SAID_BY_A_SCENARIO: [&str; 20] = [
+const SAID_BY_A_SCENARIO: [&str; 21] = [
     "workload",
     "nemesis",
     "cluster",
     "time_limit",
     "ttl",
     "clients",
+    "threads",
     "library_version",
     "nodes",
     "keys",

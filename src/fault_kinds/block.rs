@@ -13,7 +13,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     phrase: Phrase {
         words: &["block"],
         form: Form::Members(Takes::For),
-        usage: "block WHO for LENGTH",
+        usage: "block WHO for 1.3ttl",
         example: "block holder for 1.3ttl",
     },
     allowed: Allowed::Roles(&[Role::Client], "only a client has an event loop that it can block"),

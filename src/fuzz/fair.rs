@@ -23,7 +23,7 @@ pub(super) fn is_fair(script: &[Step], patience: f64) -> bool {
         match step {
             Step::Start { client, .. } if !begun.insert(*client) => return false,
             Step::Start { client, to: Some(_), .. } => _ = waiting.insert(*client),
-            Step::Go { client, to: None } => _ = waiting.remove(client),
+            Step::Go { client, to: None } | Step::Cancel { client } => _ = waiting.remove(client),
             Step::Inject(fault) => {
                 if in_effect.iter().any(|other| clash(fault, other)) {
                     return false;
@@ -71,7 +71,7 @@ pub(super) fn longest_wait(script: &[Step], from: Phase) -> f64 {
             longest = longest.max(*waited);
         }
         match step {
-            Step::Go { client, to: None } => _ = waiting.remove(client),
+            Step::Go { client, to: None } | Step::Cancel { client } => _ = waiting.remove(client),
             Step::Start { client, to: Some(to), .. } | Step::Go { client, to: Some(to) } => {
                 if *to >= Phase::Acquired {
                     holds.insert(*client);
