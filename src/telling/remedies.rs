@@ -231,14 +231,16 @@ fn longer_ttl(story: &Story, incident: &Incident) -> Option<String> {
         let (sent, _) = moments::certain_write(operation)?;
         sent.checked_sub(moments::hold(operation)?.start)
     };
-    let culprit = incident.culprit()?;
-    let late = took(culprit).filter(|took| *took > ttl)?;
+    let struck = incident.operations.iter().filter(|operation| incident.fault_hits(&story.name(operation.process)));
+    let (late, culprit) =
+        struck.filter_map(|operation| Some((took(operation)?, operation))).max_by_key(|(took, _)| *took)?;
     let name = story.name(culprit.process);
+    let more = late.checked_sub(ttl).filter(|more| *more > 0)?;
     Some(format!(
         "A longer TTL only moves the limit: {name} sent its write {} after it had got the lock, {} more than the TTL of {}, and a \
          client can stand still for longer than any TTL.",
         length(late),
-        length(late - ttl),
+        length(more),
         length(ttl)
     ))
 }

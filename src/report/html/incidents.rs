@@ -50,8 +50,8 @@ fn in_full(report: &Report, number: usize) -> Markup {
             p { (prose(&text)) }
             @if let Some(scene) = scene { figure tabindex="0" { (incident::draw(&scene, &text.replace('`', ""), false)) } }
             @if let Some(place) = timeline::place_of(report, number) { a class="jump" href={ "#" (place) } { "Show on the time axis" } }
-            (remedies(account))
             (cited(account))
+            (remedies(account))
         }
     }
 }

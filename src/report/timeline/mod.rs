@@ -100,7 +100,7 @@ pub(super) fn timeline(report: &Report) -> Markup {
             h2 { "Every operation " span class="count" { (plural(data.total() as u64, "operation")) } }
             div class="ops" hidden {
                 div class="ops-bar" {
-                    label { "Search " input type="search" class="ops-search" placeholder="value, key, error, line"; }
+                    label { "Search " input type="search" class="ops-search" placeholder="value, key, error, index"; }
                     label { "Client " select class="ops-client" { option value="" { "all" } } }
                     label { "Outcome " select class="ops-outcome" { option value="" { "all" } option value="0" { "ok" } option value="1" { "fail" } option value="2" { "info" } } }
                     label { input type="checkbox" class="ops-lost"; " lost only" }
@@ -111,7 +111,7 @@ pub(super) fn timeline(report: &Report) -> Markup {
                 div class="ops-scroll" tabindex="0" role="region" aria-label="Table of operations" {
                     table {
                         thead { tr {
-                            th scope="col" { "line" } th scope="col" { "time" } th scope="col" { "client" } th scope="col" { "operation" }
+                            th scope="col" { "index" } th scope="col" { "time" } th scope="col" { "client" } th scope="col" { "operation" }
                             th scope="col" { "key" } th scope="col" { "outcome" } th scope="col" { "read" } th scope="col" { "wrote" }
                             th scope="col" { "token" } th scope="col" { "held for" }
                         } }
