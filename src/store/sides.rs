@@ -21,7 +21,7 @@ type Made = (String, Setting);
 /// Reads a side. The error says what is there instead.
 pub fn read(named: &str) -> Result<Side, String> {
     if !Path::new(named).exists()
-        && let Some((night, cell)) = named.split_once('#')
+        && let Some((night, cell)) = named.split_once('#').filter(|(night, _)| !night.is_empty())
     {
         let matrix = matrix(Path::new(night))?;
         let found: Vec<&Cell> = matrix.cells.iter().filter(|other| other.name == cell).collect();
