@@ -23,6 +23,10 @@ const EMBEDDED: [(&str, &str, &str, Option<[&str; 2]>); 3] = [
 
 const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-musl"];
 
+const HEAD: &str = "redjepsen and its crates linearizability, redlock-model and simulated-redis are under MIT. These are in the program as\n\
+    well, each under the licence that is named; where several are offered and one of them is MIT, it is used under that. Rust's\n\
+    standard library, which is in every program in Rust, is under MIT or Apache-2.0.\n\n";
+
 struct Package {
     name: String,
     version: String,
@@ -100,12 +104,7 @@ fn made() -> String {
         all.extend(packages);
         linked.extend(of_target);
     }
-    let mut text = format!(
-        "redjepsen is under the licence at the end of this list, as are the crates linearizability, redlock-model and\n\
-         simulated-redis. These are in it as well, each under the licence that is named; where several are offered and one of\n\
-         them is MIT, it is used under that. Rust's standard library, which is in every program in Rust, is under MIT or\n\
-         Apache-2.0 (https://github.com/rust-lang/rust/blob/master/COPYRIGHT).\n\n"
-    );
+    let mut text = HEAD.to_string();
     let mut by_text: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for package in linked.iter().map(|id| &all[id]) {
         text.push_str(&format!("{} {} ({})\n", package.name, package.version, package.license));
@@ -134,7 +133,9 @@ fn every_part_of_the_program_has_its_notice() {
     let made = made();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("licenses.txt");
     if std::env::var_os("UPDATE_DOCS").is_some() {
+        // The program that is built has the one from before.
         fs::write(&path, &made).unwrap();
+        return;
     }
     let there = fs::read_to_string(&path).unwrap();
     assert!(there == made, "licenses.txt is not what is linked in; make it anew with UPDATE_DOCS=1");
