@@ -27,6 +27,9 @@ const HEAD: &str = "redjepsen and its crates linearizability, redlock-model and 
     well, each under the licence that is named; where several are offered and one of them is MIT, it is used under that. Rust's\n\
     standard library, which is in every program in Rust, is under MIT or Apache-2.0.\n\n";
 
+/// The file itself, which stands among the sources of the program.
+const MADE: &str = "licenses.txt";
+
 struct Package {
     name: String,
     version: String,
@@ -81,7 +84,10 @@ fn notices(package: &Package) -> Vec<String> {
         let name = path.file_name().unwrap().to_string_lossy().to_lowercase();
         let is_one =
             ["license", "licence", "copying", "copyright", "notice"].iter().any(|start| name.starts_with(start));
-        is_one && path.is_file() && !(mit && ["apache", "boost", "bsl"].iter().any(|other| name.contains(other)))
+        is_one
+            && name != MADE
+            && path.is_file()
+            && !(mit && ["apache", "boost", "bsl"].iter().any(|other| name.contains(other)))
     };
     let texts = files.iter().filter(is_notice).map(|path| fs::read_to_string(path).unwrap());
     texts.map(|text| text.replace("\r\n", "\n").trim_end().to_string()).filter(|text| !text.is_empty()).collect()
@@ -131,7 +137,7 @@ fn made() -> String {
 #[test]
 fn every_part_of_the_program_has_its_notice() {
     let made = made();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("licenses.txt");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(MADE);
     if std::env::var_os("UPDATE_DOCS").is_some() {
         // The program that is built has the one from before.
         fs::write(&path, &made).unwrap();
