@@ -27,8 +27,9 @@ pub struct Remedy {
     pub text: String,
     /// Runs the same nemesis and seed with it, or its own scenario.
     pub command: String,
-    /// Whether that command needs no servers.
-    pub simulated: bool,
+    /// Whether that command needs real servers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needs_servers: bool,
 }
 
 /// A cell of the catalogue in which a remedy is seen to hold.
@@ -252,7 +253,7 @@ fn remedy(one: Try, nemesis: &str, seed: u64) -> Remedy {
         "redjepsen run --workload {} --nemesis {nemesis}{cluster}{time} --seed {seed} --expect valid",
         one.workload
     );
-    Remedy { text: one.text.to_string(), command, simulated: one.simulated }
+    Remedy { text: one.text.to_string(), command, needs_servers: !one.simulated }
 }
 
 /// Whether the suites give a nemesis more time, as a failover takes.

@@ -117,8 +117,8 @@ fn what_is_said_to_prevent_an_incident_does() {
         let after = |flag: &str| words.iter().position(|word| *word == flag).map(|place| words[place + 1]);
         assert_eq!((&words[..2], after("--expect")), (&["redjepsen", "run"][..], Some("valid")), "{}", remedy.command);
         let (workload, nemesis) = (after("--workload").unwrap(), after("--nemesis").unwrap());
-        assert_eq!(after("--cluster"), remedy.simulated.then_some("sim"));
-        if remedy.simulated {
+        assert_eq!(after("--cluster"), (!remedy.needs_servers).then_some("sim"));
+        if !remedy.needs_servers {
             let seed = after("--seed").unwrap().parse().unwrap();
             let held: Scenario = scenario(workload, nemesis, seed, after("--time-limit").unwrap_or("30s"));
             let run = simulate(&held).unwrap();
