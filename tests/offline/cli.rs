@@ -160,7 +160,7 @@ fn the_catalogue_can_be_read() {
         .args(["list", "nothing"])
         .assert()
         .code(254)
-        .stderr(contains("there is no workload, nemesis or suite `nothing`"));
+        .stderr(contains("there is no workload, nemesis, suite or issue `nothing`"));
     // With a library its client as well, and what to do with it.
     let shown = |name: &str| {
         let assert = redjepsen().args(["list", name]).assert().code(0);

@@ -422,7 +422,7 @@ const TRAPS: &[Trap] = &[
             place.small_suite("./own.toml");
         },
         command: "suite SENT/small.toml --cluster sim",
-        code: 2,
+        code: 254,
         says: "only redjepsen's own clients live in virtual time",
     },
     Trap {

@@ -1,6 +1,6 @@
 //! Each scenario of the catalogue has one lock that it breaks and one that it spares: one that breaks nothing may do nothing,
 //! and one that spares nothing may break whatever it meets. Most have both in their `[expect]`; where a side is missing
-//! there, it is named here and shown.
+//! there, it is named here and shown, or it is said that no lock is known that would show it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,6 +21,9 @@ pub enum Elsewhere {
     SomeRuns([u64; 2]),
     /// In this very scenario, if the resource refuses a write unless it replaces what its writer read.
     Guarded,
+    /// No lock is known that has it. Only where none of our own clients can play the scenario, which asks of a client what
+    /// libraries have and ours have not: an event loop, or a call that is cancelled.
+    NotKnown,
 }
 
 /// A side that is missing, the lock that shows it, and where.
@@ -35,7 +38,11 @@ const fn one_sided(scenario: &'static str, missing: Expectation, lock: &'static 
     OneSided { scenario, missing, lock, elsewhere }
 }
 
-pub const ONE_SIDED: [OneSided; 5] = [
+pub const ONE_SIDED: [OneSided; 7] = [
+    // Whoever holds a lock that runs out is as helpless as under `pause`.
+    one_sided("blocked-holder", Expectation::Valid, "redis-py-asyncio", Elsewhere::NotKnown),
+    // All that were tried give the lock back on their way out.
+    one_sided("cancelled-holder", Expectation::Violation, "redis-py-asyncio", Elsewhere::NotKnown),
     // By Redis's own clock: a write is lost unless a second of it began since.
     one_sided("crash-everysec", Expectation::Violation, "redlock", Elsewhere::SomeRuns([1, 2])),
     one_sided("crash-synced", Expectation::Violation, "redlock", Elsewhere::In("crash-no-persistence")),
@@ -55,6 +62,7 @@ impl OneSided {
             }
             Elsewhere::SomeRuns(_) => format!("`{lock}`, in some runs"),
             Elsewhere::Guarded => format!("`{lock}` with `fencing = \"compare-and-set\"`"),
+            Elsewhere::NotKnown => "none that is known".to_string(),
         }
     }
 }
