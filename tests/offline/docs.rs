@@ -107,10 +107,13 @@ struct Defect<'l> {
     whose: Vec<(&'l String, Option<&'l str>)>,
 }
 
+/// What is wrong, where, and the commands that show it, each with whether it comes to the place through another library.
+type Row<'l> = (&'l str, Vec<Defect<'l>>, Vec<(bool, String)>);
+
 /// Every defect that is a library's own: what it is, in which line, who has it from there, and the command that shows it.
 fn defects(libraries: &BTreeMap<String, Library>) -> Vec<String> {
     let citations = Citations::read();
-    let mut rows: Vec<(&str, Vec<Defect>, Vec<(bool, String)>)> = Vec::new();
+    let mut rows: Vec<Row> = Vec::new();
     for (name, library) in libraries {
         for finding in library.findings.iter().filter(|finding| finding.cause == Cause::Library) {
             let source = finding.source.as_deref().unwrap_or_default();
