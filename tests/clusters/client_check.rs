@@ -16,7 +16,7 @@ fn a_client_hears_what_it_can_serve_and_what_it_lacks() {
         (format!("'{OF_TESTS}' none"), 1, "At a phase that `breakpoints` names (`acquiring`, `acquired`, `read`"),
         (format!("'{OF_TESTS}' falling-stamps"), 1, "mistake at work: it stamped `read`"),
         (format!("'{OF_TESTS}' always-unsure"), 1, "never said `ok`"),
-        (format!("'{OF_TESTS}' another-protocol"), 255, "it speaks protocol 7, this redjepsen speaks 1"),
+        (format!("'{OF_TESTS}' another-protocol"), 255, "it speaks protocol 7, this run needs 1"),
     ] {
         let store = tempfile::tempdir().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));

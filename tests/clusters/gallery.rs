@@ -83,6 +83,8 @@ macro_rules! scenarios {
 scenarios!(
     between_check_and_delete,
     between_set_and_expire,
+    cancelled_acquisition,
+    cancelled_holder,
     clock_jump_forward,
     crash_at_third_node,
     crash_everysec,

@@ -19,6 +19,10 @@ pub fn contents(telling: &Telling) -> Markup {
                 a href={ "#incident-" (number + 1) } title=(sanitize(&incident.what, 200)) { (number + 1) }
             }
             @if incidents > INCIDENTS_IN_FULL { span { "of " (incidents) } }
+            @if telling.counts.ok + telling.counts.fail + telling.counts.info > 0 {
+                a href="#timeline" { "Time axis" }
+                a href="#operations" { "Operations" }
+            }
             a href="#plots" { "Plots" }
             a href="#gates" { "Gates" }
             a href="#terms" { "Words" }

@@ -20,11 +20,11 @@ COMPARE_AND_DELETE = "if redis.call('get',KEYS[1])==ARGV[1] then return redis.ca
 
 def connect(settings):
     """SET NX PX on one node, on a connection of its own for each thread."""
-    own = threading.local()
+    own, address = threading.local(), settings.node  # says here that it is one node, not at the first operation
 
     def node():
         if not hasattr(own, "node"):
-            own.node = Server(settings.node, limit=settings.ttl / 5)
+            own.node = Server(address, limit=settings.ttl / 5)
         return own.node
 
     def release(key, mark):
