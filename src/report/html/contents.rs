@@ -21,7 +21,6 @@ pub fn contents(telling: &Telling) -> Markup {
             @if incidents > INCIDENTS_IN_FULL { span { "of " (incidents) } }
             @if telling.counts.ok + telling.counts.fail + telling.counts.info > 0 {
                 a href="#timeline" { "Time axis" }
-                a href="#operations" { "Operations" }
             }
             a href="#plots" { "Plots" }
             a href="#gates" { "Gates" }

@@ -245,7 +245,7 @@ class Client:
     def _locked(self, operation: Operation) -> Answer:
         operation.phase("acquiring")
         try:
-            held = self.run.run(self._acquire, operation, cancellable=True)
+            held = self.run.run(self._acquire, operation, cancelled=lambda: operation.is_cancelled)
             if held is not None and not isinstance(held, (Held, bool)) or held is True:
                 raise TypeError(f"acquire returned {held!r} instead of Held or None")
             if held and held.extend is None and EXTEND in self.settings.flags:

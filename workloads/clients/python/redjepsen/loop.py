@@ -62,20 +62,24 @@ class Caller:
         self._task: "Optional[asyncio.Task[None]]" = None
         #: Whether the call in flight may be cancelled, and whether it was.
         self._cancellable = self._cancelled = False
+        #: Whether it has begun: until then it is not made at all once it is cancelled.
+        self._runs = False
 
-    def run(self, function: Callable[..., Any], *arguments: object, cancellable: bool = False) -> Any:
-        """Calls a function.
+    def run(
+        self, function: Callable[..., Any], *arguments: object, cancelled: Optional[Callable[[], bool]] = None
+    ) -> Any:
+        """Calls a function. A call may be cancelled if `cancelled` says whether it already is.
 
         Raises:
             Cancelled: the call was cancelled, and ended by that.
         """
         if self._loop.loop is not None:
-            return self._call(function, arguments, cancellable)
+            return self._call(function, arguments, cancelled)
         value = function(*arguments)
         if not inspect.isawaitable(value):
             return value
         self._loop.start()
-        return self._call(lambda: value, (), cancellable)
+        return self._call(lambda: value, (), cancelled)
 
     def cancel(self, otherwise: Callable[[], object]) -> None:
         """Cancels the call in flight, if there is one that may be cancelled; calls `otherwise` if there is none."""
@@ -83,7 +87,8 @@ class Caller:
         def cancel() -> None:
             if self._task is not None and self._cancellable and not self._cancelled:
                 self._cancelled = True
-                self._task.cancel()
+                if self._runs:
+                    self._task.cancel()
             else:
                 otherwise()
 
@@ -92,7 +97,7 @@ class Caller:
         else:
             self._loop.loop.call_soon_threadsafe(cancel)
 
-    def _call(self, function: Callable[..., Any], arguments: Tuple[object, ...], cancellable: bool) -> Any:
+    def _call(self, function: Callable[..., Any], arguments: Tuple[object, ...], cancelled: Optional[Callable[[], bool]]) -> Any:
         from concurrent.futures import Future
 
         loop = self._loop.start()
@@ -104,7 +109,8 @@ class Caller:
         calls, call = self._calls, (function, arguments, done)
 
         def begin() -> None:
-            self._cancellable, self._cancelled = cancellable, False
+            # What was cancelled before is seen here, and what is cancelled later finds the call.
+            self._cancellable, self._cancelled = cancelled is not None, cancelled is not None and cancelled()
             calls.put_nowait(call)
 
         loop.call_soon_threadsafe(begin)
@@ -124,17 +130,22 @@ class Caller:
                 # It came between two calls, of which the first was over.
                 _uncancel(task)
                 continue
+            if self._cancelled and self._cancellable:
+                self._cancellable = False
+                done.set_exception(Cancelled())
+                continue
+            self._runs = True
             try:
                 value = function(*arguments)
                 value = await value if inspect.isawaitable(value) else value
-                self._cancellable = False
+                self._cancellable = self._runs = False
                 done.set_result(value)
             except asyncio.CancelledError:
-                ours, self._cancellable = self._cancelled, False
+                ours, self._cancellable, self._runs = self._cancelled, False, False
                 _uncancel(task)
                 done.set_exception(Cancelled() if ours else RuntimeError("the library cancelled its caller"))
             except BaseException as error:  # noqa: BLE001 - whatever a library raises
-                self._cancellable = False
+                self._cancellable = self._runs = False
                 done.set_exception(error)
 
 
