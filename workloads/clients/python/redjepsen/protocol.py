@@ -148,17 +148,22 @@ class Operation:
 
     def on_cancel(self, cancel: Callable[[], object]) -> None:
         """Has this called, from another thread, when the operation is cancelled: for a library without coroutines that can
-        end a call early. Needs `cancels=True` of `redjepsen.serve`."""
-        self._on_cancel = cancel
+        end a call early. Needs `cancels=True` of `redjepsen.serve`. It is called at once if that has happened already."""
+        with self._state:
+            self._on_cancel = cancel
+            is_late = self._is_cancelled
+        if is_late:
+            cancel()
 
     def cancel(self) -> None:
         """It is cancelled, and no call of the library takes that."""
+        with self._state:
+            self._is_cancelled, call = True, self._on_cancel
         if self._told is not None:
             with self._told:
-                self._is_cancelled = True
                 self._told.notify_all()
-        if self._on_cancel is not None:
-            self._on_cancel()
+        if call is not None:
+            call()
 
     def open(self, phase: str) -> None:
         """It may go on from this phase."""

@@ -1,5 +1,9 @@
 """Protocol 2: several operations at once, cancelled ones, and a blocked event loop."""
 
+import os
+import tempfile
+import time
+
 from .test_client import ADAPTER, UPDATE, Case, acquiring
 
 TWO = {"protocol": 2, "threads": 2}
@@ -75,18 +79,33 @@ class Several(Case):
         self.assertEqual(self.until_end(3)[0], UPDATE, "and so does its own")
 
     def test_a_library_that_takes_a_cancellation_for_nothing_goes_on(self):
+        # One that comes before the library was called ends the operation, so it has to be known that it was.
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        called = os.path.join(folder.name, "called")
         swallows = ASYNC.replace("            await asyncio.sleep(60)", "            await deaf()")
         swallows = swallows.replace(
             "async def connect",
-            "async def deaf():\n    try:\n        await asyncio.sleep(60)\n    except asyncio.CancelledError:\n        pass\n\n"
+            f"async def deaf():\n    open({called!r}, 'w').close()\n    try:\n        await asyncio.sleep(60)\n    except asyncio.CancelledError:\n        pass\n\n"
             "async def connect",
         )
         self.start(swallows, hello=TWO)
         self.invoke(id=1, key="slow")
         self.until("acquiring")
+        while not os.path.exists(called):
+            time.sleep(0.01)
         self.send(type="cancel", id=1)
         phases, answer, _ = self.until_end(1)
         self.assertEqual((phases, answer["type"]), (UPDATE[1:], "ok"))
+
+    def test_a_cancellation_that_is_there_before_the_library_is_called_ends_the_operation(self):
+        adapter = acquiring("import threading\nended = threading.Event()\noperation.on_cancel(ended.set)\nended.wait()\nreturn None")
+        for code in (ASYNC, adapter.replace('name="test lock"', 'name="test lock", cancels=True')):
+            self.start(code, hello=TWO)
+            self.invoke(id=1, key="slow", breakpoints=["acquiring"])
+            self.until("acquiring")
+            self.send(type="cancel", id=1)
+            self.assertEqual(self.until_end(1)[1]["error"], "cancelled")
 
     def test_a_holder_that_is_cancelled_gives_its_lock_back_and_writes_nothing(self):
         for adapter in (ADAPTER, ASYNC):

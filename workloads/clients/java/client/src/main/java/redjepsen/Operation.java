@@ -110,9 +110,12 @@ public final class Operation {
         }
     }
 
-    /** The library is asked for the lock. */
+    /** The library is asked for the lock. If the operation is cancelled already, it finds its thread interrupted. */
     synchronized void asks() {
         asks = true;
+        if (cancelled) {
+            thread.interrupt();
+        }
     }
 
     /** The library has answered. An interrupt that it has not taken is for whoever called it. */
