@@ -96,13 +96,12 @@ pub fn told(example: &Counterexample) -> Markup {
             p class="fine" { (plural((example.operations.len() - ROWS) as u64, "more operation")) "." }
         }
         @if let Some(sentence) = example.legal.sentence() {
-            @if example.legal.order.is_empty() {
-                p class="prefix" { b { "How far it was legal. " } (capital(&line(&sentence, 400))) "." }
-            } @else {
-                // Long, and only for whoever wants to follow it.
-                details class="prefix" {
-                    summary { b { "How far it was legal. " } (capital(&line(&sentence, 400))) " …" }
-                    p { (line(&example.legal.order_in_words(usize::MAX), 4000)) "." }
+            // Long, and only for whoever wants to follow it.
+            details class="prefix" {
+                summary { b { "How far it was legal" } }
+                p {
+                    (capital(&line(&sentence, 400)))
+                    @if example.legal.order.is_empty() { "." } @else { ": " (line(&example.legal.order_in_words(usize::MAX), 4000)) "." }
                 }
             }
         }
