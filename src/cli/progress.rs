@@ -15,15 +15,15 @@ use crate::words::{self, count, length, plural};
 
 /// How often a plain line is written.
 const PLAIN_EVERY: Duration = Duration::from_secs(5);
-const LIVE_EVERY: Duration = Duration::from_millis(100);
+pub(super) const LIVE_EVERY: Duration = Duration::from_millis(100);
 /// The names of many faults make a long line.
 const LONGEST_LINE: usize = 1000;
 /// Into how many steps a bar is divided.
-const STEPS: u64 = 1000;
+pub(super) const STEPS: u64 = 1000;
 /// A terminal that does not say how wide it is.
 const USUAL_WIDTH: usize = 80;
 /// The spinner, the bar and the spaces beside them.
-const BESIDE: usize = 22;
+pub(super) const BESIDE: usize = 22;
 
 /// Shows how far something is.
 pub struct Bar {

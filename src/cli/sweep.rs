@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::suite::progress::Progress;
-use super::suite::{open_state, program_sha256, versions};
+use super::suite::{open_whole, versions};
 use super::{CONSOLE, Exit, Failure, exit_despite, look, print, tell_progress};
 use crate::report::matrix as pages;
 use crate::runner::{self, Ended, Jobs, Prepared, Series, signals};
@@ -13,7 +13,6 @@ use crate::scenario::{Options, quoted};
 use crate::suite::file::{Block, Expected, Names, SuiteFile};
 use crate::suite::matrix::{Circumstances, Matrix};
 use crate::suite::plan::{Clusters, Source, Suite};
-use crate::suite::state::Identity;
 use crate::suite::sweep::Sweep;
 use crate::topology::ClusterKind;
 use crate::units::Length;
@@ -61,15 +60,7 @@ pub async fn sweep(flags: SweepFlags) -> Result<Exit, Failure> {
     if let Some((workload, why)) = not_simulated.iter().next() {
         return Err(Failure::arguments(format!("{workload} is not simulated: {why}")));
     }
-    let identity = Identity {
-        suite: suite.name.clone(),
-        suite_sha256: suite.sha256.clone(),
-        program_sha256: program_sha256().map_err(Failure::could_not_run)?,
-        shard: None,
-        cut_sha256: None,
-        only: Vec::new(),
-    };
-    let mut state = open_state(&flags.store, &identity, suite.runs(), flags.fresh)?;
+    let mut state = open_whole(&flags.store, &suite, flags.fresh)?;
     tell_progress(&format!(
         "{} in {}, planned for {} · {}",
         plural(suite.runs() as u64, "run"),

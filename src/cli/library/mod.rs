@@ -16,7 +16,7 @@ use clap::Args;
 use compare::{Case, Compare};
 
 use super::suite::progress::Progress;
-use super::suite::{open_state, program_sha256, versions};
+use super::suite::{open_whole, versions};
 use super::{CONSOLE, Exit, Failure, look, print, tell_progress};
 use crate::files;
 use crate::history::{self, Phase, RecordedCommand};
@@ -34,7 +34,7 @@ use crate::scenario::{Options, Scenario, catalogue, quoted};
 use crate::suite::file::{Block, Expected, Names, SuiteFile};
 use crate::suite::outcome::RunOutcome;
 use crate::suite::plan::{Clusters, Source, Suite};
-use crate::suite::state::{Identity, State};
+use crate::suite::state::State;
 use crate::suite::sweep::Sweep;
 use crate::topology::ClusterKind;
 use crate::units::Length;
@@ -367,15 +367,7 @@ impl Examination {
             return Err(Failure::could_not_run(why));
         }
         let suite = plan(prepared.auto)?;
-        let identity = Identity {
-            suite: suite.name.clone(),
-            suite_sha256: suite.sha256.clone(),
-            program_sha256: program_sha256().map_err(Failure::could_not_run)?,
-            shard: None,
-            cut_sha256: None,
-            only: Vec::new(),
-        };
-        let mut state = open_state(&self.flags.store, &identity, suite.runs(), self.flags.fresh)?;
+        let mut state = open_whole(&self.flags.store, &suite, self.flags.fresh)?;
         tell_progress(&format!(
             "{}, planned for {}",
             plural(suite.runs() as u64, "run"),

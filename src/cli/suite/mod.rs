@@ -279,8 +279,21 @@ impl SuiteFlags {
     }
 }
 
+/// The state of a suite that is always run as a whole, see [`open_state`].
+pub(super) fn open_whole(store: &Path, suite: &Suite, fresh: bool) -> Result<State, Failure> {
+    let identity = Identity {
+        suite: suite.name.clone(),
+        suite_sha256: suite.sha256.clone(),
+        program_sha256: program_sha256().map_err(Failure::could_not_run)?,
+        shard: None,
+        cut_sha256: None,
+        only: Vec::new(),
+    };
+    open_state(store, &identity, suite.runs(), fresh)
+}
+
 /// The state of an interrupted suite if there is one to continue, else a new one. Says which.
-pub(super) fn open_state(store: &Path, identity: &Identity, runs: usize, fresh: bool) -> Result<State, Failure> {
+fn open_state(store: &Path, identity: &Identity, runs: usize, fresh: bool) -> Result<State, Failure> {
     let earlier = runs::suites(store, &identity.suite);
     let found = if fresh { Earlier::Nothing } else { State::find(&earlier, identity) };
     match found {
@@ -365,7 +378,7 @@ pub(super) fn versions(folder: &Path, runs: &[RunOutcome]) -> BTreeMap<String, S
 }
 
 /// SHA-256 of this program's file, in hexadecimal.
-pub(super) fn program_sha256() -> std::io::Result<String> {
+fn program_sha256() -> std::io::Result<String> {
     let digest = Sha256::digest(std::fs::read(runner::PROGRAM)?);
     Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
 use crate::checker::Validity;
-use crate::cli::progress::{style, width};
+use crate::cli::progress::{BESIDE, LIVE_EVERY, STEPS, style, width};
 use crate::cli::{is_live, tell, tell_progress};
 use crate::nemesis::Expectation;
 use crate::runner::{Outlook, SeriesProgress};
@@ -15,12 +15,6 @@ use crate::suite::file::Found;
 use crate::suite::outcome::{RunOutcome, Timing};
 use crate::suite::plan::PlannedCell;
 use crate::words::{length, plural, sanitize};
-
-const LIVE_EVERY: Duration = Duration::from_millis(100);
-/// Into how many steps the bar is divided.
-const STEPS: u64 = 1000;
-/// The spinner, the bar and the spaces beside them.
-const BESIDE: usize = 22;
 
 pub struct Progress {
     bar: ProgressBar,
