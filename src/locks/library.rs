@@ -8,11 +8,12 @@ use super::about::{asking, is_default, is_yes, yes};
 use super::{About, LockOptions, Options};
 use crate::units::{Length, LengthRange};
 
-/// It would have to find the primary by itself, so it is on no group's key.
+/// Its client finds the primary by itself, or says that it can't.
 pub(super) const ABOUT: About = About {
     name: "library",
     called: "The lock",
     called_on_primary: Some("The lock on the primary"),
+    on_one_key: true,
     ..About::OF_ITS_OWN
 };
 

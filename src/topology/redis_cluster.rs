@@ -64,6 +64,7 @@ impl Group for ClusterOptions {
     fn node(&self, layout: &Layout, number: usize, mut settings: Settings) -> Server {
         let own = [
             SYNC_AT_ONCE,
+            PING_OFTEN,
             ("dir", DATA),
             ("cluster-enabled", "yes"),
             ("cluster-config-file", NODES_FILE),
@@ -118,8 +119,14 @@ impl Group for ClusterOptions {
                     return Err(format!("{node} reports that the cluster is incomplete"));
                 }
                 let nodes = nodes_by(servers, node).await?;
-                match nodes.iter().find(|node| node.doubtful) {
-                    Some(doubtful) => Err(format!("{node} reports that {} may be down", doubtful.address)),
+                if let Some(doubtful) = nodes.iter().find(|node| node.doubtful) {
+                    return Err(format!("{node} reports that {} may be down", doubtful.address));
+                }
+                // What clients are told; a replica is left out until it is known to have replicated something.
+                let slots = servers.ask(node, &["CLUSTER", "SLOTS"]).await?;
+                let told = |node: &ClusterNode| slots.lines().any(|line| node.address.split(':').next() == Some(line));
+                match nodes.iter().find(|node| node.replicates.is_some() && !told(node)) {
+                    Some(left_out) => Err(format!("{node} does not tell clients of {} yet", left_out.address)),
                     None => Ok((node, nodes)),
                 }
             });
@@ -142,6 +149,9 @@ impl Group for ClusterOptions {
         Box::pin(std::future::ready(next.map(|next| (next.clone(), vec!["CLUSTER", "FAILOVER"]))))
     }
 }
+
+/// A primary that is written to by nobody sends its replicas a first byte in a second, not in ten.
+const PING_OFTEN: (&str, &str) = ("repl-ping-replica-period", "1");
 
 /// All nodes according to one of them.
 async fn nodes_by(servers: &dyn Servers, node: &str) -> Result<Vec<ClusterNode>, String> {

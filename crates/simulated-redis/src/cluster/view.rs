@@ -1,6 +1,7 @@
 //! The cluster as a node describes it to clients.
 
 use super::{BUS_PORT_OFFSET, Cluster, slots};
+use crate::reply::Reply;
 
 impl Cluster {
     fn line(&self, number: usize) -> String {
@@ -32,6 +33,27 @@ impl Cluster {
 
     pub fn nodes_text(&self) -> String {
         (0..self.nodes.len()).map(|number| self.line(number)).collect()
+    }
+
+    /// Who serves which slots, as clients ask: each range with its primary and the replicas that have not failed.
+    pub fn slots_reply(&self) -> Reply {
+        let described = |number: usize| {
+            let node = &self.nodes[number];
+            let (host, port) = (node.address.ip().to_string(), node.address.port());
+            let port = Reply::Integer(i64::from(port));
+            Reply::Array(vec![Reply::text(&host), port, Reply::text(&node.id), Reply::Array(Vec::new())])
+        };
+        let of_primary = |primary: usize| {
+            let replicas = (0..self.nodes.len())
+                .filter(move |number| self.nodes[*number].primary == Some(primary) && self.nodes[*number].failed.is_none());
+            self.ranges[primary].iter().map(move |(first, last)| {
+                let serving = [Reply::count(*first), Reply::count(*last), described(primary)];
+                (*first, Reply::Array(serving.into_iter().chain(replicas.clone().map(described)).collect()))
+            })
+        };
+        let mut ranges: Vec<(usize, Reply)> = (0..self.nodes.len()).flat_map(of_primary).collect();
+        ranges.sort_by_key(|(first, _)| *first);
+        Reply::Array(ranges.into_iter().map(|(_, range)| range).collect())
     }
 
     pub fn info_text(&self) -> String {

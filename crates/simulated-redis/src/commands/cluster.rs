@@ -19,6 +19,7 @@ pub(super) fn cluster(server: &mut Server, _: Connection, words: Words<'_>) -> A
     match &subcommand(words)[..] {
         "info" => Ok(Reply::text(&cluster.info_text())),
         "nodes" => Ok(Reply::text(&cluster.nodes_text())),
+        "slots" => Ok(cluster.slots_reply()),
         "keyslot" => Ok(Reply::count(slot(words[2]))),
         "failover" => server.order_handover(),
         _ => Err(super::unknown_subcommand(words)),

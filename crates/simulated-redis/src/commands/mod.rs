@@ -193,7 +193,7 @@ pub(crate) fn subcommand(words: Words<'_>) -> String {
 /// The commands that have subcommands, and how many words these have in total; at least so many if negative.
 const SUBCOMMANDS: &[(&str, &[(&str, i32)])] = &[
     ("client", &[("id", 2), ("kill", -4), ("list", 2)]),
-    ("cluster", &[("failover", 2), ("info", 2), ("keyslot", 3), ("nodes", 2)]),
+    ("cluster", &[("failover", 2), ("info", 2), ("keyslot", 3), ("nodes", 2), ("slots", 2)]),
     ("config", &[("get", -3), ("rewrite", 2), ("set", -4)]),
     ("script", &[("flush", 2), ("kill", 2)]),
 ];

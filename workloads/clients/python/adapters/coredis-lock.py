@@ -8,7 +8,16 @@ async def connect(settings):
     from coredis.patterns.lock import Lock
 
     limits = {"stream_timeout": settings.node_timeout, "connect_timeout": settings.node_timeout}
-    client = coredis.Redis.from_url(settings.node, retry_policy=coredis.retry.NoRetryPolicy(), **limits)
+    once = {"retry_policy": coredis.retry.NoRetryPolicy()}
+    if settings.sentinels:
+        known = coredis.Sentinel(settings.sentinels.addresses, **once, **limits)
+        await known.__aenter__()
+        client = known.primary_for(settings.sentinels.name)
+    elif settings.group == "cluster":
+        nodes = [coredis.connection.TCPLocation(*place) for place in settings.addresses]
+        client = coredis.RedisCluster(startup_nodes=nodes, **once, **limits)
+    else:
+        client = coredis.Redis.from_url(settings.node, **once, **limits)
     await client.__aenter__()
 
     async def acquire(operation):
@@ -19,4 +28,4 @@ async def connect(settings):
     return acquire
 
 
-redjepsen.serve(connect, name="coredis Lock", package="coredis", flags=["extend"])
+redjepsen.serve(connect, name="coredis Lock", package="coredis", flags=["extend"], groups=["sentinel", "cluster"])

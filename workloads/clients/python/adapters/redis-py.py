@@ -10,7 +10,7 @@ from redjepsen import redis_py
 def connect(settings):
     from redis.lock import Lock
 
-    client = redis_py.client(settings.node, settings.node_timeout)
+    client = redis_py.primary(settings)
     own = "global-token" not in settings.flags
     shared = {}
 
@@ -26,4 +26,4 @@ def connect(settings):
     return acquire
 
 
-redjepsen.serve(connect, name="redis-py Lock", package="redis", flags=["extend", "shared", "global-token"])
+redjepsen.serve(connect, name="redis-py Lock", package="redis", flags=["extend", "shared", "global-token"], groups=["sentinel", "cluster"])

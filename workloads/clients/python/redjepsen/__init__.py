@@ -20,7 +20,7 @@
 """
 
 from .client import serve
-from .lock import Acquire, Connect, Held, Settings, Unsuitable
+from .lock import Acquire, Connect, Held, Sentinels, Settings, Unsuitable
 from .protocol import Operation
 
-__all__ = ["Acquire", "Connect", "Held", "Operation", "Settings", "Unsuitable", "serve"]
+__all__ = ["Acquire", "Connect", "Held", "Operation", "Sentinels", "Settings", "Unsuitable", "serve"]

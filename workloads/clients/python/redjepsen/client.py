@@ -11,7 +11,7 @@ import time
 import traceback
 from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
 
-from .lock import Acquire, Connect, Held, Settings, Unsuitable
+from .lock import GROUPS, Acquire, Connect, Held, Sentinels, Settings, Unsuitable, address
 from .loop import Caller, Cancelled, Loop
 from .protocol import PROTOCOLS, Closed, Control, Misunderstood, Operation, milliseconds
 from .resource import FENCINGS, KINDS, Conflict, Fenced, Refused, Resource, Server
@@ -29,7 +29,13 @@ Answer = Tuple[str, Dict[str, Any]]
 
 
 def serve(
-    connect: Connect, *, name: str, package: Optional[str] = None, flags: Sequence[str] = (), cancels: bool = False
+    connect: Connect,
+    *,
+    name: str,
+    package: Optional[str] = None,
+    flags: Sequence[str] = (),
+    cancels: bool = False,
+    groups: Sequence[str] = (),
 ) -> NoReturn:
     """Is the client, on standard input and output, until the controller says `bye`; then ends the process.
 
@@ -40,6 +46,7 @@ def serve(
         flags: the options that the adapter has on its command line, without dashes; `settings.flags` has those given.
             With `extend`, which takes `Held.extend`, a lock is held for longer than its TTL and extended meanwhile.
         cancels: whether a library without coroutines ends its calls early, by `Operation.on_cancel`.
+        groups: what nodes may be together (`settings.group`): `sentinel`, `cluster`. A run with others stops.
 
     If the run wants threads, `connect` is called once, and what it returns is called by several threads at once; if it
     returns a coroutine function, by several tasks of one event loop.
@@ -49,7 +56,7 @@ def serve(
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     try:
-        code = _serve(Control(sys.stdin, sink), connect, name, package, flags, sys.argv[1:], cancels)
+        code = _serve(Control(sys.stdin, sink), connect, name, package, flags, sys.argv[1:], cancels, groups)
     except Closed:
         code = 0
     except Misunderstood as error:
@@ -68,12 +75,13 @@ def _serve(
     flags: Sequence[str],
     arguments: List[str],
     cancels: bool = False,
+    groups: Sequence[str] = (),
 ) -> int:
     hello = control.next()
     try:
         version = f" {_version(package)}" if package else ""
         given = _flags(flags, arguments)
-        library = Library(hello, connect, given)
+        library = Library(hello, connect, given, groups)
         more = (Caller(library.loop) for _ in range(1, hello.get("threads", 1)))
         clients = [Client(library, caller) for caller in (library.caller, *more)]
     except Unsuitable as error:
@@ -184,12 +192,14 @@ def _flags(known: Sequence[str], arguments: List[str]) -> "frozenset[str]":
 class Library:
     """What takes the lock. All threads of the process have the same."""
 
-    def __init__(self, hello: Dict[str, Any], connect: Connect, flags: "frozenset[str]") -> None:
+    def __init__(
+        self, hello: Dict[str, Any], connect: Connect, flags: "frozenset[str]", groups: Sequence[str] = ()
+    ) -> None:
         """
         Raises:
             Unsuitable: this client, or the library, cannot do what the workload asks for.
         """
-        self.settings, self._resource = _understood(hello, flags)
+        self.settings, self._resource = _understood(hello, flags, groups)
         self.loop = Loop()
         #: That of the first client: what a library does when it connects may be bound to that task.
         self.caller = Caller(self.loop)
@@ -491,7 +501,7 @@ def _unread(resource: Resource, error: Exception) -> Answer:
 
 
 def _understood(
-    hello: Dict[str, Any], flags: "frozenset[str]"
+    hello: Dict[str, Any], flags: "frozenset[str]", groups: Sequence[str]
 ) -> Tuple[Settings, Optional[Callable[[], Resource]]]:
     """What the controller's first message says: the lock, and how to get at what it protects.
 
@@ -502,7 +512,8 @@ def _understood(
     try:
         protocol, lock, wanted = hello["protocol"], hello["lock"], hello["resource"]
         options, ttl_ms = lock.get("options", {}), lock["ttl_ms"]
-        group, kind, fencing = lock.get("group"), wanted["kind"], wanted["fencing"]
+        kind, fencing = wanted["kind"], wanted["fencing"]
+        group, sentinels = _group(lock.get("group"))
         low, high = options.get("retry_delay_ms", (10, 50))
         settings = Settings(
             ttl_ms=ttl_ms,
@@ -513,6 +524,8 @@ def _understood(
             flags=flags,
             client=hello.get("client", ""),
             seed=hello.get("seed", 0),
+            group=group,
+            sentinels=sentinels,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Misunderstood(f"hello: {described(error)}") from error
@@ -522,9 +535,18 @@ def _understood(
         raise Unsuitable(f"this client knows the resources {', '.join(KINDS)}, not {kind}")
     if fencing not in FENCINGS:
         raise Unsuitable(f"this client knows the fencings {', '.join(FENCINGS)}, not {fencing}")
-    if group is not None:
-        raise Unsuitable("this client takes nodes that are independent, not a Sentinel group or a Redis Cluster")
+    if group is not None and group not in groups:
+        takes = " or ".join(["nodes that are independent", *(GROUPS[one] for one in groups)])
+        raise Unsuitable(f"this client takes {takes}, not {GROUPS.get(group, group)} (`groups` of `redjepsen.serve`)")
     return settings, None if kind == "none" else lambda: Resource(Server(wanted["url"]), kind, fencing)
+
+
+def _group(group: Any) -> "Tuple[Optional[str], Optional[Sentinels]]":
+    """What the nodes are together, and who knows the primary: `"cluster"`, or `{"sentinel": {...}}`."""
+    if group is None or isinstance(group, str):
+        return group, None
+    ((kind, facts),) = group.items()
+    return kind, Sentinels([address(url) for url in facts["sentinels"]], facts["name"])
 
 
 def _reached(attempt: Callable[[], Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Awaitable, Callable, Dict, FrozenSet, List, Optional, Tuple, Union
+from urllib.parse import urlparse
 
 from .protocol import Operation
 
@@ -12,12 +13,32 @@ class Unsuitable(Exception):
     """The library cannot do what the workload asks for; the run stops with this text."""
 
 
+def address(url: str) -> Tuple[str, int]:
+    """The host name and port of a `redis://` URL."""
+    place = urlparse(url)
+    return place.hostname or "localhost", place.port or 6379
+
+
+@dataclass(frozen=True)
+class Sentinels:
+    """Who knows which node is the primary."""
+
+    #: Their host names and ports.
+    addresses: List[Tuple[str, int]]
+    #: What they call the group.
+    name: str
+
+
+#: What nodes can be together, as the protocol and a person call it.
+GROUPS = {"sentinel": "a Sentinel group", "cluster": "a Redis Cluster"}
+
+
 @dataclass(frozen=True)
 class Settings:
     """The lock that is to be taken. Times are in seconds unless their names say otherwise."""
 
     ttl_ms: int
-    #: `redis://` URLs of independent nodes.
+    #: `redis://` URLs of the nodes: independent of each other, or those of a Sentinel group or a Redis Cluster.
     nodes: List[str]
     #: How long a request to one node may take.
     node_timeout: float
@@ -30,6 +51,15 @@ class Settings:
     #: The client's name in the run, such as `c3`, and the seed of whatever it draws.
     client: str = ""
     seed: int = 0
+    #: What the nodes are together: `sentinel`, `cluster`, or None if they are independent.
+    group: Optional[str] = None
+    #: Who is asked for the primary of a Sentinel group.
+    sentinels: Optional[Sentinels] = None
+
+    @property
+    def addresses(self) -> List[Tuple[str, int]]:
+        """The nodes' host names and ports."""
+        return [address(url) for url in self.nodes]
 
     @property
     def ttl(self) -> float:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .lock import Settings
 
 
 def once(limit: float, *, asynchronous: bool = False, **more: Any) -> "dict[str, Any]":
@@ -21,6 +24,22 @@ def once(limit: float, *, asynchronous: bool = False, **more: Any) -> "dict[str,
         from redis.retry import Retry  # type: ignore[assignment, unused-ignore]
 
     return {"retry": Retry(NoBackoff(), 0), **bounds}
+
+
+def primary(settings: "Settings", **more: Any) -> Any:
+    """A client of whatever the run has: the one node, the primary that Sentinels name, or a Redis Cluster."""
+    limits = once(settings.node_timeout, **more)
+    if settings.sentinels:
+        from redis.sentinel import Sentinel
+
+        of_sentinels = once(settings.node_timeout)
+        known = Sentinel(settings.sentinels.addresses, sentinel_kwargs=of_sentinels, **limits)
+        return known.master_for(settings.sentinels.name)
+    if settings.group == "cluster":
+        from redis.cluster import ClusterNode, RedisCluster
+
+        return RedisCluster(startup_nodes=[ClusterNode(*place) for place in settings.addresses], **limits)
+    return client(settings.node, settings.node_timeout, **more)
 
 
 def client(url: str, limit: float, **more: Any) -> Any:

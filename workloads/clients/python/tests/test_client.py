@@ -26,6 +26,10 @@ redjepsen.serve(connect, name="test lock")
 """
 
 
+IN_CLUSTERS = ADAPTER.replace('name="test lock"', 'name="test lock", groups=["cluster"]')
+SENTINELS = {"sentinel": {"sentinels": ["redis://s0:26379"], "name": "lock"}}
+
+
 def stop(process):
     process.kill()
     process.wait()
@@ -446,7 +450,8 @@ class Greetings(Case):
             (ADAPTER, [], {}, {"kind": "replicated"}, "not replicated"),
             (ADAPTER, [], {}, {"kind": "row"}, "not row"),
             (ADAPTER, [], {}, {"fencing": "paired"}, "not paired"),
-            (ADAPTER, [], {"lock": {"group": "cluster"}}, {}, "not a Sentinel group or a Redis Cluster"),
+            (ADAPTER, [], {"lock": {"group": "cluster"}}, {}, "nodes that are independent, not a Redis Cluster"),
+            (IN_CLUSTERS, [], {"lock": {"group": SENTINELS}}, {}, "or a Redis Cluster, not a Sentinel group"),
             (ADAPTER, ["--fast"], {}, {}, "unknown option --fast of the adapter; it has none"),
             (ADAPTER.replace("lock\")", "lock\", package='no-such')"), [], {}, {}, "a package is missing: No package metadata was found for no-such"),
             (raising.format("ModuleNotFoundError('no redis')"), [], {}, {}, "a package is missing: no redis"),
@@ -460,6 +465,17 @@ class Greetings(Case):
             self.assertIn(words, answer["text"])
             self.process.communicate()
             self.assertEqual(self.process.returncode, 0)
+
+    def test_it_takes_the_groups_that_it_names(self):
+        looks = "    print(settings.group, settings.sentinels, settings.addresses)\n    def acquire"
+        adapter = IN_CLUSTERS.replace('"cluster"', '"sentinel", "cluster"').replace("    def acquire", looks)
+        for group, seen in [
+            ("cluster", "cluster None [('n0', 6379)]"),
+            (SENTINELS, "sentinel Sentinels(addresses=[('s0', 26379)], name='lock') [('n0', 6379)]"),
+        ]:
+            ready = self.start(adapter, [], {"lock": {"group": group, "nodes": ["redis://n0:6379"]}})
+            self.assertEqual(ready["type"], "ready", ready)
+            self.assertIn(seen, self.end()[1])
 
     def test_a_lock_in_the_middle_of_a_fault_is_waited_for(self):
         adapter = ADAPTER.replace(
