@@ -118,6 +118,7 @@ scenarios!(
     pause_in_release,
     release_without_write,
     repeated_release,
+    replica_gone,
     reset_in_extension,
     reset_in_renewal,
     retry_after_applied,
