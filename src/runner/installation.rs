@@ -366,7 +366,9 @@ fn add_source(path: &Path, all: &mut Vec<u8>) -> Result<(), FileError> {
     let mut inside = list().map_err(|source| FileError::read(path, source))?;
     // What is made from the rest.
     let made = ["target", "__pycache__"];
-    inside.retain(|entry| !made.iter().any(|name| entry.file_name() == *name) && entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
+    inside.retain(|entry| {
+        !made.iter().any(|name| entry.file_name() == *name) && entry.file_type().is_ok_and(|kind| !kind.is_symlink())
+    });
     inside.sort_by_key(std::fs::DirEntry::file_name);
     for entry in inside {
         all.extend(entry.file_name().as_encoded_bytes());

@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::{figure, header, prose, whole_page};
-use crate::report::drawing;
 use crate::report::counterexample::{Counterexample, OperationText};
+use crate::report::drawing;
 use crate::report::linear::{KeyAnswer, LinearReport};
 use crate::report::verdict_word;
 use crate::words::{capital, count, line, plural, quoted, sanitize};

@@ -130,7 +130,8 @@ fn the_page_needs_nothing_but_itself_and_leads_to_the_reports_of_its_runs() {
     let matrix = mixed();
     let page = pages::html(&Table::new(&matrix));
     // One script, and that is ours: the page's policy has no other run, whatever strangers' texts are in it.
-    let script = concat!(include_str!("../../../src/report/html/copy.js"), include_str!("../../../src/report/matrix/sort.js"));
+    let script =
+        concat!(include_str!("../../../src/report/html/copy.js"), include_str!("../../../src/report/matrix/sort.js"));
     assert_eq!(page.matches("<script").count(), 1);
     assert!(page.contains(&format!("<script>{script}</script>")) && !script.contains("</"));
     let hash = STANDARD.encode(Sha256::digest(script.as_bytes()));
