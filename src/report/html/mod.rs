@@ -37,7 +37,8 @@ pub fn html(report: &Report) -> String {
     };
     let style = format!("{}{}", drawing::STYLE, timeline::STYLE);
     let title = [&format!("{word}{simulated}")[..], &names.join(" · ")];
-    Page { title: &title, style: &style, script: timeline::SCRIPT, body: &html! { main { (content) } } }.text()
+    Page { title: &title, style: &style, script: Script::new(timeline::SCRIPT), body: &html! { main { (content) } } }
+        .text()
 }
 
 /// A page that only is read. Its title consists of these words and our name; this style is added to the common one.

@@ -48,7 +48,7 @@ fn contents(table: &Table) -> Markup {
         ("changes", "Changes", !table.changes.is_empty()),
         ("alarms", "Not as expected", !table.alarms.is_empty()),
         ("sweeps", "Side by side", !table.sweeps.is_empty()),
-        ("matrix", "Matrix", true),
+        ("matrix", "What breaks which lock", true),
         ("not-run", "Not run", !table.not_run.is_empty()),
         ("libraries", "Libraries", !table.libraries.is_empty()),
         ("numbers", "Numbers", true),
