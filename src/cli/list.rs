@@ -162,8 +162,8 @@ fn client(workload: &str) -> Result<String, CatalogueError> {
 
 /// What to do with a client in Python.
 const OWN_LIBRARY: &str = "\
-# For a library of your own: save the script as mylock.py, the packages as mylock.txt and the first file as mylock.toml,
-# with `adapter = \"mylock.py\"` and `requirements = \"mylock.txt\"`, and run
+# For a library of your own: save the script as mylock_client.py, the packages as mylock.txt and the first file as mylock.toml,
+# with `adapter = \"mylock_client.py\"` and `requirements = \"mylock.txt\"`, and run
 #   redjepsen run --cluster local --workload ./mylock.toml --nemesis none --time-limit 10s
 ";
 

@@ -190,6 +190,9 @@ async fn python(
             made_of.extend(source(&file).map_err(|error| error.to_string())?);
             install.push(file.display().to_string());
         }
+        for path in &client.sources {
+            made_of.extend(source(&existing(folder, path)?).map_err(|error| error.to_string())?);
+        }
         made_of.extend(about.version.as_bytes());
         path.insert(0, ENV.to_string());
     }
@@ -361,7 +364,11 @@ fn add_source(path: &Path, all: &mut Vec<u8>) -> Result<(), FileError> {
     }
     let list = || std::fs::read_dir(path)?.collect::<io::Result<Vec<_>>>();
     let mut inside = list().map_err(|source| FileError::read(path, source))?;
-    inside.retain(|entry| entry.file_name() != "target" && entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
+    // What is made from the rest.
+    let made = ["target", "__pycache__"];
+    inside.retain(|entry| {
+        !made.iter().any(|name| entry.file_name() == *name) && entry.file_type().is_ok_and(|kind| !kind.is_symlink())
+    });
     inside.sort_by_key(std::fs::DirEntry::file_name);
     for entry in inside {
         all.extend(entry.file_name().as_encoded_bytes());

@@ -198,7 +198,9 @@ fn say(console: Console, line: String) {
 
 /// Whether whoever started this process has it ignore this signal.
 fn is_ignored(signal: Signal) -> io::Result<bool> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
+    let status = std::fs::read_to_string("/proc/self/status").map_err(|error| {
+        io::Error::new(error.kind(), format!("/proc/self/status: {error}; this program needs /proc to be mounted"))
+    })?;
     let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
     Ok(mask.is_some_and(|mask| mask >> (signal.as_raw() - 1) & 1 == 1))
 }

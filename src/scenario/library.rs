@@ -90,6 +90,10 @@ pub struct PythonClient {
     /// A file that pins what those of them are built with of which there is no wheel; none if pip is to look for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub built_with: Option<PathBuf>,
+    /// Files and folders of a package of the user's own that `requirements` names by its place, relative to the workload's
+    /// file: where one changes, it is installed again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<PathBuf>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
     /// The folder that these paths begin in; none for the files that come with redjepsen.
@@ -238,7 +242,8 @@ impl WorkloadClient {
         let outside = |path: &Path| path.is_absolute() || path.components().any(|part| part.as_os_str() == "..");
         let paths: Vec<&PathBuf> = match self {
             WorkloadClient::Python(client) => {
-                client.requirements.iter().chain(&client.built_with).chain([&client.adapter]).collect()
+                let files = client.requirements.iter().chain(&client.built_with).chain([&client.adapter]);
+                files.chain(&client.sources).collect()
             }
             WorkloadClient::Command(client) if client.command.is_empty() => {
                 return Err("`[client.command]`: `command` is empty; give a program and its arguments".to_string());

@@ -1,5 +1,7 @@
 //! The cells of a suite that the user asks for: by name, by workload, or by nemesis.
 
+use std::collections::BTreeSet;
+
 use super::plan::{PlannedCell, Suite};
 use crate::words::quoted;
 
@@ -35,9 +37,9 @@ impl Suite {
         Ok(self)
     }
 
-    /// Keeps the cells with these names; others of them are no longer in the suite.
-    pub fn named(mut self, names: &[String]) -> Suite {
-        self.cells.retain(|cell| names.contains(&cell.name));
+    /// Takes out the cells with these names.
+    pub fn without_cells(mut self, names: &BTreeSet<String>) -> Suite {
+        self.cells.retain(|cell| !names.contains(&cell.name));
         self
     }
 

@@ -1,7 +1,7 @@
 //! What a suite shows that it did not show the last time: each cell is compared with the newest earlier suite of the same command
 //! that has it, so that a night of a few cells hides nothing of the others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -87,15 +87,15 @@ impl Since {
     }
 }
 
-/// The names of the cells that were not as expected the last time that each was there, of nights newest first.
-pub fn failed<'m>(earlier: impl IntoIterator<Item = (&'m str, CellStatus)>) -> Vec<String> {
+/// The names of the cells that were as expected, or observed, the last time that each was there, of nights newest first. What is
+/// not among them failed, or was never run, as a cell that was changed since.
+pub fn passed<'m>(earlier: impl IntoIterator<Item = (&'m str, CellStatus)>) -> BTreeSet<String> {
     let mut last: BTreeMap<&str, CellStatus> = BTreeMap::new();
     for (name, standing) in earlier {
         last.entry(name).or_insert(standing);
     }
-    let failed =
-        |standing: &CellStatus| matches!(standing, CellStatus::Surprise | CellStatus::Unknown | CellStatus::NotRun);
-    last.into_iter().filter(|(_, standing)| failed(standing)).map(|(name, _)| name.to_string()).collect()
+    let passed = |standing: &CellStatus| matches!(standing, CellStatus::AsExpected | CellStatus::Observed);
+    last.into_iter().filter(|(_, standing)| passed(standing)).map(|(name, _)| name.to_string()).collect()
 }
 
 #[cfg(test)]
@@ -128,9 +128,10 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_is_what_was_not_as_expected_the_last_time() {
+    fn what_passed_is_what_was_as_expected_the_last_time() {
         let cells = [("b", AsExpected), ("a", Surprise), ("b", Surprise), ("c", Unknown), ("d", NotRun)];
-        assert_eq!(failed(cells), ["a", "c", "d"]);
-        assert!(failed([("a", AsExpected), ("b", CellStatus::Observed)]).is_empty());
+        assert_eq!(passed(cells), BTreeSet::from(["b".to_string()]));
+        assert_eq!(passed([("a", AsExpected), ("b", CellStatus::Observed)]).len(), 2);
+        assert!(passed([("a", Surprise), ("a", AsExpected)]).is_empty(), "the last time counts");
     }
 }

@@ -1,27 +1,10 @@
 // Uses a report as a reader would, in a real browser: node report.mjs report.html. Ends with 0 if all is well; says what is not.
 import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { resolve } from "node:path";
-import { pathToFileURL } from "node:url";
 import assert from "node:assert/strict";
-import { chromium } from "playwright-core";
+import { copies, play } from "./kit.mjs";
 
 const [, , report, program] = process.argv;
-const page = pathToFileURL(resolve(report)).href;
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-// Root has no sandbox of its own to give to the browser.
-const browser = await chromium.launch({ executablePath: program, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
-const wrong = [];
-async function opened(options = {}, hash = "") {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
-  const tab = await context.newPage();
-  tab.on("request", (request) => { if (request.url().split("#")[0] !== page && !/^(data|blob):/.test(request.url())) wrong.push(`asked for ${request.url()}`); });
-  tab.on("console", (message) => { if (message.type() === "error") wrong.push(`logged ${message.text()}`); });
-  tab.on("pageerror", (error) => wrong.push(`threw ${error}`));
-  await tab.goto(page + hash);
-  await tab.waitForFunction(() => document.documentElement.dataset.timeline === "ready");
-  return tab;
-}
+const ready = (tab) => tab.waitForFunction(() => document.documentElement.dataset.timeline === "ready");
 const range = async (tab) => {
   // Drawn with the next frame.
   await tab.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
@@ -30,7 +13,7 @@ const range = async (tab) => {
 };
 const span = async (tab) => { const [from, to] = await range(tab); return to - from; };
 
-try {
+await play(report, program, ready, async (opened) => {
   // By mouse: zoom, pan, minimap, hover.
   const tab = await opened();
   await tab.locator("[data-do=all]").click();
@@ -96,24 +79,17 @@ try {
   await rows.first().locator("button").click();
   assert((await span(tab)) < whole / 2, "a row leads to its place on the axis");
 
-  // Dark and narrow, too; and for those who can't see it.
-  for (const options of [{}, { colorScheme: "dark" }, { viewport: { width: 390, height: 844 }, hasTouch: true }]) {
-    const seen = await opened(options);
-    assert(await seen.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), "nothing is wider than the window");
-    // The page's policy is for the page; a tool that looks at it comes by the debugger.
-    const context = await browser.newContext({ ...options, bypassCSP: true });
-    const looked = await context.newPage();
-    await looked.goto(page);
-    await looked.waitForFunction(() => document.documentElement.dataset.timeline === "ready");
-    await looked.evaluate(axe);
-    const { violations } = await looked.evaluate(() => window.axe.run({ resultTypes: ["violations"] }));
-    for (const { id, impact, help, nodes } of violations) {
-      if (["serious", "critical"].includes(impact)) wrong.push(`axe: ${impact} ${id}: ${help}: ${nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(" | ")}`);
-    }
-    await context.close();
-  }
-  assert.deepEqual(wrong, []);
-} finally {
-  await browser.close();
-}
+  // Its commands are copied, also where the clipboard is closed to scripts, and a drawing fits a phone until it is wanted larger.
+  await copies(tab, tab.locator("#repeat .command").first());
+  const phone = await opened({ viewport: { width: 390, height: 844 }, hasTouch: true });
+  const drawing = phone.locator("#incident-1 svg.drawing");
+  const width = async () => (await drawing.boundingBox()).width;
+  assert((await width()) <= 390);
+  await phone.locator("#incident-1 .larger").tap();
+  assert((await width()) >= 800);
+  await phone.evaluate(() => { navigator.clipboard.writeText = () => Promise.reject(new Error("closed")); });
+  await phone.locator("#incident-1 .copy").first().tap();
+  await phone.waitForFunction(() => ["Copied", "Selected"].includes(document.querySelector("#incident-1 .copy").textContent));
+  assert.equal(await phone.evaluate(() => getSelection().toString().trim()), await phone.locator("#incident-1 .command pre").first().textContent());
+});
 console.log("the report works in", program);

@@ -3,7 +3,7 @@
 mod merge;
 pub(super) mod progress;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -58,7 +58,7 @@ pub struct SuiteFlags {
     /// Only this cell: its name as `--dry-run` shows it, or its workload or nemesis; may be given several times
     #[arg(long, value_name = "CELL")]
     only: Vec<String>,
-    /// Only the cells that were not as expected the last time that each was run by this command
+    /// Only the cells that were not as expected the last time that each was run by this command, or were never run by it
     #[arg(long, conflicts_with = "only")]
     failed: bool,
     #[command(flatten)]
@@ -132,8 +132,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     let part = flags.part(wanted)?;
     let unsettled = flags.plan(wanted, &part, ClusterKind::Auto)?;
     if unsettled.cells.is_empty() {
-        print("every cell was as expected the last time that it was run, so there is nothing to run again\n")?;
-        return Ok(Exit::Valid);
+        return nothing_again();
     }
     if flags.dry_run {
         print(format!("{}\n{}\n", pages::planned(&unsettled), announcement(&unsettled)))?;
@@ -142,6 +141,10 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     let (interrupt, remains) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
     let Prepared { auto, not_here, not_simulated } = runner::prepare(&unsettled, &interrupt, CONSOLE.say).await?;
     let suite = flags.plan(wanted, &part, auto)?.without(|workload| not_simulated.contains_key(workload));
+    // What can't be simulated was never run, and is not to be.
+    if flags.failed && suite.cells.is_empty() {
+        return nothing_again();
+    }
     if let (true, Some(why)) = (suite.cells.is_empty(), not_simulated.values().next()) {
         return Err(Failure::arguments(why));
     }
@@ -190,13 +193,19 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     }
 }
 
+/// With `--failed`, where nothing had.
+fn nothing_again() -> Result<Exit, Failure> {
+    print("every cell was as expected the last time that it was run, so there is nothing to run again\n")?;
+    Ok(Exit::Valid)
+}
+
 /// What of a suite is to be run.
 struct Part {
     shard: Option<Shard>,
     /// What the shards are cut by, instead of the planned durations.
     durations: Option<Durations>,
-    /// With `--failed`, the names of the cells that are to be run again.
-    failed: Option<Vec<String>>,
+    /// With `--failed`, the names of the cells that need not be run again.
+    passed: Option<BTreeSet<String>>,
 }
 
 impl SuiteFlags {
@@ -216,12 +225,12 @@ impl SuiteFlags {
             let failed = |error| Failure::arguments(format!("--durations {error}"));
             merge::read(path).map(|matrix| Durations::of(&matrix)).map_err(failed)
         });
-        let failed = self.failed.then(|| self.failed_before(wanted)).transpose()?;
-        Ok(Part { shard, durations: durations.transpose()?, failed })
+        let passed = self.failed.then(|| self.passed_before(wanted)).transpose()?;
+        Ok(Part { shard, durations: durations.transpose()?, passed })
     }
 
-    /// The cells that were not as expected the last time that this command ran each of them.
-    fn failed_before(&self, wanted: &str) -> Result<Vec<String>, Failure> {
+    /// The cells that were as expected the last time that this command ran each of them.
+    fn passed_before(&self, wanted: &str) -> Result<BTreeSet<String>, Failure> {
         let (name, ..) = file::open(wanted).map_err(Failure::arguments)?;
         let repeat = self.repeat(wanted)?;
         let earlier: Vec<Matrix> =
@@ -234,7 +243,7 @@ impl SuiteFlags {
             return Err(Failure::arguments(text));
         }
         let cells = earlier.iter().flat_map(|matrix| &matrix.cells);
-        Ok(since::failed(cells.map(|cell| (cell.name.as_str(), cell.standing))))
+        Ok(since::passed(cells.map(|cell| (cell.name.as_str(), cell.standing))))
     }
 
     fn plan(&self, wanted: &str, part: &Part, auto: ClusterKind) -> Result<Suite, Failure> {
@@ -246,8 +255,8 @@ impl SuiteFlags {
         if !self.only.is_empty() {
             suite = suite.only(&self.only).map_err(Failure::arguments)?;
         }
-        if let Some(failed) = &part.failed {
-            suite = suite.named(failed);
+        if let Some(passed) = &part.passed {
+            suite = suite.without_cells(passed);
         }
         if let (Some(durations), Some(path)) = (&part.durations, &self.durations)
             && durations.known(&suite) == 0

@@ -14,8 +14,8 @@ const NESTED: u16 = 0x8000;
 const TYPE_BITS: u16 = 0x3fff;
 /// More than the kernel ever puts in one datagram.
 const BUFFER: usize = 128 << 10;
-/// The kernel answers at once; if it has not answered after this many seconds, it never will.
-const PATIENCE_S: libc::time_t = 5;
+/// The kernel answers at once; if it has not answered by then, it never will.
+const PATIENCE: libc::timeval = libc::timeval { tv_sec: 5, tv_usec: 0 };
 
 pub(crate) struct Netlink {
     fd: OwnedFd,
@@ -45,7 +45,7 @@ impl Netlink {
         }
         // SAFETY: the descriptor was just made and nobody else has it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let patience = libc::timeval { tv_sec: PATIENCE_S, tv_usec: 0 };
+        let patience = PATIENCE;
         let length = mem::size_of_val(&patience) as libc::socklen_t;
         // SAFETY: the pointer and the length are those of a live value.
         let set = unsafe {

@@ -225,8 +225,14 @@ fn call(thread: u32) -> String {
     std::fs::read_to_string(format!("/proc/{thread}/syscall")).unwrap_or_default()
 }
 
+/// What the C library takes for it.
+#[cfg(target_env = "musl")]
+type Request = c_int;
+#[cfg(not(target_env = "musl"))]
+type Request = libc::c_uint;
+
 /// `false` if the thread has ended.
-fn asked(request: libc::c_uint, thread: u32, data: c_int) -> io::Result<bool> {
+fn asked(request: Request, thread: u32, data: c_int) -> io::Result<bool> {
     match ptrace(request, thread, data) {
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(false),
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
@@ -283,7 +289,7 @@ fn call_result(_: u32) -> Option<i64> {
     None
 }
 
-fn ptrace(request: libc::c_uint, thread: u32, data: c_int) -> io::Result<()> {
+fn ptrace(request: Request, thread: u32, data: c_int) -> io::Result<()> {
     let (nowhere, data) = (ptr::null_mut::<libc::c_void>(), data as libc::c_long);
     // SAFETY: these requests take numbers, and write to no memory of this process.
     let done = unsafe { libc::ptrace(request, thread.cast_signed(), nowhere, data) };

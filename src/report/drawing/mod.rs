@@ -73,7 +73,7 @@ impl Canvas {
         let edge = if alone { EDGE } else { 0.0 };
         let (full_width, full_height) = (px(width + 2.0 * edge), px(height + 2.0 * edge));
         // A page lets a wide drawing scroll before its labels get too small to read.
-        let wide = (width > WIDTH).then(|| format!("min-width:{}px", px(0.75 * width)));
+        let wide = (width > WIDTH).then(|| format!("--least:{}px", px(0.75 * width)));
         let corner = px(0.0 - edge);
         html! {
             svg class="drawing" xmlns="http://www.w3.org/2000/svg" viewBox={ (corner) " " (corner) " " (full_width) " " (full_height) }

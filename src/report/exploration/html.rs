@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use redlock_model::Counterexample;
 
 use super::{Exploration, SCRIPT, picture};
-use crate::report::html::{header, whole_page};
+use crate::report::html::{figure, header, whole_page};
 use crate::report::{drawing, incident};
 use crate::words::capital;
 
@@ -50,7 +50,7 @@ impl Exploration<'_> {
             section id="steps" {
                 h2 { "How" }
                 article class="case" {
-                    figure { (incident::draw(&scene, headline, false)) }
+                    (figure(&incident::draw(&scene, headline, false)))
                     table {
                         thead { tr { th { "step" } th { "tick" } th { "what happens" } } }
                         tbody { @for (number, made) in counterexample.moves.iter().enumerate() {

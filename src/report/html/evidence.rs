@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use maud::{Markup, PreEscaped, html};
 
-use super::prose;
+use super::{command, prose};
 use crate::report::plots::{self, Plot};
 use crate::report::terminal::in_folder;
 use crate::telling::{FaultAccount, Row, Story, Telling};
@@ -183,10 +183,10 @@ pub fn repeat(telling: &Telling) -> Markup {
             h2 { "Run it again" }
             @if !telling.repeat.is_empty() {
                 p { (telling.repeat_text) }
-                pre { (telling.repeat) }
+                (command(&telling.repeat))
             }
             p { "Check this history again, without running anything:" }
-            pre { (telling.check) }
+            (command(&telling.check))
             p class="fine" {
                 "Every event is a line of " code { (in_folder(&sanitize(&telling.folder, 300), "history.jsonl")) }
                 ", the verdict for programs is in " code { "results.json" } ", the pictures are beside them."

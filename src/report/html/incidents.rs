@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::linear;
-use super::prose;
+use super::{command, figure, prose};
 use crate::report::counterexample::Counterexample;
 use crate::report::{INCIDENTS_IN_FULL, Report, incident, timeline};
 use crate::telling::IncidentAccount;
@@ -48,7 +48,7 @@ fn in_full(report: &Report, number: usize) -> Markup {
                 span class="when" { "key " (sanitize(&account.key, 40)) ", " (moment(account.time)) }
             }
             p { (prose(&text)) }
-            @if let Some(scene) = scene { figure tabindex="0" { (incident::draw(&scene, &text.replace('`', ""), false)) } }
+            @if let Some(scene) = scene { (figure(&incident::draw(&scene, &text.replace('`', ""), false))) }
             @if let Some(place) = timeline::place_of(report, number) { a class="jump" href={ "#" (place) } { "Show on the time axis" } }
             (cited(account))
             (remedies(account))
@@ -62,7 +62,7 @@ fn remedies(account: &IncidentAccount) -> Markup {
         @if !account.remedies.is_empty() {
             h4 { "What would have prevented it" }
             ul class="remedies" {
-                @for remedy in &account.remedies { li { (prose(&remedy.text)) pre { (remedy.command) } } }
+                @for remedy in &account.remedies { li { (prose(&remedy.text)) (command(&remedy.command)) } }
             }
         }
         @if !account.no_remedies.is_empty() {

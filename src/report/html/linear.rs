@@ -2,8 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::{header, page, prose};
+use super::{figure, header, prose, whole_page};
 use crate::report::counterexample::{Counterexample, OperationText};
+use crate::report::drawing;
 use crate::report::linear::{KeyAnswer, LinearReport};
 use crate::report::verdict_word;
 use crate::words::{capital, count, line, plural, quoted, sanitize};
@@ -38,7 +39,7 @@ pub fn linear_html(report: &LinearReport) -> String {
             table class="pairs" { tbody { @for (name, text) in report.facts() { tr { th { (name) } td { (text) } } } } }
         }
     };
-    page(&[word, &report.model.to_string(), &file], &content)
+    whole_page(&[word, &report.model.to_string(), &file], drawing::STYLE, &html! { main { (content) } })
 }
 
 fn numbers(report: &LinearReport) -> Markup {
@@ -87,7 +88,7 @@ pub fn told(example: &Counterexample) -> Markup {
     html! {
         ul class="reasons" { @for sentence in &example.sentences { li { (line(sentence, 1000)) } } }
         p class="minimal_counterexample" { (example.minimality()) }
-        figure tabindex="0" { (example.inline()) }
+        (figure(&example.inline()))
         table {
             thead { tr { th { "line" } th { "process" } th { "outcome" } th { "operation" } th { "" } } }
             tbody { @for op in example.operations.iter().take(ROWS) { (row(op)) } }

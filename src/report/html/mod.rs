@@ -1,20 +1,20 @@
-//! `report.html`: one file without network access, whose only script draws the timeline. First the verdict, then the
-//! incidents, then the evidence.
+//! `report.html`: one file without network access, whose only script draws the timeline and copies commands. First the verdict,
+//! then the incidents, then the evidence. What all pages have in common is here too.
 
 mod contents;
 mod evidence;
 mod incidents;
 mod linear;
+mod page;
 mod verdict;
 
 pub use linear::linear_html;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
+pub(super) use page::{Page, Script, command, figure};
 
-use super::drawing::{self, COLOURS};
+use super::drawing;
 use super::{Report, timeline, verdict_word};
 use crate::words::sanitize;
-
-const STYLE: &str = include_str!("style.css");
 
 /// The page.
 pub fn html(report: &Report) -> String {
@@ -36,39 +36,14 @@ pub fn html(report: &Report) -> String {
         (evidence::repeat(telling))
     };
     let style = format!("{}{}", drawing::STYLE, timeline::STYLE);
-    // Whatever a client has called itself: nothing runs but our script, and nothing is asked for.
-    let policy = html! { meta http-equiv="Content-Security-Policy" content=(timeline::policy()); };
     let title = [&format!("{word}{simulated}")[..], &names.join(" · ")];
-    page_with(&policy, &title, &style, &html! { main { (content) } })
+    Page { title: &title, style: &style, script: Script::new(timeline::SCRIPT), body: &html! { main { (content) } } }
+        .text()
 }
 
-/// The page of one history.
-fn page(title: &[&str], content: &Markup) -> String {
-    whole_page(title, drawing::STYLE, &html! { main { (content) } })
-}
-
-/// A whole, self-contained page. Its title consists of these words and our name; this style is added to the common one.
+/// A page that only is read. Its title consists of these words and our name; this style is added to the common one.
 pub(super) fn whole_page(title: &[&str], style: &str, body: &Markup) -> String {
-    page_with(&html! {}, title, style, body)
-}
-
-/// The same, with something in its head.
-fn page_with(head: &Markup, title: &[&str], style: &str, body: &Markup) -> String {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                (head)
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title.join(" · ")) " · redjepsen" }
-                style { (PreEscaped(COLOURS)) (PreEscaped(STYLE)) (PreEscaped(style)) }
-            }
-            body { (body) }
-        }
-    }
-    .into_string()
+    Page { title, style, script: Script::NONE, body }.text()
 }
 
 /// A path as an address. It is never taken for another kind of address, nor for anything but a path.

@@ -18,6 +18,13 @@ pub fn shown_class(shown: Shown) -> &'static str {
 pub fn runs(cell: &CellAccount, most: usize) -> Markup {
     html! {
         @if !cell.runs.is_empty() { (if cell.runs.len() == 1 { "run " } else { "runs " }) }
+        (links(cell, most))
+    }
+}
+
+/// A link to the report of each run, by its number, and at most so many.
+pub fn links(cell: &CellAccount, most: usize) -> Markup {
+    html! {
         @for run in cell.runs.iter().take(most) { (link(run, &run.run.to_string())) " " }
         @if cell.runs.len() > most { "…" }
     }

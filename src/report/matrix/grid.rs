@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::cells::{class, runs, shown_class};
+use super::cells::{class, links, shown_class};
 use crate::suite::outcome::CellStatus;
 use crate::telling::table::{CellAccount, Table, distinct};
 use crate::words::{plural, sanitize};
@@ -14,7 +14,7 @@ use crate::words::{plural, sanitize};
 /// More fields than this no page can show; the table of numbers has every cell anyway.
 const MOST_FIELDS: usize = 100_000;
 /// So many locks fit beside each other on a screen.
-const MOST_COLUMNS: usize = 12;
+const MOST_COLUMNS: usize = 10;
 /// A lock with fewer cells has mostly empty fields beside others, so it is in the list.
 const LEAST_CELLS: usize = 4;
 /// At most this many links in a cell of the matrix; the table of numbers has them all.
@@ -40,12 +40,13 @@ pub fn grid(table: &Table) -> Markup {
     html! {
         section id="matrix" {
             h2 { "What breaks which lock" }
-            p class="fine key" {
-                b class="held" { "held" } " no violation in these runs"
-                b class="broken" { "broken" } " in so many of the runs"
-                b class="unproven" { "unknown" } " the runs prove too little"
-                span class="badge" { "SURPRISE" } " not what is expected"
-                span class="note" { "italics: observed, nothing is expected · “run 1”: the report of that run" }
+            ul class="fine key" {
+                li { b class="held" { "held" } " no violation in these runs" }
+                li { b class="broken" { "broken" } " in so many of the runs" }
+                li { b class="unproven" { "unknown" } " the runs prove too little" }
+                li { span class="badge" { "SURPRISE" } "not what is expected" }
+                li { i { "italics" } " nothing is expected" }
+                li { u { "1" } " the report of run 1" }
             }
             @for (scripted, title) in [(false, "Nothing, and faults at random"), (true, "Scenarios, step by step")] {
                 (part(table, scripted, title))
@@ -117,9 +118,9 @@ fn fields(cells: &[Placed], workloads: &[String]) -> Markup {
         fields.entry((&placed.1.workload, &placed.1.nemesis)).or_default().push(placed);
     }
     html! {
-        div class="wide wide-only" tabindex="0" {
+        div class="wide wide-only" tabindex="0" role="region" aria-label="The matrix" {
             table class="grid" {
-                thead { tr { th {} @for workload in workloads { th scope="col" { (sanitize(workload, 60)) } } } }
+                thead { tr { td {} @for workload in workloads { th scope="col" { (sanitize(workload, 60)) } } } }
                 tbody {
                     @for nemesis in ordered(&shown, |cell| &cell.nemesis) {
                         tr {
@@ -152,9 +153,9 @@ fn slot(number: usize, cell: &CellAccount, named: bool) -> Markup {
             }
             @if !cell.with.is_empty() { span class="with" { (sanitize(&cell.with, 80)) } }
             span class="runs" {
-                // That it is as it was to be says nothing new.
-                @if !cell.note.is_empty() && cell.standing != CellStatus::AsExpected { (cell.note) " · " }
-                (runs(cell, MOST_LINKS))
+                // That it is as it was to be says nothing new, and italics say that nothing was.
+                @if !cell.note.is_empty() && !matches!(cell.standing, CellStatus::AsExpected | CellStatus::Observed) { (cell.note) " · " }
+                (links(cell, MOST_LINKS))
             }
         }
     }

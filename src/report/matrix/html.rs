@@ -1,18 +1,18 @@
-//! `matrix.html`: one file without network access. Verdict, what changed, alarming cells, matrix, numbers. A script of ours sorts and
-//! filters; the page says the same without it.
+//! `matrix.html`: one file without network access. Verdict, what changed, alarming cells, matrix, numbers. A script of ours sorts,
+//! filters and copies; the page says the same without it.
 
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 
-use super::cells::{class, link, runs, shown_class};
+use super::cells::{class, link, links, runs, shown_class};
 use super::grid::grid;
 use super::verdict_class;
-use crate::report::html::{header, prose, terms, whole_page};
+use crate::report::html::{Page, Script, command, header, prose, terms};
 use crate::telling::table::{BrokenAccount, CellAccount, LibraryAccount, Table};
 use crate::words::{line, plural, sanitize};
 
 const GRID_STYLE: &str = include_str!("style.css");
 /// It takes no text of the page for code, and asks nobody for anything.
-pub(super) const SCRIPT: &str = include_str!("sort.js");
+const SCRIPT: Script = Script::new(concat!(include_str!("../html/copy.js"), include_str!("sort.js")));
 
 /// The page. Its links lead to the reports of the runs, in folders below its own.
 pub fn html(table: &Table) -> String {
@@ -22,6 +22,7 @@ pub fn html(table: &Table) -> String {
     let body = html! {
         main class="suite" {
             (header(verdict_class(table.verdict), &about, &table.word, &html! { (table.headline) }, &note))
+            (contents(table))
             (told("changes", "Otherwise than the last time", &table.changes))
             (alarms(table))
             (super::sweep::sweeps(table))
@@ -33,9 +34,34 @@ pub fn html(table: &Table) -> String {
             (terms("How to read this", TERMS))
             (repeat(table))
         }
-        script { (PreEscaped(SCRIPT)) }
     };
-    whole_page(&[&format!("{}{}", table.word, table.mark()), &sanitize(&table.suite, 60)], GRID_STYLE, &body)
+    let title = [&format!("{}{}", table.word, table.mark())[..], &sanitize(&table.suite, 60)];
+    Page { title: &title, style: GRID_STYLE, script: SCRIPT, body: &body }.text()
+}
+
+/// The files beside the page that programs and people open.
+const FILES: [&str; 4] = ["matrix.json", "matrix.csv", "matrix.md", "junit.xml"];
+
+/// What the page has, and the files beside it.
+fn contents(table: &Table) -> Markup {
+    let parts = [
+        ("changes", "Changes", !table.changes.is_empty()),
+        ("alarms", "Not as expected", !table.alarms.is_empty()),
+        ("sweeps", "Side by side", !table.sweeps.is_empty()),
+        ("matrix", "What breaks which lock", true),
+        ("not-run", "Not run", !table.not_run.is_empty()),
+        ("libraries", "Libraries", !table.libraries.is_empty()),
+        ("numbers", "Numbers", true),
+        ("timing", "Late", !table.mistimed.is_empty()),
+        ("terms", "Words", true),
+        ("repeat", "Repeat", true),
+    ];
+    html! {
+        nav class="contents" aria-label="Contents" {
+            @for (id, title, _) in parts.iter().filter(|(_, _, is_there)| *is_there) { a href={ "#" (id) } { (title) } }
+            @for file in FILES { a class="file" href=(file) { (file) } }
+        }
+    }
 }
 
 /// A list of lines, if there are any.
@@ -63,7 +89,7 @@ fn alarms(table: &Table) -> Markup {
                             @for run in cell.alarming_runs().take(8) {
                                 li {
                                     (link(run, &format!("seed {}", run.seed))) ": " (line(&run.summary, 400))
-                                    @if !run.repeat.is_empty() { br; code { (line(&run.repeat, 600)) } }
+                                    @if !run.repeat.is_empty() { (command(&line(&run.repeat, 600))) }
                                 }
                             }
                         }
@@ -119,36 +145,55 @@ fn broken(one: &BrokenAccount, cell: &CellAccount) -> Markup {
             @if let Some(source) = &one.source { code { (sanitize(source, 200)) } " " }
             @if let Some(issue) = &one.issue { (sanitize(issue, 200)) }
             " Reports of " (runs(cell, FEW_LINKS))
-            br; code { (sanitize(&one.command, 400)) }
+            (command(&sanitize(&one.command, 400)))
         }
     }
 }
+
+/// Of the table of numbers.
+const COLUMNS: [&str; 10] = [
+    "workload and nemesis",
+    "expected",
+    "seen",
+    "updates lost",
+    "share (95\u{a0}%)",
+    "overlaps",
+    "first violation",
+    "without the lock",
+    "updates a second",
+    "runs",
+];
 
 fn numbers(table: &Table) -> Markup {
     html! {
         section id="numbers" {
             h2 { "Numbers to compare" }
-            div class="wide" {
-                table class="compare" {
-                    thead { tr {
-                        th { "workload and nemesis" } th { "expected" } th { "seen" } th { "updates lost" } th { "share (95\u{a0}%)" }
-                        th { "overlaps" } th { "first violation" } th { "without the lock" } th { "updates a second" } th { "runs" }
-                    } }
-                    tbody {
-                        @for (number, cell) in table.cells.iter().enumerate() {
-                            tr id={ "cell-" (number + 1) } class={ (class(cell)) " " (shown_class(cell.shown)) } data-name=(sanitize(&cell.name, 200)) {
-                                td { b { (sanitize(&cell.workload, 60)) } br; (sanitize(&cell.nemesis_with(), 120)) }
-                                td { (cell.expected) }
-                                td class="seen" { (cell.seen) br; b class="standing" { (cell.standing_text) } }
-                                td class="n" { (cell.lost) }
-                                td { (cell.share) }
-                                td class="n" { (cell.overlaps) }
-                                td { (cell.first_violation) }
-                                td { (cell.without_lock) }
-                                td { (cell.rate) }
-                                td class="links" { (runs(cell, usize::MAX)) }
-                            }
-                        }
+            // On a phone it is folded.
+            details class="all" open {
+                summary { (plural(table.cells.len() as u64, "cell")) }
+                div class="wide" tabindex="0" role="region" aria-label="Numbers of each cell" { (compared(table)) }
+            }
+        }
+    }
+}
+
+fn compared(table: &Table) -> Markup {
+    html! {
+        table class="compare" {
+            thead { tr { @for name in COLUMNS { th scope="col" { (name) } } } }
+            tbody {
+                @for (number, cell) in table.cells.iter().enumerate() {
+                    tr id={ "cell-" (number + 1) } class={ (class(cell)) " " (shown_class(cell.shown)) } data-name=(sanitize(&cell.name, 200)) {
+                        td { b { (sanitize(&cell.workload, 60)) } br; (sanitize(&cell.nemesis_with(), 120)) }
+                        td { (cell.expected) }
+                        td class="seen" { (cell.seen) br; b class="standing" { (cell.standing_text) } }
+                        td class="n" { (cell.lost) }
+                        td { (cell.share) }
+                        td class="n" { (cell.overlaps) }
+                        td { (cell.first_violation) }
+                        td { (cell.without_lock) }
+                        td { (cell.rate) }
+                        td class="links" { (links(cell, usize::MAX)) }
                     }
                 }
             }
@@ -208,7 +253,7 @@ fn repeat(table: &Table) -> Markup {
     html! {
         section id="repeat" {
             h2 { "Run it again" }
-            pre { (line(&table.repeat, 400)) }
+            (command(&line(&table.repeat, 400)))
             @if !table.versions.is_empty() {
                 table class="pairs" { tbody { @for (name, text) in &table.versions { tr { th { (sanitize(name, 60)) } td { (sanitize(text, 300)) } } } } }
             }

@@ -12,18 +12,29 @@
   };
   const compare = (one, other) =>
     typeof one === "number" && typeof other === "number" ? one - other : String(one).localeCompare(String(other));
-  [...numbers.tHead.rows[0].cells].forEach((head, column) => {
+  const heads = [...numbers.tHead.rows[0].cells];
+  const sort = (column, down) => {
+    for (const head of heads) head.removeAttribute("aria-sort");
+    heads[column].setAttribute("aria-sort", down ? "descending" : "ascending");
+    rows.sort((one, other) => compare(value(one.cells[column]), value(other.cells[column])) * (down ? -1 : 1));
+    body.append(...rows);
+  };
+  heads.forEach((head, column) => {
     const button = document.createElement("button");
     button.textContent = head.textContent;
     head.replaceChildren(button);
-    button.onclick = () => {
-      const down = head.getAttribute("aria-sort") === "ascending";
-      for (const other of numbers.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-      head.setAttribute("aria-sort", down ? "descending" : "ascending");
-      rows.sort((one, other) => compare(value(one.cells[column]), value(other.cells[column])) * (down ? -1 : 1));
-      body.append(...rows);
-    };
+    button.onclick = () => sort(column, head.getAttribute("aria-sort") === "ascending");
   });
+
+  // A phone has no room for heads, nor for all numbers at once. Who comes for one cell finds it open.
+  const all = document.querySelector(".all");
+  if (matchMedia("(max-width: 720px)").matches && !location.hash.startsWith("#cell-")) all.open = false;
+  addEventListener("hashchange", () => { if (location.hash.startsWith("#cell-")) all.open = true; });
+  const order = Object.assign(document.createElement("select"), { ariaLabel: "Sort the numbers by" });
+  order.className = "narrow-only";
+  for (const head of heads) order.add(new Option("sorted by " + head.textContent));
+  order.onchange = () => sort(order.selectedIndex, order.selectedIndex > 1);
+  numbers.parentElement.before(order);
 
   const bar = document.createElement("form");
   bar.className = "filter";

@@ -9,7 +9,7 @@
 //! | a night against the one before | `nights/PATH.html` |
 //! | a file of a run or a night | `files/PATH` |
 //!
-//! A path is that of a folder in the store. Pages fetch nothing but themselves, and run one script, [`SCRIPT`], which filters and
+//! A path is that of a folder in the store. Pages fetch nothing but themselves, and run one script, which filters and
 //! sorts; without it they show the newest.
 
 mod index;
@@ -18,16 +18,13 @@ mod suite;
 
 use std::path::{Component, Path};
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 pub use index::{index, live};
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 pub use run::run;
-use sha2::{Digest, Sha256};
 pub use suite::suite;
 
 use super::compare;
-use super::html::{address, whole_page};
+use super::html::{Page, Script, address};
 use crate::checker::Validity;
 use crate::compare::Comparison;
 use crate::store::{Snapshot, State};
@@ -35,7 +32,7 @@ use crate::words::{length, sanitize};
 
 const STYLE: &str = include_str!("style.css");
 /// What pages run.
-pub const SCRIPT: &str = include_str!("script.js");
+const SCRIPT: Script = Script::served(concat!(include_str!("../html/copy.js"), include_str!("script.js")));
 
 /// A page's place, and where it is from.
 #[derive(Clone, Copy, Debug)]
@@ -85,28 +82,15 @@ impl At<'_> {
                 }
                 (content)
             }
-            script { (PreEscaped(SCRIPT)) }
         };
         let style = format!("{}{STYLE}", super::drawing::STYLE);
-        // Without an icon, browsers ask for one.
-        let icon = "<link rel=\"icon\" href=\"data:,\">";
-        let policy = format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">{icon}", policy());
-        // Before anything that it is about.
-        whole_page(title, &style, &body).replacen(
-            "<meta name=\"viewport\"",
-            &format!("{policy}<meta name=\"viewport\""),
-            1,
-        )
+        Page { title, style: &style, script: SCRIPT, body: &body }.text()
     }
 }
 
 /// What a page may do: run its own script, and fetch itself again.
 pub fn policy() -> String {
-    let script = BASE64_STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
-    format!(
-        "default-src 'none'; script-src 'sha256-{script}'; style-src 'unsafe-inline'; img-src 'self' data:; \
-         connect-src 'self'; base-uri 'none'; form-action 'none'"
-    )
+    SCRIPT.policy()
 }
 
 /// A night against the one before.

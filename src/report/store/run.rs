@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{At, FileEntry, bytes, seconds, when, word};
-use crate::report::html::prose;
+use crate::report::html::{command, prose};
 use crate::scenario::quoted;
 use crate::store::{Moment, Results, Run, State};
 use crate::words::{count, line, percent, plural, sanitize};
@@ -155,7 +155,7 @@ fn again(at: At, run: &Run) -> Markup {
     html! {
         section id="again" {
             h2 { "Run again" }
-            pre { (repeat) }
+            (command(&repeat))
         }
     }
 }

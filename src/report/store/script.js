@@ -1,5 +1,5 @@
-"use strict";
 (() => {
+  "use strict";
   const by = (id) => document.getElementById(id);
   const make = (tag, text, name) => {
     const made = document.createElement(tag);

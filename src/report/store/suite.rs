@@ -5,6 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use super::index::verdict;
 use super::{At, seconds, when};
 use crate::report::drawing::px;
+use crate::report::html::command;
 use crate::store::night::{Point, Results, Since, Trend, trends, versions_changed};
 use crate::store::{Night, NightState};
 use crate::suite::outcome::CellStatus;
@@ -24,7 +25,7 @@ pub fn suite(at: At, name: &str, nights: &[Night]) -> String {
     let content = html! {
         p class="about" { span { "suite" } }
         h1 class="plain" { (sanitize(name, 80)) }
-        @if let Some(last) = last { p class="headline" { (line(&last.headline, 300)) } pre { (line(&last.repeat, 400)) } }
+        @if let Some(last) = last { p class="headline" { (line(&last.headline, 300)) } (command(&line(&last.repeat, 400))) }
         (list(at, nights))
         @if !trends.is_empty() { (cells(&trends, shown)) }
     };

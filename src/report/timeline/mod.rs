@@ -17,7 +17,6 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use maud::{Markup, PreEscaped, html};
-use sha2::{Digest, Sha256};
 
 use self::data::Data;
 pub(super) use self::lanes::Lanes;
@@ -25,17 +24,9 @@ use self::servers::{Owners, Servers};
 use super::Report;
 use crate::words::{count, plural};
 
-const SCRIPT: &str = include_str!("timeline.js");
+/// With what copies commands, which does not wait for the data.
+pub(super) const SCRIPT: &str = concat!(include_str!("../html/copy.js"), include_str!("timeline.js"));
 pub(super) const STYLE: &str = include_str!("timeline.css");
-
-/// What a page with the timeline may do: run this script, and nothing that comes from elsewhere.
-pub(super) fn policy() -> String {
-    let hash = STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
-    format!(
-        "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; \
-         form-action 'none'"
-    )
-}
 
 /// From when to when the timeline shows an incident, counted from 0, as the part of an address after `#`.
 pub(super) fn place_of(report: &Report, incident: usize) -> Option<String> {
@@ -50,7 +41,7 @@ pub(super) fn lives(report: &Report, lanes: &Lanes) -> Option<Vec<servers::Life>
     Some(Servers::new(&beside.servers, &Owners::of(&report.story), lanes).lives)
 }
 
-/// The timeline with its table, and the script that fills both. Nothing, of a history without operations.
+/// The timeline with its table, which the script fills. Nothing, of a history without operations.
 pub(super) fn timeline(report: &Report) -> Markup {
     let Some(data) = Data::new(report) else { return html! {} };
     let counted = data.counted_only() as u64;
@@ -126,7 +117,6 @@ pub(super) fn timeline(report: &Report) -> Markup {
             noscript { p class="note" { "The table is made by the page's script. history.jsonl has every operation." } }
         }
         script type="application/json" id="timeline-data" { (PreEscaped(format!("\"{}\"", packed(&data)))) }
-        script { (PreEscaped(SCRIPT)) }
     }
 }
 

@@ -5,6 +5,7 @@
 const $ = (selector) => document.querySelector(selector);
 const root = $(".tl"), view = $(".tl-view"), map = $(".tl-map"), main = $(".tl-main"), detail = $(".tl-detail");
 const make = (tag, text, cls) => { const e = document.createElement(tag); if (text !== undefined) e.textContent = text; if (cls) e.className = cls; return e; };
+if (!root) return; // a history without operations
 root.hidden = false;
 if (!window.DecompressionStream) { root.replaceChildren(make("p", "This browser can't unpack the page's data; one of 2023 or later can.", "note")); return; }
 const packed = Uint8Array.from(atob(JSON.parse($("#timeline-data").textContent)), (c) => c.charCodeAt(0));

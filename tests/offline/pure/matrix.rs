@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use redjepsen::checker::Validity;
 use redjepsen::nemesis::Expectation::{self, Valid, Violation};
 use redjepsen::report::matrix::Table;
@@ -14,6 +16,7 @@ use redjepsen::suite::matrix::{Circumstances, Matrix, Overall};
 use redjepsen::suite::outcome::{Numbers, RunOutcome, Timing};
 use redjepsen::suite::plan::{PlannedCell, Suite};
 use redjepsen::suite::shard::Shard;
+use sha2::{Digest, Sha256};
 
 /// A terminal of the usual width, with colours.
 const COLORED: Look = Look { color: true, width: Some(96) };
@@ -126,10 +129,18 @@ fn each_page_says_what_came_out() {
 fn the_page_needs_nothing_but_itself_and_leads_to_the_reports_of_its_runs() {
     let matrix = mixed();
     let page = pages::html(&Table::new(&matrix));
-    // One script, and that is ours.
-    let script = include_str!("../../../src/report/matrix/sort.js");
+    // One script, and that is ours: the page's policy has no other run, whatever strangers' texts are in it.
+    let script =
+        concat!(include_str!("../../../src/report/html/copy.js"), include_str!("../../../src/report/matrix/sort.js"));
     assert_eq!(page.matches("<script").count(), 1);
     assert!(page.contains(&format!("<script>{script}</script>")) && !script.contains("</"));
+    let hash = STANDARD.encode(Sha256::digest(script.as_bytes()));
+    let policy = format!("content=\"default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline';");
+    assert!(page.contains(&policy), "{policy}");
+    // What a cell's links, and the contents, lead to is there.
+    for anchor in page.split("href=\"#").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+        assert!(page.contains(&format!(" id=\"{anchor}\"")), "{anchor}");
+    }
     for forbidden in ["<link", "src=\"", "href=\"http", "@import", "url(", "fetch(", "eval(", "innerHTML"] {
         assert!(!page.contains(forbidden), "{forbidden} in the page");
     }

@@ -102,6 +102,12 @@ fn a_part_is_chosen_by_name_or_by_what_failed_and_the_headline_says_what_changed
     assert!(out.contains("single under pause-before-write: as expected, was SURPRISE"), "{out}");
     let (code, out, _) = suite("--failed");
     assert!(code == Some(0) && out.contains("nothing to run again"), "{out}");
+    // What was never run was not as expected either.
+    let more = with("violation") + "[[cells]]\nworkload = \"single\"\nnemesis = \"none\"\nwith = { ttl = \"2s\" }\n";
+    fs::write(folder.path().join("mine.toml"), more).unwrap();
+    let (code, out, _) = suite("--failed --dry-run");
+    assert!(code == Some(0) && out.contains("1 run in 1 cell") && out.contains("ttl 2s"), "{out}");
+    fs::write(folder.path().join("mine.toml"), with("violation")).unwrap();
     let (code, out, _) = suite("--only 'single under none' --only pause-before-write --dry-run");
     assert!(code == Some(0) && out.contains("2 runs in 2 cells"), "{out}");
     // Another command is another night.

@@ -45,7 +45,9 @@ def instead_of_pins(wanted, requirements, keep_others):
 
 words = sys.argv[1:]
 instead = words[1] if words[0] == "--instead" else None
-folder, requirements, *built_with = words[2:] if instead else words
+# The files may name packages by their places, which begin where the file is.
+folder, requirements, *built_with = map(os.path.abspath, words[2:] if instead else words)
+os.chdir(os.path.dirname(requirements))
 environment, options = dict(os.environ), []
 if built_with:
     # Whoever has this run removes it, with all other temporary files.

@@ -28,6 +28,10 @@ EXTEND_AFTER = 0.6
 Answer = Tuple[str, Dict[str, Any]]
 
 
+#: Whether this process is a client already. A script that has the name of a package finds itself in the package's place.
+_serves = False
+
+
 def serve(
     connect: Connect,
     *,
@@ -51,6 +55,11 @@ def serve(
     If the run wants threads, `connect` is called once, and what it returns is called by several threads at once; if it
     returns a coroutine function, by several tasks of one event loop.
     """
+    global _serves
+    if _serves:
+        own = os.path.basename(sys.argv[0])
+        raise RuntimeError(f"{own} was imported while it starts: call it otherwise than the package that it imports")
+    _serves = True
     # What a library prints is no message.
     sink = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

@@ -37,6 +37,25 @@ def stop(process):
         stream.close()
 
 
+class Names(unittest.TestCase):
+    def test_a_script_that_is_named_as_what_it_imports_is_told_so(self):
+        nowhere = "redis://127.0.0.1:1"
+        lock = {"name": "single", "ttl_ms": 1000, "nodes": [nowhere], "options": {}}
+        resource = {"kind": "register", "url": nowhere, "fencing": "none"}
+        hello = {"type": "hello", "protocol": 1, "client": "c0", "lock": lock, "resource": resource, "seed": 1}
+        with tempfile.TemporaryDirectory() as folder:
+            script = Path(folder, "mine.py")
+            script.write_text(ADAPTER.replace("def acquire", "import mine\n    def acquire"))
+            done = subprocess.run(
+                [sys.executable, "-u", str(script)],
+                input=json.dumps(hello) + "\n",
+                env={**os.environ, "PYTHONPATH": str(HOME)},
+                capture_output=True,
+                text=True,
+            )
+        self.assertIn("call it otherwise than the package", done.stdout, done.stderr)
+
+
 class Case(unittest.TestCase):
     def setUp(self):
         self.redis = FakeRedis()
