@@ -3,8 +3,9 @@
 //! is made for it, and what it needs is installed, each package in an exact version with its hash.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 /// The first of these that is there.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
@@ -27,7 +28,7 @@ fn driver() -> PathBuf {
     fs::create_dir_all(&folder).unwrap();
     let is_there = fs::read(folder.join("package-lock.json")).ok() == fs::read(source.join("package-lock.json")).ok()
         && folder.join("node_modules").is_dir();
-    for file in ["package.json", "package-lock.json", "report.mjs"] {
+    for file in ["package.json", "package-lock.json", "report.mjs", "pages.mjs"] {
         fs::copy(source.join(file), folder.join(file)).unwrap();
     }
     if !is_there {
@@ -61,4 +62,63 @@ fn a_report_works_in_a_browser() {
     let (folder, report) = (driver(), store.path().join("latest/report.html"));
     let told = done(Command::new("node").arg("report.mjs").arg(&report).arg(&browser).current_dir(&folder));
     assert!(told.starts_with("the report works"), "{told}");
+}
+
+/// Ends what it started, whatever becomes of the test.
+struct Served(Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_pages_over_a_store_work_in_a_browser() {
+    let browser = BROWSERS.iter().find_map(|name| on_path(name)).expect("a Chromium; run `./docker/setup test`");
+    let place = tempfile::tempdir().unwrap();
+    let store = place.path().join("store");
+    let redjepsen = |args: &[&str]| {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_redjepsen")).args(args).current_dir(place.path()).output().unwrap();
+        assert!(output.status.code().is_some_and(|code| code <= 2), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    for seed in ["7", "8", "9"] {
+        for workload in ["redlock", "redlock-guarded"] {
+            redjepsen(&[
+                "run",
+                "--cluster",
+                "sim",
+                "--workload",
+                workload,
+                "--nemesis",
+                "pause",
+                "--seed",
+                seed,
+                "--quiet",
+            ]);
+        }
+    }
+    redjepsen(&["sweep", "--cluster", "sim", "--ttl", "500ms,1s", "--quiet"]);
+    redjepsen(&["compare", "store/redlock-guarded-pause", "store/redlock-pause", "--html", "compare.html", "--quiet"]);
+    let sweep = fs::read_dir(store.join("suites/sweep-redlock-pause"))
+        .unwrap()
+        .filter_map(|entry| Some(entry.unwrap().path().join("matrix.html")).filter(|page| page.is_file()));
+    let sweep = sweep.last().expect("the page of a sweep");
+    let server = Command::new(env!("CARGO_BIN_EXE_redjepsen"))
+        .args(["serve", "--port", "0", "store"])
+        .current_dir(place.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut server = Served(server);
+    let mut line = String::new();
+    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.split_whitespace().find(|word| word.starts_with("http://")).expect("where it listens");
+    let mut used = Command::new("node");
+    used.arg("pages.mjs").arg(address).arg(&browser).arg(place.path().join("compare.html")).arg(sweep);
+    let told = done(used.current_dir(driver()));
+    assert!(told.starts_with("the pages work"), "{told}");
 }
