@@ -292,7 +292,7 @@ fn phase_use(phase: Phase, at_work: &History, stopped: &History) -> PhaseUse {
         let of_it = |operation: &&Operation| operation.outcome == Outcome::Ok && comes_by(phase, operation.f);
         at_work.operations.iter().filter(by_a_client).filter(of_it)
     };
-    let with = |wanted: fn(&crate::history::PhaseStamp) -> bool| {
+    let with = |wanted: fn(crate::history::PhaseStamp) -> bool| {
         succeeded().filter(|operation| operation.phase(phase).is_some_and(wanted)).count() as u64
     };
     PhaseUse {

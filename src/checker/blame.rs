@@ -55,6 +55,6 @@ fn gave_back_in_doubt<'h>(operation: &Operation, others: impl Iterator<Item = &'
 /// When a client acquired the lock, and when it began to release it, if it did: by its own stamps, which are on the
 /// safe side, else by when the controller received the reports.
 fn hold(operation: &Operation) -> Option<(i64, Option<i64>)> {
-    let time = |stamp: &PhaseStamp| stamp.stamped.unwrap_or(i64::try_from(stamp.received).unwrap_or(i64::MAX));
+    let time = |stamp: PhaseStamp| stamp.stamped.unwrap_or(i64::try_from(stamp.received).unwrap_or(i64::MAX));
     Some((operation.phase(Phase::Acquired).map(time)?, operation.phase(Phase::Releasing).map(time)))
 }

@@ -47,8 +47,8 @@ struct Overlap<'h> {
     first: usize,
     second: usize,
     /// When each had the lock.
-    began: &'h PhaseStamp,
-    taken: &'h PhaseStamp,
+    began: PhaseStamp,
+    taken: PhaseStamp,
 }
 
 impl<'h> Overlap<'h> {
@@ -90,7 +90,7 @@ impl<'h> Overlap<'h> {
             matches!(stamp.phase, Phase::Acquired | Phase::Extended)
                 && stamp.stamped.is_some_and(|_| stamp.time() <= self.taken.time())
         });
-        let until = |stamp: &PhaseStamp| {
+        let until = |stamp: PhaseStamp| {
             stamp.time().saturating_add(stamp.validity_ms.unwrap_or(run.ttl_ms).saturating_mul(1_000_000))
         };
         told.map(until).max()
@@ -247,10 +247,10 @@ impl<'h> Overlap<'h> {
 
     /// The breakpoint at which the script kept an operation at this moment: the stamps of its arrival and of its going on.
     /// Whoever stops at one reports the phase again when it goes on; the script says when it let it go.
-    fn breakpoint(&self, operation: &'h Operation, moment: u64) -> Option<(&'h PhaseStamp, &'h PhaseStamp)> {
-        let in_background = |stamp: &&PhaseStamp| matches!(stamp.phase, Phase::Extended | Phase::Owned);
-        let acts: Vec<&PhaseStamp> = operation.phases.iter().filter(|stamp| !in_background(stamp)).collect();
-        let around = |pair: &&[&PhaseStamp]| {
+    fn breakpoint(&self, operation: &Operation, moment: u64) -> Option<(PhaseStamp, PhaseStamp)> {
+        let in_background = |stamp: &PhaseStamp| matches!(stamp.phase, Phase::Extended | Phase::Owned);
+        let acts: Vec<PhaseStamp> = operation.phases.iter().filter(|stamp| !in_background(stamp)).collect();
+        let around = |pair: &&[PhaseStamp]| {
             pair[0].phase == pair[1].phase && pair[0].time() <= moment && moment < pair[1].time()
         };
         let pair = acts.windows(2).find(around)?;

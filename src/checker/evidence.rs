@@ -79,7 +79,7 @@ pub(super) fn updates(history: &History, happened: &[(usize, bool)]) -> Evidence
 
 /// Whether an operation certainly had the lock, or reports things that only a holder reports.
 fn had_the_lock(operation: &&Operation) -> bool {
-    let of_a_holder = |stamp: &PhaseStamp| stamp.phase >= Phase::Acquired;
+    let of_a_holder = |stamp: PhaseStamp| stamp.phase >= Phase::Acquired;
     operation.f.is_locked() && (operation.outcome == Outcome::Ok || operation.phases.iter().any(of_a_holder))
 }
 

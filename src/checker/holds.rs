@@ -74,9 +74,9 @@ pub(super) fn certain_hold(operation: &Operation) -> Option<(i64, i64)> {
         return None;
     }
     let acquired = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
-    let start = operation.phases[acquired].stamped?;
+    let start = operation.phases.get(acquired)?.stamped?;
     let mut end = start;
-    for stamp in &operation.phases[acquired + 1..] {
+    for stamp in operation.phases.after(acquired) {
         match (stamp.phase, stamp.stamped) {
             (Phase::Lost | Phase::Released, _) => break,
             (Phase::Releasing, Some(releasing)) => return Some((start, releasing.max(start))),

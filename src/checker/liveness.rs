@@ -154,7 +154,7 @@ impl<'h> Case<'h> {
 }
 
 /// Whether a phase says that the client had the lock.
-fn is_of_a_holder(stamp: &PhaseStamp) -> bool {
+fn is_of_a_holder(stamp: PhaseStamp) -> bool {
     stamp.phase >= Phase::Acquired
 }
 

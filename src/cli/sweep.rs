@@ -75,6 +75,7 @@ pub async fn sweep(flags: SweepFlags) -> Result<Exit, Failure> {
         fail_fast: false,
         until: None,
         new_clusters: false,
+        observe: true,
         jobs: flags.jobs,
         not_here: not_here.clone(),
     };

@@ -7,9 +7,10 @@
 //! same goes for a `fail` whose value somebody reads later, and for a value that turns up under another key: only the
 //! client that was told to write a value knows it, so no lock and no resource can have brought that about.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::line::word;
+use super::writers::Writers;
 use super::{Amount, Completion, History, Operation, Outcome, Phase, PhaseReport, Process, Reading, ResourceKind};
 
 /// A contradiction in what a client said about an operation; only the first one of each operation is kept.
@@ -172,16 +173,10 @@ impl Said {
 /// Takes back what other operations show to be untrue, and says so: a write that its client called failed, and whose
 /// value was read; and a value that was read under another key than it was to be written to. Where nodes replicate the
 /// resource, they are what is under test, and may have done that.
-pub(super) fn refute(history: &mut History) -> Vec<Contradiction> {
+pub(super) fn refute(history: &mut History, writers: &Writers) -> Vec<Contradiction> {
     let Some(header) = history.run.clone().filter(|run| run.resource != ResourceKind::Replicated) else {
         return Vec::new();
     };
-    let writers: HashMap<&str, usize> = history
-        .operations
-        .iter()
-        .enumerate()
-        .filter_map(|(place, operation)| Some((operation.new.as_deref().filter(|_| operation.f.writes())?, place)))
-        .collect();
     // By the writer, so that each is told of once; with the first one who shows it.
     let mut refuted: BTreeMap<usize, Contradiction> = BTreeMap::new();
     let mut misread = Vec::new();
@@ -195,7 +190,8 @@ pub(super) fn refute(history: &mut History) -> Vec<Contradiction> {
             _ => None,
         };
         for value in last.into_iter().chain(elements) {
-            let Some(&writer) = writers.get(value.as_str()).filter(|writer| **writer != place) else { continue };
+            let writer = writers.of(&history.operations, value);
+            let Some(writer) = writer.filter(|writer| *writer != place) else { continue };
             let operation = &history.operations[writer];
             let who = header.client_name(reader.process);
             let (line, text) = if operation.key != reader.key {
@@ -227,10 +223,8 @@ pub(super) fn void(operation: &mut Operation, text: &str) {
     operation.old = Reading::Unknown;
     operation.amount = None;
     // That its write was acknowledged would be certain, and nothing about it is.
-    operation.phases.retain(|stamp| stamp.phase != Phase::Written);
-    for phase in &mut operation.phases {
-        (phase.stamped, phase.token, phase.validity_ms) = (None, None, None);
-    }
+    operation.phases.edit(|stamps| stamps.retain(|stamp| stamp.phase != Phase::Written));
+    operation.phases.each(|stamp| (stamp.stamped, stamp.token, stamp.validity_ms) = (None, None, None));
     operation.text = Some(format!("its client contradicts itself: {text}"));
 }
 

@@ -10,9 +10,12 @@
 //! `aftermath_ns` and, of those on clocks, `clock_off_ns` when they are healed. The rest (`run`, `clock`, `fact`, `client`, `step`,
 //! `promotion`, `stall`, `end`) have an object of their own. Unknown fields are ignored, so newer histories stay readable.
 
+use serde::de::IntoDeserializer;
+use serde::de::value::Error;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::json::{Json, Word};
 use super::{
     Amount, Body, CallEffect, ClientEvent, ClientStep, ClockBound, Completion, End, Event, Fact, FaultStep, Function,
     Header, Invocation, NemesisEvent, Orders, Outcome, Phase, PhaseReport, Process, Promotion, Reading, Stall,
@@ -23,11 +26,11 @@ use super::{
 macro_rules! line {
     ($($(#[$present:meta])? $field:ident: $type:ty,)*) => {
         #[derive(Debug, Default, Serialize, Deserialize)]
-        struct Line {
+        struct Line<'l> {
             index: u64,
             time: u64,
-            #[serde(rename = "type")]
-            kind: String,
+            #[serde(rename = "type", borrow)]
+            kind: Word<'l>,
             $(
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 $(#[$present])?
@@ -38,12 +41,14 @@ macro_rules! line {
 }
 
 line! {
-    process: Value,
-    f: String,
+    #[serde(borrow)]
+    process: Json<'l>,
+    #[serde(borrow)]
+    f: Word<'l>,
     key: String,
     // A JSON null is a value here (an empty register), so absence and null must stay apart.
-    #[serde(deserialize_with = "present")]
-    value: Value,
+    #[serde(borrow, deserialize_with = "present")]
+    value: Json<'l>,
     untold: bool,
     count: u64,
     elements: Vec<String>,
@@ -72,8 +77,8 @@ line! {
     promotion: Promotion,
 }
 
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Json<'de>>, D::Error> {
+    Json::deserialize(deserializer).map(Some)
 }
 
 /// The line for an event, without the newline.
@@ -96,9 +101,9 @@ pub(super) fn to_line(event: &Event) -> String {
         Body::Invoke(invocation) => Line {
             kind: "invoke".into(),
             process: Some(process_to_json(invocation.process)),
-            f: Some(word(&invocation.f)),
+            f: Some(Word(word(&invocation.f).into())),
             key: Some(invocation.key.clone()),
-            value: Some(value_to_json(invocation.f, Value::Null, &invocation.new)),
+            value: Some(value_to_json(invocation.f, Json::Null, &invocation.new)),
             acquire_timeout_ms: invocation.orders.acquire_timeout_ms,
             breakpoints: Some(invocation.orders.breakpoints.clone()).filter(|breakpoints| !breakpoints.is_empty()),
             ..line
@@ -115,7 +120,7 @@ pub(super) fn to_line(event: &Event) -> String {
                 }
                 .into(),
                 process: Some(process_to_json(*process)),
-                f: Some(word(f)),
+                f: Some(Word(word(f).into())),
                 key: Some(key.clone()),
                 value: Some(value_to_json(*f, reading_to_json(old).unwrap_or_default(), new)),
                 untold: (!unread && *old == Reading::Unknown).then_some(true),
@@ -146,10 +151,10 @@ pub(super) fn to_line(event: &Event) -> String {
         Body::Nemesis(event) => Line {
             kind: "info".into(),
             process: Some("nemesis".into()),
-            f: Some(word(&event.kind)),
+            f: Some(Word(word(&event.kind).into())),
             fault: Some(event.fault),
             step: Some(event.step),
-            value: Some(event.targets.clone().into()),
+            value: Some(Json::List(event.targets.iter().map(|target| target.as_str().into()).collect())),
             observed: matches!(event.step, FaultStep::Injected | FaultStep::Healed).then_some(event.observed),
             links: event.links.clone(),
             on_call: event.on_call,
@@ -169,7 +174,7 @@ pub(super) fn to_line(event: &Event) -> String {
 pub(super) fn from_line(text: &str) -> Result<Event, String> {
     let line: Line = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let (index, time) = (line.index, line.time);
-    let body = match line.kind.as_str() {
+    let body = match &line.kind.0[..] {
         "run" => Body::Run(need(line.run, "run")?),
         "clock" => Body::Clock(need(line.clock, "clock")?),
         "fact" => Body::Fact(need(line.fact, "fact")?),
@@ -194,7 +199,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
             let process = process_from_json(&line.process)?;
             Body::Invoke(Invocation { process, f, key: need(line.key, "key")?, new, orders })
         }
-        "info" if line.process == Some(Value::from("nemesis")) => Body::Nemesis(NemesisEvent {
+        "info" if line.process == Some(Json::from("nemesis")) => Body::Nemesis(NemesisEvent {
             fault: need(line.fault, "fault")?,
             kind: from_word(need(line.f, "f")?, "f")?,
             step: need(line.step, "step")?,
@@ -207,7 +212,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
             text: line.text.unwrap_or_default(),
         }),
         "ok" | "fail" | "info" => {
-            let outcome = match line.kind.as_str() {
+            let outcome = match &line.kind.0[..] {
                 "ok" => Outcome::Ok,
                 "fail" => Outcome::Fail,
                 _ => Outcome::Info,
@@ -218,16 +223,16 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
                     let (old, new) = pair(f, line.value)?;
                     (old, Some(new))
                 }
-                Function::Write => (Value::Null, Some(written(line.value)?)),
-                Function::Hold => (Value::Null, None),
+                Function::Write => (Json::Null, Some(written(line.value)?)),
+                Function::Hold => (Json::Null, None),
                 Function::Read => (need(line.value, "value")?, None),
             };
             // If it is not known that the operation happened, null means that nobody knows what it read.
             let old = match (outcome, old) {
                 _ if matches!(f, Function::Hold | Function::Write) => Reading::Unknown,
-                (Outcome::Ok, Value::Null) if line.untold == Some(true) => Reading::Unknown,
+                (Outcome::Ok, Json::Null) if line.untold == Some(true) => Reading::Unknown,
                 (Outcome::Ok, old) => reading_from_json(old)?,
-                (_, Value::Null) => Reading::Unknown,
+                (_, Json::Null) => Reading::Unknown,
                 (_, old) => reading_from_json(old)?,
             };
             Body::Complete(Completion {
@@ -276,55 +281,55 @@ pub(super) fn word<T: Serialize>(variant: &T) -> String {
     }
 }
 
-fn from_word<T: serde::de::DeserializeOwned>(word: String, field: &str) -> Result<T, String> {
-    serde_json::from_value(Value::String(word)).map_err(|error| format!("field `{field}`: {error}"))
+fn from_word<T: serde::de::DeserializeOwned>(word: Word, field: &str) -> Result<T, String> {
+    T::deserialize(word.0.into_deserializer()).map_err(|error: Error| format!("field `{field}`: {error}"))
 }
 
-fn process_to_json(process: Process) -> Value {
+fn process_to_json(process: Process) -> Json<'static> {
     match process {
         Process::Client(number) => number.into(),
         Process::Controller => "controller".into(),
     }
 }
 
-fn process_from_json(value: &Option<Value>) -> Result<Process, String> {
+fn process_from_json(value: &Option<Json>) -> Result<Process, String> {
     match value {
-        Some(Value::String(name)) if name == "controller" => Ok(Process::Controller),
+        Some(Json::Text(name)) if name == "controller" => Ok(Process::Controller),
         _ => client_process(value).map(Process::Client),
     }
 }
 
-fn client_process(value: &Option<Value>) -> Result<u32, String> {
-    value
-        .as_ref()
-        .and_then(Value::as_u64)
-        .and_then(|number| u32::try_from(number).ok())
-        .ok_or_else(|| "field `process` must be a process number, \"controller\" or \"nemesis\"".to_string())
+fn client_process(value: &Option<Json>) -> Result<u32, String> {
+    match value {
+        Some(Json::Number(number)) => u32::try_from(*number).ok(),
+        _ => None,
+    }
+    .ok_or_else(|| "field `process` must be a process number, \"controller\" or \"nemesis\"".to_string())
 }
 
 /// The value of an operation that read `old`, and is to write `new`.
-fn value_to_json(f: Function, old: Value, new: &Option<String>) -> Value {
-    let new = new.clone().map_or(Value::Null, Value::String);
+fn value_to_json<'l>(f: Function, old: Json<'l>, new: &'l Option<String>) -> Json<'l> {
+    let new = new.as_deref().map_or(Json::Null, Json::from);
     match f {
-        Function::Rmw | Function::Cas => Value::Array(vec![old, new]),
+        Function::Rmw | Function::Cas => Json::List(vec![old, new]),
         Function::Write => new,
-        Function::Hold => Value::Null,
+        Function::Hold => Json::Null,
         Function::Read => old,
     }
 }
 
-fn reading_to_json(reading: &Reading) -> Option<Value> {
+fn reading_to_json(reading: &Reading) -> Option<Json<'_>> {
     match reading {
         Reading::Unknown => None,
-        Reading::Empty => Some(Value::Null),
-        Reading::Value(value) => Some(Value::String(value.clone())),
+        Reading::Empty => Some(Json::Null),
+        Reading::Value(value) => Some(value.as_str().into()),
     }
 }
 
-fn reading_from_json(value: Value) -> Result<Reading, String> {
+fn reading_from_json(value: Json) -> Result<Reading, String> {
     match value {
-        Value::Null => Ok(Reading::Empty),
-        Value::String(value) => Ok(Reading::Value(value)),
+        Json::Null => Ok(Reading::Empty),
+        Json::Text(value) => Ok(Reading::Value(value.into_owned())),
         other => Err(format!("a register's value must be a string or null, not {other}")),
     }
 }
@@ -353,28 +358,36 @@ fn amount_from_json(count: Option<u64>, elements: Option<Vec<String>>) -> Result
 }
 
 /// What an rmw or a cas replaced, and with what.
-fn pair(f: Function, value: Option<Value>) -> Result<(Value, String), String> {
+fn pair<'l>(f: Function, value: Option<Json<'l>>) -> Result<(Json<'l>, String), String> {
     match value {
-        Some(Value::Array(pair)) => match <[Value; 2]>::try_from(pair) {
-            Ok([old, Value::String(new)]) => Ok((old, new)),
+        Some(Json::List(pair)) => match <[Json; 2]>::try_from(pair) {
+            Ok([old, Json::Text(new)]) => Ok((old, new.into_owned())),
             _ => Err(format!("the value of `{}` must be [old, new] with a string as new", word(&f))),
         },
         _ => Err(format!("the value of `{}` must be [old, new]", word(&f))),
     }
 }
 
-fn written(value: Option<Value>) -> Result<String, String> {
+fn written(value: Option<Json>) -> Result<String, String> {
     match value {
-        Some(Value::String(new)) => Ok(new),
+        Some(Json::Text(new)) => Ok(new.into_owned()),
         _ => Err("the value of a write must be a string".into()),
     }
 }
 
-fn targets(value: Option<Value>) -> Result<Vec<String>, String> {
-    value.map_or(Ok(Vec::new()), |value| {
-        serde_json::from_value(value).map_err(|_| "the value of a fault must be a list of member names".to_string())
-    })
+fn targets(value: Option<Json>) -> Result<Vec<String>, String> {
+    let listed = match value {
+        None => return Ok(Vec::new()),
+        Some(Json::List(list)) => list.into_iter().map(|name| match name {
+            Json::Text(name) => Some(name.into_owned()),
+            _ => None,
+        }),
+        Some(_) => return Err(TARGETS.to_string()),
+    };
+    listed.collect::<Option<Vec<String>>>().ok_or_else(|| TARGETS.to_string())
 }
+
+const TARGETS: &str = "the value of a fault must be a list of member names";
 
 #[cfg(test)]
 mod tests {

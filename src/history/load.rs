@@ -1,53 +1,37 @@
 //! Reads a history back and pairs what belongs together; refuses what cannot be a history, naming the line.
 
-use std::collections::{BTreeMap, HashMap};
-use std::io::{BufRead, Read};
+use std::collections::BTreeMap;
+use std::io::BufRead;
 
-use linearizability::formats::{InFlight, LONGEST_LINE, OutOfTurn};
+use linearizability::formats::{InFlight, OutOfTurn};
 
 use super::contradiction::{Said, refute, void};
+use super::lines::{self, Unread};
+use super::writers::Writers;
 use super::{
     Body, ClientStep, ClockBound, Completion, Contradiction, Event, FORMAT, FaultStep, FaultWindow, History,
-    HistoryError, Invocation, NemesisEvent, Operation, Outcome, Phase, PhaseReport, PhaseStamp, Process, Reading,
-    SeenPromotion, earlier, line,
+    HistoryError, Invocation, NemesisEvent, Operation, Outcome, Phase, PhaseReport, PhaseStamp, Phases, Process,
+    Reading, SeenPromotion, earlier,
 };
 
 /// Loads a history from any reader; `name` stands for it in messages.
-pub fn load_reader(mut reader: impl BufRead, name: &str) -> Result<History, HistoryError> {
+pub fn load_reader(reader: impl BufRead, name: &str) -> Result<History, HistoryError> {
     let mut builder = Builder::default();
-    let mut bytes = Vec::new();
-    let mut number = 0;
-    loop {
-        bytes.clear();
-        let read = (&mut reader)
-            .take(LONGEST_LINE)
-            .read_until(b'\n', &mut bytes)
-            .map_err(|source| HistoryError::Io { name: name.to_string(), source })?;
-        if read == 0 {
-            break;
+    let malformed = |line, reason| HistoryError::Malformed { name: name.to_string(), line, reason };
+    let (lines, cut) = lines::read(reader, |event| builder.add(event)).map_err(|unread| match unread {
+        Unread::Io(source) => HistoryError::Io { name: name.to_string(), source },
+        Unread::Malformed(line, reason) => malformed(line, reason),
+    })?;
+    // The recorder writes whole lines, so a line without a newline was left unfinished by a dying writer. If there is no
+    // other line, nothing says that the file is a history.
+    match (lines, cut) {
+        (0, true) => Err(malformed(1, "not one complete line; this is not a history of redjepsen".into())),
+        (0, false) => Err(malformed(0, "the file is empty".into())),
+        _ => {
+            builder.history.truncated_at_line = cut.then_some(lines + 1);
+            Ok(builder.finish())
         }
-        number += 1;
-        let malformed = |reason: String| HistoryError::Malformed { name: name.to_string(), line: number, reason };
-        if bytes.last() != Some(&b'\n') && read as u64 == LONGEST_LINE {
-            return Err(malformed(format!("longer than {LONGEST_LINE} bytes; this is not a history of redjepsen")));
-        }
-        // The recorder writes whole lines, so a line without a newline was left unfinished by a dying writer. If there
-        // is no other line, nothing says that the file is a history.
-        if bytes.last() != Some(&b'\n') {
-            if number == 1 {
-                return Err(malformed("not one complete line; this is not a history of redjepsen".into()));
-            }
-            builder.history.truncated_at_line = Some(number);
-            break;
-        }
-        let text = std::str::from_utf8(&bytes).map_err(|error| malformed(format!("not UTF-8: {error}")))?;
-        let event = line::from_line(text.trim_end()).map_err(malformed)?;
-        builder.add(event).map_err(malformed)?;
     }
-    if number == 0 {
-        return Err(HistoryError::Malformed { name: name.to_string(), line: 0, reason: "the file is empty".into() });
-    }
-    Ok(builder.finish())
 }
 
 /// More clients or nodes than any run can have. They are listed one by one, so a number that somebody has only written down
@@ -60,13 +44,12 @@ struct Builder {
     next_index: u64,
     /// Operations, as indices into `history.operations`.
     in_flight: InFlight,
-    /// What the clients said about their operations in flight.
-    said: HashMap<u32, Said>,
+    /// What the clients said about their operations in flight: few, and asked for with each line.
+    said: BTreeMap<u32, Said>,
     /// Operations whose client contradicted itself, with the first contradiction of each.
     contradicted: BTreeMap<usize, Contradiction>,
     faults: BTreeMap<u32, FaultWindow>,
-    /// The index of the first invocation that writes each value.
-    written_values: HashMap<String, u64>,
+    writers: Writers,
 }
 
 impl Builder {
@@ -139,15 +122,18 @@ impl Builder {
         let place =
             u32::try_from(self.history.operations.len()).map_err(|_| "more operations than fit into 32 bits")?;
         self.in_flight.invoke(process.number(), place).map_err(|wrong| self.told(wrong, process))?;
+        let operations = &self.history.operations;
         if let Some(new) = &invocation.new
-            && let Some(first) = self.written_values.insert(new.clone(), index)
+            && let Some(first) = self.writers.of(operations, new)
         {
+            let first = operations[first].index;
             return Err(format!("value `{new}` is written again, first at index {first}; values must be unique"));
         }
         self.history.acquire_timeouts.extend(invocation.orders.acquire_timeout_ms.map(|limit| (index, limit)));
         if !invocation.orders.breakpoints.is_empty() {
             self.said.insert(place, Said::with_breakpoints(invocation.orders.breakpoints));
         }
+        let writes = invocation.new.is_some();
         self.history.operations.push(Operation {
             index,
             completed_index: None,
@@ -162,8 +148,11 @@ impl Builder {
             new: invocation.new,
             error: None,
             text: None,
-            phases: Vec::new(),
+            phases: Phases::default(),
         });
+        if writes {
+            self.writers.add(&self.history.operations, place);
+        }
         Ok(())
     }
 
@@ -267,7 +256,7 @@ impl Builder {
         for (&place, contradiction) in &self.contradicted {
             void(&mut self.history.operations[place], &contradiction.text);
         }
-        let refuted = refute(&mut self.history);
+        let refuted = refute(&mut self.history, &self.writers);
         self.history.contradictions = self.contradicted.into_values().chain(refuted).collect();
         self.history.contradictions.sort_by_key(|contradiction| contradiction.line);
         self.history

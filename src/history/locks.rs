@@ -6,7 +6,7 @@
 //! an unknown time after its last act as the holder: an indeterminate release, since it is the expiry that releases.
 //! Attempts that got nothing are left out, since an acquire that never returned explains nothing.
 
-use super::{History, Operation, Outcome, Phase, PhaseStamp, Process};
+use super::{History, Operation, Outcome, Phase, Process, Stamps};
 use linearizability::history::{NEVER, Op, OpFunction, Table, Value};
 
 /// One end of an acquire or release.
@@ -95,10 +95,10 @@ pub fn lock_table(history: &History) -> (Table, Vec<i64>) {
 /// The acquire and the release of an operation that held the lock; `None` if it did not, or does not say when.
 fn of_operation(operation: &Operation, process: u32) -> Option<[Act<'_>; 2]> {
     let acquired = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
-    let at = &operation.phases[acquired];
+    let at = operation.phases.get(acquired)?;
     let acquired_at = at.stamped?;
-    let asked = operation.phases[..acquired].iter().find(|stamp| stamp.phase == Phase::Acquiring);
-    let (gave_up, over) = gave_up(acquired_at, &operation.phases[acquired + 1..]);
+    let asked = operation.phases.before(acquired).find(|stamp| stamp.phase == Phase::Acquiring);
+    let (gave_up, over) = gave_up(acquired_at, operation.phases.after(acquired));
     // Without a stamp nobody knows when it asked; it may have had the lock for any time before.
     let asked = asked.and_then(|stamp| stamp.stamped).unwrap_or(i64::MIN).min(acquired_at);
     let act = |f, invoked, completed| {
@@ -109,7 +109,7 @@ fn of_operation(operation: &Operation, process: u32) -> Option<[Act<'_>; 2]> {
 }
 
 /// From when on the client may have released the lock, and by when it had.
-fn gave_up(acquired: i64, phases: &[PhaseStamp]) -> (i64, Option<i64>) {
+fn gave_up(acquired: i64, phases: Stamps) -> (i64, Option<i64>) {
     let mut last_act = acquired;
     let mut releasing = false;
     for stamp in phases {

@@ -11,14 +11,18 @@ mod commands;
 mod contradiction;
 mod earlier;
 mod header;
+mod json;
 mod line;
+mod lines;
 mod load;
 mod locks;
 mod operations;
+mod phases;
 mod presence;
 mod record;
 mod servers;
 mod source;
+mod writers;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,6 +40,7 @@ pub use linearizability::history::Outcome;
 pub use load::load_reader;
 pub use locks::lock_table;
 pub use operations::operation_table;
+pub use phases::{Phases, Stamps};
 pub use presence::Presence;
 pub use record::{Recorder, SharedRecorder};
 pub use servers::{Held, Look, Sight, Sighting, Sightings};
@@ -518,11 +523,11 @@ pub struct Operation {
     pub new: Option<String>,
     pub error: Option<String>,
     pub text: Option<String>,
-    pub phases: Vec<PhaseStamp>,
+    pub phases: Phases,
 }
 
 /// A phase of an operation, with its place in time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PhaseStamp {
     /// Index of its event.
     pub index: u64,
@@ -538,7 +543,7 @@ pub struct PhaseStamp {
 
 impl PhaseStamp {
     /// In run time: by the client's own stamp, or else when the controller read the report.
-    pub fn time(&self) -> u64 {
+    pub fn time(self) -> u64 {
         // The error bound of the clock can put a stamp before time 0.
         self.stamped.map_or(self.received, |stamped| u64::try_from(stamped).unwrap_or(0))
     }
@@ -579,7 +584,7 @@ pub struct FaultWindow {
 
 impl Operation {
     /// The first stamp of `phase`, if the client reported it.
-    pub fn phase(&self, phase: Phase) -> Option<&PhaseStamp> {
+    pub fn phase(&self, phase: Phase) -> Option<PhaseStamp> {
         self.phases.iter().find(|stamp| stamp.phase == phase)
     }
 

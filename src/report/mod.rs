@@ -104,8 +104,13 @@ impl<'a> Report<'a> {
 /// How many incidents are told and drawn in full; the rest are rows of a table.
 const INCIDENTS_IN_FULL: usize = 5;
 
-/// Writes `results.json`, `report.html`, the four plots as PNG, a drawing of each of the first incidents, and one of
-/// the counterexample into `dir`: each whole or not at all, and as many of them as can be written.
+/// The file of an incident's picture, counted from 0, beside the report.
+fn incident_png(number: usize) -> String {
+    format!("incident-{}.png", number + 1)
+}
+
+/// Writes `results.json`, `report.html`, the four plots as PNG, drawings of each of the first incidents as SVG and PNG, and
+/// one of the counterexample into `dir`: each whole or not at all, and as many of them as can be written.
 pub fn write(dir: &Path, report: &Report) -> Result<(), Unwritten> {
     let mut unwritten = Unwritten::default();
     let mut put = |name: &str, content: &[u8]| unwritten.note(files::write(&dir.join(name), content));
@@ -119,9 +124,14 @@ pub fn write(dir: &Path, report: &Report) -> Result<(), Unwritten> {
             put(&format!("incident-{}.svg", number + 1), svg.as_bytes());
         }
     }
-    for plot in plots::all(&report.story) {
-        let path = dir.join(format!("{}.png", plot.name));
-        let png = plots::png(&plot.picture).map_err(|error| FileError::write(&path, io::Error::other(error)));
+    let incidents = (0..report.story.incidents.len().min(INCIDENTS_IN_FULL)).filter_map(|number| {
+        let scene = incident::Scene::new(&report.story, &report.story.incidents[number])?;
+        Some((incident_png(number), incident::paint(&scene)))
+    });
+    let plots = plots::all(&report.story).into_iter().map(|plot| (format!("{}.png", plot.name), plot.picture));
+    for (name, picture) in incidents.chain(plots) {
+        let path = dir.join(name);
+        let png = plots::png(&picture).map_err(|error| FileError::write(&path, io::Error::other(error)));
         unwritten.note(png.and_then(|png| files::write(&path, png)));
     }
     unwritten.conclude()

@@ -60,6 +60,8 @@ pub struct Series<'a> {
     pub until: Option<Instant>,
     /// Whether each run gets its own cluster.
     pub new_clusters: bool,
+    /// Whether what the nodes hold is noted meanwhile.
+    pub observe: bool,
     /// How many runs are made at the same time.
     pub jobs: Jobs,
     /// The workloads that are left out, see [`Prepared`].
@@ -272,7 +274,7 @@ impl Series<'_> {
             }
         };
         let repeat = due.cell.repeat(due.seed);
-        let order = RunOrder { scenario, folder: folder.clone(), repeat, keep_cluster };
+        let order = RunOrder { scenario, folder: folder.clone(), repeat, keep_cluster, observe: self.observe };
         let limit = per_run(due.cell) * 3 + GRACE;
         let failure = match lane.make(&order, limit).await {
             Ok(RunEnd::InOrder) => None,

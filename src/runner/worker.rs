@@ -53,6 +53,8 @@ pub struct RunOrder {
     pub repeat: Option<String>,
     /// Whether the next run needs the same cluster and can reuse this one.
     pub keep_cluster: bool,
+    /// Whether what the nodes hold is noted meanwhile.
+    pub observe: bool,
 }
 
 /// Makes the runs that are ordered on standard input, until a run's cluster is not kept, the orders end, or the user
@@ -83,15 +85,16 @@ async fn one_after_the_other(
             line = orders.next_line() => line.map_err(RunnerError::could_not_run)?,
         };
         let Some(line) = line else { return Ok(last) };
-        let RunOrder { scenario, folder, repeat, keep_cluster } = serde_json::from_str(&line).map_err(|error| {
-            let shown: String = line.chars().take(SHOWN).collect();
-            let text = format!("standard input: {error} in `{shown}`; `redjepsen suite` starts this command");
-            RunnerError::request(text)
-        })?;
+        let RunOrder { scenario, folder, repeat, keep_cluster, observe } =
+            serde_json::from_str(&line).map_err(|error| {
+                let shown: String = line.chars().take(SHOWN).collect();
+                let text = format!("standard input: {error} in `{shown}`; `redjepsen suite` starts this command");
+                RunnerError::request(text)
+            })?;
         scenario.check().map_err(RunnerError::request)?;
         let keep_cluster = if keep_cluster { KeepCluster::ForNextRun } else { KeepCluster::No };
         let place = Place::Folder(folder);
-        let mut made = runner.make(&scenario, &RunSettings { place, repeat, keep_cluster, observe: true }).await?;
+        let mut made = runner.make(&scenario, &RunSettings { place, repeat, keep_cluster, observe }).await?;
         // What the run showed must not be lost with its files.
         made.write_report().map_err(|error| {
             RunnerError::could_not_run(format!("{} But {error}", made.checked.report().telling.summary))

@@ -31,20 +31,19 @@ pub fn at(operation: &Operation, phase: Phase) -> Option<u64> {
 /// was last heard of as the holder.
 pub fn hold(operation: &Operation) -> Option<Hold> {
     let acquired = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
-    let start = operation.phases[acquired].time();
-    let after = &operation.phases[acquired + 1..];
-    let over = |stamp: &&PhaseStamp| matches!(stamp.phase, Phase::Releasing | Phase::Lost | Phase::Released);
-    let acts = |stamp: &&PhaseStamp| {
-        matches!(stamp.phase, Phase::Read | Phase::BeforeWrite | Phase::Written | Phase::Extended)
-    };
+    let start = operation.phases.get(acquired)?.time();
+    let mut after = operation.phases.after(acquired);
+    let over = |stamp: &PhaseStamp| matches!(stamp.phase, Phase::Releasing | Phase::Lost | Phase::Released);
+    let acts =
+        |stamp: &PhaseStamp| matches!(stamp.phase, Phase::Read | Phase::BeforeWrite | Phase::Written | Phase::Extended);
     let last_heard =
-        after.iter().take_while(|stamp| !over(stamp)).filter(acts).map(PhaseStamp::time).max().unwrap_or(start);
-    let end = match after.iter().find(over) {
+        after.clone().take_while(|stamp| !over(stamp)).filter(acts).map(PhaseStamp::time).max().unwrap_or(start);
+    let end = match after.clone().find(over) {
         // Whoever is told that the lock is gone acted as its holder before that.
         Some(stamp) if stamp.phase == Phase::Releasing => stamp.time(),
         _ => last_heard,
     };
-    let ended = after.iter().any(|stamp| over(&stamp)) || operation.outcome != Outcome::Info;
+    let ended = after.any(|stamp| over(&stamp)) || operation.outcome != Outcome::Info;
     Some(Hold { start, end: end.max(start), ended })
 }
 
@@ -91,9 +90,9 @@ pub fn is_slow(operation: &Operation, sent: u64, answered: u64) -> bool {
 
 /// Until when the client counts its lock as valid, by what it had been told up to a moment, and the stamp that says so; None
 /// if it counts on no end, such as for a lock that does not expire.
-pub fn expiry_at(operation: &Operation, moment: u64) -> Option<(u64, &PhaseStamp)> {
+pub fn expiry_at(operation: &Operation, moment: u64) -> Option<(u64, PhaseStamp)> {
     let told = operation.phases.iter().filter(|stamp| stamp.time() <= moment);
-    let until = |stamp: &PhaseStamp| Some(stamp.time().saturating_add(stamp.validity_ms?.saturating_mul(1_000_000)));
+    let until = |stamp: PhaseStamp| Some(stamp.time().saturating_add(stamp.validity_ms?.saturating_mul(1_000_000)));
     told.filter_map(|stamp| Some((until(stamp)?, stamp))).max_by_key(|(until, _)| *until)
 }
 

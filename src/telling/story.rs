@@ -23,7 +23,6 @@ use crate::words::sanitize;
 /// What a run is told from, indexed.
 pub struct Story<'a> {
     pub subject: Subject<'a>,
-    operations: HashMap<u64, &'a Operation>,
     /// By key: writes that are known to have taken effect, ordered by when they did.
     writes: HashMap<&'a str, Vec<(u64, &'a Operation)>>,
     certain: HashMap<&'a str, CertainWrites<'a>>,
@@ -81,7 +80,6 @@ pub enum Standing {
 
 impl<'a> Story<'a> {
     pub fn new(subject: Subject<'a>) -> Story<'a> {
-        let operations = subject.history.operations.iter().map(|operation| (operation.index, operation)).collect();
         let mut writes: HashMap<&str, Vec<_>> = HashMap::new();
         for operation in &subject.history.operations {
             if operation.f.writes()
@@ -96,7 +94,7 @@ impl<'a> Story<'a> {
         }
         let certain = certain_writes(&subject.history.operations);
         let lost = subject.verdict.anomalies.iter().flat_map(|anomaly| anomaly.lost.iter().copied()).collect();
-        let mut story = Story { subject, operations, writes, certain, lost, incidents: Vec::new() };
+        let mut story = Story { subject, writes, certain, lost, incidents: Vec::new() };
         story.incidents = story.group();
         story
     }
@@ -113,7 +111,8 @@ impl<'a> Story<'a> {
     }
 
     pub fn operation(&self, index: u64) -> Option<&'a Operation> {
-        self.operations.get(&index).copied()
+        let history = self.subject.history;
+        history.place_of(index).map(|place| &history.operations[place])
     }
 
     /// The writes of a key that took effect between two moments, both included.

@@ -1,10 +1,11 @@
-//! The pages of a run and of a suite, used in a real browser as a reader would: by mouse, by keys alone, narrow and dark, with a look
-//! at what they ask for and log, and at whether those who can't see them can use them. `tests/browser` does all that; here a run and
-//! a suite are made for it, and what it needs is installed, each package in an exact version with its hash.
+//! The pages of a run, of a suite and over a store, used in a real browser as a reader would: by mouse, by keys alone, narrow and dark,
+//! with a look at what they ask for and log, and at whether those who can't see them can use them. `tests/browser` does all that;
+//! here runs and suites are made for it, and what it needs is installed, each package in an exact version with its hash.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 /// The first of these that is there.
@@ -28,7 +29,7 @@ fn driver() -> PathBuf {
     fs::create_dir_all(&folder).unwrap();
     let is_there = fs::read(folder.join("package-lock.json")).ok() == fs::read(source.join("package-lock.json")).ok()
         && folder.join("node_modules").is_dir();
-    for file in ["package.json", "package-lock.json", "kit.mjs", "matrix.mjs", "report.mjs"] {
+    for file in ["package.json", "package-lock.json", "kit.mjs", "matrix.mjs", "pages.mjs", "report.mjs"] {
         fs::copy(source.join(file), folder.join(file)).unwrap();
     }
     if !is_there {
@@ -37,18 +38,23 @@ fn driver() -> PathBuf {
     folder
 }
 
-/// Makes what a page is written for, by these arguments, which ends with this code, and uses the page.
-fn used(arguments: &[&str], code: i32, page: &str, script: &str) {
+/// Uses pages by one of the scripts of `tests/browser`, which gets these words about the browser's.
+fn browse(script: &str, page: &str, more: &[&Path]) {
     // Two at once would install the packages into each other.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let browser = BROWSERS.iter().find_map(|name| on_path(name)).expect("a Chromium; run `./docker/setup test`");
+    let told = done(Command::new("node").args([script, page]).arg(&browser).args(more).current_dir(driver()));
+    assert!(told.contains(" work in ") || told.contains(" works in "), "{told}");
+}
+
+/// Makes what a page is written for, by these arguments, which ends with this code, and uses the page.
+fn used(arguments: &[&str], code: i32, page: &str, script: &str) {
     let store = tempfile::tempdir().unwrap();
     let made = Command::new(env!("CARGO_BIN_EXE_redjepsen")).args(arguments).arg("--store").arg(store.path()).output();
     let made = made.unwrap();
     assert_eq!(made.status.code(), Some(code), "{}", String::from_utf8_lossy(&made.stderr));
-    let told = done(Command::new("node").arg(script).arg(store.path().join(page)).arg(&browser).current_dir(driver()));
-    assert!(told.contains(" works in "), "{told}");
+    browse(script, store.path().join(page).to_str().unwrap(), &[]);
 }
 
 #[test]
@@ -69,4 +75,49 @@ fn a_matrix_works_in_a_browser() {
     let name = suite.path().file_stem().unwrap().to_str().unwrap();
     let page = format!("suites/{name}/latest/matrix.html");
     used(&["suite", path, "--cluster", "sim", "--quiet"], 1, &page, "matrix.mjs");
+}
+
+/// Ends what it started, whatever becomes of the test.
+struct Served(Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_pages_over_a_store_work_in_a_browser() {
+    let place = tempfile::tempdir().unwrap();
+    let store = place.path().join("store");
+    let redjepsen = |args: &[&str]| {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_redjepsen")).args(args).current_dir(place.path()).output().unwrap();
+        assert!(output.status.code().is_some_and(|code| code <= 2), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    for seed in ["7", "8", "9"] {
+        for workload in ["redlock", "redlock-guarded"] {
+            let run = ["run", "--cluster", "sim", "--nemesis", "pause", "--quiet"];
+            redjepsen(&[&run[..], &["--workload", workload, "--seed", seed]].concat());
+        }
+    }
+    redjepsen(&["sweep", "--cluster", "sim", "--ttl", "500ms,1s", "--quiet"]);
+    redjepsen(&["compare", "store/redlock-guarded-pause", "store/redlock-pause", "--html", "compare.html", "--quiet"]);
+    let sweep = fs::read_dir(store.join("suites/sweep-redlock-pause"))
+        .unwrap()
+        .filter_map(|entry| Some(entry.unwrap().path().join("matrix.html")).filter(|page| page.is_file()));
+    let sweep = sweep.last().expect("the page of a sweep");
+    let server = Command::new(env!("CARGO_BIN_EXE_redjepsen"))
+        .args(["serve", "--port", "0", "store"])
+        .current_dir(place.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut server = Served(server);
+    let mut line = String::new();
+    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.split_whitespace().find(|word| word.starts_with("http://")).expect("where it listens");
+    browse("pages.mjs", address, &[&place.path().join("compare.html"), &sweep]);
 }

@@ -316,8 +316,7 @@ impl Maker {
         let scenario = options.scenario("redlock-guarded", "none", seed, Path::new("")).unwrap();
         let folder = format!("store/suites/mine/latest/runs/redlock-guarded-none/{seed}");
         fs::create_dir_all(self.2.join(&folder)).unwrap();
-        let request =
-            serde_json::json!({ "scenario": scenario, "folder": folder, "repeat": null, "keep_cluster": more });
+        let request = serde_json::json!({ "scenario": scenario, "folder": folder, "repeat": null, "keep_cluster": more, "observe": true });
         writeln!(self.0.stdin.as_mut().unwrap(), "{request}").unwrap();
         let mut line = String::new();
         self.1.read_line(&mut line).unwrap();

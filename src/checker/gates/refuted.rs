@@ -117,7 +117,7 @@ fn acted(history: &History, outage: &Outage, words: Words) -> Option<String> {
         let (from, to) = (seconds(from), seconds(to));
         return told(format!("began and finished an operation in that time, from {from} to {to}"));
     }
-    let said = |stamp: &&PhaseStamp| within(stamp.stamped.unwrap_or(run_time(stamp.received)));
+    let said = |stamp: &PhaseStamp| within(stamp.stamped.unwrap_or(run_time(stamp.received)));
     let stamped = operations.iter().find_map(|operation| {
         let begun = within(run_time(operation.invoked));
         operation.phases.iter().filter(|stamp| stamp.stamped.is_some() || begun).find(said)
@@ -195,11 +195,11 @@ fn answers(operation: &Operation, words: Words) -> Vec<Answered> {
     let answer = |by: By, did: &'static str, span: Span| Answered { client: client.clone(), by, did, span };
     let mut found = Vec::new();
     let mut between = |by: By, did: &'static str, from: Phase, to: Phase| {
-        let Some(place) = operation.phases.iter().position(|stamp| stamp.phase == to) else { return };
+        let mut stamps = operation.phases.iter().enumerate();
+        let Some((place, stamp)) = stamps.find(|(_, stamp)| stamp.phase == to) else { return };
         // A client that waits at a breakpoint, or asks again, reports a phase more than once.
-        let began = operation.phases[..place].iter().rev().find(|stamp| stamp.phase == from);
+        let began = operation.phases.before(place).rev().find(|stamp| stamp.phase == from);
         let began = began.and_then(|stamp| stamp.stamped).unwrap_or(run_time(operation.invoked));
-        let stamp = &operation.phases[place];
         found.push(answer(by, did, (began, stamp.stamped.unwrap_or(run_time(stamp.received)))));
     };
     if operation.f.is_locked() {

@@ -72,10 +72,10 @@ pub(super) fn check(history: &History) -> Findings {
 }
 
 /// Until when a holder certainly acted as one, and the stamp of `lost` if that ended it.
-fn held(operation: &Operation) -> Option<(u64, Option<&PhaseStamp>)> {
+fn held(operation: &Operation) -> Option<(u64, Option<PhaseStamp>)> {
     let had = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
-    let mut until = operation.phases[had].stamped.map(|_| operation.phases[had].time())?;
-    for stamp in operation.phases[had + 1..].iter().filter(|stamp| stamp.stamped.is_some()) {
+    let mut until = operation.phases.get(had).filter(|stamp| stamp.stamped.is_some())?.time();
+    for stamp in operation.phases.after(had).filter(|stamp| stamp.stamped.is_some()) {
         match stamp.phase {
             Phase::Lost => return Some((stamp.time(), Some(stamp))),
             Phase::Releasing => return Some((stamp.time(), None)),

@@ -114,12 +114,11 @@ impl<'h> Owners<'h> {
 /// What an operation says of the lock that it had, before its end is limited by a TTL.
 fn asked(place: usize, operation: &Operation) -> Option<Owned> {
     let had = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
-    let (before, after) = operation.phases.split_at(had);
-    let from = after.first()?.stamped?;
-    let taken = before.iter().rfind(|stamp| stamp.phase == Phase::Acquiring)?.stamped?;
+    let from = operation.phases.get(had)?.stamped?;
+    let taken = operation.phases.before(had).rfind(|stamp| stamp.phase == Phase::Acquiring)?.stamped?;
     // One that was told that it is lost, or is silent of where its release began, had it for a time that nobody knows.
-    let ends = |stamp: &&PhaseStamp| matches!(stamp.phase, Phase::Lost | Phase::Releasing | Phase::Released);
-    let until = match after.iter().find(ends) {
+    let ends = |stamp: &PhaseStamp| matches!(stamp.phase, Phase::Lost | Phase::Releasing | Phase::Released);
+    let until = match operation.phases.after(had).find(ends) {
         Some(end) => end.stamped?,
         None => i64::MAX,
     };

@@ -122,7 +122,7 @@ pub(super) fn ownership(history: &History) -> Findings {
 }
 
 /// The stamps between having the lock and giving it back.
-fn of_a_holder(operation: &Operation) -> impl Iterator<Item = &PhaseStamp> {
+fn of_a_holder(operation: &Operation) -> impl Iterator<Item = PhaseStamp> {
     let had = operation.phases.iter().skip_while(|stamp| stamp.phase != Phase::Acquired);
     had.take_while(|stamp| stamp.phase != Phase::Releasing)
 }
@@ -130,18 +130,17 @@ fn of_a_holder(operation: &Operation) -> impl Iterator<Item = &PhaseStamp> {
 /// What a client's release said, if it said anything: `released`, or that the lock is lost, which it was not told before.
 fn release(operation: &Operation) -> Option<Release> {
     let sent = operation.phases.iter().rposition(|stamp| stamp.phase == Phase::Releasing)?;
-    let (before, after) = operation.phases.split_at(sent + 1);
-    let mut answers = after.iter().filter_map(|stamp| match stamp.phase {
+    let mut answers = operation.phases.after(sent).filter_map(|stamp| match stamp.phase {
         Phase::Released => Some((Answer::Released, stamp)),
         Phase::Lost => Some((Answer::NotOwned, stamp)),
         _ => None,
     });
     let (answer, stamp) = answers.next()?;
-    let was_told = || before.iter().any(|stamp| stamp.phase == Phase::Lost);
+    let was_told = || operation.phases.before(sent).any(|stamp| stamp.phase == Phase::Lost);
     if answer == Answer::NotOwned && was_told() {
         return None;
     }
-    Some(Release { answer, sent: before.last()?.stamped?, over: stamp.stamped?, told: stamp.time() })
+    Some(Release { answer, sent: operation.phases.get(sent)?.stamped?, over: stamp.stamped?, told: stamp.time() })
 }
 
 /// Whether a client was told that its lock was extended after another one may have taken it: it may have it again.

@@ -37,7 +37,7 @@ fn waits(history: &History, found: &mut Vec<Anomaly>) -> u64 {
         let overrun = overrun.unwrap_or_else(|| ((limit as f64 * OVERRUN) as u64).max(LEAST_OVERRUN_NS));
         let most = limit.saturating_add(overrun);
         // A stated limit may be short of what a busy controller takes to read a report, so the client's own stamps count.
-        let when = |stamp: &PhaseStamp| if run.longest_overrun_ms.is_some() { stamp.time() } else { stamp.received };
+        let when = |stamp: PhaseStamp| if run.longest_overrun_ms.is_some() { stamp.time() } else { stamp.received };
         let asked = operation.phase(Phase::Acquiring).filter(|_| run.longest_overrun_ms.is_some());
         let asked = asked.map_or(operation.invoked, PhaseStamp::time);
         let acquired = operation.phase(Phase::Acquired).map(when);

@@ -380,6 +380,7 @@ impl Examination {
             fail_fast: false,
             until,
             new_clusters: false,
+            observe: true,
             jobs: self.flags.jobs,
             not_here: prepared.not_here,
         };

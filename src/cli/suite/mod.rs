@@ -55,6 +55,9 @@ pub struct SuiteFlags {
     /// Start a new cluster for each run, instead of reusing one
     #[arg(long)]
     new_clusters: bool,
+    /// Do not watch what the lock's nodes hold meanwhile, which timelines show (servers.jsonl)
+    #[arg(long)]
+    no_observer: bool,
     /// Only this cell: its name as `--dry-run` shows it, or its workload or nemesis; may be given several times
     #[arg(long, value_name = "CELL")]
     only: Vec<String>,
@@ -70,7 +73,7 @@ pub struct SuiteFlags {
     #[arg(long, default_value = "store")]
     store: PathBuf,
     /// Merge the shards in or below these folders into one matrix; run nothing
-    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["suite", "dry_run", "fail_fast", "jobs", "shard", "durations", "fresh", "new_clusters", "only", "failed", "cluster", "image", "redis_server", "ttl", "time_limit", "seed", "runs"])]
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["suite", "dry_run", "fail_fast", "jobs", "shard", "durations", "fresh", "new_clusters", "no_observer", "only", "failed", "cluster", "image", "redis_server", "ttl", "time_limit", "seed", "runs"])]
     merge: Vec<PathBuf>,
 }
 
@@ -152,7 +155,9 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     tell_progress(&format!("{} · {}", announcement(&suite), state.folder().display()));
 
     let SuiteFlags { fail_fast, new_clusters, jobs, json, .. } = flags;
-    let series = Series { suite: &suite, interrupt, remains, fail_fast, until: None, new_clusters, jobs, not_here };
+    let observe = !flags.no_observer;
+    let series =
+        Series { suite: &suite, interrupt, remains, fail_fast, until: None, new_clusters, observe, jobs, not_here };
     let series_not_here = series.not_here.clone();
     let ended = series.make(&mut state, &mut Progress::default()).await?;
     let failed = state.runs.iter().filter(|run| run.valid.is_none()).count() as u64;

@@ -29,7 +29,7 @@ pub fn content(of: &Comparison) -> Markup {
         (header(class(of.verdict), &["comparison"], of.verdict.word(), &html! { (prose(&line(&headline(of), 600))) }, &reasons))
         section id="sides" {
             h2 { "What was compared" }
-            div class="wide" { table class="sides" {
+            div class="wide" tabindex="0" role="group" aria-label="Table" { table class="sides" {
                 thead { tr { th {} th { "A" } th { "B" } } }
                 tbody {
                     tr { td { "what" } td { (line(&of.a.what, 300)) } td { (line(&of.b.what, 300)) } }
@@ -74,7 +74,7 @@ fn sorted(of: &Comparison) -> (Vec<&Cell>, Vec<&Cell>) {
 
 fn table(cells: &[&Cell]) -> Markup {
     html! {
-        div class="wide" { table class="cells" {
+        div class="wide" tabindex="0" role="group" aria-label="Table" { table class="cells" {
             thead { tr {
                 th { "cell" } th {} th { "p" } th { "broken, A" } th { "broken, B" } th { "more often in B" } th { "lost, A" } th { "lost, B" }
                 th { "latency, median and p99" } th { "updates a second" }

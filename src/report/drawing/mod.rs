@@ -5,9 +5,11 @@
 //! Texts come from users' clients and foreign files: maud escapes all of them.
 
 mod axis;
+mod looks;
 mod text;
 
 pub use axis::{Axis, Planner};
+pub use looks::{Look, Looks};
 use maud::{Markup, PreEscaped, html};
 /// Which part of a text its place is.
 pub use plotters::style::text_anchor::HPos as Anchor;
@@ -23,7 +25,7 @@ pub const WIDTH: f64 = 940.0;
 /// Room for names on the left.
 pub const GUTTER: f64 = 122.0;
 /// A drawing without a page has nothing else to keep it off the edge.
-const EDGE: f64 = 16.0;
+pub const EDGE: f64 = 16.0;
 
 /// Right and down, in pixels.
 pub type Point = (f64, f64);
@@ -32,35 +34,81 @@ pub type Point = (f64, f64);
 #[derive(Default)]
 pub struct Canvas {
     svg: String,
+    shapes: Vec<Shape>,
+}
+
+/// What was drawn, with its classes, for who paints it without a browser.
+pub enum Shape {
+    Line {
+        class: String,
+        from: Point,
+        to: Point,
+    },
+    Rect {
+        class: String,
+        corner: Point,
+        opposite: Point,
+    },
+    Polygon {
+        class: String,
+        corners: Vec<Point>,
+    },
+    /// Pieces of a line of text, each with its classes.
+    Text {
+        at: Point,
+        anchor: Anchor,
+        spans: Vec<(String, String)>,
+    },
 }
 
 impl Canvas {
+    /// Shapes that were drawn one by one; what was put here as SVG is not among them.
+    pub fn shapes(&self) -> &[Shape] {
+        &self.shapes
+    }
+
     pub fn put(&mut self, element: Markup) {
         self.svg.push_str(&element.into_string());
     }
 
     pub fn line(&mut self, class: &str, (x1, y1): Point, (x2, y2): Point) {
+        self.shapes.push(Shape::Line { class: class.to_string(), from: (x1, y1), to: (x2, y2) });
         self.put(html! { line class=(class) x1=(px(x1)) y1=(px(y1)) x2=(px(x2)) y2=(px(y2)) {} });
     }
 
     /// At least half a pixel wide.
     pub fn rect(&mut self, class: &str, (x0, y0): Point, (x1, y1): Point) {
         let width = (x1 - x0).max(0.5);
+        self.shapes.push(Shape::Rect { class: class.to_string(), corner: (x0, y0), opposite: (x0 + width, y1) });
         self.put(html! { rect class=(class) x=(px(x0)) y=(px(y0)) width=(px(width)) height=(px(y1 - y0)) rx="2" {} });
     }
 
     pub fn polygon(&mut self, class: &str, corners: &[Point]) {
+        self.shapes.push(Shape::Polygon { class: class.to_string(), corners: corners.to_vec() });
         let corners: Vec<String> = corners.iter().map(|(x, y)| format!("{},{}", px(*x), px(*y))).collect();
         self.put(html! { polygon class=(class) points=(corners.join(" ")) {} });
     }
 
     pub fn text(&mut self, class: &str, (x, y): Point, anchor: Anchor, text: &str) {
+        let spans = vec![(class.to_string(), text.to_string())];
+        self.shapes.push(Shape::Text { at: (x, y), anchor, spans });
         let anchor = match anchor {
             Anchor::Left => None,
             Anchor::Center => Some("middle"),
             Anchor::Right => Some("end"),
         };
         self.put(html! { text class=(class) x=(px(x)) y=(px(y)) text-anchor=[anchor] { (text) } });
+    }
+
+    /// A line of text in pieces, each with its classes or without any.
+    pub fn spans(&mut self, (x, y): Point, spans: &[(&str, &str)]) {
+        let owned = spans.iter().map(|(class, text)| (class.to_string(), text.to_string())).collect();
+        self.shapes.push(Shape::Text { at: (x, y), anchor: Anchor::Left, spans: owned });
+        self.put(html! {
+            text x=(px(x)) y=(px(y)) {
+                @for (class, text) in spans { tspan class=[(!class.is_empty()).then_some(class)] { (text) } }
+            }
+        });
     }
 
     /// Something with a text that is shown while the mouse is over it.

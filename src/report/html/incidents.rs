@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::linear;
 use super::{command, figure, prose};
 use crate::report::counterexample::Counterexample;
-use crate::report::{INCIDENTS_IN_FULL, Report, incident, timeline};
+use crate::report::{INCIDENTS_IN_FULL, Report, incident, incident_png, timeline};
 use crate::telling::IncidentAccount;
 use crate::words::{count, list, moment, plural, sanitize};
 
@@ -40,6 +40,7 @@ fn in_full(report: &Report, number: usize) -> Markup {
     let account = &report.telling.incidents[number];
     let text = account.text();
     let scene = incident::Scene::new(&report.story, &report.story.incidents[number]);
+    let is_drawn = scene.is_some();
     html! {
         article id={ "incident-" (number + 1) } class={ "case" @if !account.claimed { " unclaimed" } } {
             h3 {
@@ -50,6 +51,7 @@ fn in_full(report: &Report, number: usize) -> Markup {
             p { (prose(&text)) }
             @if let Some(scene) = scene { (figure(&incident::draw(&scene, &text.replace('`', ""), false))) }
             @if let Some(place) = timeline::place_of(report, number) { a class="jump" href={ "#" (place) } { "Show on the time axis" } }
+            @if is_drawn { a class="jump" href=(incident_png(number)) { "Picture (PNG)" } }
             (cited(account))
             (remedies(account))
         }

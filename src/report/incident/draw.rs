@@ -1,9 +1,11 @@
 //! Lays out a scene and draws it.
 
-use maud::{Markup, html};
+use maud::Markup;
 
+use super::painted::painted;
 use super::scene::{Arrow, ArrowKind, Lane, Overlap, Scene, Shade, ShadeKind};
-use crate::report::drawing::{Anchor, Axis, Canvas, GUTTER, Planner, Row, SMALL, TEXT, WIDTH, px, text_width};
+use crate::report::drawing::{Anchor, Axis, Canvas, EDGE, GUTTER, Planner, Point, Row, SMALL, TEXT, WIDTH, text_width};
+use crate::report::plots::Picture;
 
 /// Room between the gutter and the first moment, for waits that began earlier.
 const LEAD: f64 = 26.0;
@@ -21,6 +23,18 @@ const AXIS: f64 = 28.0;
 
 /// The scene as an SVG element for a page, or as one that stands alone.
 pub fn draw(scene: &Scene, title: &str, alone: bool) -> Markup {
+    let (canvas, size) = drawn(scene);
+    canvas.svg(title, size, alone)
+}
+
+/// The scene for a PNG file.
+pub fn paint(scene: &Scene) -> Picture {
+    let (canvas, size) = drawn(scene);
+    painted(&canvas, size, EDGE)
+}
+
+/// The drawing and its size.
+fn drawn(scene: &Scene) -> (Canvas, Point) {
     let rows = usize::from(scene.expiry.is_some()) + usize::from(!scene.overlaps.is_empty());
     let mut drawing =
         Drawing { scene, axis: plan(scene), canvas: Canvas::default(), top: rows as f64 * HEADER_ROW + 6.0 };
@@ -58,7 +72,7 @@ pub fn draw(scene: &Scene, title: &str, alone: bool) -> Markup {
         ticks => ("time, ticks", ticks.to_vec()),
     };
     drawing.axis.draw(&mut drawing.canvas, bottom, what, labels);
-    drawing.canvas.svg(title, (drawing.axis.right + RIGHT, bottom + AXIS), alone)
+    (drawing.canvas, (drawing.axis.right + RIGHT, bottom + AXIS))
 }
 
 /// Where every moment lies, with room for its labels.
@@ -265,12 +279,8 @@ impl Drawing<'_> {
             let to = values.get(number + 1).map_or(self.axis.right, |next| self.axis.x(next.from));
             let look = if value.lost { "value lost" } else { "value" };
             self.canvas.rect(look, (from, top + 12.0), (to.max(from + 2.0), top + 40.0));
-            self.canvas.put(html! {
-                text x=(px(from + 8.0)) y=(px(top + 30.5)) {
-                    tspan class=[value.lost.then_some("struck")] { (value.text) }
-                    @if value.lost { tspan class="badtext strong" { " lost" } }
-                }
-            });
+            let (plain, lost) = ([("", &value.text[..])], [("struck", &value.text[..]), ("badtext strong", " lost")]);
+            self.canvas.spans((from + 8.0, top + 30.5), if value.lost { &lost } else { &plain });
         }
     }
 }

@@ -2,7 +2,8 @@
 //! running to the right, and the moment when the lock expired.
 
 mod draw;
+mod painted;
 pub mod scene;
 
-pub use draw::draw;
+pub use draw::{draw, paint};
 pub use scene::Scene;

@@ -17,7 +17,6 @@ pub const HEIGHT: f64 = 400.0;
 
 /// Canvas pixels per picture pixel: the backends draw whole pixels only.
 const PIXEL_RATIO: u32 = 2;
-const CANVAS: (u32, u32) = (WIDTH as u32 * PIXEL_RATIO, HEIGHT as u32 * PIXEL_RATIO);
 /// Plots with more shapes than this go onto the page as pixels.
 const SHAPES_ON_A_PAGE: usize = 2000;
 
@@ -39,12 +38,27 @@ enum Shape {
 }
 
 /// A plot, ready to be painted.
-#[derive(Default)]
 pub struct Picture {
+    size: (u32, u32),
     shapes: Vec<Shape>,
 }
 
+impl Default for Picture {
+    fn default() -> Picture {
+        Picture::sized((WIDTH, HEIGHT))
+    }
+}
+
 impl Picture {
+    /// One of another size than plots have.
+    pub fn sized((width, height): Point) -> Picture {
+        Picture { size: (width.ceil() as u32, height.ceil() as u32), shapes: Vec::new() }
+    }
+
+    fn canvas(&self) -> (u32, u32) {
+        (self.size.0 * PIXEL_RATIO, self.size.1 * PIXEL_RATIO)
+    }
+
     pub fn rect(&mut self, corner: Point, opposite: Point, ink: Ink) {
         self.shapes.push(Shape::Rect(corner, opposite, ink));
     }
@@ -62,7 +76,11 @@ impl Picture {
     }
 
     pub fn text(&mut self, at: Point, text: impl Into<String>, size: f64, anchor: Anchor, ink: Ink) {
-        self.shapes.push(Shape::Text { at, text: text.into(), size, bold: false, anchor, ink });
+        self.label(at, text, size, false, anchor, ink);
+    }
+
+    pub fn label(&mut self, at: Point, text: impl Into<String>, size: f64, bold: bool, anchor: Anchor, ink: Ink) {
+        self.shapes.push(Shape::Text { at, text: text.into(), size, bold, anchor, ink });
     }
 
     pub fn heading(&mut self, at: Point, text: &str) {
@@ -79,14 +97,14 @@ impl Picture {
 /// The picture as an SVG element.
 pub fn svg(picture: &Picture) -> Result<String, String> {
     let mut text = String::new();
-    paint(picture, SVGBackend::with_string(&mut text, CANVAS))?;
+    paint(picture, SVGBackend::with_string(&mut text, picture.canvas()))?;
     Ok(text)
 }
 
-/// The picture as a PNG file of 900 x 400 pixels.
+/// The picture as a PNG file of its size, which is 900 x 400 pixels for a plot.
 pub fn png(picture: &Picture) -> Result<Vec<u8>, String> {
     let step = PIXEL_RATIO as usize;
-    let (row, pixel) = (CANVAS.0 as usize * 3, step * 3);
+    let (row, pixel) = (picture.canvas().0 as usize * 3, step * 3);
     // Averaging the fine pixels smooths edges that the library leaves jagged.
     let mut coarse = Vec::new();
     for rows in pixels(picture)?.chunks_exact(row * step) {
@@ -95,17 +113,18 @@ pub fn png(picture: &Picture) -> Result<Vec<u8>, String> {
             coarse.push((near.map(|value| u32::from(*value)).sum::<u32>() / (PIXEL_RATIO * PIXEL_RATIO)) as u8);
         }
     }
-    encode(&coarse, CANVAS.0 / PIXEL_RATIO, CANVAS.1 / PIXEL_RATIO)
+    encode(&coarse, picture.size.0, picture.size.1)
 }
 
 /// The picture as a PNG file with twice the pixels, for the page.
 pub fn fine_png(picture: &Picture) -> Result<Vec<u8>, String> {
-    encode(&pixels(picture)?, CANVAS.0, CANVAS.1)
+    encode(&pixels(picture)?, picture.canvas().0, picture.canvas().1)
 }
 
 fn pixels(picture: &Picture) -> Result<Vec<u8>, String> {
-    let mut buffer = vec![0xff; (CANVAS.0 * CANVAS.1 * 3) as usize];
-    paint(picture, BitMapBackend::with_buffer(&mut buffer, CANVAS))?;
+    let (width, height) = picture.canvas();
+    let mut buffer = vec![0xff; (width * height * 3) as usize];
+    paint(picture, BitMapBackend::with_buffer(&mut buffer, (width, height)))?;
     Ok(buffer)
 }
 
@@ -125,7 +144,9 @@ fn paint<B: DrawingBackend>(picture: &Picture, mut backend: B) -> Result<(), Str
     let at = |(x, y): &Point| ((x * scale).round() as i32, (y * scale).round() as i32);
     let path = |points: &[Point]| points.iter().map(at).collect::<Vec<_>>();
     let thick = |width: f64| (width * scale).round() as u32;
-    backend.draw_rect((0, 0), at(&(WIDTH, HEIGHT)), &PAPER.filled(), true).map_err(|error| error.to_string())?;
+    backend
+        .draw_rect((0, 0), at(&(picture.size.0.into(), picture.size.1.into())), &PAPER.filled(), true)
+        .map_err(|error| error.to_string())?;
     for shape in &picture.shapes {
         match shape {
             Shape::Rect(corner, opposite, ink) => {

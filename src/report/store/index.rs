@@ -52,7 +52,7 @@ fn suites(at: At, snapshot: &Snapshot) -> Markup {
     html! {
         section id="suites" {
             h2 { "Suites" }
-            div class="wide" { table {
+            div class="wide" tabindex="0" role="group" aria-label="Table" { table {
                 thead { tr { th { "suite" } th { "last night" } th { "when" } th { "what it showed" } th class="n" { "nights" } } }
                 tbody { @for (name, nights) in &snapshot.suites {
                     @let last = nights.last();
@@ -106,7 +106,7 @@ fn runs(at: At, snapshot: &Snapshot) -> Markup {
                     option value="" { "all" } option value="s" { "simulated" } option value="r" { "real" }
                 } }
             }
-            div class="wide" { table class="runs" {
+            div class="wide" tabindex="0" role="group" aria-label="Table" { table class="runs" {
                 thead { tr { @for (head, class) in heads { th class=[(!class.is_empty()).then_some(class)] scope="col" { (head) } } } }
                 tbody { @for run in snapshot.runs.iter().take(SHOWN) { (row(at, run)) } }
             } }

@@ -36,7 +36,7 @@ fn list(at: At, nights: &[Night]) -> Markup {
     html! {
         section id="nights" {
             h2 { "Nights " span class="count" { (nights.len()) } }
-            div class="wide" { table {
+            div class="wide" tabindex="0" role="group" aria-label="Table" { table {
                 thead { tr { th { "when" } th { "verdict" } th { "what it showed" } th class="n" { "runs took" } th { "on" } th {} } }
                 tbody { @for (place, night) in nights.iter().enumerate().rev() {
                     @let before = place.checked_sub(1).and_then(|before| nights[before].results());
@@ -90,7 +90,7 @@ fn cells(trends: &[Trend], nights: &[(&Night, &Results)]) -> Markup {
                 label { span { "Search" } input id="cell-search" type="search" placeholder="redlock pause" autocomplete="off"; }
                 label class="check" { input id="changed" type="checkbox"; span { "only what changed" } }
             }
-            div class="wide" { table class="cells" {
+            div class="wide" tabindex="0" role="group" aria-label="Table" { table class="cells" {
                 thead { tr { th { "cell" } th { (nights.len()) " nights, the newest on the right" } th { "last" } th { "since" } } }
                 tbody { @for trend in trends {
                     tr data-changed=(u8::from(changed(trend))) {

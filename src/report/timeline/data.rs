@@ -328,7 +328,7 @@ fn columns(report: &Report, chosen: &[usize], lanes: &Lanes, keys: &mut Names, t
         if let Some(token) = operation.phases.iter().rev().find_map(|stamp| stamp.token) {
             columns.tokens.push((columns.client.len() - 1, token));
         }
-        let phases = &operation.phases[..operation.phases.len().min(60)];
+        let phases = operation.phases.before(60);
         columns.phases.push(phases.len() as u8);
         let (mut time, mut index) = (begin, operation.index);
         for stamp in phases {

@@ -4,7 +4,7 @@
 use redjepsen::checker::{Anomaly, AnomalyKind, Verdict, check};
 use redjepsen::history::{
     Claim, ClockBound, End, Fact, FactName, FaultKind, FaultWindow, Function, Header, History, Operation, Outcome,
-    Phase, PhaseStamp, Process, Reading,
+    Phase, PhaseStamp, Phases, Process, Reading,
 };
 
 pub const MS: u64 = 1_000_000;
@@ -34,7 +34,7 @@ pub fn operation(process: Process, f: Function, key: &str, index: u64, invoked: 
         new: None,
         error: None,
         text: None,
-        phases: Vec::new(),
+        phases: Phases::default(),
     }
 }
 

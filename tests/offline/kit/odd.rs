@@ -11,7 +11,7 @@ use super::{as_if_real, scenario};
 pub fn far_away(mut run: Checked) -> Checked {
     run.history.faults.iter_mut().for_each(|fault| fault.targets = vec!["n2".into()]);
     run.history.clock = None;
-    run.history.operations.iter_mut().flat_map(|one| &mut one.phases).for_each(|stamp| stamp.stamped = None);
+    run.history.operations.iter_mut().for_each(|one| one.phases.each(|stamp| stamp.stamped = None));
     run
 }
 
@@ -20,7 +20,7 @@ pub fn bare(mut run: Checked) -> Checked {
     (run.history.run, run.history.clock) = (None, None);
     run.history.faults.clear();
     run.verdict.anomalies.iter_mut().for_each(|anomaly| (anomaly.fault, anomaly.how) = (None, None));
-    run.history.operations.iter_mut().for_each(|operation| operation.phases.clear());
+    run.history.operations.iter_mut().for_each(|operation| operation.phases.edit(Vec::clear));
     run
 }
 
@@ -74,7 +74,7 @@ pub fn oddities() -> Vec<(&'static str, Checked)> {
         run.history.last_time = 0;
         run.history.operations.iter_mut().for_each(|operation| {
             (operation.invoked, operation.completed) = (0, Some(0));
-            operation.phases.iter_mut().for_each(|stamp| (stamp.received, stamp.stamped) = (0, Some(-5)));
+            operation.phases.each(|stamp| (stamp.received, stamp.stamped) = (0, Some(-5)));
         });
     });
     add("the end of time", &|run| {
@@ -82,19 +82,19 @@ pub fn oddities() -> Vec<(&'static str, Checked)> {
         run.history.faults.push(pause(8, "c1".into(), u64::MAX / 2, u64::MAX - 1));
         run.history.operations.iter_mut().for_each(|operation| {
             operation.completed = Some(u64::MAX);
-            operation.phases.iter_mut().for_each(|stamp| (stamp.received, stamp.stamped) = (u64::MAX, Some(i64::MAX)));
+            operation.phases.each(|stamp| (stamp.received, stamp.stamped) = (u64::MAX, Some(i64::MAX)));
         });
     });
     add("never answered", &|run| {
         run.history.operations.iter_mut().for_each(|operation| {
             (operation.completed, operation.outcome) = (None, Outcome::Info);
-            operation.phases.truncate(2);
+            operation.phases.edit(|stamps| stamps.truncate(2));
         });
     });
     add("only reads", &|run| {
         run.history.operations.iter_mut().for_each(|operation| {
             (operation.f, operation.new) = (Function::Read, None);
-            operation.phases.clear();
+            operation.phases.edit(Vec::clear);
         });
     });
     add("values of a megabyte", &|run| {

@@ -60,7 +60,7 @@ fn what_is_left_out_is_named_with_what_it_costs() {
     let whole = histories("single");
     // No stamps: nobody knows when it held the lock.
     let mut silent = whole.clone();
-    silent[0].operations.iter_mut().flat_map(|operation| &mut operation.phases).for_each(|stamp| stamp.stamped = None);
+    silent[0].operations.iter_mut().for_each(|operation| operation.phases.each(|stamp| stamp.stamped = None));
     let check = checked(&silent);
     assert!(check.is_right() && !check.is_complete());
     let said = text(&check);
@@ -72,7 +72,10 @@ fn what_is_left_out_is_named_with_what_it_costs() {
     // A phase that it never comes by.
     let mut short = whole.clone();
     for history in &mut short {
-        history.operations.iter_mut().for_each(|operation| operation.phases.retain(|s| s.phase != Phase::BeforeWrite));
+        history
+            .operations
+            .iter_mut()
+            .for_each(|operation| operation.phases.edit(|stamps| stamps.retain(|s| s.phase != Phase::BeforeWrite)));
     }
     let wanted = "start client:0 to before-write or end within 3ttl";
     let step = short[1].steps.iter_mut().find(|(_, event)| event.step == wanted).unwrap();

@@ -404,7 +404,7 @@ fn a_long_history_still_makes_a_page_that_opens() {
             operation.index += round * 1_000_000;
             operation.invoked += round * far;
             operation.completed = operation.completed.map(|time| time + round * far);
-            operation.phases.iter_mut().for_each(|stamp| {
+            operation.phases.each(|stamp| {
                 stamp.received += round * far;
                 stamp.stamped = stamp.stamped.map(|time| time + (round * far) as i64);
             });

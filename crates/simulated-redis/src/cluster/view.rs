@@ -44,8 +44,9 @@ impl Cluster {
             Reply::Array(vec![Reply::text(&host), port, Reply::text(&node.id), Reply::Array(Vec::new())])
         };
         let of_primary = |primary: usize| {
-            let replicas = (0..self.nodes.len())
-                .filter(move |number| self.nodes[*number].primary == Some(primary) && self.nodes[*number].failed.is_none());
+            let replicas = (0..self.nodes.len()).filter(move |number| {
+                self.nodes[*number].primary == Some(primary) && self.nodes[*number].failed.is_none()
+            });
             self.ranges[primary].iter().map(move |(first, last)| {
                 let serving = [Reply::count(*first), Reply::count(*last), described(primary)];
                 (*first, Reply::Array(serving.into_iter().chain(replicas.clone().map(described)).collect()))

@@ -181,7 +181,7 @@ fn a_lock_is_stolen_by_design_only_if_the_run_says_that_it_lets_clients_steal() 
 #[test]
 fn a_lock_with_no_validity_left_and_a_release_meanwhile_are_told_as_what_they_are() {
     let mut over = two(900, 400);
-    over.operation(399).phases[0].validity_ms = Some(0);
+    over.operation(399).phases.edit(|stamps| stamps[0].validity_ms = Some(0));
     let (kind, text) = how(&over).unwrap();
     assert_eq!((kind, text.as_str()), (HowKind::Expired, "At 0.400 s c1 got the lock with no validity left."));
     // Who had it before gives it back, and reports that twice: it was stopped in between.

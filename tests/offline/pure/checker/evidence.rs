@@ -39,7 +39,7 @@ fn a_sound_run_says_how_much_could_have_falsified_each_claim() {
 fn unstamped(build: &mut Build, which: impl Fn(usize) -> bool) {
     for (place, operation) in build.history.operations.iter_mut().enumerate().filter(|(place, _)| which(*place)) {
         let _ = place;
-        operation.phases.iter_mut().for_each(|phase| phase.stamped = None);
+        operation.phases.each(|phase| phase.stamped = None);
     }
 }
 
@@ -52,11 +52,11 @@ fn exclusion_takes_stamps_of_every_client() {
         unstamped(build, |place| place == 17)
     });
     lacks(Claim::MutualExclusion, what, |build| {
-        build.history.operations.iter_mut().for_each(|operation| operation.phases.clear());
+        build.history.operations.iter_mut().for_each(|operation| operation.phases.edit(Vec::clear));
     });
     // If only the start of each hold is known, no two can be seen to overlap.
     lacks(Claim::MutualExclusion, what, |build| {
-        build.history.operations.iter_mut().for_each(|operation| operation.phases.truncate(1));
+        build.history.operations.iter_mut().for_each(|operation| operation.phases.edit(|stamps| stamps.truncate(1)));
     });
     let mut unclaimed = Build::sound();
     unstamped(&mut unclaimed, |_| true);
@@ -66,7 +66,7 @@ fn exclusion_takes_stamps_of_every_client() {
     let mut died = Build::sound();
     let last = died.operation(2_901);
     last.outcome = Outcome::Info;
-    last.phases.truncate(1);
+    last.phases.edit(|stamps| stamps.truncate(1));
     died.operation(9_990).old = crate::kit::histories::reading("base:28");
     assert_eq!(died.check().valid, Validity::Valid, "{:?}", died.check().reasons);
 }
@@ -120,11 +120,11 @@ fn tokens_take_tokens() {
         let invoked: Vec<u64> =
             build.history.operations.iter().filter(|one| one.new.is_some()).map(|one| one.index).collect();
         for (place, invoked) in invoked.into_iter().enumerate() {
-            build.operation(invoked).phases[0].token = which(place).then_some(place as u64 + 1);
-            let mut acquiring = build.operation(invoked).phases[0].clone();
+            build.operation(invoked).phases.edit(|stamps| stamps[0].token = which(place).then_some(place as u64 + 1));
+            let mut acquiring = build.operation(invoked).phases.get(0).unwrap();
             acquiring.phase = Phase::Acquiring;
             (acquiring.token, acquiring.stamped) = (None, Some((invoked * MS) as i64));
-            build.operation(invoked).phases.insert(0, acquiring);
+            build.operation(invoked).phases.edit(|stamps| stamps.insert(0, acquiring));
         }
     };
     let mut sound = Build::sound();
@@ -141,7 +141,7 @@ fn tokens_take_tokens() {
     lacks(Claim::Tokens, "each grant must carry", |build| {
         granted(build, |_| true);
         build.history.operations.iter_mut().for_each(|one| {
-            one.phases.iter_mut().for_each(|phase| phase.stamped = None);
+            one.phases.each(|phase| phase.stamped = None);
         });
     });
 }
@@ -214,6 +214,6 @@ fn a_write_under_way_at_the_release_is_no_fault_of_the_lock() {
     acknowledged.operation(4_001).outcome = Outcome::Ok;
     assert_eq!(acknowledged.check().valid, Validity::Invalid);
     let mut kept = late_write(40, true);
-    kept.operation(4_001).phases.truncate(2);
+    kept.operation(4_001).phases.edit(|stamps| stamps.truncate(2));
     assert_eq!(kept.check().valid, Validity::Invalid);
 }

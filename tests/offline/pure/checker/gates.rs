@@ -350,8 +350,7 @@ fn who_stands_still_does_nothing() {
     excused(&|build| build.history.faults[0].kind = FaultKind::Loss);
     // Without stamps, what it said may have been on its way to the controller, and the order on its way to it.
     let unstamped = |build: &mut Build| {
-        let phases = build.history.operations.iter_mut().flat_map(|operation| &mut operation.phases);
-        phases.for_each(|stamp| stamp.stamped = None);
+        build.history.operations.iter_mut().for_each(|operation| operation.phases.each(|stamp| stamp.stamped = None));
         build.header().claims = vec![Claim::Updates];
     };
     excused(&|build| {
@@ -574,7 +573,7 @@ fn a_lock_that_does_not_expire_leaves_no_progress_while_its_holder_is_stopped() 
         let mut build = with_fault();
         build.history.faults.clear();
         build.fault(0, "c1", 1_065, 1_135);
-        build.operation(1_001).phases[0].validity_ms = validity;
+        build.operation(1_001).phases.edit(|stamps| stamps[0].validity_ms = validity);
         build.check().valid
     };
     assert_eq!(stopped(None), Validity::Valid);

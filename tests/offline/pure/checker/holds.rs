@@ -44,7 +44,7 @@ fn stamps_compare_to_the_nanosecond() {
     let with_end = |end: i64| {
         let mut build = Build::new();
         build.hold(0, 10, 20).hold(1, 30, 40);
-        build.operation(9).phases[1].stamped = Some(end);
+        build.operation(9).phases.edit(|stamps| stamps[1].stamped = Some(end));
         overlaps(&build).0
     };
     assert_eq!((with_end(29_999_999), with_end(30_000_000), with_end(30_000_001)), (0, 0, 1));
@@ -105,7 +105,7 @@ fn a_hold_ends_with_the_last_act_of_a_holder() {
 fn without_a_trusted_stamp_nothing_is_compared() {
     let mut build = Build::new();
     build.hold(0, 10, 20).hold(1, 15, 25);
-    build.operation(9).phases[0].stamped = None;
+    build.operation(9).phases.edit(|stamps| stamps[0].stamped = None);
     let verdict = build.check();
     assert_eq!((verdict.mutual_exclusion.violations, verdict.mutual_exclusion.comparable_holds), (0, 1));
 }
@@ -150,7 +150,7 @@ fn a_run_is_checked_against_the_models_of_locks() {
     let with_tokens = |tokens: [u64; 3]| {
         let mut build = build.clone();
         for (operation, token) in build.history.operations.iter_mut().zip(tokens) {
-            operation.phases[0].token = Some(token);
+            operation.phases.edit(|stamps| stamps[0].token = Some(token));
         }
         is_mutex(&build, ModelSpec::FencedMutex)
     };
@@ -181,7 +181,7 @@ fn the_lock_alone_is_held_to_exclusion_and_to_nothing_that_it_does_not_do() {
     let verdict = build.check();
     assert_eq!((verdict.valid, verdict.lost_updates.acknowledged), (Validity::Valid, 0), "{:?}", verdict.reasons);
     // The second client acquires before the first releases.
-    build.operation(101).phases[0].stamped = Some(130_000_000);
+    build.operation(101).phases.edit(|stamps| stamps[0].stamped = Some(130_000_000));
     let verdict = build.check();
     assert_eq!((verdict.valid, verdict.mutual_exclusion.violations), (Validity::Invalid, 1));
 }

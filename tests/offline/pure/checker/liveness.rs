@@ -74,7 +74,7 @@ fn what_the_lock_can_do_nothing_about_is_not_held_against_it() {
     stalled.history.stalls[0] = (20 * MS, 90 * MS);
     assert_eq!(stuck(&stalled), ["k0"], "and one that stood still before");
     let mut silent = after_the_heal(PATIENCE + 1, false);
-    silent.operation(110).phases.clear();
+    silent.operation(110).phases.edit(Vec::clear);
     assert_eq!(stuck(&silent), [""; 0], "nobody is known to have asked");
     let mut second = after_the_heal(PATIENCE + 1, false);
     second.fault(1, "n0", 2_000, 2_100);
@@ -123,7 +123,7 @@ fn whoever_lives_and_holds_keeps_the_lock() {
     fn held(validity: Option<u64>, change: impl FnOnce(&mut Build)) -> Vec<String> {
         let mut build = live();
         build.rmw("k0", Outcome::Info, 0, 5, None, "?", "held").phase(5, Phase::Acquired, 10);
-        build.operation(5).phases[0].validity_ms = validity;
+        build.operation(5).phases.edit(|stamps| stamps[0].validity_ms = validity);
         for turn in 1..41 {
             build.fail_on("k0", 1, 100 * turn, 100 * turn + 90);
         }
@@ -135,7 +135,7 @@ fn whoever_lives_and_holds_keeps_the_lock() {
     let renewed = |build: &mut Build| {
         for turn in 1..8 {
             build.phase(5, Phase::Extended, 500 * turn + 3);
-            build.operation(5).phases.last_mut().unwrap().validity_ms = Some(900);
+            build.operation(5).phases.edit(|stamps| stamps.last_mut().unwrap().validity_ms = Some(900));
         }
     };
     assert_eq!(held(Some(900), renewed), [""; 0], "one that is renewed");
@@ -225,7 +225,7 @@ fn an_operation_in_doubt_keeps_the_lock_until_it_runs_out() {
     let freed = |validity: u64| {
         let mut build = live();
         build.rmw("k0", Outcome::Info, 0, 5, Some(70), "?", "held").phase(5, Phase::Acquired, 10);
-        build.operation(5).phases[0].validity_ms = Some(validity);
+        build.operation(5).phases.edit(|stamps| stamps[0].validity_ms = Some(validity));
         for turn in 1..36 {
             build.fail_on("k0", 1, 100 * turn, 100 * turn + 90);
         }

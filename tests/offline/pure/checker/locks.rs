@@ -12,7 +12,7 @@ fn tokens(grants: &[(u64, u64, u64)]) -> Vec<Vec<u64>> {
     for (client, &(began, over, token)) in (0..).zip(grants) {
         build.rmw("k0", Outcome::Fail, client, began - 1, Some(over + 1), "?", &format!("v{client}"));
         build.phase(began - 1, Phase::Acquiring, began).phase(began - 1, Phase::Acquired, over);
-        build.operation(began - 1).phases[1].token = Some(token);
+        build.operation(began - 1).phases.edit(|stamps| stamps[1].token = Some(token));
     }
     let verdict = build.check();
     assert_eq!(verdict.lock.tokens, grants.len() as u64);
@@ -34,7 +34,11 @@ fn tokens_rise_from_one_acquisition_to_the_next() {
 fn a_falling_token_is_a_violation_only_where_rising_ones_are_claimed() {
     let mut build = Build::sound();
     for (invoked, token) in [(1, 9), (1_001, 3)] {
-        build.phase(invoked, Phase::Acquiring, invoked + 10).operation(invoked).phases[0].token = Some(token);
+        build
+            .phase(invoked, Phase::Acquiring, invoked + 10)
+            .operation(invoked)
+            .phases
+            .edit(|stamps| stamps[0].token = Some(token));
     }
     let verdict = build.check();
     assert_eq!((verdict.valid, verdict.lock.token_regressions), (Validity::Valid, 1));

@@ -106,7 +106,7 @@ fn random_run(rng: &mut ChaCha8Rng) -> Build {
                 outcome: if dies { Outcome::Info } else { outcome },
                 new: Some(format!("v{number}")),
                 error: (outcome == Outcome::Fail).then(|| word.to_string()),
-                phases,
+                phases: phases.into_iter().collect(),
                 ..operation(Process::Client(process), Function::Rmw, &key, 0, invoked * STEP)
             });
             if dies {
@@ -192,7 +192,7 @@ impl Reader<'_> {
         let from = at(operation, Phase::HalfAcquired).or(at(operation, Phase::Acquired));
         let from = from.unwrap_or(operation.invoked / STEP);
         let renewed = all().any(|stamp| stamp.phase == Phase::Extended);
-        let valid = |stamp: &PhaseStamp| stamp.validity_ms.map(|left| stamp.received / STEP + left / 100);
+        let valid = |stamp: PhaseStamp| stamp.validity_ms.map(|left| stamp.received / STEP + left / 100);
         let runs_out = operation.phases.iter().filter_map(valid).max().filter(|_| !renewed);
         let over = at(operation, Phase::Lost).into_iter().chain(at(operation, Phase::Released)).min();
         let in_doubt = || match operation.completed {

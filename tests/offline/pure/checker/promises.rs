@@ -70,7 +70,7 @@ fn a_wait_ends_when_it_was_to_end() {
         stated.header().longest_overrun_ms = Some(200);
         stated.operation(100).outcome = Outcome::Ok;
         stated.phase(100, Phase::Acquired, acquired);
-        stated.operation(100).phases[1].received = 1_900 * MS;
+        stated.operation(100).phases.edit(|stamps| stamps[1].received = 1_900 * MS);
         assert_eq!(found(&stated, WaitedTooLong).len(), late, "{acquired}");
     }
     let mut in_doubt = waits(5_000);

@@ -172,7 +172,7 @@ fn a_client_that_asks_is_not_told_that_it_has_what_another_one_has() {
     let asks = |at: u64, read: u64, given_back: u64| {
         let mut build = taken_over(Claim::Ownership, given_back);
         build.phase(C0, Phase::Owned, at);
-        build.operation(C0).phases.last_mut().unwrap().received = read * MS;
+        build.operation(C0).phases.edit(|stamps| stamps.last_mut().unwrap().received = read * MS);
         build
     };
     let lie = asks(1_200, 1_210, 1_500);
@@ -209,7 +209,7 @@ fn valid_for(validity_ms: Option<u64>) -> Build {
     let mut build = claiming(Claim::Losses);
     build.header().lost_within_ms = Some(500);
     takes(&mut build, 0, 100, 110);
-    build.operation(C0).phases[1].validity_ms = validity_ms;
+    build.operation(C0).phases.edit(|stamps| stamps[1].validity_ms = validity_ms);
     build
 }
 
@@ -242,7 +242,7 @@ fn a_holder_is_told_in_time_that_its_validity_is_over() {
     );
     let mut extended = told(1_800);
     extended.phase(C0, Phase::Extended, 900);
-    extended.operation(C0).phases.last_mut().unwrap().validity_ms = Some(900);
+    extended.operation(C0).phases.edit(|stamps| stamps.last_mut().unwrap().validity_ms = Some(900));
     assert_eq!(found(&extended, ToldLate), Vec::<String>::new(), "it was valid until 1.8 s");
     let mut untimed = told(5_000);
     untimed.header().lost_within_ms = None;
@@ -313,7 +313,7 @@ fn two_holders_of_whom_one_got_an_expired_lock_are_told_as_that() {
     for holder in [100, 200] {
         let mut build = Build::new();
         build.hold(0, 100, 300).hold(1, 200, 400);
-        build.operation(holder - 1).phases[0].validity_ms = Some(0);
+        build.operation(holder - 1).phases.edit(|stamps| stamps[0].validity_ms = Some(0));
         let how = build.check().anomalies.into_iter().find_map(|anomaly| anomaly.how).unwrap();
         assert_eq!(how.kind, HowKind::Expired);
         assert!(how.sentence.text().ends_with("got the lock with no validity left."), "{:?}", how.sentence);

@@ -76,7 +76,11 @@ fn broken_by(kind: AnomalyKind) -> Build {
         AnomalyKind::TokenRegress => sound(|build| {
             build.header().claims.push(Claim::Tokens);
             for (invoked, token) in [(1, 9), (1_001, 3)] {
-                build.phase(invoked, Phase::Acquiring, invoked + 10).operation(invoked).phases[0].token = Some(token);
+                build
+                    .phase(invoked, Phase::Acquiring, invoked + 10)
+                    .operation(invoked)
+                    .phases
+                    .edit(|stamps| stamps[0].token = Some(token));
             }
         }),
         AnomalyKind::NotObtained => super::liveness::never_back(),
@@ -146,7 +150,7 @@ fn said(build: &mut Build, kind: AnomalyKind) {
         AnomalyKind::ToldLate => {
             build.phase(4_099, Phase::Lost, 5_700);
         }
-        _ => build.operation(4_099).phases[1].validity_ms = Some(0),
+        _ => build.operation(4_099).phases.edit(|stamps| stamps[1].validity_ms = Some(0)),
     }
 }
 
@@ -237,8 +241,11 @@ fn without_evidence(claim: Claim) -> Build {
     sound(|build| match claim {
         Claim::Updates => build.history.operations.iter_mut().for_each(|one| one.old = Reading::Unknown),
         Claim::MutualExclusion => {
-            let stamps = build.history.operations.iter_mut().flat_map(|operation| &mut operation.phases);
-            stamps.for_each(|stamp| stamp.stamped = None);
+            build
+                .history
+                .operations
+                .iter_mut()
+                .for_each(|operation| operation.phases.each(|stamp| stamp.stamped = None));
         }
         Claim::Tokens | Claim::Promises => build.header().claims.push(claim),
         Claim::Liveness => {
