@@ -105,10 +105,12 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
                 let name = name_for_all(&name);
                 let key = key_of(command).or_else(|| queued(commands, place).find_map(key_of)).cloned();
                 let on = key.as_deref().filter(|_| is_keyed).and_then(pattern);
-                // It had its majority before the last of the nodes, or of the keys, was asked for.
+                // It had its majority before the last of the nodes, or of the keys, was asked for; of nodes that were asked before,
+                // after a try that failed, what takes only what is free tells.
                 let is_asked = asked.iter().any(|(known, ..)| *known == name);
                 let asks = (name.clone(), &*command.node, on.clone());
-                if when == When::Holding && is_asked && !asked.contains(&asks) {
+                let is_new = !asked.contains(&asks) || takes_if_free(commands, place);
+                if when == When::Holding && is_asked && is_new {
                     when = When::Taking;
                 }
                 if when == When::Taking {
@@ -181,6 +183,19 @@ const RENEWS: [&str; 11] =
 pub fn is_renewed(sent: &[Sent]) -> bool {
     let renews = |sent: &Sent| sent.calls.iter().chain([&sent.name]).any(|name| RENEWS.contains(&&**name));
     sent.iter().any(|sent| sent.when == When::Holding && sent.key.is_some() && renews(sent))
+}
+
+/// Whether the command in this place takes a lock only if nobody has it, so that it renews none: itself, or its script.
+fn takes_if_free(commands: &[RecordedCommand], place: usize) -> bool {
+    let takes = |command: &RecordedCommand| {
+        let is = |word: &String, name: &str| word.eq_ignore_ascii_case(name);
+        let (name, rest) = command.words.split_first()?;
+        let only_if_free = is(name, "SETNX") || is(name, "HSETNX");
+        Some(only_if_free || is(name, "SET") && rest.iter().skip(2).any(|word| is(word, "NX")))
+    };
+    let command = &commands[place];
+    let mut all = std::iter::once(command).chain(called(&commands[place + 1..], &command.node));
+    all.any(|command| takes(command) == Some(true))
 }
 
 /// What the client of an operation was doing at that time.

@@ -248,6 +248,14 @@ fn a_node_that_is_asked_when_others_are_a_majority_is_asked_for_the_lock() {
     assert_eq!(told, [When::Taking, When::Holding]);
     let told: Vec<_> = sent(&[(run_of(1), commands[..3].to_vec())]).iter().map(|sent| sent.when).collect();
     assert_eq!(told, [When::Taking]);
+    // After a try that failed it asks all of them again; who takes only what is free renews nothing.
+    let free = ["SET", "lock:k0", "v", "NX", "PX", "1000"];
+    let tries: Vec<_> = [("n0", 130), ("n1", 140), ("n2", 145), ("n0", 150), ("n1", 160), ("n2", 210)]
+        .map(|(node, time)| at(node, time, &free))
+        .into();
+    assert!(!is_renewed(&sent(&[(run_of(1), tries)])));
+    let renewed = [at("n0", 150, &free), at("n0", 210, &["SET", "lock:k0", "v", "XX", "PX", "1000"])];
+    assert!(is_renewed(&sent(&[(run_of(1), renewed.to_vec())])));
     // Beside others as well.
     let alone_and_not = [(run_of(1), commands[..3].to_vec()), (run_of(2), commands[..3].to_vec())];
     let told: Vec<_> = sent(&alone_and_not).iter().map(|sent| sent.when).collect();
@@ -439,6 +447,80 @@ fn what_a_strike_did_is_told_by_what_the_node_carried_out() {
     let told = &released_late(&[release, looks])[0];
     assert_eq!((told.times, &*told.command, told.when), (3, "EVAL", Some(When::Releasing)));
     assert!(told.is_void() && told.to_string().contains("(3 times)"), "{told}");
+}
+
+#[test]
+fn who_is_stopped_at_a_command_is_struck_where_it_is_by_then() {
+    let when = |stopped: &[&str], at| {
+        let mut history = run_of(1);
+        let mut call = history::FaultWindow::new(1, history::FaultKind::Call);
+        call.targets = vec!["c0".into(), "n0".into()];
+        (call.inject, call.injected, call.heal) = (150, Some((150, true)), Some(320));
+        call.texts = vec!["c0's 1st SET of lock:k0 to n0 was answered with OK, and the reply is held".into()];
+        let mut pause = history::FaultWindow::new(2, history::FaultKind::Pause);
+        pause.targets = stopped.iter().map(|name| name.to_string()).collect();
+        (pause.inject, pause.injected) = (at, Some((at + 10, true)));
+        history.faults.extend([call, pause]);
+        struck_when(&struck(&history, &[recorded(140, "c0", &["SET", "lock:k0", "v"])]))
+    };
+    assert_eq!(when(&["c0"], 155), [When::Taking]);
+    // Other nodes were a majority meanwhile.
+    assert_eq!(when(&["c0"], 250), [When::Holding]);
+    // Neither a node that stops, nor a client that does so later on.
+    assert_eq!(when(&["n0"], 250), [When::Taking]);
+    assert_eq!(when(&["c0"], 330), [When::Taking]);
+}
+
+#[test]
+fn commands_on_other_keys_are_told_apart_as_faults_tell_them() {
+    let key = |n: u32| format!("mine:{n}:lock:k0");
+    let ask = |time, n: u32, node: &str| RecordedCommand {
+        node: node.into(),
+        ..recorded(time, "c0", &["EVALSHA", "0123", "1", &key(n)])
+    };
+    // Two of three keys are a majority; the third one is asked for after that. Then all are renewed.
+    let commands =
+        [(150, 0), (160, 1), (210, 2), (250, 2), (260, 0), (270, 1)].map(|(time, n)| ask(time, n, "n0")).to_vec();
+    let told: Vec<_> =
+        sent(&[(run_of(1), commands)]).into_iter().map(|sent| (sent.when, sent.nth, sent.nth_key)).collect();
+    let (taking, holding) = (When::Taking, When::Holding);
+    assert_eq!(
+        told,
+        [(taking, 1, 1), (taking, 1, 2), (taking, 1, 3), (holding, 1, 1), (holding, 1, 2), (holding, 1, 3)]
+    );
+    // What a fault counts is its own key's, and no two files have one name.
+    let second = Sent { key: Some(key(1)), nth_key: 2, ..command(When::Taking, "EVAL") };
+    let all = scenarios(&[command(When::Taking, "EVAL"), second], &setting(1, true));
+    let of_second = all.iter().find(|one| one.name == "taking-eval-late-reply-on-2nd-key").unwrap();
+    assert!(of_second.toml.contains("hold reply to EVAL on mine:1:lock:k* client:0"), "{}", of_second.toml);
+    let names: std::collections::BTreeSet<_> = all.iter().map(|one| &one.name).collect();
+    assert_eq!(names.len(), all.len());
+}
+
+#[test]
+fn what_tells_most_comes_first() {
+    let sent = [command(When::Taking, "SET"), command(When::Holding, "EVAL"), command(When::Releasing, "DEL")];
+    let all = scenarios(&[&sent[..], &[Sent { nth: 2, ..sent[0].clone() }]].concat(), &setting(3, true));
+    let place = |name: &str| all.iter().position(|one| one.name == name).unwrap_or_else(|| panic!("{name}"));
+    // What the catalogue has not played, at each command; then what it has; then other nodes; then what is sent again.
+    let in_order = [
+        "taking-set-late-request",
+        "holding-eval-lost-reply",
+        "releasing-del-kill-before-reply",
+        "taking-set-node-restart-before-reply-at-n0",
+        "taking-set-late-reply",
+        "taking-set-late-request-at-n0",
+        "taking-set-late-reply-2nd",
+    ];
+    let places = in_order.map(place);
+    assert!(places.is_sorted(), "{places:?}");
+    // Only who can be cancelled is, and only who has an event loop is blocked.
+    let able = |cancels, blocks| {
+        let of = scenarios(&sent, &Setting { cancels, blocks, ..setting(1, true) });
+        let any = |strike| of.iter().any(|one| one.aims[0].strike == strike);
+        (any(Strike::Cancel), any(Strike::Block))
+    };
+    assert_eq!((able(false, false), able(true, true)), ((false, false), (true, true)));
 }
 
 #[test]
