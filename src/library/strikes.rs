@@ -361,41 +361,46 @@ impl Steps {
         }
     }
 
-    /// Whoever waits has to get the lock when it is given back, whatever became of what it or another one had asked.
+    /// Whoever waits has to get the lock when it is given back, whatever became of what it or another one had asked. What waits at
+    /// the server is answered only by then.
     fn of_waiting(&mut self, aim: &Aim) {
-        let (strike, node) = (aim.strike, aim.node());
-        let leaves = matches!(strike, Strike::Kill | Strike::Cancel);
         self.add(["start client:1 to before-write", "start client:0 to acquiring giving up after 4ttl"]);
         self.arm(aim);
         self.add(["go client:0"]);
-        self.await_strike(aim, "0.4ttl");
+        if aim.strike == Strike::NodeRestartSynced {
+            return self.of_waiting_at_a_node(aim);
+        }
+        self.steps.push(format!("await {} within 0.2ttl or go on", aim.fault()));
+        let leaves = matches!(aim.strike, Strike::Kill | Strike::Cancel);
         if leaves {
             self.add(["start client:2 giving up after 4ttl", "wait 0.1ttl"]);
         }
-        match strike {
+        self.add(["go client:1", "await client:1 end"]);
+        self.await_strike(aim, "0.5ttl");
+        match aim.strike {
             Strike::Kill => self.add(["kill client:0"]),
             Strike::Cancel => self.add(["cancel client:0"]),
-            Strike::NodeRestartSynced => self.steps.push(format!("kill {node}")),
             _ => {}
         }
-        if strike == Strike::NodeRestartSynced {
-            // It can't be given back now, and runs out.
-            self.add(["go client:1", "await client:1 end within 0.2ttl or go on"]);
-            self.steps.push(format!("heal kill {node}"));
-            self.heal(aim);
-        } else {
-            self.add(["go client:1", "await client:1 end"]);
-            self.heal(aim);
-        }
+        self.heal(aim);
         match leaves {
             true => self.add(["expect client:2 acquired within 2ttl", "await client:2 end"]),
             false => self.add(["expect client:0 acquired within 2ttl"]),
         }
-        match strike {
+        match aim.strike {
             Strike::Kill => self.add(["heal kill client:0"]),
-            Strike::NodeRestartSynced => self.add(["await client:0 end", "await client:1 end"]),
             _ => self.add(["await client:0 end"]),
         }
+    }
+
+    /// The lock can't be given back, and runs out at a node that is there again.
+    fn of_waiting_at_a_node(&mut self, aim: &Aim) {
+        self.await_strike(aim, "0.4ttl");
+        self.steps.push(format!("kill {}", aim.node()));
+        self.add(["go client:1", "await client:1 end within 0.2ttl or go on"]);
+        self.steps.push(format!("heal kill {}", aim.node()));
+        self.heal(aim);
+        self.add(["expect client:0 acquired within 2ttl", "await client:0 end", "await client:1 end"]);
     }
 }
 

@@ -347,14 +347,14 @@ impl Examination {
         }
     }
 
-    /// The scenarios of the catalogue that are about such a lock, those that are written step by step first; and the others,
-    /// with the reason.
+    /// The scenarios of the catalogue that are about such a lock, those without faults first, then those that are written step by
+    /// step; and the others, with the reason.
     fn fitting(&self, phases: &[Phase], unable: &[(Ability, String)]) -> (Vec<String>, Vec<(String, String)>) {
         let why_unable = |scenario: &Scenario| {
             let asked = scenario.asks_of_clients();
             unable.iter().find(|(ability, _)| asked.contains(ability)).map(|(_, why)| why.clone())
         };
-        let (mut fitting, mut recurring, mut not_about) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut fitting, mut not_about) = (Vec::new(), Vec::new());
         for (name, _) in catalogue::NEMESES.iter().filter(|(name, _)| !NOT_TRIED.contains(name)) {
             let scenario = self.flags.options(self.flags.ttl.first().copied()).scenario(
                 &self.flags.workload,
@@ -373,13 +373,17 @@ impl Examination {
                     (None, Some(phase)) => {
                         not_about.push((name.to_string(), format!("its client never reports `{}`", phase.word())))
                     }
-                    (None, None) if scenario.nemesis.script.is_empty() => recurring.push(name.to_string()),
-                    (None, None) => fitting.push(name.to_string()),
+                    (None, None) => {
+                        let Nemesis { script, faults, .. } = &scenario.nemesis;
+                        let rank = u8::from(!script.is_empty()) + 2 * u8::from(!faults.is_empty());
+                        fitting.push((rank, name.to_string()))
+                    }
                 },
             }
         }
-        fitting.extend(recurring);
-        (fitting, not_about)
+        // What goes wrong without a fault tells most, and what does so by chance least.
+        fitting.sort_by_key(|(rank, _)| *rank);
+        (fitting.into_iter().map(|(_, name)| name).collect(), not_about)
     }
 
     /// Makes the runs of one stage, or goes on with them.

@@ -450,6 +450,17 @@ fn what_a_strike_did_is_told_by_what_the_node_carried_out() {
 }
 
 #[test]
+fn who_polls_gets_the_lock_whatever_becomes_of_what_another_waiter_had_asked() {
+    for scripted in scenarios(&[command(When::Waiting, "BLPOP")], &setting(1, true)) {
+        let of = run_with(&scripted, "single", 1);
+        let (valid, text) = played(&scripted, &kind("single").scenario(&of, &[When::Waiting], 1).unwrap());
+        assert_eq!(valid, Validity::Valid, "{text}");
+        // What it polls with is no BLPOP.
+        assert_eq!(played(&scripted, &of).0, Validity::Unknown, "{}", scripted.name);
+    }
+}
+
+#[test]
 fn who_is_stopped_at_a_command_is_struck_where_it_is_by_then() {
     let when = |stopped: &[&str], at| {
         let mut history = run_of(1);
