@@ -81,9 +81,7 @@ fn for_ours(step: &Step, at: &Command) -> Step {
             let with = CommandFault { nth: Some(1), command: at.clone(), key: None, ..with.clone() };
             Fault { with: Argument::Command(with), ..fault.clone() }
         }
-        _ if fault.kind == FaultKind::Block => {
-            Fault { kind: FaultKind::Pause, with: Argument::None, ..fault.clone() }
-        }
+        _ if fault.kind == FaultKind::Block => Fault { kind: FaultKind::Pause, with: Argument::None, ..fault.clone() },
         _ => fault.clone(),
     };
     match step {

@@ -110,6 +110,11 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
 }
 
 impl Case {
+    /// Whether its faults are drawn, and so are others in each run: what another lock withstood was not the same.
+    pub fn is_drawn(&self) -> bool {
+        self.scenarios.iter().any(|of| of.nemesis.script.is_empty() && of.nemesis.injects())
+    }
+
     /// What its client was doing when it was struck, in the run that tells most.
     fn struck_when(&self) -> Vec<When> {
         self.tried.telling().map(|run| run.when.clone()).unwrap_or_default()
@@ -159,9 +164,7 @@ impl Compare<'_> {
         for case in cases.iter_mut().filter(|case| case.tried.came() == Came::Fell) {
             let of_its_kind = block_in_place(|| self.of_its_kind(&case.scenarios, &case.struck_when()));
             let of_its_kind = of_its_kind.unwrap_or_else(|| self.expected(&case.tried.scenario));
-            // Faults that are drawn are others in each run: what such a lock withstood was not the same.
-            let is_drawn = |of: &Scenario| of.nemesis.script.is_empty() && of.nemesis.injects();
-            let convicts = !case.scenarios.iter().any(is_drawn) && case.tried.is_certain();
+            let convicts = !case.is_drawn() && case.tried.is_certain();
             case.tried.of_its_kind = match of_its_kind {
                 OfItsKind::Holds if !convicts => OfItsKind::Unknown,
                 other => other,

@@ -81,11 +81,8 @@ const TIME_LIMIT: &str = "12s";
 const NOT_TRIED: [&str; 1] = ["all"];
 
 /// By which scenarios it is found out what a client can do that not all can.
-const ASKS: [(Ability, &str); 3] = [
-    (Ability::Threads, "shared-lock"),
-    (Ability::Cancel, "cancelled-holder"),
-    (Ability::Block, "blocked-holder"),
-];
+const ASKS: [(Ability, &str); 3] =
+    [(Ability::Threads, "shared-lock"), (Ability::Cancel, "cancelled-holder"), (Ability::Block, "blocked-holder")];
 
 /// No run of some seconds records more.
 const MOST_BYTES: u64 = 256 << 20;
@@ -304,7 +301,9 @@ impl Examination {
     /// the library's own should have been seen more than once.
     fn again(&self, cases: &[Case]) -> SuiteFile {
         let is_due = |case: &&Case| case.tried.came() == Came::Fell && case.tried.of_its_kind != OfItsKind::Falls;
-        let blocks = cases.iter().filter(is_due).filter_map(|case| {
+        let mut due: Vec<&Case> = cases.iter().filter(is_due).collect();
+        due.sort_by_key(|case| case.is_drawn());
+        let blocks = due.into_iter().filter_map(|case| {
             let ttl = case.tried.telling()?.ttl.parse().ok();
             Some(Block { with: Options { ttl, ..Options::default() }, ..self.block(case.nemesis.clone()) })
         });

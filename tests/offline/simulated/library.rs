@@ -99,7 +99,8 @@ fn a_sound_lock_withstands_every_pair_of_strikes_at_its_own_commands() {
         ("redlock", 3, &taking_and_releasing),
         ("redlock-watchdog", 3, &renewing),
     ] {
-        let aims: Vec<Aim> = scenarios(sent, &setting(nodes, true)).into_iter().flat_map(|scripted| scripted.aims).collect();
+        let aims: Vec<Aim> =
+            scenarios(sent, &setting(nodes, true)).into_iter().flat_map(|scripted| scripted.aims).collect();
         let pairs = pairs(&aims);
         assert!(pairs.len() >= 4, "{workload}: {}", pairs.len());
         let mut shown = 0;
@@ -292,13 +293,7 @@ fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
 }
 
 fn tried(scenario: &str, of_its_kind: OfItsKind, runs: Vec<TriedRun>) -> Tried {
-    Tried {
-        scenario: scenario.into(),
-        description: format!("What {scenario} is"),
-        searched: false,
-        of_its_kind,
-        runs,
-    }
+    Tried { scenario: scenario.into(), description: format!("What {scenario} is"), searched: false, of_its_kind, runs }
 }
 
 fn examined(tried: Vec<Tried>) -> Examined {
