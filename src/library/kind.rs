@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::sent::When;
 use crate::checker::Validity;
-use crate::fault_kinds::{Command, CommandFault, FaultKind};
+use crate::fault_kinds::{Command, CommandFault};
 use crate::nemesis::{Argument, Fault, Step};
 use crate::scenario::{ClusterSettings, Scenario, catalogue};
 use crate::topology::Topology;
@@ -81,7 +81,7 @@ fn for_ours(step: &Step, at: &Command) -> Step {
             let with = CommandFault { nth: Some(1), command: at.clone(), key: None, ..with.clone() };
             Fault { with: Argument::Command(with), ..fault.clone() }
         }
-        _ if fault.kind == FaultKind::Block => Fault { kind: FaultKind::Pause, with: Argument::None, ..fault.clone() },
+        _ if fault.kind.needs.by_client => stopped(fault).unwrap_or_else(|| fault.clone()),
         _ => fault.clone(),
     };
     match step {
@@ -92,6 +92,13 @@ fn for_ours(step: &Step, at: &Command) -> Step {
         }
         other => other.clone(),
     }
+}
+
+/// What is nearest to a fault that only some clients can do to themselves: they stand still.
+fn stopped(fault: &Fault) -> Option<Fault> {
+    let phrase = fault.to_string();
+    let whom = phrase.split(' ').nth(1)?;
+    format!("pause {whom}").parse().ok()
 }
 
 /// How the lock to compare with did, by the verdicts of its runs and what its client was doing whenever it was struck. None if they

@@ -346,8 +346,8 @@ impl Examination {
         }
     }
 
-    /// The scenarios of the catalogue that are about such a lock, those without faults first, then those that are written step by
-    /// step; and the others, with the reason.
+    /// The scenarios of the catalogue that are about such a lock, those that are written step by step first, then those without
+    /// faults; and the others, with the reason.
     fn fitting(&self, phases: &[Phase], unable: &[(Ability, String)]) -> (Vec<String>, Vec<(String, String)>) {
         let why_unable = |scenario: &Scenario| {
             let asked = scenario.asks_of_clients();
@@ -374,13 +374,14 @@ impl Examination {
                     }
                     (None, None) => {
                         let Nemesis { script, faults, .. } = &scenario.nemesis;
-                        let rank = u8::from(!script.is_empty()) + 2 * u8::from(!faults.is_empty());
+                        let rank = u8::from(script.is_empty()) + u8::from(!faults.is_empty());
                         fitting.push((rank, name.to_string()))
                     }
                 },
             }
         }
-        // What goes wrong without a fault tells most, and what does so by chance least.
+        // What takes long and what tells by chance come last. Runs that can share a cluster follow each other, so a single one of
+        // these in front would bring all of them there.
         fitting.sort_by_key(|(rank, _)| *rank);
         (fitting.into_iter().map(|(_, name)| name).collect(), not_about)
     }

@@ -456,6 +456,18 @@ fn who_polls_gets_the_lock_whatever_becomes_of_what_another_waiter_had_asked() {
 }
 
 #[test]
+fn who_has_no_event_loop_stands_still_where_another_one_is_blocked() {
+    let blocked = Setting { blocks: true, ..setting(1, true) };
+    let all = scenarios(&[command(When::Taking, "SET")], &blocked);
+    let scripted = all.iter().find(|one| one.aims[0].strike == Strike::Block).unwrap();
+    for (workload, comes) in [("single", Validity::Valid), ("redlock-unchecked", Validity::Invalid)] {
+        let of = run_with(scripted, workload, 1);
+        let (valid, text) = played(scripted, &kind(workload).scenario(&of, &[When::Taking], 1).unwrap());
+        assert_eq!(valid, comes, "{text}");
+    }
+}
+
+#[test]
 fn who_is_stopped_at_a_command_is_struck_where_it_is_by_then() {
     let when = |stopped: &[&str], at| {
         let mut history = run_of(1);
