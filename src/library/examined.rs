@@ -46,8 +46,6 @@ pub struct Tried {
     pub description: String,
     /// Whether it was made from what the library was seen to send.
     pub searched: bool,
-    /// Whether it brings one moment about, the same in every run.
-    pub scripted: bool,
     pub of_its_kind: OfItsKind,
     pub runs: Vec<TriedRun>,
 }

@@ -53,8 +53,9 @@ impl Kind {
     }
 
     /// The same run with the lock to compare with; None if there is none, or the nemesis is not about it. What strikes at a command
-    /// of the library strikes there at whatever that lock writes then.
-    pub fn scenario(&self, of: &Scenario, seed: u64) -> Option<Scenario> {
+    /// of the library strikes there at whatever that lock writes then or, if the library was waiting then (`when`), at whatever it
+    /// asks. It has no event loop that could be blocked, so it is stopped instead.
+    pub fn scenario(&self, of: &Scenario, when: &[When], seed: u64) -> Option<Scenario> {
         let (workload_name, workload) = catalogue::workload(self.reference.as_deref()?).ok()?;
         let mut scenario = Scenario {
             workload_name,
@@ -66,19 +67,21 @@ impl Kind {
             client: None,
             ..of.clone()
         };
-        scenario.nemesis.script = of.nemesis.script.iter().map(at_any_write).collect();
+        let at = if when.contains(&When::Waiting) { Command::Any } else { Command::Write };
+        scenario.nemesis.script = of.nemesis.script.iter().map(|step| for_ours(step, &at)).collect();
         scenario.check().ok()?;
         Some(scenario)
     }
 }
 
-/// A step of a script whose faults wait for commands of one lock, for another one.
-fn at_any_write(step: &Step) -> Step {
+/// A step of a script that is about one lock, for another one: its faults wait for any command `at` which it may be struck.
+fn for_ours(step: &Step, at: &Command) -> Step {
     let of = |fault: &Fault| match &fault.with {
-        Argument::Command(at) if matches!(at.command, Command::Named(_)) => {
-            let at = CommandFault { nth: Some(1), command: Command::Write, key: None, ..at.clone() };
-            Fault { with: Argument::Command(at), ..fault.clone() }
+        Argument::Command(with) if matches!(with.command, Command::Named(_)) => {
+            let with = CommandFault { nth: Some(1), command: at.clone(), key: None, ..with.clone() };
+            Fault { with: Argument::Command(with), ..fault.clone() }
         }
+        _ if fault.kind.needs.by_client => stopped(fault).unwrap_or_else(|| fault.clone()),
         _ => fault.clone(),
     };
     match step {
@@ -89,6 +92,13 @@ fn at_any_write(step: &Step) -> Step {
         }
         other => other.clone(),
     }
+}
+
+/// What is nearest to a fault that only some clients can do to themselves: they stand still.
+fn stopped(fault: &Fault) -> Option<Fault> {
+    let phrase = fault.to_string();
+    let whom = phrase.split(' ').nth(1)?;
+    format!("pause {whom}").parse().ok()
 }
 
 /// How the lock to compare with did, by the verdicts of its runs and what its client was doing whenever it was struck. None if they

@@ -50,11 +50,11 @@ fn together(first: &Aim, second: &Aim) -> Option<Together> {
     let ends = matches!(second.strike, LateReply | LateRequest | LostReply);
     let (one, other) = (&first.sent, &second.sent);
     let everywhere = first.at == Place::All && second.at == Place::All;
-    // A fault waits for a name: it would take the one for the other.
-    let told_apart = one.name != other.name;
+    // A fault waits for a name and a key: it would take the one for the other.
+    let told_apart = (&one.name, one.on()) != (&other.name, other.on());
     match (one.when, other.when) {
         (When::Waiting, _) | (_, When::Waiting) => None,
-        (when, same) if when == same && (&one.name, one.nth) == (&other.name, other.nth) && !everywhere => {
+        (when, same) if when == same && one == other && !everywhere => {
             let two = matches!((first.at, second.at), (Place::Node(one), Place::Node(other)) if one < other);
             (two && first.strike == LostReply && ends).then_some(Together::AtTwoNodes)
         }

@@ -38,8 +38,10 @@ pub struct Sent {
     pub when: When,
     /// In capitals; `EVAL` stands for all that run a script.
     pub name: String,
-    /// Which of this name, from 1, of those that one operation sends to one node at that time.
+    /// Which of this name and on such a key, from 1, of those that one operation sends to one node at that time.
     pub nth: u32,
+    /// Which of the kinds of key, from 1, on which it has commands of this name at that time.
+    pub nth_key: u32,
     /// The key of the operation that it names, if it does.
     pub key: Option<String>,
     /// Whether that stands where commands have their keys, so that it tells it from others of its name.
@@ -52,10 +54,20 @@ pub struct Sent {
     pub operations: u64,
 }
 
+impl Sent {
+    /// The pattern of its key, if a fault can tell it by that.
+    pub(super) fn on(&self) -> Option<String> {
+        self.key.as_deref().filter(|_| self.is_keyed).and_then(pattern)
+    }
+}
+
 /// What comes in less than one of so many operations of a run is not the way in which a library does it, nor what comes once.
 const FEW: u64 = 10;
 /// Of more of one name in one operation, the later ones are tries of the same.
 const MOST_OF_A_NAME: u32 = 3;
+
+/// What a fault can tell one command from another by: when its client sends it, its name, and on what kind of key.
+type Known = (When, String, Option<String>, u32);
 
 /// The commands that take, keep or release locks in these runs, those that come first in an operation first. What a client sends
 /// to take a lock is told by runs of one client; where there are several, what is not among that belongs to waiting. A command
@@ -63,53 +75,60 @@ const MOST_OF_A_NAME: u32 = 3;
 pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
     let mut alone: Vec<_> = runs.iter().collect();
     alone.sort_by_key(|(history, _)| history.run.as_ref().is_some_and(|run| run.clients > 1));
-    let mut seen: BTreeMap<(When, String, u32), Sent> = BTreeMap::new();
-    let mut order: Vec<(When, String, u32)> = Vec::new();
+    let mut seen: BTreeMap<Known, Sent> = BTreeMap::new();
+    let mut order: Vec<Known> = Vec::new();
     // Some runs show what others do not: a lock that is held for a moment is not renewed.
-    let mut usual: BTreeSet<(When, String, u32)> = BTreeSet::new();
+    let mut usual: BTreeSet<Known> = BTreeSet::new();
     for (history, commands) in alone {
         let Some(header) = &history.run else { continue };
         let several = header.clients > 1;
         let mut reached: BTreeMap<When, u64> = BTreeMap::new();
-        let mut in_run: BTreeMap<(When, String, u32), u64> = BTreeMap::new();
+        let mut in_run: BTreeMap<Known, u64> = BTreeMap::new();
         for operation in &history.operations {
             for (phase, when) in [(Phase::Acquired, When::Holding), (Phase::Releasing, When::Releasing)] {
                 *reached.entry(when).or_default() += u64::from(operation.phase(phase).is_some());
             }
             *reached.entry(if several { When::Waiting } else { When::Taking }).or_default() += 1;
             let client = header.client_name(operation.process);
-            let mut counts: BTreeMap<(When, &str, String), u32> = BTreeMap::new();
+            let mut counts: BTreeMap<(When, &str, String, Option<String>), u32> = BTreeMap::new();
             let mut counted = BTreeSet::new();
-            // Which nodes it has asked for the lock, by which command.
-            let mut asked: BTreeSet<(String, &str)> = BTreeSet::new();
+            // Which nodes it has asked for the lock, by which command on which key.
+            let mut asked: BTreeSet<(String, &str, Option<String>)> = BTreeSet::new();
             for (place, command) in commands.iter().enumerate() {
                 let Some(mut when) = when(operation, command.time) else { continue };
                 let Some(name) = command.words.first().map(|name| name.to_ascii_uppercase()) else { continue };
                 if command.from.as_deref() != Some(&*client) || command.in_script || HOUSEKEEPING.contains(&&*name) {
                     continue;
                 }
-                let is_script = runs_a_script(&name);
+                let is_keyed =
+                    runs_a_script(&name) || command.words.get(1).is_some_and(|word| names_a_key_of_the_run(word));
                 let name = name_for_all(&name);
-                // It had its majority before the last of the nodes was asked.
-                let is_asked = asked.iter().any(|(known, _)| *known == name);
-                if when == When::Holding && is_asked && !asked.contains(&(name.clone(), &command.node)) {
+                let key = key_of(command).or_else(|| queued(commands, place).find_map(key_of)).cloned();
+                let on = key.as_deref().filter(|_| is_keyed).and_then(pattern);
+                // It had its majority before the last of the nodes, or of the keys, was asked for; of nodes that were asked before,
+                // after a try that failed, what takes only what is free tells.
+                let is_asked = asked.iter().any(|(known, ..)| *known == name);
+                let asks = (name.clone(), &*command.node, on.clone());
+                let is_new = !asked.contains(&asks) || takes_if_free(commands, place);
+                if when == When::Holding && is_asked && is_new {
                     when = When::Taking;
                 }
                 if when == When::Taking {
-                    asked.insert((name.clone(), &command.node));
+                    asked.insert(asks);
                 }
                 if several && when == When::Taking {
-                    if order.iter().any(|(when, known, _)| *when == When::Taking && *known == name) {
+                    let takes = |known: &Known| known.0 == When::Taking && (&known.1, &known.2) == (&name, &on);
+                    if order.iter().any(takes) {
                         continue;
                     }
                     when = When::Waiting;
                 }
-                let nth = counts.entry((when, &command.node, name.clone())).or_default();
+                let nth = counts.entry((when, &command.node, name.clone(), on.clone())).or_default();
                 *nth += 1;
                 if *nth > MOST_OF_A_NAME {
                     continue;
                 }
-                let known = (when, name.clone(), *nth);
+                let known: Known = (when, name.clone(), on.clone(), *nth);
                 if !seen.contains_key(&known) {
                     order.push(known.clone());
                 }
@@ -117,8 +136,9 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
                     when,
                     name,
                     nth: *nth,
-                    key: key_of(command).or_else(|| queued(commands, place).find_map(key_of)).cloned(),
-                    is_keyed: is_script || command.words.get(1).is_some_and(|word| names_a_key_of_the_run(word)),
+                    nth_key: 1,
+                    key,
+                    is_keyed,
                     example: example(&command.words),
                     calls: Vec::new(),
                     operations: 0,
@@ -139,7 +159,20 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
         }));
     }
     order.sort_by_key(|(when, ..)| *when);
-    order.into_iter().filter(|known| usual.contains(known)).filter_map(|known| seen.remove(&known)).collect()
+    order.retain(|known| usual.contains(known));
+    let mut keys: Vec<(When, &String, &Option<String>)> = Vec::new();
+    for (when, name, on, _) in &order {
+        let of_it = (*when, name, on);
+        if !keys.contains(&of_it) {
+            keys.push(of_it);
+        }
+    }
+    let told = order.iter().filter_map(|known| {
+        let of_name = keys.iter().filter(|(when, name, _)| (*when, *name) == (known.0, &known.1));
+        let nth_key = of_name.take_while(|(.., on)| **on != known.2).count() as u32 + 1;
+        Some(Sent { nth_key, ..seen.remove(known)? })
+    });
+    told.collect()
 }
 
 /// What gives a key more time to live, itself or in a script.
@@ -150,6 +183,19 @@ const RENEWS: [&str; 11] =
 pub fn is_renewed(sent: &[Sent]) -> bool {
     let renews = |sent: &Sent| sent.calls.iter().chain([&sent.name]).any(|name| RENEWS.contains(&&**name));
     sent.iter().any(|sent| sent.when == When::Holding && sent.key.is_some() && renews(sent))
+}
+
+/// Whether the command in this place takes a lock only if nobody has it, so that it renews none: itself, or its script.
+fn takes_if_free(commands: &[RecordedCommand], place: usize) -> bool {
+    let takes = |command: &RecordedCommand| {
+        let is = |word: &String, name: &str| word.eq_ignore_ascii_case(name);
+        let (name, rest) = command.words.split_first()?;
+        let only_if_free = is(name, "SETNX") || is(name, "HSETNX");
+        Some(only_if_free || is(name, "SET") && rest.iter().skip(2).any(|word| is(word, "NX")))
+    };
+    let command = &commands[place];
+    let mut all = std::iter::once(command).chain(called(&commands[place + 1..], &command.node));
+    all.any(|command| takes(command) == Some(true))
 }
 
 /// What the client of an operation was doing at that time.
@@ -189,6 +235,15 @@ pub(super) fn name_for_all(name: &str) -> String {
 /// The key of an operation that it names.
 pub(super) fn key_of(command: &RecordedCommand) -> Option<&String> {
     command.words.iter().skip(1).find(|word| names_a_key_of_the_run(word))
+}
+
+/// `lock:k*` for `lock:k0` and for `lock:k0-reply-17`; None if it can't be said in a phrase.
+pub(super) fn pattern(key: &str) -> Option<String> {
+    let mut ends = key.char_indices().map(|(at, c)| at + c.len_utf8());
+    let end = ends.find(|end| names_a_key_of_the_run(&key[..*end]))?;
+    // It ends with its first digit.
+    let before = &key[..end - 2];
+    before.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":_-{}./".contains(&byte)).then(|| format!("{before}k*"))
 }
 
 /// What an EXEC in this place carried out; nothing for any other command.

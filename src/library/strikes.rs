@@ -6,7 +6,7 @@
 use std::fmt::{self, Write};
 
 use super::sent::{Sent, When};
-use crate::fault_kinds::{names_a_key_of_the_run, ordinal};
+use crate::fault_kinds::ordinal;
 use crate::words::capital;
 
 /// What goes wrong at a command.
@@ -24,6 +24,12 @@ pub enum Strike {
     LostReply,
     /// The client dies before it reads the reply.
     Kill,
+    /// Its event loop is blocked before it reads the reply, until the lock has run out.
+    Block,
+    /// Whoever asked is cancelled while the reply is on its way.
+    Cancel,
+    /// The reply comes when the time is over for which the client was ready to wait.
+    GivenUp,
     /// The client's wall clock is set back before it reads the reply.
     ClockBack,
     /// The client's wall clock is set forward before it reads the reply.
@@ -39,13 +45,16 @@ pub enum Strike {
 }
 
 /// What is tried, the likeliest first.
-const ALL: [Strike; 12] = [
+const ALL: [Strike; 15] = [
     Strike::LateReply,
     Strike::Pause,
     Strike::Reset,
-    Strike::LostReply,
+    Strike::Cancel,
     Strike::LateRequest,
+    Strike::LostReply,
     Strike::Kill,
+    Strike::GivenUp,
+    Strike::Block,
     Strike::ClockBack,
     Strike::NodePause,
     Strike::NodeRestartSynced,
@@ -81,18 +90,33 @@ pub struct Scripted {
     pub aims: Vec<Aim>,
 }
 
-/// The scenarios for these commands, on all nodes at once and, of several, on each of the first three. Those that matter most
-/// come first: each strike at the first command that takes, renews and releases, before the second ones.
-pub fn scenarios(sent: &[Sent], nodes: u32, expires: bool) -> Vec<Scripted> {
-    let single = if nodes > 1 { nodes.min(3) } else { 0 };
+/// What strikes have to know of a library, beside what it sends.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    pub nodes: u32,
+    /// Whether its locks run out.
+    pub expires: bool,
+    /// Whether its client ends an operation that is cancelled, and whether it has an event loop that can be blocked.
+    pub cancels: bool,
+    pub blocks: bool,
+}
+
+/// The scenarios for these commands, on all nodes at once and, of several, on each of the first three. Time may not suffice for
+/// all, so those that tell most come first: each strike at each distinct command, once; of these, what the catalogue has not played
+/// already. Then come other nodes, and then what is sent again in the same operation, or on other keys.
+pub fn scenarios(sent: &[Sent], setting: &Setting) -> Vec<Scripted> {
+    let single = if setting.nodes > 1 { setting.nodes.min(3) } else { 0 };
     let places: Vec<Place> = std::iter::once(Place::All).chain((0..single).map(Place::Node)).collect();
-    let mut scenarios: Vec<((u32, usize, usize), Scripted)> = Vec::new();
+    let mut scenarios: Vec<((u32, usize, bool, usize), Scripted)> = Vec::new();
     // What names none of the lock's keys is not the lock.
-    for sent in sent.iter().filter(|sent| sent.key.is_some()) {
-        for (rank, strike) in ALL.iter().enumerate().filter(|(_, strike)| strike.fits(sent.when, expires)) {
-            for (far, place) in places.iter().enumerate().filter(|(_, place)| strike.fits_at(**place, nodes)) {
-                let aim = Aim { strike: *strike, sent: sent.clone(), at: *place };
-                scenarios.push(((sent.nth, far, rank), aim.scenario()));
+    for (place, sent_now) in sent.iter().enumerate().filter(|(_, sent)| sent.key.is_some()) {
+        let is_first = sent[..place].iter().all(|earlier| earlier.key.is_none() || earlier.when != sent_now.when);
+        for (rank, strike) in ALL.iter().enumerate().filter(|(_, strike)| strike.fits(sent_now.when, setting)) {
+            let fitting = places.iter().filter(|place| strike.fits_at(**place, setting.nodes));
+            for (far, place) in fitting.enumerate() {
+                let aim = Aim { strike: *strike, sent: sent_now.clone(), at: *place };
+                let was_played = is_first && far == 0 && strike.is_in_the_catalogue(sent_now.when);
+                scenarios.push(((sent_now.nth + sent_now.nth_key, far, was_played, rank), aim.scenario()));
             }
         }
     }
@@ -102,12 +126,17 @@ pub fn scenarios(sent: &[Sent], nodes: u32, expires: bool) -> Vec<Scripted> {
 
 impl Strike {
     /// Whether it can show anything of what the client is doing then.
-    fn fits(self, when: When, expires: bool) -> bool {
+    fn fits(self, when: When, setting: &Setting) -> bool {
         use Strike::*;
         match (self, when) {
-            // Who waits has nothing that could run out or be left behind.
-            (LateReply | Reset | LostReply, When::Waiting) => true,
+            (Cancel, _) if !setting.cancels => false,
+            (Block, _) if !setting.blocks => false,
+            // Who waits has nothing that could run out, but may stand in the way of others, or be forgotten.
+            (LateReply | Reset | LostReply | Kill | Cancel | NodeRestartSynced, When::Waiting) => true,
             (_, When::Waiting) => false,
+            // Only an acquisition has a limit.
+            (GivenUp, _) => when == When::Taking && setting.expires,
+            (Block, When::Releasing) => false,
             // A dead holder is what `crash-holder` is about, and a release that is late harms by its request alone.
             (Kill, When::Holding) | (LateReply, When::Releasing) => false,
             // Who gives a lock back measures nothing, and a node that has let go of it has nothing to forget.
@@ -115,8 +144,21 @@ impl Strike {
                 false
             }
             // These wait until the lock has run out.
-            (LateReply | Pause | LateRequest | ClockBack | ClockForward | NodePause | NodeClock, _) => expires,
+            (LateReply | Pause | Block | LateRequest | ClockBack | ClockForward | NodePause | NodeClock, _) => {
+                setting.expires
+            }
             _ => true,
+        }
+    }
+
+    /// Whether a scenario of the catalogue strikes so at the first command that a client writes then.
+    fn is_in_the_catalogue(self, when: When) -> bool {
+        use Strike::*;
+        match when {
+            When::Taking => matches!(self, LateReply | Pause | Reset | Kill | Block | Cancel),
+            When::Holding => matches!(self, LateReply | LateRequest | Reset),
+            When::Releasing => matches!(self, LateRequest | LostReply),
+            When::Waiting => false,
         }
     }
 
@@ -138,6 +180,9 @@ impl Strike {
             Strike::Reset => "reset-after",
             Strike::LostReply => "lost-reply",
             Strike::Kill => "kill-before-reply",
+            Strike::Block => "block-before-reply",
+            Strike::Cancel => "cancel-before-reply",
+            Strike::GivenUp => "given-up-before-reply",
             Strike::ClockBack => "clock-back-before-reply",
             Strike::ClockForward => "clock-forward-before-reply",
             Strike::NodePause => "node-pause-after",
@@ -155,6 +200,9 @@ impl Strike {
             Strike::Reset => "the connection breaks when it was carried out",
             Strike::LostReply => "the reply never comes",
             Strike::Kill => "the client dies before it reads the reply",
+            Strike::Block => "the client's event loop is blocked before it reads the reply, until the lock has run out",
+            Strike::Cancel => "the operation is cancelled before the reply comes",
+            Strike::GivenUp => "the time for which the client was ready to wait is over before the reply comes",
             Strike::ClockBack => "the client's wall clock is set back before it reads the reply",
             Strike::ClockForward => "the client's wall clock is set forward before it reads the reply",
             Strike::NodePause => "the node stops once it was carried out, until the lock has run out",
@@ -202,11 +250,44 @@ impl Steps {
 
     /// One strike: how its client gets there, what goes wrong, and what comes of it.
     fn of_one(&mut self, aim: &Aim) {
-        if aim.sent.when == When::Waiting {
-            return self.of_waiting(aim);
+        match aim.strike {
+            _ if aim.sent.when == When::Waiting => self.of_waiting(aim),
+            Strike::Cancel | Strike::GivenUp => self.of_nobodys(aim),
+            _ => {
+                self.begin(aim.sent.when, &[aim]);
+                self.strike_and_after(aim);
+            }
         }
-        self.begin(aim.sent.when, &[aim]);
-        self.strike_and_after(aim);
+    }
+
+    /// Whoever asked for the lock has no use for it any more when the answer comes: others must have it soon, and then nobody beside
+    /// them, whose answer that may be taken for another one's.
+    fn of_nobodys(&mut self, aim: &Aim) {
+        if aim.strike == Strike::Cancel {
+            self.begin(aim.sent.when, &[aim]);
+            self.await_strike(aim, "2ttl");
+            self.add(["cancel client:0", "await client:0 end within 0.2ttl or go on"]);
+        } else {
+            self.add(["start client:0 to acquiring giving up after 0.2ttl"]);
+            self.arm(aim);
+            self.add(["go client:0"]);
+            self.await_strike(aim, "2ttl");
+            self.add(["await client:0 end within 0.3ttl or go on"]);
+        }
+        self.heal(aim);
+        self.add([
+            "await client:0 end within 0.2ttl or go on",
+            "start client:1 giving up after 0.2ttl",
+            "expect client:1 acquired within 0.25ttl",
+            "await client:1 end",
+            "await client:0 end",
+            "start client:1 to before-write",
+            "start client:0 giving up after 0.2ttl",
+            "await client:0 end within 0.4ttl or go on",
+            "go client:1",
+            "await client:1 end",
+            "await client:0 end",
+        ]);
     }
 
     /// The client gets to where its command is sent next, the faults are armed, and it goes on.
@@ -251,8 +332,10 @@ impl Steps {
         if lasts && when != When::Holding {
             self.heal(aim);
         }
-        if strike == Strike::Pause {
-            self.add(["heal pause client:0"]);
+        match strike {
+            Strike::Pause => self.add(["heal pause client:0"]),
+            Strike::Block => self.add(["heal block client:0 for 1.3ttl"]),
+            _ => {}
         }
         if when == When::Holding {
             // Before a late answer arrives, which may well say that the lock is over.
@@ -278,15 +361,52 @@ impl Steps {
         }
     }
 
-    /// Whoever waits has to get the lock when it is given back, whatever became of what it had asked.
+    /// Whoever waits has to get the lock when it is given back, whatever became of what it or another one had asked. What waits at
+    /// the server is answered only by then.
     fn of_waiting(&mut self, aim: &Aim) {
         self.add(["start client:1 to before-write", "start client:0 to acquiring giving up after 4ttl"]);
         self.arm(aim);
         self.add(["go client:0"]);
-        self.await_strike(aim, "0.4ttl");
+        if aim.strike == Strike::NodeRestartSynced {
+            return self.of_waiting_at_a_node(aim);
+        }
+        self.steps.push(format!("await {} within 0.2ttl or go on", aim.fault()));
+        let leaves = matches!(aim.strike, Strike::Kill | Strike::Cancel);
+        if leaves {
+            self.add(["start client:2 giving up after 4ttl", "wait 0.1ttl"]);
+        }
         self.add(["go client:1", "await client:1 end"]);
+        self.await_strike(aim, "0.5ttl");
+        match aim.strike {
+            Strike::Kill => self.add(["kill client:0"]),
+            Strike::Cancel => self.add(["cancel client:0"]),
+            _ => {}
+        }
+        // It is seen to be healed by what passes, and a dead client sends nothing.
+        let is_dead = aim.strike == Strike::Kill;
+        if !is_dead {
+            self.heal(aim);
+        }
+        match leaves {
+            true => self.add(["expect client:2 acquired within 2ttl", "await client:2 end"]),
+            false => self.add(["expect client:0 acquired within 2ttl"]),
+        }
+        if is_dead {
+            self.add(["heal kill client:0"]);
+            self.heal(aim);
+        } else {
+            self.add(["await client:0 end"]);
+        }
+    }
+
+    /// The lock can't be given back, and runs out at a node that is there again.
+    fn of_waiting_at_a_node(&mut self, aim: &Aim) {
+        self.await_strike(aim, "0.4ttl");
+        self.steps.push(format!("kill {}", aim.node()));
+        self.add(["go client:1", "await client:1 end within 0.2ttl or go on"]);
+        self.steps.push(format!("heal kill {}", aim.node()));
         self.heal(aim);
-        self.add(["expect client:0 acquired within 2ttl", "await client:0 end"]);
+        self.add(["expect client:0 acquired within 2ttl", "await client:0 end", "await client:1 end"]);
     }
 }
 
@@ -309,6 +429,8 @@ impl Aim {
             Strike::LostReply => (vec![], true, vec![]),
             Strike::Reset => (vec![], false, vec![]),
             Strike::Pause => (vec!["pause client:0".to_string()], false, runs_out()),
+            Strike::Block => (vec!["block client:0 for 1.3ttl".to_string()], false, runs_out()),
+            Strike::Cancel | Strike::GivenUp => (vec![], true, vec![]),
             Strike::Kill => (vec!["kill client:0".to_string(), "heal kill client:0".to_string()], false, vec![]),
             // Whoever measures by this clock how long it took finds that no time has passed; and a renewal is due much later.
             Strike::ClockBack => (vec!["clock client:0 -3ttl".to_string()], !holding, runs_out()),
@@ -351,10 +473,8 @@ impl Aim {
 
     /// `2nd SET on lock:k*`: whatever key of the run it is, and whatever follows in it.
     fn command(&self) -> String {
-        let sent = &self.sent;
-        let pattern = sent.key.as_deref().filter(|_| sent.is_keyed).and_then(pattern);
-        let key = pattern.map_or_else(String::new, |pattern| format!(" on {pattern}"));
-        format!("{}{}{key}", self.nth(), sent.name)
+        let key = self.sent.on().map_or_else(String::new, |pattern| format!(" on {pattern}"));
+        format!("{}{}{key}", self.nth(), self.sent.name)
     }
 
     fn nth(&self) -> String {
@@ -368,6 +488,9 @@ impl Aim {
         if self.sent.nth > 1 {
             let _ = write!(name, "-{}", ordinal(self.sent.nth));
         }
+        if self.sent.nth_key > 1 {
+            let _ = write!(name, "-on-{}-key", ordinal(self.sent.nth_key));
+        }
         if let Place::Node(node) = self.at {
             let _ = write!(name, "-at-n{node}");
         }
@@ -380,7 +503,11 @@ impl Aim {
             Place::All => String::new(),
             Place::Node(node) => format!(" at n{node}"),
         };
-        format!("{}: at its {}{}{at}, {}", self.sent.when, self.nth(), self.sent.name, self.strike.what())
+        let on = match self.sent.on() {
+            Some(pattern) if self.sent.nth_key > 1 => format!(" on {pattern}"),
+            _ => String::new(),
+        };
+        format!("{}: at its {}{}{on}{at}, {}", self.sent.when, self.nth(), self.sent.name, self.strike.what())
     }
 
     fn scenario(self) -> Scripted {
@@ -426,13 +553,4 @@ fn doing(when: When) -> &'static str {
         When::Holding => "holding",
         When::Releasing => "releasing",
     }
-}
-
-/// `lock:k*` for `lock:k0` and for `lock:k0-reply-17`; None if it can't be said in a phrase.
-fn pattern(key: &str) -> Option<String> {
-    let mut ends = key.char_indices().map(|(at, c)| at + c.len_utf8());
-    let end = ends.find(|end| names_a_key_of_the_run(&key[..*end]))?;
-    // It ends with its first digit.
-    let before = &key[..end - 2];
-    before.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":_-{}./".contains(&byte)).then(|| format!("{before}k*"))
 }

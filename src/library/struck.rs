@@ -12,7 +12,7 @@ use crate::words::{list, plural};
 /// A command at which a fault struck.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Struck {
-    /// What its client was doing; None if it was in no operation.
+    /// What its client was doing or, if it was stopped there, what it was doing by then; None if it was in no operation.
     pub when: Option<When>,
     /// In capitals; `EVAL` stands for all that run a script. Empty if the history does not say.
     pub command: String,
@@ -165,14 +165,29 @@ fn at_command(history: &History, window: &FaultWindow, commands: &[RecordedComma
     };
     // When it was carried out is known better than when the strike was noticed.
     let carried_out = place.filter(|_| !was_kept_away).map(|place| commands[place].time);
+    // A majority of other nodes may have made a holder of it by the time when it was stopped.
+    let time = stopped_at(history, window).or(carried_out).unwrap_or(window.inject);
     Struck {
-        when: doing(history, window, carried_out.unwrap_or(window.inject)),
+        when: doing(history, window, time),
         command: named.map(|named| name_for_all(named.command)).unwrap_or_default(),
         times: window.texts.iter().find_map(|text| times(text)).unwrap_or(1),
         was_kept_away,
         what,
         did,
     }
+}
+
+/// When its client stood still, if it was stopped or blocked before the fault at its command was healed.
+fn stopped_at(history: &History, window: &FaultWindow) -> Option<u64> {
+    let header = history.run.as_ref()?;
+    let is_client = |name: &String| history.operations.iter().any(|one| header.client_name(one.process) == *name);
+    let stopped = history.faults.iter().filter(|other| {
+        other.kind.suspends()
+            && other.was_observed()
+            && (window.inject..window.heal.unwrap_or(u64::MAX)).contains(&other.inject)
+            && other.targets.iter().any(|name| window.targets.contains(name) && is_client(name))
+    });
+    stopped.map(|other| other.injected.map_or(other.inject, |(time, _)| time)).min()
 }
 
 /// How often a fault struck, as its heal says it: `it struck once`, `it struck 3 times`.

@@ -285,6 +285,17 @@ impl From<catalogue::CatalogueError> for ScenarioError {
     }
 }
 
+/// What only some clients can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ability {
+    /// To be several clients at once, each a thread or task of one process.
+    Threads,
+    /// To end an operation early that is cancelled.
+    Cancel,
+    /// To block their own event loop.
+    Block,
+}
+
 impl Scenario {
     /// Reads the scenario saved in a file or in a run's folder; it is not [checked](Scenario::check).
     pub fn read(file_or_folder: &Path) -> Result<Scenario, ScenarioError> {
@@ -323,12 +334,17 @@ impl Scenario {
         length.map(|length| millis(length.resolve(self.ttl)))
     }
 
-    /// Whether it asks of clients what only some can do: version 2 of the client protocol.
-    pub fn asks_for_more_of_clients(&self) -> bool {
+    /// What it asks of clients that only some can do: version 2 of the client protocol.
+    pub fn asks_of_clients(&self) -> Vec<Ability> {
         let cancels = |step: &Step| matches!(step, Step::Cancel { .. });
-        self.threads > 1
-            || self.nemesis.script.iter().any(cancels)
-            || self.nemesis.all_faults().any(|fault| fault.kind.needs.by_client)
+        [
+            (Ability::Threads, self.threads > 1),
+            (Ability::Cancel, self.nemesis.script.iter().any(cancels)),
+            (Ability::Block, self.nemesis.all_faults().any(|fault| fault.kind.needs.by_client)),
+        ]
+        .into_iter()
+        .filter_map(|(ability, is_asked)| is_asked.then_some(ability))
+        .collect()
     }
 
     /// Rejects numbers that make no sense before anything starts, naming the flag and its valid values.

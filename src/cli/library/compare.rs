@@ -59,7 +59,6 @@ pub(super) fn collect(
                         scenario: cell.nemesis.clone(),
                         description: cell.scenario.nemesis.description.clone(),
                         searched: own.is_some(),
-                        scripted: cell.scripted,
                         of_its_kind: OfItsKind::Unknown,
                         runs: Vec::new(),
                     },
@@ -111,6 +110,11 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
 }
 
 impl Case {
+    /// Whether its faults are drawn, and so are others in each run: what another lock withstood was not the same.
+    pub fn is_drawn(&self) -> bool {
+        self.scenarios.iter().any(|of| of.nemesis.script.is_empty() && of.nemesis.injects())
+    }
+
     /// What its client was doing when it was struck, in the run that tells most.
     fn struck_when(&self) -> Vec<When> {
         self.tried.telling().map(|run| run.when.clone()).unwrap_or_default()
@@ -133,16 +137,7 @@ impl Compare<'_> {
     /// Compares whatever broke the lock with a lock of ours: in virtual time, and then, before anything is called the library's
     /// own, on real servers, which do not do everything as simulated ones do. Returns the runs on these, if there are any.
     pub async fn judge(&self, cases: &mut [Case]) -> Result<Option<Made>, Failure> {
-        for case in cases.iter_mut().filter(|case| case.tried.came() == Came::Fell) {
-            let of_its_kind = block_in_place(|| self.of_its_kind(&case.scenarios, &case.struck_when()));
-            let of_its_kind = of_its_kind.unwrap_or_else(|| self.expected(&case.tried.scenario));
-            // Faults that are drawn are others in each run: what such a lock withstood was not the same.
-            let convicts = case.tried.scripted && case.tried.is_certain();
-            case.tried.of_its_kind = match of_its_kind {
-                OfItsKind::Holds if !convicts => OfItsKind::Unknown,
-                other => other,
-            };
-        }
+        self.in_virtual_time(cases);
         let own = || cases.iter().filter(|case| case.tried.of_its_kind == OfItsKind::Holds);
         let blocks = own().filter_map(|case| self.on_real_servers(case).transpose()).collect::<Result<Vec<_>, _>>()?;
         if blocks.is_empty() {
@@ -164,10 +159,23 @@ impl Compare<'_> {
         Ok(Some(made))
     }
 
+    /// How a lock of ours of the same kind fares under what broke the library, in virtual time.
+    pub fn in_virtual_time(&self, cases: &mut [Case]) {
+        for case in cases.iter_mut().filter(|case| case.tried.came() == Came::Fell) {
+            let of_its_kind = block_in_place(|| self.of_its_kind(&case.scenarios, &case.struck_when()));
+            let of_its_kind = of_its_kind.unwrap_or_else(|| self.expected(&case.tried.scenario));
+            let convicts = !case.is_drawn() && case.tried.is_certain();
+            case.tried.of_its_kind = match of_its_kind {
+                OfItsKind::Holds if !convicts => OfItsKind::Unknown,
+                other => other,
+            };
+        }
+    }
+
     /// The run of this case with a lock of ours, as a cell of a suite.
     fn on_real_servers(&self, case: &Case) -> Result<Option<Block>, Failure> {
         let Some(of) = case.telling_scenario() else { return Ok(None) };
-        let Some(scenario) = self.kind.scenario(of, 1) else { return Ok(None) };
+        let Some(scenario) = self.kind.scenario(of, &case.struck_when(), 1) else { return Ok(None) };
         let folder = self.page_folder.join("of-its-kind");
         files::create_folder(&folder).map_err(Failure::could_not_run)?;
         let file = folder.join(format!("{}.toml", case.tried.scenario));
@@ -187,7 +195,7 @@ impl Compare<'_> {
     /// nothing. A run in which a client was struck while it was doing something else withstood something else.
     pub fn of_its_kind(&self, scenarios: &[Scenario], when: &[When]) -> Option<OfItsKind> {
         let runs = scenarios.iter().flat_map(|of| SEEDS.map(move |seed| (of, seed))).filter_map(|(of, seed)| {
-            let scenario = self.kind.scenario(of, seed)?;
+            let scenario = self.kind.scenario(of, when, seed)?;
             let checked = simulate_unless(&self.examination.interrupt, usual(&scenario), &scenario).ok()??;
             Some((checked.verdict.valid, struck::struck_when(&struck::struck(&checked.history, &[]))))
         });

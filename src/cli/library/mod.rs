@@ -1,9 +1,9 @@
 //! `redjepsen library`: from a workload to a page that says what becomes of its lock under everything that there is to try.
 //!
-//! Stages, one after the other, each of them a suite: three runs without faults, from which it is learnt what the library sends; the
-//! scenarios of the catalogue that fit; strikes at each command that was seen; pairs of those that it withstood; all of that with
-//! other TTLs; and whatever broke it, with more seeds. That is [compared](compare) with a lock of ours of the same kind, in virtual
-//! time, and [made smaller](shrink) on real servers.
+//! Stages, one after the other, each of them a suite: three runs without faults, from which it is learnt what the library sends; short
+//! ones that show what else its client takes; the scenarios of the catalogue that fit; strikes at each command that was seen; pairs
+//! of those that it withstood; all of that with other TTLs; and what broke it and is not the fate of its kind, with more seeds. That
+//! is [compared](compare) with a lock of ours of the same kind, in virtual time, and [made smaller](shrink) on real servers.
 
 mod compare;
 mod shrink;
@@ -22,15 +22,15 @@ use crate::files;
 use crate::history::{self, Phase, RecordedCommand};
 use crate::interrupt::Interrupt;
 use crate::library::examined::{Came, Examined};
-use crate::library::kind::Kind;
+use crate::library::kind::{Kind, OfItsKind};
 use crate::library::pairs;
 use crate::library::sent::{self, Sent};
-use crate::library::strikes::{self, Aim, Scripted};
+use crate::library::strikes::{self, Aim, Scripted, Setting};
 use crate::nemesis::{Nemesis, Step};
 use crate::plan::Plan;
 use crate::report::library as pages;
 use crate::runner::{self, Ended, Jobs, Series, signals};
-use crate::scenario::{Options, Scenario, catalogue, quoted};
+use crate::scenario::{Ability, Options, Scenario, catalogue, quoted};
 use crate::suite::file::{Block, Expected, Names, SuiteFile};
 use crate::suite::outcome::RunOutcome;
 use crate::suite::plan::{Clusters, Source, Suite};
@@ -80,9 +80,9 @@ const TIME_LIMIT: &str = "12s";
 /// Everything at once explains nothing.
 const NOT_TRIED: [&str; 1] = ["all"];
 
-/// Why a scenario is not tried that asks of a client what nobody knows of this one before it runs.
-const ONLY_SOME: &str =
-    "only some clients can do what it asks for (version 2 of the client protocol); run it by its name";
+/// By which scenarios it is found out what a client can do that not all can.
+const ASKS: [(Ability, &str); 3] =
+    [(Ability::Threads, "shared-lock"), (Ability::Cancel, "cancelled-holder"), (Ability::Block, "blocked-holder")];
 
 /// No run of some seconds records more.
 const MOST_BYTES: u64 = 256 << 20;
@@ -153,11 +153,20 @@ impl Examination {
             "{kind}; {} told apart in {operations} operations",
             plural(sent.len() as u64, "command")
         ));
-        let (fitting, not_about) = self.fitting(&phases);
-        let mut stages: Vec<Made> = std::iter::once(learnt).chain(other_ttls).collect();
-        let (mut cases, page_folder, not_made) = self.search(&sent, &fitting, &mut stages).await?;
+        let abilities = self.make("abilities", &self.asking(), None).await?;
+        let unable = unable(&abilities);
+        let (fitting, not_about) = self.fitting(&phases, &unable);
+        let mut stages: Vec<Made> = std::iter::once(learnt).chain(other_ttls).chain([abilities]).collect();
+        let can = |ability| unable.iter().all(|(unable, _)| *unable != ability);
+        let setting = Setting {
+            nodes: self.plain.nodes,
+            expires: self.plain.workload.lock.expires(),
+            cancels: can(Ability::Cancel),
+            blocks: can(Ability::Block),
+        };
+        let scripted = strikes::scenarios(&sent, &setting);
+        let (mut cases, page_folder, not_made) = self.search(&kind, scripted, &fitting, &mut stages).await?;
 
-        tell_progress("comparing with a lock of ours of the same kind, in virtual time");
         let compare = Compare { examination: &self, kind: &kind, page_folder: &page_folder };
         stages.extend(compare.judge(&mut cases).await?);
         let (name, version) = match &self.plain.workload.library {
@@ -190,7 +199,8 @@ impl Examination {
     /// runs are still to be made; the stages are added to `stages`.
     async fn search(
         &self,
-        sent: &[Sent],
+        kind: &Kind,
+        mut scripted: Vec<Scripted>,
         fitting: &[String],
         stages: &mut Vec<Made>,
     ) -> Result<(Vec<Case>, PathBuf, usize), Failure> {
@@ -201,7 +211,6 @@ impl Examination {
         let compare =
             |made: &Made, aims: &[Scripted], cases: &mut Vec<Case>| compare::collect(&folder, made, aims, cases);
         compare(&catalogue, &[], &mut cases)?;
-        let mut scripted = strikes::scenarios(sent, self.plain.nodes, self.plain.workload.lock.expires());
         let scripts = folder.join("strikes");
         let mut files = write_scripts(&scripts, &scripted)?;
         let mut not_made = catalogue.lacking;
@@ -230,8 +239,10 @@ impl Examination {
             (go_on, not_made) = (!made.interrupted, not_made + made.lacking);
             stages.push(made);
         }
+        tell_progress("comparing with a lock of ours of the same kind, in virtual time");
+        Compare { examination: self, kind, page_folder: &folder }.in_virtual_time(&mut cases);
         let again = self.again(&cases);
-        if go_on && not_made == 0 && !again.cells.is_empty() {
+        if go_on && !again.cells.is_empty() {
             let made = self.make("more-seeds", &again, Some(self.until(MORE_SEEDS))).await?;
             compare(&made, &scripted, &mut cases)?;
             not_made += made.lacking;
@@ -286,9 +297,13 @@ impl Examination {
         SuiteFile { runs: self.flags.seeds, ..self.suite_file(blocks.collect()) }
     }
 
-    /// What broke the lock, with other seeds, each with the TTL with which it did.
+    /// What broke the lock and is not the fate of its kind, with other seeds, each with the TTL with which it did: what is called
+    /// the library's own should have been seen more than once.
     fn again(&self, cases: &[Case]) -> SuiteFile {
-        let blocks = cases.iter().filter(|case| case.tried.came() == Came::Fell).filter_map(|case| {
+        let is_due = |case: &&Case| case.tried.came() == Came::Fell && case.tried.of_its_kind != OfItsKind::Falls;
+        let mut due: Vec<&Case> = cases.iter().filter(is_due).collect();
+        due.sort_by_key(|case| case.is_drawn());
+        let blocks = due.into_iter().filter_map(|case| {
             let ttl = case.tried.telling()?.ttl.parse().ok();
             Some(Block { with: Options { ttl, ..Options::default() }, ..self.block(case.nemesis.clone()) })
         });
@@ -308,6 +323,15 @@ impl Examination {
         Block { with, ..self.block("none".to_string()) }
     }
 
+    /// Short runs of which each asks of the client what only some can do.
+    fn asking(&self) -> SuiteFile {
+        let blocks = ASKS.iter().map(|(_, nemesis)| {
+            let with = Options { time_limit: "2s".parse().ok(), ..Options::default() };
+            Block { with, ..self.block(nemesis.to_string()) }
+        });
+        self.suite_file(blocks.collect())
+    }
+
     fn block(&self, nemesis: String) -> Block {
         Block {
             workload: Some(Names(vec![self.flags.workload.clone()])),
@@ -322,10 +346,14 @@ impl Examination {
         }
     }
 
-    /// The scenarios of the catalogue that are about such a lock, those that are written step by step first; and the others,
-    /// with the reason.
-    fn fitting(&self, phases: &[Phase]) -> (Vec<String>, Vec<(String, String)>) {
-        let (mut fitting, mut recurring, mut not_about) = (Vec::new(), Vec::new(), Vec::new());
+    /// The scenarios of the catalogue that are about such a lock, those that are written step by step first, then those without
+    /// faults; and the others, with the reason.
+    fn fitting(&self, phases: &[Phase], unable: &[(Ability, String)]) -> (Vec<String>, Vec<(String, String)>) {
+        let why_unable = |scenario: &Scenario| {
+            let asked = scenario.asks_of_clients();
+            unable.iter().find(|(ability, _)| asked.contains(ability)).map(|(_, why)| why.clone())
+        };
+        let (mut fitting, mut not_about) = (Vec::new(), Vec::new());
         for (name, _) in catalogue::NEMESES.iter().filter(|(name, _)| !NOT_TRIED.contains(name)) {
             let scenario = self.flags.options(self.flags.ttl.first().copied()).scenario(
                 &self.flags.workload,
@@ -339,20 +367,23 @@ impl Examination {
             });
             match drawn {
                 Err(why) => not_about.push((name.to_string(), why)),
-                Ok(scenario) if scenario.asks_for_more_of_clients() => {
-                    not_about.push((name.to_string(), ONLY_SOME.to_string()))
-                }
-                Ok(scenario) => match missing(&scenario.nemesis, phases) {
-                    Some(phase) => {
+                Ok(scenario) => match (why_unable(&scenario), missing(&scenario.nemesis, phases)) {
+                    (Some(why), _) => not_about.push((name.to_string(), why)),
+                    (None, Some(phase)) => {
                         not_about.push((name.to_string(), format!("its client never reports `{}`", phase.word())))
                     }
-                    None if scenario.nemesis.script.is_empty() => recurring.push(name.to_string()),
-                    None => fitting.push(name.to_string()),
+                    (None, None) => {
+                        let Nemesis { script, faults, .. } = &scenario.nemesis;
+                        let rank = u8::from(script.is_empty()) + u8::from(!faults.is_empty());
+                        fitting.push((rank, name.to_string()))
+                    }
                 },
             }
         }
-        fitting.extend(recurring);
-        (fitting, not_about)
+        // What takes long and what tells by chance come last. Runs that can share a cluster follow each other, so a single one of
+        // these in front would bring all of them there.
+        fitting.sort_by_key(|(rank, _)| *rank);
+        (fitting.into_iter().map(|(_, name)| name).collect(), not_about)
     }
 
     /// Makes the runs of one stage, or goes on with them.
@@ -430,6 +461,16 @@ fn refused(made: &Made) -> Vec<(Length, String)> {
     let ttl =
         |run: &RunOutcome| made.suite.cells.iter().find(|cell| cell.name == run.cell).map(|cell| cell.scenario.ttl);
     failed.filter_map(|run| Some((Length::Absolute(ttl(run)?), run.summary.clone()))).collect()
+}
+
+/// What this client can't do, each with what it says: the runs that asked for it could not be made.
+fn unable(made: &Made) -> Vec<(Ability, String)> {
+    let why = |nemesis: &str| {
+        let cell = made.suite.cells.iter().find(|cell| cell.nemesis == nemesis)?;
+        let run = made.state.runs.iter().find(|run| run.cell == cell.name)?;
+        run.valid.is_none().then(|| run.summary.clone())
+    };
+    ASKS.iter().filter_map(|(ability, nemesis)| Some((*ability, why(nemesis)?))).collect()
 }
 
 /// Writes the scenarios, and returns their files, in their order.

@@ -8,7 +8,7 @@ use redjepsen::library::examined::{Came, Examined, Tried, TriedRun};
 use redjepsen::library::kind::{Kind, OfItsKind, judged};
 use redjepsen::library::pairs::pairs;
 use redjepsen::library::sent::{Sent, When, is_renewed, sent};
-use redjepsen::library::strikes::{Aim, Place, Scripted, Strike, scenarios};
+use redjepsen::library::strikes::{Aim, Place, Scripted, Setting, Strike, scenarios};
 use redjepsen::library::struck::{Did, Struck, struck, struck_when};
 use redjepsen::report::Look;
 use redjepsen::report::library::{html, terminal};
@@ -21,12 +21,18 @@ fn command(when: When, name: &str) -> Sent {
         when,
         name: name.into(),
         nth: 1,
+        nth_key: 1,
         key: Some("lock:k0".into()),
         is_keyed: true,
         example,
         calls: Vec::new(),
         operations: 9,
     }
+}
+
+/// A library whose client can be cancelled, as ours can, and has no event loop.
+fn setting(nodes: u32, expires: bool) -> Setting {
+    Setting { nodes, expires, cancels: true, blocks: false }
 }
 
 /// The run of this scenario with this lock of ours.
@@ -65,15 +71,20 @@ fn a_sound_lock_withstands_every_strike_at_its_own_commands() {
         ("redlock", 3, &taking_and_releasing),
         ("redlock-watchdog", 3, &renewing),
     ] {
-        for scripted in scenarios(sent, nodes, true) {
+        for scripted in scenarios(sent, &setting(nodes, true)) {
             if nodes == 1 && forgets(&scripted) {
                 continue;
             }
             let scenario = run_with(&scripted, workload, nodes);
-            let as_reference = kind(workload).scenario(&scenario, 1).unwrap();
+            let aim = &scripted.aims[0];
+            let when = [aim.sent.when];
+            let as_reference = kind(workload).scenario(&scenario, &when, 1).unwrap();
             for scenario in [scenario, as_reference] {
                 let (valid, text) = played(&scripted, &scenario);
-                assert_eq!(valid, Validity::Valid, "{text}");
+                // A release of ours goes on if it is cancelled, so nothing was.
+                let goes_on = (aim.strike, aim.sent.when) == (Strike::Cancel, When::Releasing);
+                let comes = if goes_on { Validity::Unknown } else { Validity::Valid };
+                assert_eq!(valid, comes, "{text}");
             }
         }
     }
@@ -88,7 +99,8 @@ fn a_sound_lock_withstands_every_pair_of_strikes_at_its_own_commands() {
         ("redlock", 3, &taking_and_releasing),
         ("redlock-watchdog", 3, &renewing),
     ] {
-        let aims: Vec<Aim> = scenarios(sent, nodes, true).into_iter().flat_map(|scripted| scripted.aims).collect();
+        let aims: Vec<Aim> =
+            scenarios(sent, &setting(nodes, true)).into_iter().flat_map(|scripted| scripted.aims).collect();
         let pairs = pairs(&aims);
         assert!(pairs.len() >= 4, "{workload}: {}", pairs.len());
         let mut shown = 0;
@@ -105,14 +117,14 @@ fn a_sound_lock_withstands_every_pair_of_strikes_at_its_own_commands() {
 #[test]
 fn an_unsound_lock_falls_to_those_that_its_defect_is_about_and_to_no_others() {
     let fell = |workload: &str, when, name: &str| {
-        let all = scenarios(&[command(when, name)], 1, true);
+        let all = scenarios(&[command(when, name)], &setting(1, true));
         let played = |scripted: &Scripted| played(scripted, &run_with(scripted, workload, 1)).0;
         let fell = all.iter().filter(|one| !forgets(one)).filter(|one| played(one) == Validity::Invalid);
         fell.map(|scripted| scripted.name.clone()).collect::<Vec<_>>()
     };
     assert_eq!(
         fell("redlock-unchecked", When::Taking, "SET"),
-        ["taking-set-late-reply", "taking-set-pause-before-reply", "taking-set-clock-back-before-reply"]
+        ["taking-set-clock-back-before-reply", "taking-set-late-reply", "taking-set-pause-before-reply"]
     );
     // SETNX without a TTL, and EXPIRE after it.
     assert_eq!(fell("setnx-expire", When::Taking, "SETNX"), ["taking-setnx-kill-before-reply"]);
@@ -124,12 +136,19 @@ fn an_unsound_lock_falls_to_those_that_its_defect_is_about_and_to_no_others() {
 #[test]
 fn scenarios_are_about_the_locks_keys_and_waiting_has_its_own() {
     let other = Sent { key: None, ..command(When::Taking, "INCR") };
-    assert!(scenarios(&[other], 3, true).is_empty());
-    let waiting = scenarios(&[command(When::Waiting, "SUBSCRIBE")], 1, true);
+    assert!(scenarios(&[other], &setting(3, true)).is_empty());
+    let waiting = scenarios(&[command(When::Waiting, "SUBSCRIBE")], &setting(1, true));
     let names: Vec<&str> = waiting.iter().map(|scripted| &*scripted.name).collect();
     assert_eq!(
         names,
-        ["waiting-subscribe-late-reply", "waiting-subscribe-reset-after", "waiting-subscribe-lost-reply"]
+        [
+            "waiting-subscribe-late-reply",
+            "waiting-subscribe-reset-after",
+            "waiting-subscribe-cancel-before-reply",
+            "waiting-subscribe-lost-reply",
+            "waiting-subscribe-kill-before-reply",
+            "waiting-subscribe-node-restart-synced-before-reply"
+        ]
     );
     for scripted in waiting {
         assert!(scripted.toml.contains("SUBSCRIBE on lock:k* client:0"), "{}", scripted.toml);
@@ -140,11 +159,11 @@ fn scenarios_are_about_the_locks_keys_and_waiting_has_its_own() {
         [("{lock:k0}-reply-17", true, "PUBLISH on {lock:k* client"), ("lock:k0", false, "PUBLISH client")]
     {
         let sent = Sent { key: Some(key.into()), is_keyed, ..command(When::Waiting, "PUBLISH") };
-        let toml = &scenarios(&[sent], 1, true)[0].toml;
+        let toml = &scenarios(&[sent], &setting(1, true))[0].toml;
         assert!(toml.contains(command_on), "{toml}");
     }
     // Nothing runs out by itself, so nothing is waited for.
-    let forever = scenarios(&[command(When::Taking, "SET")], 1, false);
+    let forever = scenarios(&[command(When::Taking, "SET")], &setting(1, false));
     assert!(forever.iter().all(|scripted| !scripted.toml.contains("1.1ttl")));
 }
 
@@ -230,6 +249,14 @@ fn a_node_that_is_asked_when_others_are_a_majority_is_asked_for_the_lock() {
     assert_eq!(told, [When::Taking, When::Holding]);
     let told: Vec<_> = sent(&[(run_of(1), commands[..3].to_vec())]).iter().map(|sent| sent.when).collect();
     assert_eq!(told, [When::Taking]);
+    // After a try that failed it asks all of them again; who takes only what is free renews nothing.
+    let free = ["SET", "lock:k0", "v", "NX", "PX", "1000"];
+    let tries: Vec<_> = [("n0", 130), ("n1", 140), ("n2", 145), ("n0", 150), ("n1", 160), ("n2", 210)]
+        .map(|(node, time)| at(node, time, &free))
+        .into();
+    assert!(!is_renewed(&sent(&[(run_of(1), tries)])));
+    let renewed = [at("n0", 150, &free), at("n0", 210, &["SET", "lock:k0", "v", "XX", "PX", "1000"])];
+    assert!(is_renewed(&sent(&[(run_of(1), renewed.to_vec())])));
     // Beside others as well.
     let alone_and_not = [(run_of(1), commands[..3].to_vec()), (run_of(2), commands[..3].to_vec())];
     let told: Vec<_> = sent(&alone_and_not).iter().map(|sent| sent.when).collect();
@@ -266,14 +293,7 @@ fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
 }
 
 fn tried(scenario: &str, of_its_kind: OfItsKind, runs: Vec<TriedRun>) -> Tried {
-    Tried {
-        scenario: scenario.into(),
-        description: format!("What {scenario} is"),
-        searched: false,
-        scripted: true,
-        of_its_kind,
-        runs,
-    }
+    Tried { scenario: scenario.into(), description: format!("What {scenario} is"), searched: false, of_its_kind, runs }
 }
 
 fn examined(tried: Vec<Tried>) -> Examined {
@@ -425,6 +445,103 @@ fn what_a_strike_did_is_told_by_what_the_node_carried_out() {
 }
 
 #[test]
+fn who_polls_gets_the_lock_whatever_becomes_of_what_another_waiter_had_asked() {
+    for scripted in scenarios(&[command(When::Waiting, "BLPOP")], &setting(1, true)) {
+        let of = run_with(&scripted, "single", 1);
+        let (valid, text) = played(&scripted, &kind("single").scenario(&of, &[When::Waiting], 1).unwrap());
+        assert_eq!(valid, Validity::Valid, "{text}");
+        // What it polls with is no BLPOP.
+        assert_eq!(played(&scripted, &of).0, Validity::Unknown, "{}", scripted.name);
+    }
+}
+
+#[test]
+fn who_has_no_event_loop_stands_still_where_another_one_is_blocked() {
+    let blocked = Setting { blocks: true, ..setting(1, true) };
+    let all = scenarios(&[command(When::Taking, "SET")], &blocked);
+    let scripted = all.iter().find(|one| one.aims[0].strike == Strike::Block).unwrap();
+    for (workload, comes) in [("single", Validity::Valid), ("redlock-unchecked", Validity::Invalid)] {
+        let of = run_with(scripted, workload, 1);
+        let (valid, text) = played(scripted, &kind(workload).scenario(&of, &[When::Taking], 1).unwrap());
+        assert_eq!(valid, comes, "{text}");
+    }
+}
+
+#[test]
+fn who_is_stopped_at_a_command_is_struck_where_it_is_by_then() {
+    let when = |stopped: &[&str], at| {
+        let mut history = run_of(1);
+        let mut call = history::FaultWindow::new(1, history::FaultKind::Call);
+        call.targets = vec!["c0".into(), "n0".into()];
+        (call.inject, call.injected, call.heal) = (150, Some((150, true)), Some(320));
+        call.texts = vec!["c0's 1st SET of lock:k0 to n0 was answered with OK, and the reply is held".into()];
+        let mut pause = history::FaultWindow::new(2, history::FaultKind::Pause);
+        pause.targets = stopped.iter().map(|name| name.to_string()).collect();
+        (pause.inject, pause.injected) = (at, Some((at + 10, true)));
+        history.faults.extend([call, pause]);
+        struck_when(&struck(&history, &[recorded(140, "c0", &["SET", "lock:k0", "v"])]))
+    };
+    assert_eq!(when(&["c0"], 155), [When::Taking]);
+    // Other nodes were a majority meanwhile.
+    assert_eq!(when(&["c0"], 250), [When::Holding]);
+    // Neither a node that stops, nor a client that does so later on.
+    assert_eq!(when(&["n0"], 250), [When::Taking]);
+    assert_eq!(when(&["c0"], 330), [When::Taking]);
+}
+
+#[test]
+fn commands_on_other_keys_are_told_apart_as_faults_tell_them() {
+    let key = |n: u32| format!("mine:{n}:lock:k0");
+    let ask = |time, n: u32, node: &str| RecordedCommand {
+        node: node.into(),
+        ..recorded(time, "c0", &["EVALSHA", "0123", "1", &key(n)])
+    };
+    // Two of three keys are a majority; the third one is asked for after that. Then all are renewed.
+    let commands =
+        [(150, 0), (160, 1), (210, 2), (250, 2), (260, 0), (270, 1)].map(|(time, n)| ask(time, n, "n0")).to_vec();
+    let told: Vec<_> =
+        sent(&[(run_of(1), commands)]).into_iter().map(|sent| (sent.when, sent.nth, sent.nth_key)).collect();
+    let (taking, holding) = (When::Taking, When::Holding);
+    assert_eq!(
+        told,
+        [(taking, 1, 1), (taking, 1, 2), (taking, 1, 3), (holding, 1, 1), (holding, 1, 2), (holding, 1, 3)]
+    );
+    // What a fault counts is its own key's, and no two files have one name.
+    let second = Sent { key: Some(key(1)), nth_key: 2, ..command(When::Taking, "EVAL") };
+    let all = scenarios(&[command(When::Taking, "EVAL"), second], &setting(1, true));
+    let of_second = all.iter().find(|one| one.name == "taking-eval-late-reply-on-2nd-key").unwrap();
+    assert!(of_second.toml.contains("hold reply to EVAL on mine:1:lock:k* client:0"), "{}", of_second.toml);
+    let names: std::collections::BTreeSet<_> = all.iter().map(|one| &one.name).collect();
+    assert_eq!(names.len(), all.len());
+}
+
+#[test]
+fn what_tells_most_comes_first() {
+    let sent = [command(When::Taking, "SET"), command(When::Holding, "EVAL"), command(When::Releasing, "DEL")];
+    let all = scenarios(&[&sent[..], &[Sent { nth: 2, ..sent[0].clone() }]].concat(), &setting(3, true));
+    let place = |name: &str| all.iter().position(|one| one.name == name).unwrap_or_else(|| panic!("{name}"));
+    // What the catalogue has not played, at each command; then what it has; then other nodes; then what is sent again.
+    let in_order = [
+        "taking-set-late-request",
+        "holding-eval-lost-reply",
+        "releasing-del-kill-before-reply",
+        "taking-set-node-restart-before-reply-at-n0",
+        "taking-set-late-reply",
+        "taking-set-late-request-at-n0",
+        "taking-set-late-reply-2nd",
+    ];
+    let places = in_order.map(place);
+    assert!(places.is_sorted(), "{places:?}");
+    // Only who can be cancelled is, and only who has an event loop is blocked.
+    let able = |cancels, blocks| {
+        let of = scenarios(&sent, &Setting { cancels, blocks, ..setting(1, true) });
+        let any = |strike| of.iter().any(|one| one.aims[0].strike == strike);
+        (any(Strike::Cancel), any(Strike::Block))
+    };
+    assert_eq!((able(false, false), able(true, true)), ((false, false), (true, true)));
+}
+
+#[test]
 fn a_transaction_counts_for_what_is_in_it() {
     let commands = vec![
         recorded(120, "c0", &["WATCH", "lock:k0"]),
@@ -458,8 +575,8 @@ fn pairs_are_made_of_what_was_withstood_and_name_both_strikes() {
 
 #[test]
 fn who_asks_for_a_lock_that_another_has_is_waiting() {
-    let waiting = &scenarios(&[command(When::Waiting, "SET")], 1, true)[0];
-    let taking = &scenarios(&[command(When::Taking, "SET")], 1, true)[0];
+    let waiting = &scenarios(&[command(When::Waiting, "SET")], &setting(1, true))[0];
+    let taking = &scenarios(&[command(When::Taking, "SET")], &setting(1, true))[0];
     // A refused SET is passed by, so whatever comes is waited for.
     let any = waiting.toml.replace("SET on lock:k*", "any");
     let waiting = Scripted {
