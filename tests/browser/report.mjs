@@ -35,7 +35,7 @@ await play(report, program, ready, async (opened) => {
   await tab.mouse.move(box.x + 640, box.y + 75, { steps: 3 });
 
   // An incident's link shows it, and the address can be shared.
-  await tab.locator("#incident-1 .jump").click();
+  await tab.locator('#incident-1 a[href^="#t="]').click();
   const incident = await range(tab);
   assert(incident[1] - incident[0] < whole / 2 && /^#t=/.test(await tab.evaluate(() => location.hash)));
   const shared = await opened({}, `#t=${incident[0]}-${incident[1]}`);
