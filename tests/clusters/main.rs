@@ -19,7 +19,6 @@ mod languages;
 mod library;
 mod local;
 mod observer;
-mod page;
 mod power;
 mod protocol;
 mod replay;

@@ -1,5 +1,5 @@
 //! The pages of a run, of a suite and over a store, used in a real browser as a reader would: by mouse, by keys alone, narrow and dark,
-//! with a look at what they ask for and log, and at whether those who can't see them can use them. `tests/browser` does all that;
+//! with a look at what they ask for and log, and at whether those who can't see them can use them. The scripts beside this do all that;
 //! here runs and suites are made for it, and what it needs is installed, each package in an exact version with its hash.
 
 use std::fs;
