@@ -83,8 +83,8 @@ def _serve(
     package: Optional[str],
     flags: Sequence[str],
     arguments: List[str],
-    cancels: bool = False,
-    groups: Sequence[str] = (),
+    cancels: bool,
+    groups: Sequence[str],
 ) -> int:
     hello = control.next()
     try:
@@ -202,7 +202,7 @@ class Library:
     """What takes the lock. All threads of the process have the same."""
 
     def __init__(
-        self, hello: Dict[str, Any], connect: Connect, flags: "frozenset[str]", groups: Sequence[str] = ()
+        self, hello: Dict[str, Any], connect: Connect, flags: "frozenset[str]", groups: Sequence[str]
     ) -> None:
         """
         Raises:
