@@ -16,6 +16,7 @@ pub(super) static DEF: FaultDef = FaultDef {
             "hold reply to",
             "lose reply to",
             "reset after",
+            "close after",
             "reset connection of",
             "cut connection of",
         ],
@@ -53,6 +54,9 @@ pub enum CallEffect {
     LoseReply,
     /// The reply is lost, and both ends are told that the connection is over.
     ResetAfter,
+    /// The reply is lost, and the client is told that its server has closed the connection, as by one that ends in good order;
+    /// the server is told that it is over.
+    CloseAfter,
     /// Both ends are told that the connection is over: now if this was its last command, else when the command comes.
     ResetConnection,
     /// In the same way, everything on the connection is lost, and nobody is told.
@@ -61,11 +65,12 @@ pub enum CallEffect {
 
 impl CallEffect {
     /// All of them.
-    pub const ALL: [CallEffect; 6] = [
+    pub const ALL: [CallEffect; 7] = [
         CallEffect::HoldRequest,
         CallEffect::HoldReply,
         CallEffect::LoseReply,
         CallEffect::ResetAfter,
+        CallEffect::CloseAfter,
         CallEffect::ResetConnection,
         CallEffect::CutConnection,
     ];
@@ -77,6 +82,7 @@ impl CallEffect {
             CallEffect::HoldReply => "hold reply to",
             CallEffect::LoseReply => "lose reply to",
             CallEffect::ResetAfter => "reset after",
+            CallEffect::CloseAfter => "close after",
             CallEffect::ResetConnection => "reset connection of",
             CallEffect::CutConnection => "cut connection of",
         }
@@ -87,7 +93,10 @@ impl CallEffect {
         match self {
             CallEffect::HoldRequest => "to",
             CallEffect::HoldReply | CallEffect::LoseReply => "from",
-            CallEffect::ResetAfter | CallEffect::ResetConnection | CallEffect::CutConnection => "and",
+            CallEffect::ResetAfter
+            | CallEffect::CloseAfter
+            | CallEffect::ResetConnection
+            | CallEffect::CutConnection => "and",
         }
     }
 
@@ -98,13 +107,15 @@ impl CallEffect {
             CallEffect::HoldReply => ("reply held", true),
             CallEffect::LoseReply => ("reply lost", false),
             CallEffect::ResetAfter | CallEffect::ResetConnection => ("connection reset", false),
+            CallEffect::CloseAfter => ("connection closed", false),
             CallEffect::CutConnection => ("connection cut", true),
         }
     }
 
     /// Whether it strikes when the reply comes.
     pub fn waits_for_the_reply(self) -> bool {
-        matches!(self, CallEffect::HoldReply | CallEffect::LoseReply | CallEffect::ResetAfter)
+        use CallEffect::*;
+        matches!(self, HoldReply | LoseReply | ResetAfter | CloseAfter)
     }
 
     /// Whether it acts on connections that are there already, by their last command.

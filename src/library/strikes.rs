@@ -20,6 +20,8 @@ pub enum Strike {
     Pause,
     /// The connection breaks after the server has done it.
     Reset,
+    /// The server closes the connection when it has done it, in place of a reply.
+    Close,
     /// The reply never comes.
     LostReply,
     /// The client dies before it reads the reply.
@@ -45,7 +47,7 @@ pub enum Strike {
 }
 
 /// What is tried, the likeliest first.
-const ALL: [Strike; 15] = [
+const ALL: [Strike; 16] = [
     Strike::LateReply,
     Strike::Pause,
     Strike::Reset,
@@ -53,6 +55,7 @@ const ALL: [Strike; 15] = [
     Strike::LateRequest,
     Strike::LostReply,
     Strike::Kill,
+    Strike::Close,
     Strike::GivenUp,
     Strike::Block,
     Strike::ClockBack,
@@ -132,7 +135,7 @@ impl Strike {
             (Cancel, _) if !setting.cancels => false,
             (Block, _) if !setting.blocks => false,
             // Who waits has nothing that could run out, but may stand in the way of others, or be forgotten.
-            (LateReply | Reset | LostReply | Kill | Cancel | NodeRestartSynced, When::Waiting) => true,
+            (LateReply | Reset | Close | LostReply | Kill | Cancel | NodeRestartSynced, When::Waiting) => true,
             (_, When::Waiting) => false,
             // Only an acquisition has a limit.
             (GivenUp, _) => when == When::Taking && setting.expires,
@@ -155,7 +158,7 @@ impl Strike {
     fn is_in_the_catalogue(self, when: When) -> bool {
         use Strike::*;
         match when {
-            When::Taking => matches!(self, LateReply | Pause | Reset | Kill | Block | Cancel),
+            When::Taking => matches!(self, LateReply | Pause | Reset | Close | Kill | Block | Cancel),
             When::Holding => matches!(self, LateReply | LateRequest | Reset),
             When::Releasing => matches!(self, LateRequest | LostReply),
             When::Waiting => false,
@@ -178,6 +181,7 @@ impl Strike {
             Strike::LateRequest => "late-request",
             Strike::Pause => "pause-before-reply",
             Strike::Reset => "reset-after",
+            Strike::Close => "close-after",
             Strike::LostReply => "lost-reply",
             Strike::Kill => "kill-before-reply",
             Strike::Block => "block-before-reply",
@@ -198,6 +202,7 @@ impl Strike {
             Strike::LateRequest => "the request comes when the lock has run out",
             Strike::Pause => "the client stops before it reads the reply, until the lock has run out",
             Strike::Reset => "the connection breaks when it was carried out",
+            Strike::Close => "the server closes the connection when it was carried out, in place of a reply",
             Strike::LostReply => "the reply never comes",
             Strike::Kill => "the client dies before it reads the reply",
             Strike::Block => "the client's event loop is blocked before it reads the reply, until the lock has run out",
@@ -427,7 +432,7 @@ impl Aim {
             Strike::LateRequest if holding => (vec![], true, vec!["wait 0.7ttl".to_string()]),
             Strike::LateReply | Strike::LateRequest => (vec![], true, runs_out()),
             Strike::LostReply => (vec![], true, vec![]),
-            Strike::Reset => (vec![], false, vec![]),
+            Strike::Reset | Strike::Close => (vec![], false, vec![]),
             Strike::Pause => (vec!["pause client:0".to_string()], false, runs_out()),
             Strike::Block => (vec!["block client:0 for 1.3ttl".to_string()], false, runs_out()),
             Strike::Cancel | Strike::GivenUp => (vec![], true, vec![]),
@@ -445,7 +450,7 @@ impl Aim {
             Strike::NodeClock => (vec![format!("clock {node} +2ttl")], false, vec![]),
         };
         // A lock that lives is renewed by then, one that is not has run out.
-        if holding && matches!(self.strike, Strike::Reset | Strike::LostReply | Strike::ClockForward) {
+        if holding && matches!(self.strike, Strike::Reset | Strike::Close | Strike::LostReply | Strike::ClockForward) {
             after.extend(runs_out());
         }
         Course { before, lasts, after }
@@ -459,6 +464,7 @@ impl Aim {
                 format!("lose reply to {command} client:0 from {at}")
             }
             Strike::Reset => format!("reset after {command} client:0 and {at}"),
+            Strike::Close => format!("close after {command} client:0 and {at}"),
             _ => format!("hold reply to {command} client:0 from {at}"),
         }
     }

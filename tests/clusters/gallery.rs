@@ -122,6 +122,7 @@ scenarios!(
     reset_in_extension,
     reset_in_renewal,
     retry_after_applied,
+    retry_after_close,
     revived_lock,
     slow_client_clock,
     slow_clock_before_reply,

@@ -421,7 +421,8 @@ impl Network {
                     lane.sequence = lane.sequence.wrapping_add(content.length());
                     lane.withheld_close |= matches!(content, Content::Close);
                 }
-                SegmentFate::Reset => return self.reset(number, moment),
+                SegmentFate::Reset => return self.end(number, Err(io::ErrorKind::ConnectionReset), moment),
+                SegmentFate::Closed => return self.end(number, Ok(()), moment),
             }
         }
     }
@@ -517,14 +518,14 @@ impl Network {
         moment.schedule(at, Due::SendAgain(number, Direction::Onward));
     }
 
-    /// Both ends are told to forget a connection. What has arrived at a task by then can still be read.
-    fn reset(&mut self, number: u64, moment: &mut Moment) {
+    /// Both ends are told that a connection is over, and how. What has arrived at a task by then can still be read.
+    fn end(&mut self, number: u64, how: Result<(), io::ErrorKind>, moment: &mut Moment) {
         let Some(link) = self.link(number) else { return };
         link.lanes = Default::default();
         let mut told = Vec::new();
         for (side, end) in link.sides.iter_mut().zip(link.ends) {
             match side {
-                Side::Task(end) => end.end(Err(io::ErrorKind::ConnectionReset)),
+                Side::Task(end) => end.end(how),
                 Side::Process { pid, connection } => {
                     told.push((end, *pid, *connection));
                     *side = Side::Gone;
@@ -558,7 +559,7 @@ impl Network {
                 }
                 Released::Reset { from, to } => {
                     if let Some((number, _)) = self.between(from, to) {
-                        self.reset(number, moment);
+                        self.end(number, Err(io::ErrorKind::ConnectionReset), moment);
                     }
                 }
             }

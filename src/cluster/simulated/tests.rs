@@ -287,6 +287,27 @@ fn a_held_reply_comes_at_the_heal_and_a_lost_one_never() {
     }
 }
 
+#[test]
+fn after_a_command_a_connection_is_reset_or_closed() {
+    for (action, ends) in [
+        (CallEffect::ResetAfter, io::ErrorKind::ConnectionReset),
+        (CallEffect::CloseAfter, io::ErrorKind::UnexpectedEof),
+    ] {
+        virtually(async || {
+            let small = Small::new();
+            let mut stream = small.connect().await.unwrap();
+            let call =
+                CommandFault { effect: action, command: Command::Named("SET".to_string()), nth: None, key: None };
+            small.inject(&[TO_NODE, FROM_NODE], Effect::Command(call.into()));
+            stream.write_all(&request("SET k x")).await.unwrap();
+            assert_eq!(reply(&mut stream).await.unwrap_err().kind(), ends);
+            assert_eq!(small.asked_by_agent("GET k").await, "x");
+            small.heal();
+            assert_eq!(ask(&mut small.connect().await.unwrap(), "GET k").await, "x");
+        });
+    }
+}
+
 /// A client that sends one request after a second, and then waits for ever. What it returns is told of the request.
 fn start_client(small: &Small, words: &'static str) -> Arc<Notify> {
     let sent = Arc::new(Notify::new());

@@ -158,6 +158,9 @@ impl CommandWatch {
             CallEffect::ResetAfter => {
                 return format!("{which} {answered}, the reply was lost, and both ends got an RST");
             }
+            CallEffect::CloseAfter => {
+                return format!("{which} {answered}, the reply was lost, {client} got a FIN, and {server} an RST");
+            }
             CallEffect::ResetConnection => "was not let through, and both ends got an RST",
             CallEffect::CutConnection => "was not let through, nor is anything else on its connection",
         };
@@ -310,6 +313,8 @@ struct Connection {
     fates: Vec<(u32, CallEffect)>,
     held: VecDeque<(Direction, Vec<u8>)>,
     held_bytes: usize,
+    /// Whether its client was told that the server has closed it.
+    is_closed: bool,
     /// The last segment of a reply that was lost, as a frame.
     lost: Option<Vec<u8>>,
     /// What the client's last segment acknowledged.
@@ -595,6 +600,15 @@ impl Connection {
         }
         if self.has(CallEffect::ResetAfter) || self.has(CallEffect::ResetConnection) {
             return Treatment::Answered(reset::forge(captured).into_iter().map(bare).collect());
+        }
+        if self.has(CallEffect::CloseAfter) {
+            // A server that has closed has no more to say than where, however often it is asked.
+            let forged = match direction {
+                Direction::Reply if !std::mem::replace(&mut self.is_closed, true) => reset::close(captured),
+                Direction::Reply => Vec::new(),
+                Direction::Request => reset::refuse(captured),
+            };
+            return Treatment::Answered(forged.into_iter().map(bare).collect());
         }
         if self.has(CallEffect::CutConnection) {
             return Treatment::Withheld;

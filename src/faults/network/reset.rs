@@ -3,36 +3,62 @@
 //! An end accepts an RST only if its sequence number is exactly the one that it expects next (RFC 5961). For the
 //! receiver of a segment, that is the segment's own number, unless earlier ones are missing; for its sender, it is what
 //! the segment acknowledges. So connections break with the next segment they send; idle ones stay until then.
+//!
+//! And the other way for a connection to end: its client gets a FIN, as from a server that closes, and whatever it still sends is
+//! answered by an RST, as by a socket that is closed (RFC 9293, 3.10.7.1).
 
 use super::frame::{self, Tcp, flags};
 
 /// Identification of every IPv4 packet forged here; systems send 0 in segments as short as these.
 pub(super) const FORGED: u16 = 0x524a;
 
+/// With a window of nothing, who gets a FIN would keep to itself what it still has to say.
+const WINDOW: u16 = 1024;
+
 /// The RSTs that answer a captured frame, as frames; none if it is not a TCP segment.
 pub(super) fn forge(captured: &[u8]) -> Vec<Vec<u8>> {
-    forge_from(captured, |segment| segment)
+    forge_from(captured, |segment| *segment)
 }
 
 /// The same, if the segment's receiver still waits for the byte of this number.
 pub(super) fn forge_at(captured: &[u8], sequence: u32) -> Vec<Vec<u8>> {
-    forge_from(captured, |segment| Tcp { sequence, ..segment })
+    forge_from(captured, |segment| Tcp { sequence, ..*segment })
 }
 
-fn forge_from(captured: &[u8], as_if: impl Fn(Tcp) -> Tcp) -> Vec<Vec<u8>> {
+/// In place of a segment of the server's: a FIN to the client, and an RST to the server, as frames.
+pub(super) fn close(captured: &[u8]) -> Vec<Vec<u8>> {
+    answers(captured, |segment| {
+        [onwards(segment).map(|header| Tcp { flags: flags::FIN | flags::ACK, ..header }), back(segment)]
+    })
+}
+
+/// To a client whose connection is closed, for one of its segments: an RST, unless it only acknowledges.
+pub(super) fn refuse(captured: &[u8]) -> Vec<Vec<u8>> {
+    answers(captured, |segment| {
+        let only_acknowledges = segment.length == 0 && segment.flags & flags::FIN == 0;
+        [None, back(segment).filter(|_| !only_acknowledges)]
+    })
+}
+
+fn forge_from(captured: &[u8], as_if: impl Fn(&Tcp) -> Tcp) -> Vec<Vec<u8>> {
+    answers(captured, |segment| {
+        let segment = as_if(segment);
+        [onwards(&segment), back(&segment)]
+    })
+}
+
+/// What is said to the receiver of a captured segment and to its sender, as frames.
+fn answers(captured: &[u8], say: impl Fn(&Tcp) -> [Option<Tcp>; 2]) -> Vec<Vec<u8>> {
     let read = || {
         let packet = frame::ipv4(captured)?;
-        Some((frame::macs(captured)?, (packet.from, packet.to), as_if(frame::tcp(&packet)?)))
+        Some((frame::macs(captured)?, (packet.from, packet.to), frame::tcp(&packet)?))
     };
     let Some(((from_mac, to_mac), (from, to), segment)) = read() else { return Vec::new() };
-    let mut forged = Vec::new();
-    if let Some(header) = onwards(&segment) {
-        forged.push(frame::segment((from_mac, to_mac), (from, to), FORGED, &header, &[], 0));
-    }
-    if let Some(header) = back(&segment) {
-        forged.push(frame::segment((to_mac, from_mac), (to, from), FORGED, &header, &[], 0));
-    }
-    forged
+    let [to_receiver, to_sender] = say(&segment);
+    let onwards =
+        to_receiver.map(|header| frame::segment((from_mac, to_mac), (from, to), FORGED, &header, &[], WINDOW));
+    let back = to_sender.map(|header| frame::segment((to_mac, from_mac), (to, from), FORGED, &header, &[], WINDOW));
+    onwards.into_iter().chain(back).collect()
 }
 
 /// To the segment's receiver. If it was to open a connection, there is nothing to reset yet.
@@ -109,6 +135,24 @@ mod tests {
         let seen = answers(flags::RST, 100, 0);
         assert_eq!(seen.len(), 1);
         assert_eq!((seen[0].0, seen[0].1.sequence, seen[0].1.flags), (B, 100, flags::RST));
+    }
+
+    #[test]
+    fn a_server_closes_once_and_has_no_ear_for_what_follows() {
+        let read =
+            |bytes: &Vec<u8>| frame::tcp(&frame::ipv4(bytes).unwrap()).map(|tcp| (tcp.flags, tcp.sequence)).unwrap();
+        let captured = |flags: u8, payload: &[u8]| {
+            let header = Tcp { from_port: 6379, to_port: 7, sequence: 100, acknowledged: 200, flags, length: 0 };
+            frame::segment(([1; 6], [2; 6]), (A, B), 0, &header, payload, 9)
+        };
+        let closed: Vec<_> = close(&captured(flags::ACK, b"+OK\r\n")).iter().map(read).collect();
+        assert_eq!(closed, [(flags::FIN | flags::ACK, 100), (flags::RST, 200)]);
+        let refused =
+            |flags: u8, payload: &[u8]| refuse(&captured(flags, payload)).iter().map(read).collect::<Vec<_>>();
+        assert!(refused(flags::ACK, b"").is_empty(), "that it got the FIN");
+        assert_eq!(refused(flags::ACK, b"PING"), [(flags::RST, 200)]);
+        assert_eq!(refused(flags::ACK | flags::FIN, b""), [(flags::RST, 200)]);
+        assert!(refused(flags::RST, b"").is_empty());
     }
 
     #[test]

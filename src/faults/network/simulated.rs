@@ -47,6 +47,8 @@ pub(crate) enum SegmentFate {
     Withheld,
     /// It is lost, and both ends of its connection are told to forget it.
     Reset,
+    /// It is lost, and the connection is over for both, as if each had been closed by the other.
+    Closed,
 }
 
 /// What a fault lets go when it is healed.
@@ -118,6 +120,9 @@ impl LinkFaults {
             match self.calls.treat(&framed(segment)) {
                 Treatment::PassOn => {}
                 Treatment::Withheld => return SegmentFate::Withheld,
+                Treatment::Answered(frames) if frames.iter().any(|frame| has(frame, flags::FIN)) => {
+                    return SegmentFate::Closed;
+                }
                 Treatment::Answered(_) => return SegmentFate::Reset,
             }
         }
@@ -150,6 +155,11 @@ fn framed(segment: &Segment<'_>) -> Vec<u8> {
     let ends = (*segment.from.ip(), *segment.to.ip());
     let frame = frame::segment(([2; 6], [4; 6]), ends, 0, &header, segment.payload, 1024);
     [&[0; OFFLOAD_HEADER], &frame[..]].concat()
+}
+
+fn has(captured: &[u8], flag: u8) -> bool {
+    let packet = captured.get(OFFLOAD_HEADER..).and_then(frame::ipv4);
+    packet.and_then(|packet| frame::tcp(&packet)).is_some_and(|segment| segment.flags & flag != 0)
 }
 
 fn released(captured: &[u8]) -> Option<Released> {

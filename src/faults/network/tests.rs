@@ -637,6 +637,29 @@ fn a_reset_after_a_command_and_one_of_an_idle_connection_leave_others_alone() {
 }
 
 #[test]
+fn a_connection_that_is_closed_after_a_command_ends_for_its_client_as_if_the_server_had() {
+    in_sandbox(2, |sandbox| {
+        let mut network = open(sandbox);
+        let (mut closed, mut other) = (sandbox.connect_to_redis(0, 1), sandbox.connect_to_redis(0, 1));
+        network.inject(1, &both(sandbox, 0, 1), call(CallEffect::CloseAfter, Some(1))).unwrap();
+        closed.client.write_all(SET).unwrap();
+        assert_eq!(arrives(&mut closed.server).unwrap().as_bytes(), SET, "it was applied");
+        closed.server.write_all(b"+OK\r\n").unwrap();
+        assert_eq!(closed.client.read(&mut [0; 8]).unwrap(), 0, "the end, and no error");
+        assert_eq!(arrives(&mut closed.server).unwrap_err().kind(), ErrorKind::ConnectionReset);
+        until_it_strikes(&network, 1);
+        let began = Instant::now();
+        while closed.client.write_all(SET).is_ok() {
+            assert!(began.elapsed() < Duration::from_secs(10), "nobody is there");
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(asks(&mut other, SET).unwrap(), "+OK\r\n");
+        assert_observed(&network.heal(1).unwrap());
+        assert_eq!(asks(&mut sandbox.connect_to_redis(0, 1), SET).unwrap(), "+OK\r\n");
+    });
+}
+
+#[test]
 fn a_disarmed_fault_lets_its_command_pass() {
     in_sandbox(2, |sandbox| {
         let mut network = open(sandbox);

@@ -25,7 +25,7 @@ pub fn perfetto(report: &Report) -> String {
     for operation in &report.story.subject.history.operations {
         operation_events(report, operation, lanes.place(operation.process), &mut events);
     }
-    for life in timeline::lives(report, &lanes).into_iter().flatten() {
+    for life in timeline::servers(report, &lanes).into_iter().flat_map(|servers| servers.lives) {
         let owner = usize::try_from(life.owner).ok().and_then(|place| lanes.clients.get(place));
         let name = owner.map_or_else(|| life.key.clone(), |owner| format!("{} of {owner}", life.key));
         let args = json!({"value": life.value});

@@ -6,7 +6,7 @@ use super::linear;
 use super::{command, figure, prose};
 use crate::report::counterexample::Counterexample;
 use crate::report::{INCIDENTS_IN_FULL, Report, incident, incident_png, timeline};
-use crate::telling::IncidentAccount;
+use crate::telling::{Incident, IncidentAccount};
 use crate::words::{count, list, moment, plural, sanitize};
 
 /// Longer tables are for programs, which have results.json.
@@ -18,12 +18,13 @@ pub fn incidents(report: &Report) -> Markup {
     let telling = &report.telling;
     let total = telling.incidents.len();
     // Harmless incidents are shown, but only two of them in full.
+    let held = timeline::Held::of(report);
     let full = if telling.incidents.iter().any(|incident| incident.claimed) { INCIDENTS_IN_FULL } else { 2 };
     html! {
         section id="incidents" {
             h2 { (telling.incidents_title) @if total > 0 { " " span class="count" { (plural(total as u64, "incident")) } } }
             @if let Some(text) = &telling.no_incident { p class="none" { (text) } }
-            @for number in 0..total.min(full) { (in_full(report, number)) }
+            @for number in 0..total.min(full) { (in_full(report, held.as_ref(), number)) }
             @if total > 0 {
                 p class="fine" {
                     "Seconds since the run began. In the drawings time flows to the right, but moments close together are drawn apart. "
@@ -36,7 +37,7 @@ pub fn incidents(report: &Report) -> Markup {
 }
 
 /// One incident, counted from 0: what happened, drawn, and where to look it up.
-fn in_full(report: &Report, number: usize) -> Markup {
+fn in_full(report: &Report, held: Option<&timeline::Held>, number: usize) -> Markup {
     let account = &report.telling.incidents[number];
     let text = account.text();
     let scene = incident::Scene::new(&report.story, &report.story.incidents[number]);
@@ -53,8 +54,20 @@ fn in_full(report: &Report, number: usize) -> Markup {
             @if let Some(place) = timeline::place_of(report, number) { a class="jump" href={ "#" (place) } { "Show on the time axis" } }
             @if is_drawn { a class="jump" href=(incident_png(number)) { "Picture (PNG)" } }
             (cited(account))
+            @if let Some(held) = held { (of_nodes(held, &report.story.incidents[number])) }
             (remedies(account))
         }
+    }
+}
+
+/// What the nodes held meanwhile.
+fn of_nodes(held: &timeline::Held, incident: &Incident) -> Markup {
+    html! {
+        h4 { "What the nodes held" }
+        dl class="nodes" {
+            @for of_node in held.during(incident) { dt { (of_node.node) } dd { (prose(&of_node.text)) } }
+        }
+        p class="fine" { "As the nodes said themselves; no verdict rests on it. " (held.how()) }
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::lanes::{Bin, Lanes, micros};
-use super::servers::{Owners, Servers};
+use super::servers::Servers;
 use crate::history::{Function, Operation, Outcome, Phase, Reading};
 use crate::report::Report;
 use crate::telling::moments;
@@ -152,9 +152,7 @@ impl Data {
         let (mut keys, mut texts) = (Names::default(), Names::default());
         let operations = columns(report, &chosen, &lanes, &mut keys, &mut texts);
         let bins = if full.is_empty() { Vec::new() } else { lanes.bins(&history.operations, history.last_time) };
-        let owners = Owners::of(story);
-        let servers = report.beside.filter(|beside| !beside.servers.is_empty());
-        let servers = servers.map(|beside| Servers::new(&beside.servers, &owners, &lanes));
+        let servers = super::servers(report, &lanes);
         let logs = report.beside.map(|beside| beside.logs.iter());
         let faults = history.faults.iter().filter(|fault| fault.injected.is_some()).take(2000);
         Some(Data {

@@ -7,6 +7,7 @@
 //! the page's policy lets no other script run.
 
 mod data;
+mod held;
 mod lanes;
 mod servers;
 
@@ -19,6 +20,7 @@ use flate2::write::GzEncoder;
 use maud::{Markup, PreEscaped, html};
 
 use self::data::Data;
+pub(super) use self::held::Held;
 pub(super) use self::lanes::Lanes;
 use self::servers::{Owners, Servers};
 use super::Report;
@@ -36,9 +38,9 @@ pub(super) fn place_of(report: &Report, incident: usize) -> Option<String> {
 }
 
 /// What the nodes held, life by life; None if nobody noted it.
-pub(super) fn lives(report: &Report, lanes: &Lanes) -> Option<Vec<servers::Life>> {
+pub(super) fn servers(report: &Report, lanes: &Lanes) -> Option<Servers> {
     let beside = report.beside.filter(|beside| !beside.servers.is_empty())?;
-    Some(Servers::new(&beside.servers, &Owners::of(&report.story), lanes).lives)
+    Some(Servers::new(&beside.servers, &Owners::of(&report.story), lanes))
 }
 
 /// The timeline with its table, which the script fills. Nothing, of a history without operations.

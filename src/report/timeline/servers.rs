@@ -3,7 +3,7 @@
 //! A server does not know the clients by name: whose a key was is reckoned from when it came and when a client then reported
 //! to have got the lock. Where that fits two clients, or none, nobody is named.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
@@ -15,19 +15,22 @@ use crate::words::sanitize;
 /// More are not drawn.
 const MOST: usize = 40_000;
 /// How far the clocks of clients and the onlooker may be apart, with what an answer takes, in nanoseconds.
-const SLACK: u64 = 10_000_000;
+pub(super) const SLACK: u64 = 10_000_000;
 
 #[derive(Serialize)]
 pub(in crate::report) struct Servers {
     /// How often the nodes were looked at, in milliseconds; 0 if every change was seen.
-    every: u64,
+    pub(super) every: u64,
+    /// The places of those that were looked at.
+    #[serde(skip)]
+    pub(super) watched: BTreeSet<usize>,
     pub lives: Vec<Life>,
     /// When a node did not answer: its place, from, to.
-    unseen: Vec<(usize, u64, u64)>,
+    pub(super) unseen: Vec<(usize, u64, u64)>,
     /// When a node began to call itself a primary, or a replica: its place, time.
-    roles: Vec<(usize, u64, bool)>,
+    pub(super) roles: Vec<(usize, u64, bool)>,
     /// How far its wall clock was ahead from then on, in microseconds.
-    clocks: Vec<(usize, u64, i64)>,
+    pub(super) clocks: Vec<(usize, u64, i64)>,
     /// From when on nothing was noted any more.
     until: Option<u64>,
 }
@@ -40,15 +43,18 @@ pub(in crate::report) struct Life {
     pub value: String,
     /// The place of the client whose it was; -1 if that is not known.
     pub owner: i64,
+    /// When that client's hold began.
+    #[serde(skip)]
+    hold: u64,
     /// It came between these two.
     after: u64,
     pub from: u64,
     /// It went at this time at the latest.
     pub to: u64,
     /// 0 it was gone before its end, 1 it ran out, 2 another value took its place, 3 it was still there at last.
-    how: u8,
+    pub(super) how: u8,
     /// From when on it was to end when; the first is that of its beginning. 0 for never.
-    ends: Vec<(u64, u64)>,
+    pub(super) ends: Vec<(u64, u64)>,
 }
 
 /// Holds by key, in the order of their beginnings: when the operation began, when the hold did, and whose it was.
@@ -69,21 +75,21 @@ impl Owners {
 
     /// Who got the lock from this life of its key, if that is one only: it came while the client asked, and was there when the
     /// client had it.
-    fn of_life(&self, key: &str, open: &Open, to: u64) -> Option<Process> {
+    fn of_life(&self, key: &str, open: &Open, to: u64) -> Option<(Process, u64)> {
         let of_key = self.0.get(resource_key(key)?)?;
         // First as if all clocks agreed; what fits nobody then may still fit within what they differ.
         [0, SLACK].into_iter().find_map(|slack| {
             let first = of_key.partition_point(|(_, start, _)| *start + slack < open.after);
             let begun = of_key[first..].iter().take_while(|(_, start, _)| *start <= to + slack);
             let mut found = begun.filter(|(invoked, _, _)| *invoked <= open.from + slack);
-            let (_, _, process) = found.next()?;
-            Some(found.next().is_none().then_some(*process))
+            let (_, start, process) = found.next()?;
+            Some(found.next().is_none().then_some((*process, *start)))
         })?
     }
 }
 
 /// `k0` of `prefix:{lock:k0}`.
-fn resource_key(key: &str) -> Option<&str> {
+pub(super) fn resource_key(key: &str) -> Option<&str> {
     let name = &key[key.find("lock:k")? + "lock:".len()..];
     let end = name[1..].find(|c: char| !c.is_ascii_digit()).map_or(name.len(), |end| end + 1);
     Some(&name[..end])
@@ -99,11 +105,12 @@ struct Open {
 
 impl Servers {
     /// What is drawn of these sightings.
-    pub fn new(sightings: &[Sighting], owners: &Owners, lanes: &Lanes) -> Servers {
+    pub(super) fn new(sightings: &[Sighting], owners: &Owners, lanes: &Lanes) -> Servers {
         let places: HashMap<&str, usize> =
             lanes.nodes.iter().enumerate().map(|(place, name)| (&name[..], place)).collect();
         let mut servers = Servers {
             every: 0,
+            watched: BTreeSet::new(),
             lives: Vec::new(),
             unseen: Vec::new(),
             roles: Vec::new(),
@@ -113,13 +120,16 @@ impl Servers {
         let mut open: BTreeMap<(usize, &str), Open> = BTreeMap::new();
         let mut unseen: BTreeMap<usize, u64> = BTreeMap::new();
         let whose = |key: &str, open: &Open, to| {
-            owners.of_life(key, open, to).map_or(-1, |process| i64::from(lanes.place(process)))
+            owners.of_life(key, open, to).map_or((-1, 0), |(process, start)| (i64::from(lanes.place(process)), start))
         };
         let last = sightings.last().map_or(0, |sighting| sighting.time);
         for Sighting { time, since, node, saw } in sightings {
             let Some(&place) = places.get(&node[..]) else { continue };
             match saw {
-                Sight::Watched { every_ms, .. } => servers.every = *every_ms,
+                Sight::Watched { every_ms, .. } => {
+                    servers.every = *every_ms;
+                    servers.watched.insert(place);
+                }
                 Sight::Unseen { .. } => _ = unseen.insert(place, *since),
                 Sight::SeenAgain => {
                     servers.unseen.extend(unseen.remove(&place).map(|from| (place, micros(from), micros(*time))));
@@ -160,6 +170,7 @@ impl Servers {
         }
         servers.unseen.extend(unseen.into_iter().map(|(place, from)| (place, micros(from), micros(last))));
         servers.lives.sort_by_key(|life| (life.node, life.from));
+        servers.one_value_a_hold();
         servers.same_value_same_owner();
         servers.lives.truncate(MOST);
         servers
@@ -171,16 +182,17 @@ impl Servers {
         (node, key): (usize, &str),
         open: Open,
         (since, time, replaced): (u64, u64, bool),
-        owner: impl Fn(&Open, u64) -> i64,
+        owner: impl Fn(&Open, u64) -> (i64, u64),
     ) {
         let ran_out = open.held.ends.filter(|ends| *ends <= time + SLACK);
         let to = ran_out.map_or(time, |ends| ends.min(time));
-        let owner = owner(&open, since.clamp(open.from, to.max(open.from)));
+        let (owner, hold) = owner(&open, since.clamp(open.from, to.max(open.from)));
         self.lives.push(Life {
             node,
             key: sanitize(key, 60),
             value: sanitize(&open.held.value, 60),
             owner,
+            hold,
             after: micros(open.after),
             from: micros(open.from),
             to: micros(to).max(micros(open.from)),
@@ -193,6 +205,29 @@ impl Servers {
             },
             ends: open.ends.into_iter().map(|(time, ends)| (micros(time), micros(ends))).collect(),
         });
+    }
+
+    /// Who got the lock put one value onto its nodes. What others put there meanwhile, and did not get it by, may fit by its time
+    /// as well: the value that most nodes had is the holder's, and of no other it is known.
+    fn one_value_a_hold(&mut self) {
+        let mut nodes: HashMap<(i64, u64, &str), HashMap<&str, BTreeSet<usize>>> = HashMap::new();
+        for life in self.lives.iter().filter(|life| life.owner >= 0) {
+            let values = nodes.entry((life.owner, life.hold, &life.key)).or_default();
+            values.entry(&life.value).or_default().insert(life.node);
+        }
+        let best = |values: &HashMap<&str, BTreeSet<usize>>| {
+            let most = values.values().map(BTreeSet::len).max()?;
+            let mut with_most = values.iter().filter(|(_, nodes)| nodes.len() == most);
+            let (value, _) = with_most.next()?;
+            with_most.next().is_none().then(|| value.to_string())
+        };
+        let best: HashMap<(i64, u64, String), Option<String>> =
+            nodes.iter().map(|((owner, hold, key), values)| ((*owner, *hold, key.to_string()), best(values))).collect();
+        for life in self.lives.iter_mut().filter(|life| life.owner >= 0) {
+            if best.get(&(life.owner, life.hold, life.key.clone())).cloned().flatten().as_ref() != Some(&life.value) {
+                life.owner = -1;
+            }
+        }
     }
 
     /// What one client put onto several nodes has one value.

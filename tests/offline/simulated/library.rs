@@ -147,6 +147,7 @@ fn scenarios_are_about_the_locks_keys_and_waiting_has_its_own() {
             "waiting-subscribe-cancel-before-reply",
             "waiting-subscribe-lost-reply",
             "waiting-subscribe-kill-before-reply",
+            "waiting-subscribe-close-after",
             "waiting-subscribe-node-restart-synced-before-reply"
         ]
     );

@@ -17,8 +17,10 @@ use crate::kit::scenario;
 /// A simulated run in a folder of its own.
 fn run(store: &Path, more: &[&str]) -> std::path::PathBuf {
     let program = env!("CARGO_BIN_EXE_redjepsen");
-    let run =
-        ["run", "--cluster", "sim", "--nemesis", "pause", "--time-limit", "8s", "--seed", "7", "--quiet", "--store"];
+    let mut run = vec!["run", "--cluster", "sim", "--seed", "7", "--quiet", "--store"];
+    if !more.contains(&"--nemesis") {
+        run.splice(1..1, ["--nemesis", "pause", "--time-limit", "8s"]);
+    }
     let output = std::process::Command::new(program).args(run).arg(store).args(more).output().unwrap();
     assert!(matches!(output.status.code(), Some(0..=2)), "{}", String::from_utf8_lossy(&output.stderr));
     store.join("latest").canonicalize().unwrap()
@@ -62,6 +64,44 @@ fn nobody_in_a_run_notices_the_onlooker() {
     assert!(known * 10 > lives.len() * 8, "{known} of {}", lives.len());
     let page = std::fs::read_to_string(without.join("report.html")).unwrap();
     assert!(data(&page)["servers"].is_null() && page.contains("was not noted in this run"));
+}
+
+/// What the page says that each node held during its first incident.
+fn of_nodes(folder: &Path) -> Vec<(String, String)> {
+    let page = std::fs::read_to_string(folder.join("report.html")).unwrap();
+    let (_, list) = page.split_once("<dl class=\"nodes\">").expect("what the nodes held");
+    let (list, _) = list.split_once("</dl>").unwrap();
+    let parts = list.split("<dt>").skip(1).map(|part| part.trim_end_matches("</dd>").split_once("</dt><dd>").unwrap());
+    parts.map(|(node, text)| (node.to_string(), text.replace('\u{a0}', " "))).collect()
+}
+
+#[test]
+fn what_the_nodes_held_during_an_incident_says_which_of_them_had_forgotten() {
+    let store = tempfile::tempdir().unwrap();
+    let held = of_nodes(&run(store.path(), &["--nemesis", "clock-jump-forward", "--workload", "redlock"]));
+    let of = |node: &str| held.iter().find(|(name, _)| name == node).map(|(_, text)| &text[..]).unwrap();
+    assert_eq!(held.len(), 5);
+    assert!(
+        of("n2").contains("before its end; c1's from") && of("n2").contains("its clock was 2 s fast by"),
+        "{}",
+        of("n2")
+    );
+    // These had it to the end, or never.
+    assert!(of("n0").starts_with("c0's from") && !of("n0").contains("before its end") && !of("n0").contains("c1's"));
+    assert!(of("n4").starts_with("c1's from") && !of("n4").contains("c0's"), "{}", of("n4"));
+
+    let failover = ["--nemesis", "failover", "--workload", "replicated", "--time-limit", "40s"];
+    let held = of_nodes(&run(store.path(), &failover));
+    let new = held.iter().find(|(_, text)| text.contains("called itself a primary")).expect("a new primary");
+    assert!(!new.1.contains("c0's"), "it never had the lock of the holder: {}", new.1);
+    assert!(held.iter().any(|(_, text)| text.starts_with("c0's from")), "{held:?}");
+
+    // Where a pause is to blame, each lock lasts as long as it should; an attempt that failed is nobody's.
+    let held = of_nodes(&run(store.path(), &[]));
+    assert!(
+        held.iter().all(|(_, text)| text.contains("until it ran out at") && !text.contains("before its end")),
+        "{held:?}"
+    );
 }
 
 #[test]

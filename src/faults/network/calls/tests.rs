@@ -109,8 +109,9 @@ fn told(bytes: &[u8]) -> String {
     let packet = frame::ipv4(&bytes[OFFLOAD_HEADER..]).unwrap();
     let segment = frame::tcp(&packet).unwrap();
     let whom = if packet.to == CLIENT { "client" } else { "server" };
-    match segment.flags & flags::RST {
+    match segment.flags & (flags::RST | flags::FIN) {
         0 => format!("to {whom}: {}", String::from_utf8_lossy(frame::content(&packet)).replace("\r\n", " ")),
+        flags::FIN => format!("FIN to {whom} at {}", segment.sequence),
         _ => format!("RST to {whom} at {}", segment.sequence),
     }
 }
@@ -253,6 +254,21 @@ fn a_reset_after_a_command_replaces_its_reply() {
     assert_eq!(wire.calls.treat(&syn), PassOn, "a new connection may have the same port");
     assert_eq!(wire.asks(1, "SET k v"), PassOn);
     assert_eq!(wire.answers(1, "+OK\r\n"), PassOn);
+    assert!(wire.heal().is_empty());
+}
+
+#[test]
+fn a_connection_is_closed_after_a_command_to_its_client_alone() {
+    let mut wire = Wire::new(CallEffect::CloseAfter, "SET", Some(1));
+    assert_eq!(wire.asks(1, "SET k v"), PassOn);
+    let (asked, answered) = wire.numbers[&1];
+    let expected = [format!("FIN to client at {answered}"), format!("RST to server at {asked}")];
+    assert_eq!(resets(wire.answers(1, "+OK\r\n")), expected);
+    assert!(resets(wire.answers(1, "+OK\r\n")).is_empty(), "sent again");
+    assert!(resets(wire.says(Direction::Request, 1, b"")).is_empty());
+    assert_eq!(resets(wire.asks(1, "GET k")).len(), 1, "a closed socket answers with an RST");
+    assert_eq!(wire.asks(2, "SET k v"), PassOn);
+    assert_eq!(wire.answers(2, "+OK\r\n"), PassOn, "the second");
     assert!(wire.heal().is_empty());
 }
 

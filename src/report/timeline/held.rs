@@ -1,0 +1,161 @@
+//! What the lock's nodes held while an incident came about, in words: as they said themselves, beside the history.
+
+use super::data;
+use super::lanes::{Lanes, micros};
+use super::servers::{Life, SLACK, Servers, resource_key};
+use crate::history::Process;
+use crate::report::Report;
+use crate::telling::moments::{self, Hold};
+use crate::telling::{Incident, principals};
+use crate::words::{length, moment};
+
+/// More nodes than this nobody reads about; the time axis has them all.
+const MOST_NODES: usize = 7;
+
+/// What was there for less time, in microseconds, and is nobody's for certain, is counted only.
+const BRIEF: u64 = 50_000;
+
+/// What one node held.
+pub(in crate::report) struct OfNode {
+    pub node: String,
+    /// In backticks is what a server said.
+    pub text: String,
+}
+
+/// What was seen of a run's nodes, to be asked about its incidents.
+pub(in crate::report) struct Held<'a> {
+    report: &'a Report<'a>,
+    lanes: Lanes,
+    servers: Servers,
+}
+
+impl<'a> Held<'a> {
+    /// None if nobody noted what the nodes held, or there is no incident to ask about.
+    pub fn of(report: &'a Report) -> Option<Held<'a>> {
+        if report.story.incidents.is_empty() {
+            return None;
+        }
+        let lanes = Lanes::of(report);
+        let servers = super::servers(report, &lanes)?;
+        Some(Held { report, lanes, servers })
+    }
+
+    /// How it is known.
+    pub fn how(&self) -> String {
+        match self.servers.every {
+            0 => "Each change was noted as it happened.".to_string(),
+            every => format!("Asked every {every} ms on a connection of its own, so a time may be that much late."),
+        }
+    }
+
+    /// Of each node that was looked at, what it held of the incident's lock since the first of its clients had it.
+    pub fn during(&self, incident: &Incident) -> Vec<OfNode> {
+        let last = self.report.story.subject.history.last_time;
+        let principals: Vec<(Process, Hold)> = principals(incident)
+            .into_iter()
+            .filter_map(|operation| Some((operation.process, moments::hold(operation)?)))
+            .collect();
+        let from = principals.iter().map(|(_, hold)| hold.start).min().unwrap_or(incident.time);
+        let span = (micros(from), micros(data::span(incident, last).1));
+        let nodes = self.lanes.nodes.iter().enumerate().filter(|(place, _)| self.servers.watched.contains(place));
+        let told = nodes.take(MOST_NODES).map(|(place, node)| {
+            let of_key = |life: &&Life| {
+                life.node == place
+                    && resource_key(&life.key) == Some(incident.key)
+                    && life.to > span.0
+                    && life.from <= span.1
+            };
+            let mut parts = self.lives(self.servers.lives.iter().filter(of_key), &principals);
+            if parts.is_empty() {
+                parts.push("nothing of this lock was seen".to_string());
+            }
+            parts.extend(self.circumstances(place, span));
+            OfNode { node: node.clone(), text: parts.join("; ") + "." }
+        });
+        told.collect()
+    }
+
+    /// What each of those held who are told of; the others are counted.
+    fn lives<'l>(&self, lives: impl Iterator<Item = &'l Life>, principals: &[(Process, Hold)]) -> Vec<String> {
+        let (mut parts, mut others) = (Vec::new(), 0);
+        for life in lives {
+            let hold = principals.iter().find(|(process, hold)| {
+                i64::from(self.lanes.place(*process)) == life.owner
+                    && micros(hold.start + SLACK) >= life.from
+                    && micros(hold.start) <= life.to
+            });
+            // Most of what nobody is known by is what was put there in an attempt that failed.
+            if hold.is_none() && (life.owner >= 0 || life.to - life.from < BRIEF) {
+                others += 1;
+                continue;
+            }
+            parts.extend(told_others(std::mem::take(&mut others)));
+            parts.push(self.life(life, hold.map(|(_, hold)| hold)));
+        }
+        parts.extend(told_others(others));
+        parts
+    }
+
+    /// `c0's from 0.301 s, gone by 0.318 s, 983 ms before its end`
+    fn life(&self, life: &Life, hold: Option<&Hold>) -> String {
+        let whose = match self.owner(life) {
+            Some(owner) => format!("{owner}'s"),
+            None => format!("`{}`, whose is not certain,", life.value),
+        };
+        let (from, to) = (moment(life.from * 1000), moment(life.to * 1000));
+        // Whether it went while its client had no reason to give it back. Of one that was not heard of again nobody knows.
+        let is_early = hold.is_some_and(|hold| hold.ended && life.to + micros(SLACK) < micros(hold.end));
+        let ends = life.ends.last().map_or(0, |(_, ends)| *ends);
+        let lacked = ends.saturating_sub(life.to);
+        let early = if is_early && lacked > micros(SLACK) {
+            format!(", {} before its end", length(lacked * 1000))
+        } else {
+            String::new()
+        };
+        match life.how {
+            1 => format!("{whose} from {from} until it ran out at {to}"),
+            2 => format!("{whose} from {from}, replaced by {to}{early}"),
+            3 => format!("{whose} from {from} to the end of the run"),
+            _ => format!("{whose} from {from}, gone by {to}{early}"),
+        }
+    }
+
+    fn owner(&self, life: &Life) -> Option<&str> {
+        let place = usize::try_from(life.owner).ok()?;
+        self.lanes.clients.get(place).map(String::as_str)
+    }
+
+    /// What else was seen of a node meanwhile: that it did not answer, whom it took itself for, how wrong its clock was.
+    fn circumstances(&self, place: usize, (from, to): (u64, u64)) -> Vec<String> {
+        let mut parts = Vec::new();
+        let at = |time: u64| moment(time * 1000);
+        for (_, since, until) in
+            self.servers.unseen.iter().filter(|(node, since, until)| *node == place && *until >= from && *since <= to)
+        {
+            parts.push(format!("it did not answer from {} to {}", at(*since), at(*until)));
+        }
+        for (_, time, primary) in
+            self.servers.roles.iter().filter(|(node, time, _)| *node == place && *time <= to && *time > from)
+        {
+            parts.push(format!("it called itself a {} by {}", if *primary { "primary" } else { "replica" }, at(*time)));
+        }
+        for (_, time, ahead) in
+            self.servers.clocks.iter().filter(|(node, time, _)| *node == place && *time <= to && *time > from)
+        {
+            let by = length(ahead.unsigned_abs() * 1000);
+            parts.push(match ahead {
+                0 => format!("its clock was right by {}", at(*time)),
+                1.. => format!("its clock was {by} fast by {}", at(*time)),
+                _ => format!("its clock was {by} slow by {}", at(*time)),
+            });
+        }
+        parts
+    }
+}
+
+fn told_others(number: u64) -> Option<String> {
+    match number {
+        0 => None,
+        number => Some(format!("{number} more")),
+    }
+}
