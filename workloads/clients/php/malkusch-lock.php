@@ -4,7 +4,8 @@
 declare(strict_types=1);
 
 require __DIR__ . '/redjepsen.php';
-require getenv('PHP_PACKAGES') . '/Malkusch/Lock/autoload.php';
+set_include_path(getenv('PHP_PACKAGES')); // Debian's files name each other by it
+require 'Malkusch/Lock/autoload.php';
 
 use malkusch\lock\exception\LockAcquireException;
 use malkusch\lock\exception\TimeoutException;
