@@ -59,6 +59,27 @@ await play(report, program, ready, async (opened) => {
   const told = await keys.locator(".tl-detail").textContent();
   assert(/^c0, /.test(told) && told.includes("index ") && told.includes("What the nodes held"), told);
 
+  // By fingers: two that part zoom in, one that moves sideways goes along.
+  const fingers = await opened({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+  await fingers.locator("#timeline .tl-main").evaluate((canvas) => canvas.scrollIntoView({ block: "center" }));
+  const screen = await fingers.locator(".tl-main").boundingBox();
+  const debug = await fingers.context().newCDPSession(fingers);
+  const touch = async (type, xs) => {
+    const touchPoints = xs.map((x, id) => ({ x: screen.x + x, y: screen.y + 80, id }));
+    await debug.send("Input.dispatchTouchEvent", { type, touchPoints });
+  };
+  const swipe = async (froms, tos) => {
+    await touch("touchStart", froms);
+    for (let step = 1; step <= 8; step++) await touch("touchMove", froms.map((from, finger) => from + (tos[finger] - from) * step / 8));
+    await touch("touchEnd", []);
+  };
+  const wide = await span(fingers);
+  await swipe([180, 220], [100, 300]);
+  const pinched = await range(fingers);
+  assert(pinched[1] - pinched[0] < wide / 2, `two fingers zoom: ${wide} to ${pinched[1] - pinched[0]}`);
+  await swipe([250], [150]);
+  assert((await range(fingers))[0] > pinched[0], "one finger to the left goes to later times");
+
   // The table.
   const rows = tab.locator(".ops-rows tr");
   const number = async () => Number(/^[\d,]+/.exec(await tab.locator(".ops-count").textContent())[0].replace(",", ""));
