@@ -83,9 +83,10 @@ const ORDER_LIMIT: Duration = Duration::from_secs(5);
 const MONITORED_LIMIT: Duration = Duration::from_secs(20);
 /// Pause between an answered heartbeat and the next one.
 const HEARTBEAT_PAUSE: Duration = Duration::from_millis(400);
-/// An agent that leaves a heartbeat unanswered for so many steps of this length counts as lost.
+/// An agent that leaves a heartbeat unanswered for so many steps of this length counts as lost. In Docker its answers come through
+/// the engine, which a busy disk can hold up for longer than a second while this process runs on.
 const HEARTBEAT_STEP: Duration = Duration::from_millis(100);
-const HEARTBEAT_STEPS: u32 = 15;
+const HEARTBEAT_STEPS: u32 = 30;
 /// How long it may take until a closed agent has read its last orders.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 /// Round trips for one bound on the clock.
@@ -121,7 +122,7 @@ impl Agent {
         }))
     }
 
-    /// Resolves once the agent is lost: it is gone, or it has not answered for a second and a half. From then on every
+    /// Resolves once the agent is lost: it is gone, or it has not answered for three seconds. From then on every
     /// order fails at once, and all that it has broken can only be healed by removing the cluster.
     pub async fn lost(&self) -> AgentError {
         loop {
@@ -441,7 +442,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_agent_that_falls_silent_is_lost_within_two_seconds() {
+    async fn an_agent_that_falls_silent_is_lost_within_four_seconds() {
         for answers in [0, 1, 7] {
             let (agent, theirs) = agent(1 << 10);
             tokio::spawn(answer(theirs, Duration::ZERO, answers));
@@ -449,7 +450,7 @@ mod tests {
             let silent_from = Instant::now() + HEARTBEAT_PAUSE * u32::try_from(answers).unwrap().saturating_sub(1);
             let why = agent.lost().await;
             assert!(matches!(why, AgentError::Silent(_)), "{why}");
-            assert!(silent_from.elapsed() <= Duration::from_secs(2), "{:?}", silent_from.elapsed());
+            assert!(silent_from.elapsed() <= Duration::from_secs(4), "{:?}", silent_from.elapsed());
             // From then on nobody waits for it.
             let asked = Instant::now();
             assert!(agent.is_lost() && matches!(agent.heal_all().await, Err(AgentError::Silent(_))));
@@ -465,7 +466,7 @@ mod tests {
         assert!(matches!(agent.lost().await, AgentError::Gone(_)));
 
         let (agent, theirs) = self::agent(1 << 10);
-        tokio::spawn(answer(theirs, Duration::from_millis(1400), usize::MAX));
+        tokio::spawn(answer(theirs, Duration::from_millis(2900), usize::MAX));
         assert!(timeout(Duration::from_secs(600), agent.lost()).await.is_err());
         assert!(!agent.is_lost());
     }
