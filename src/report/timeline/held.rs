@@ -44,7 +44,11 @@ impl<'a> Held<'a> {
     pub fn how(&self) -> String {
         match self.servers.every {
             0 => "Each change was noted as it happened.".to_string(),
-            every => format!("Asked every {every} ms on a connection of its own, so a time may be that much late."),
+            every => {
+                format!(
+                    "Asked every {every} ms, on a connection of its own: what is told was so a little before it was seen."
+                )
+            }
         }
     }
 
@@ -79,11 +83,9 @@ impl<'a> Held<'a> {
     fn lives<'l>(&self, lives: impl Iterator<Item = &'l Life>, principals: &[(Process, Hold)]) -> Vec<String> {
         let (mut parts, mut others) = (Vec::new(), 0);
         for life in lives {
-            let hold = principals.iter().find(|(process, hold)| {
-                i64::from(self.lanes.place(*process)) == life.owner
-                    && micros(hold.start + SLACK) >= life.from
-                    && micros(hold.start) <= life.to
-            });
+            let hold = principals
+                .iter()
+                .find(|(process, hold)| i64::from(self.lanes.place(*process)) == life.owner && hold.start == life.hold);
             // Most of what nobody is known by is what was put there in an attempt that failed.
             if hold.is_none() && (life.owner >= 0 || life.to - life.from < BRIEF) {
                 others += 1;

@@ -42,6 +42,16 @@ impl Lanes {
         Lanes { clients: names(client_name, clients.min(MOST_LANES)), nodes: names(node_name, nodes), in_all: clients }
     }
 
+    /// Lanes of so many clients and nodes.
+    #[cfg(test)]
+    pub(super) fn for_test(clients: u32, nodes: u32) -> Lanes {
+        Lanes {
+            clients: (0..clients).map(client_name).collect(),
+            nodes: (0..nodes).map(node_name).collect(),
+            in_all: clients,
+        }
+    }
+
     /// The place of a process's client; one more than the last for the controller, and for those who have no lane.
     pub fn place(&self, process: Process) -> u32 {
         match process {

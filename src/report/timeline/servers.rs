@@ -43,9 +43,9 @@ pub(in crate::report) struct Life {
     pub value: String,
     /// The place of the client whose it was; -1 if that is not known.
     pub owner: i64,
-    /// When that client's hold began.
+    /// When that client's hold began, in nanoseconds.
     #[serde(skip)]
-    hold: u64,
+    pub(super) hold: u64,
     /// It came between these two.
     after: u64,
     pub from: u64,
@@ -225,22 +225,72 @@ impl Servers {
             nodes.iter().map(|((owner, hold, key), values)| ((*owner, *hold, key.to_string()), best(values))).collect();
         for life in self.lives.iter_mut().filter(|life| life.owner >= 0) {
             if best.get(&(life.owner, life.hold, life.key.clone())).cloned().flatten().as_ref() != Some(&life.value) {
-                life.owner = -1;
+                (life.owner, life.hold) = (-1, 0);
             }
         }
     }
 
     /// What one client put onto several nodes has one value.
     fn same_value_same_owner(&mut self) {
-        let mut of_value: HashMap<String, Option<i64>> = HashMap::new();
+        let mut of_value: HashMap<String, Option<(i64, u64)>> = HashMap::new();
         for life in self.lives.iter().filter(|life| life.owner >= 0) {
-            let owner = of_value.entry(life.value.clone()).or_insert(Some(life.owner));
-            if *owner != Some(life.owner) {
-                *owner = None;
+            let its = (life.owner, life.hold);
+            let known = of_value.entry(life.value.clone()).or_insert(Some(its));
+            if *known != Some(its) {
+                // It may be one client's for all its holds.
+                *known = known.filter(|(owner, _)| *owner == life.owner).map(|(owner, _)| (owner, 0));
             }
         }
         for life in self.lives.iter_mut().filter(|life| life.owner < 0) {
-            life.owner = of_value.get(&life.value).copied().flatten().unwrap_or(-1);
+            (life.owner, life.hold) = of_value.get(&life.value).copied().flatten().unwrap_or((-1, 0));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{Look, Sightings};
+
+    const MS: u64 = 1_000_000;
+
+    /// Nodes that are looked at every 20 ms; of each the value that it has from when to when.
+    fn seen(values: &[(&str, &str, u64, u64)]) -> Vec<Sighting> {
+        let mut sightings = Sightings::default();
+        for node in ["n0", "n1", "n2"] {
+            sightings.begin(node, 0, 20, None);
+            for now in (20..400).step_by(20) {
+                let mut here = values.iter().filter(|(at, _, from, to)| *at == node && (*from..*to).contains(&now));
+                let held = here.next().map(|(_, value, from, _)| {
+                    let held = Held { value: value.to_string(), ends: Some((from + 1000) * MS) };
+                    ("lock:k0".to_string(), held)
+                });
+                sightings.look(node, now * MS, Look { keys: held.into_iter().collect(), ..Look::default() }, MS);
+            }
+        }
+        sightings.take()
+    }
+
+    #[test]
+    fn each_value_is_of_one_hold_and_what_did_not_get_the_lock_is_nobodys() {
+        // c0 holds the lock twice in a row, then c1; n2 had another's value first, who tried in vain meanwhile.
+        let holds = [(95, 101, 0), (155, 161, 0), (215, 221, 1)];
+        let holds = holds.map(|(asked, got, client)| (asked * MS, got * MS, Process::Client(client)));
+        let owners = Owners(HashMap::from([("k0".to_string(), holds.to_vec())]));
+        let all = |value, from, to| ["n0", "n1"].map(|node| (node, value, from, to));
+        let values = [
+            &all("a", 98, 150)[..],
+            &all("b", 158, 210),
+            &all("c", 218, 290),
+            &[("n2", "a", 98, 150), ("n2", "x", 217, 222), ("n2", "c", 228, 290)],
+        ]
+        .concat();
+        let servers = Servers::new(&seen(&values), &owners, &Lanes::for_test(2, 3));
+        let whose: Vec<(usize, &str, i64, u64)> =
+            servers.lives.iter().map(|life| (life.node, &life.value[..], life.owner, life.hold / MS)).collect();
+        let of = |node| [(node, "a", 0, 101), (node, "b", 0, 161), (node, "c", 1, 221)];
+        assert_eq!(whose[..6], [of(0), of(1)].concat());
+        assert_eq!(whose[6..], [(2, "a", 0, 101), (2, "x", -1, 0), (2, "c", 1, 221)]);
+        assert_eq!(servers.watched, BTreeSet::from([0, 1, 2]));
     }
 }
