@@ -79,7 +79,7 @@ impl<'a> Held<'a> {
         told.collect()
     }
 
-    /// What each of those held who are told of; the others are counted.
+    /// What each of those held who are told of; the others in between are counted.
     fn lives<'l>(&self, lives: impl Iterator<Item = &'l Life>, principals: &[(Process, Hold)]) -> Vec<String> {
         let (mut parts, mut others) = (Vec::new(), 0);
         for life in lives {
@@ -91,10 +91,15 @@ impl<'a> Held<'a> {
                 others += 1;
                 continue;
             }
-            parts.extend(told_others(std::mem::take(&mut others)));
+            if others > 0 && !parts.is_empty() {
+                parts.push(format!("{others} more"));
+            }
+            others = 0;
             parts.push(self.life(life, hold.map(|(_, hold)| hold)));
         }
-        parts.extend(told_others(others));
+        if others > 0 && parts.is_empty() {
+            parts.push(format!("{others} of others"));
+        }
         parts
     }
 
@@ -152,12 +157,5 @@ impl<'a> Held<'a> {
             });
         }
         parts
-    }
-}
-
-fn told_others(number: u64) -> Option<String> {
-    match number {
-        0 => None,
-        number => Some(format!("{number} more")),
     }
 }
