@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::kind::{Kind, OfItsKind};
+use super::releases::SlowRelease;
 use super::sent::{Sent, When};
 use super::struck::Struck;
 use crate::checker::Validity;
@@ -66,6 +67,8 @@ pub struct TriedRun {
     pub when: Vec<When>,
     /// What went wrong, in a word such as `lost-update`.
     pub anomaly: Option<String>,
+    /// The longest release, if it took long.
+    pub slow_release: Option<SlowRelease>,
     /// Its folder, relative to the page.
     pub folder: String,
     /// The command that repeats it.
@@ -133,6 +136,11 @@ impl Tried {
             () if self.runs.iter().any(TriedRun::withstood) => Came::Held,
             () => Came::Nothing,
         }
+    }
+
+    /// The longest release of its runs, if one took long.
+    fn slow_release(&self) -> Option<&SlowRelease> {
+        self.runs.iter().filter_map(|run| run.slow_release.as_ref()).max_by_key(|slow| slow.took)
     }
 
     /// The first run that shows what came of it.
@@ -204,6 +212,14 @@ impl Examined {
         };
         symptoms.sort_by_key(rank);
         symptoms
+    }
+
+    /// The scenarios in which a release took long, each with the longest; the longest of all first.
+    pub fn slow_releases(&self) -> Vec<(&Tried, &SlowRelease)> {
+        let mut slow: Vec<(&Tried, &SlowRelease)> =
+            self.tried.iter().filter_map(|tried| Some((tried, tried.slow_release()?))).collect();
+        slow.sort_by_key(|(_, slow)| std::cmp::Reverse(slow.took));
+        slow
     }
 
     /// How many runs were made.

@@ -4,6 +4,7 @@
 //! - [`sent`]: the commands of runs without faults, by what their client was doing
 //! - [`strikes`]: a scenario for each of these commands and each thing that can go wrong there; [`pairs`]: two of them together
 //! - [`struck`]: what the faults of a run struck, and what that did to the lock
+//! - [`releases`]: how long it took to give locks back
 //! - [`kind`]: a lock of ours that is of the same kind, to compare with
 //! - [`examined`]: what was tried, put together by cause
 //!
@@ -12,6 +13,7 @@
 pub mod examined;
 pub mod kind;
 pub mod pairs;
+pub mod releases;
 pub mod sent;
 pub mod strikes;
 pub mod struck;

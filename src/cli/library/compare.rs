@@ -12,6 +12,7 @@ use crate::fuzz::Cause;
 use crate::history::{self, RecordedCommand};
 use crate::library::examined::{Came, Tried, TriedRun};
 use crate::library::kind::{self, Kind, OfItsKind};
+use crate::library::releases;
 use crate::library::sent::When;
 use crate::library::strikes::{Aim, Scripted};
 use crate::library::struck;
@@ -88,6 +89,7 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         struck: Vec::new(),
         when: Vec::new(),
         anomaly: None,
+        slow_release: None,
         folder: relative(page_folder, &folder),
         repeat: outcome.repeat.clone(),
     };
@@ -98,6 +100,7 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         let commands = RecordedCommand::read(&commands).unwrap_or_default();
         run.struck = struck::struck(&history, &commands);
         run.when = struck::struck_when(&run.struck);
+        run.slow_release = releases::slowest(&history);
         let checked = Checked::new(history, Some(scenario.clone()), Default::default());
         let cause = Cause::of(&checked.history, &checked.verdict).map(|cause| cause.anomaly);
         let first = || checked.verdict.anomalies.first().map(|anomaly| anomaly.kind);

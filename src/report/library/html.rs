@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{broken, command, facts, headline, meaning, shrunk, symptom, withstood};
+use super::{SLOW_RELEASES, broken, command, facts, headline, meaning, shrunk, slow_release, symptom, withstood};
 use crate::library::examined::{Came, Examined, Symptom, Tried};
 use crate::library::kind::OfItsKind;
 use crate::report::html::{header, prose, whole_page};
@@ -46,6 +46,7 @@ pub fn html(examined: &Examined) -> String {
             }
             (found(examined))
             (held(examined))
+            (slow_releases(examined))
             (nothing(examined))
             section id="made" {
                 h2 { "How it was made" }
@@ -117,6 +118,21 @@ fn held(examined: &Examined) -> Markup {
                             @if !struck.is_empty() { br; span class="fine" { (sanitize(&struck, 400)) } }
                         }
                     } } }
+                }
+            }
+        }
+    }
+}
+
+fn slow_releases(examined: &Examined) -> Markup {
+    let slow = examined.slow_releases();
+    html! {
+        @if !slow.is_empty() {
+            section id="slow-releases" {
+                h2 { (SLOW_RELEASES) }
+                table {
+                    thead { tr { th { "scenario" } th { "how long" } } }
+                    tbody { @for (tried, slow) in slow { tr { (name(tried)) td { (slow_release(slow)) } } } }
                 }
             }
         }

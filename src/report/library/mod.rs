@@ -8,8 +8,9 @@ pub use text::terminal;
 
 use crate::library::examined::{Came, Examined, Found, Symptom, Tried};
 use crate::library::kind::OfItsKind;
+use crate::library::releases::SlowRelease;
 use crate::library::sent::Sent;
-use crate::words::{length, plural};
+use crate::words::{length, list, moment, plural, sanitize};
 
 /// The page's name, in the folder of the catalogue's runs.
 pub const FILE: &str = "library.html";
@@ -38,6 +39,21 @@ fn headline(examined: &Examined) -> String {
         0 => format!("{} withstood all of {scenarios} that show anything", examined.name),
         _ => format!("{} falls to {fell} of {scenarios}: {}", examined.name, parts.join("; ")),
     }
+}
+
+/// Over what is said of releases that took long.
+const SLOW_RELEASES: &str = "Gives the lock back late: no claim is broken by that, but whoever calls waits for so long";
+
+/// `c0 took 11.2 s to give it back, from 3.100 s on, meanwhile: kill of n1`
+fn slow_release(slow: &SlowRelease) -> String {
+    let SlowRelease { client, began, took, ended, meanwhile } = slow;
+    let (took, began) = (length(*took), moment(*began));
+    let what = match ended {
+        true => format!("{client} took {took} to give it back, from {began} on"),
+        false => format!("{client} had not given it back {took} after it began to, at {began}"),
+    };
+    let what = sanitize(&what, 120);
+    if meanwhile.is_empty() { what } else { format!("{what}; meanwhile: {}", sanitize(&list(meanwhile), 200)) }
 }
 
 /// The lock that it is compared with.

@@ -1,6 +1,6 @@
 //! What was tried of a library, in a terminal.
 
-use super::{broken, command, facts, headline, meaning, shrunk, symptom, withstood};
+use super::{SLOW_RELEASES, broken, command, facts, headline, meaning, shrunk, slow_release, symptom, withstood};
 use crate::library::examined::{Came, Examined};
 use crate::library::kind::OfItsKind;
 use crate::report::Look;
@@ -56,6 +56,11 @@ pub fn terminal(examined: &Examined, look: Look) -> String {
         if held.len() > MOST_HELD {
             lines.push(format!("  and {} more, on the page", held.len() - MOST_HELD));
         }
+    }
+    let slow = examined.slow_releases();
+    if !slow.is_empty() {
+        lines.extend([String::new(), look.paint("1;33", SLOW_RELEASES)]);
+        lines.extend(slow.iter().map(|(tried, slow)| format!("  {}: {}", tried.scenario, slow_release(slow))));
     }
     let nothing = examined.nothing_shown();
     if !nothing.is_empty() {

@@ -7,6 +7,7 @@ use redjepsen::history::{self, RecordedCommand};
 use redjepsen::library::examined::{Came, Examined, Tried, TriedRun};
 use redjepsen::library::kind::{Kind, OfItsKind, judged};
 use redjepsen::library::pairs::pairs;
+use redjepsen::library::releases;
 use redjepsen::library::sent::{Sent, When, is_renewed, sent};
 use redjepsen::library::strikes::{Aim, Place, Scripted, Setting, Strike, scenarios};
 use redjepsen::library::struck::{Did, Struck, struck, struck_when};
@@ -170,6 +171,11 @@ fn scenarios_are_about_the_locks_keys_and_waiting_has_its_own() {
 
 /// A run of some clients in which c0 takes, holds and gives back the lock; the header is the history's first line.
 fn run_of(clients: u32) -> history::History {
+    run_that_releases_by(clients, 490)
+}
+
+/// The same, with when the lock was given back, in nanoseconds.
+fn run_that_releases_by(clients: u32, released: u64) -> history::History {
     let header = format!(
         r#"{{"index":0,"time":0,"type":"run","run":{{"format":1,"redjepsen":"0.1.0","workload":"w","nemesis":"none","seed":1,"clients":{clients},"nodes":1,"keys":1,"ttl_ms":1000,"time_limit_ms":9000,"resource":"register","claims":["updates"],"faults_expected":false,"script_steps":0,"progress":"any","started":"2026-11-24T00:00:00Z"}}}}"#
     );
@@ -184,14 +190,17 @@ fn run_of(clients: u32) -> history::History {
         (310, "before-write"),
         (390, "written"),
         (400, "releasing"),
-        (490, "released"),
+        (released, "released"),
     ]
     .into_iter()
     .enumerate()
     {
         lines.push(format!(r#"{{"index":{},"time":{time},"type":"phase","process":0,"phase":"{phase}"}}"#, index + 2));
     }
-    lines.push(r#"{"index":9,"time":500,"type":"ok","process":0,"f":"rmw","key":"k0","value":[null,"c0:0"]}"#.into());
+    let ended = released + 10;
+    lines.push(format!(
+        r#"{{"index":9,"time":{ended},"type":"ok","process":0,"f":"rmw","key":"k0","value":[null,"c0:0"]}}"#
+    ));
     lines.push(String::new());
     history::load_reader(lines.join("\n").as_bytes(), "a test").unwrap()
 }
@@ -288,6 +297,7 @@ fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
         struck: vec![strike(when, "SET", Did::Changed(vec!["SET".into()]))],
         when: when.into_iter().collect(),
         anomaly: Some(anomaly.into()),
+        slow_release: None,
         folder: "../runs/one".into(),
         repeat: "redjepsen run --seed 1".into(),
     }
@@ -312,6 +322,34 @@ fn examined(tried: Vec<Tried>) -> Examined {
         took: std::time::Duration::from_secs(60),
         versions: [("redis".to_string(), "redis 7.0.15".to_string())].into(),
     }
+}
+
+#[test]
+fn a_release_that_takes_long_is_told_unless_something_struck_its_client() {
+    let slowest = |released: u64, whom: Option<&str>| {
+        let mut history = run_that_releases_by(1, released);
+        if let Some(whom) = whom {
+            let mut window = history::FaultWindow::new(1, history::FaultKind::Kill);
+            window.targets = vec![whom.into()];
+            (window.inject, window.injected) = (50, Some((60, true)));
+            history.faults.push(window);
+        }
+        releases::slowest(&history)
+    };
+    let slow = slowest(11_200_000_400, Some("n1")).unwrap();
+    assert_eq!((&*slow.client, slow.began, slow.took, slow.ended), ("c0", 400, 11_200_000_000, true));
+    assert_eq!(slow.meanwhile, ["kill of n1"]);
+    assert!(slowest(3_000_000_400, None).is_some() && slowest(2_999_000_400, None).is_none());
+    assert!(slowest(11_200_000_400, Some("c0")).is_none());
+
+    let late = TriedRun { slow_release: Some(slow), ..run(Validity::Unknown, None, "") };
+    let all = examined(vec![
+        tried("one-node-down", OfItsKind::Unknown, vec![late]),
+        tried("pause", OfItsKind::Falls, vec![run(Validity::Valid, None, "")]),
+    ]);
+    let told = "one-node-down: c0 took 11.2 s to give it back, from 0.000 s on; meanwhile: kill of n1";
+    assert!(terminal(&all, Look::PLAIN).contains(told), "{}", terminal(&all, Look::PLAIN));
+    assert!(html(&all).contains("c0 took 11.2 s to give it back"));
 }
 
 #[test]
