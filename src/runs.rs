@@ -1,10 +1,12 @@
 //! The folder of a run, `store/<workload>-<nemesis>/<time>/`, with links to the latest; and that of a suite,
-//! `store/suites/<suite>/<time>/`, with its runs in it. [`prune`] removes old ones.
+//! `store/suites/<suite>/<time>/`, with its runs in it. [`prune`] removes old ones. [`Temporary`] is a store of which nothing
+//! stays.
 
 pub mod prune;
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -68,6 +70,37 @@ impl RunFolder {
     fn write(&self, name: &str, text: io::Result<String>) -> Result<(), FileError> {
         let path = self.path.join(name);
         files::write(&path, text.map_err(|error| FileError::write(&path, error))?)
+    }
+}
+
+/// A folder for runs that nobody will look at again. It is removed with this value.
+#[derive(Debug)]
+pub struct Temporary(PathBuf);
+
+impl Temporary {
+    /// A new one, for this user alone.
+    ///
+    /// # Errors
+    ///
+    /// If the folder for temporary files can't be written to.
+    pub fn new() -> Result<Temporary, FileError> {
+        let name = format!("redjepsen-{}-{:08x}", std::process::id(), getrandom::u32().unwrap_or_default());
+        let path = std::env::temp_dir().join(name);
+        // One that exists is somebody else's, and refused.
+        let made = fs::DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|error| FileError::write(&path, error))?;
+        Ok(Temporary(path))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // What can't be removed is where the machine clears up by itself.
+        let _ = files::remove_folder(&self.0);
     }
 }
 

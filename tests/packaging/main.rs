@@ -1,7 +1,7 @@
 //! Packages of redjepsen, tried as their users would: completions in the shells that they are for, manual pages, the Debian package
 //! and the archive, the crate `linearizability` as a registry takes it, the Python package in a clean environment, and the site.
 //!
-//! What they need is installed by `docker/setup test`; they fail, and never skip, where it is missing. The two that fetch
+//! What they need is installed by `docker/setup test`; they fail, and never skip, where it is missing. The three that fetch
 //! packages need a registry.
 
 use std::fs;
@@ -237,6 +237,46 @@ fn the_python_package_installs_in_a_clean_environment_with_the_programs_version(
     // With -I it can't take the sources of this folder for the package.
     let said = printed(Command::new(clean.join("bin/python")).args(["-I", "-c", script]));
     assert_eq!(said.trim(), format!("{VERSION} serve"));
+}
+
+#[test]
+fn a_package_of_the_users_own_is_built_without_a_trace_in_its_folder() {
+    let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    fs::create_dir(folder.path().join("mylock")).unwrap();
+    // It is imported to learn its version, as many are.
+    write("mylock/__init__.py", "__version__ = '1.2.0'\n");
+    let project = "[project]\nname = \"mylock\"\ndynamic = [\"version\"]\n[project.optional-dependencies]\nfast = []\n";
+    let tools = "[tool.setuptools]\npackages = [\"mylock\"]\n[tool.setuptools.dynamic]\nversion = { attr = \"mylock.__version__\" }\n";
+    let build = "[build-system]\nrequires = [\"setuptools>=61\"]\nbuild-backend = \"setuptools.build_meta\"\n";
+    write("pyproject.toml", &format!("{build}{project}{tools}"));
+    write("mylock.txt", "-r more.txt\n.[fast]  # as it lies here\n");
+    write("more.txt", "");
+    write("adapter.py", "import importlib.metadata as m, mylock; print(m.version('mylock'), mylock.__file__)\n");
+    write(
+        "mylock.toml",
+        "description = \"Mine\"\nsource = \"Here\"\nnodes = 1\nclaims = [\"updates\"]\n\
+         resource = { kind = \"register\", fencing = \"none\" }\n\
+         [library]\nname = \"mylock\"\nversion = \"1.2.0\"\n\
+         [lock.library]\nnode_timeout = \"5ttl\"\nretry_delay = \"20ms..100ms\"\n\
+         [client.python]\nadapter = \"adapter.py\"\nrequirements = \"mylock.txt\"\nsources = [\"mylock\", \"pyproject.toml\"]\n",
+    );
+    let there = || {
+        let mut names: Vec<_> = (fs::read_dir(folder.path()).unwrap())
+            .chain(fs::read_dir(folder.path().join("mylock")).unwrap())
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        names.sort();
+        names
+    };
+    let before = there();
+    let mut install = Command::new(PROGRAM);
+    let shown =
+        printed(install.arg("install").arg(folder.path().join("mylock.toml")).env("XDG_CACHE_HOME", cache.path()));
+    assert_eq!(there(), before);
+    let words: Vec<&str> = shown.trim().split(' ').skip(1).collect();
+    let said = printed(Command::new(words[0]).args(&words[1..]));
+    assert!(said.starts_with(&format!("1.2.0 {}", cache.path().display())), "{said}");
 }
 
 #[test]
