@@ -21,8 +21,8 @@ const TIME_LIMIT: &str = "3s";
 
 #[derive(Debug, Args)]
 pub struct ClientCheckFlags {
-    /// The client: a command that speaks the client protocol (docs/client-protocol.md)
-    command: String,
+    /// The client: a command that speaks the client protocol (docs/client-protocol.md); the workload's own if left out
+    command: Option<String>,
     /// What it is told to lock and to protect: a name from `redjepsen list`, or the path of a .toml file
     #[arg(long, default_value = "single")]
     workload: String,
@@ -46,6 +46,12 @@ pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
         Plan::draw(&scenario).map(|_| scenario).map_err(|error| error.to_string())
     };
     let like = fits("none").map_err(Failure::arguments)?;
+    if flags.command.is_none() && like.workload.client.is_none() {
+        return Err(Failure::arguments(format!(
+            "workload {} has no client of its own; give the command of yours: redjepsen client-check \"COMMAND\"",
+            flags.workload
+        )));
+    }
     let stopped = client_check::stopped(&like).map_err(Failure::could_not_run)?;
 
     // Removed with this, however the check ends.
@@ -114,7 +120,7 @@ impl ClientCheckFlags {
         }
         let time_limit = TIME_LIMIT.parse().map_err(Failure::could_not_run)?;
         Ok(Options {
-            client_cmd: Some(self.command.clone()),
+            client_cmd: self.command.clone(),
             clients: self.options.clients.or(Some(CLIENTS)),
             time_limit: self.options.time_limit.or(Some(time_limit)),
             ..self.options.clone()
@@ -125,7 +131,8 @@ impl ClientCheckFlags {
     fn then(&self) -> String {
         let said = self.options.said().into_iter().filter(|(name, _)| !matches!(*name, "clients" | "time-limit"));
         let said: String = said.map(|(name, value)| format!(" --{name} {}", quoted(&value))).collect();
-        let (workload, command) = (quoted(&self.workload), quoted(&self.command));
-        format!("redjepsen run --workload {workload} --nemesis pause-before-write --client-cmd {command}{said}")
+        let command = self.command.as_ref().map(|command| format!(" --client-cmd {}", quoted(command)));
+        let (workload, command) = (quoted(&self.workload), command.unwrap_or_default());
+        format!("redjepsen run --workload {workload} --nemesis pause-before-write{command}{said}")
     }
 }

@@ -47,10 +47,32 @@ fn a_check_keeps_its_runs_where_it_is_told_to() {
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
 }
 
+#[test]
+fn a_workload_with_a_client_of_its_own_needs_no_command() {
+    let _turn = turns::local();
+    let (here, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::copy(EXAMPLE, here.path().join("mine.py")).unwrap();
+    let single = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/workloads/single.toml")).unwrap();
+    let client = "\n[client.python]\nadapter = \"mine.py\"\n";
+    fs::write(here.path().join("mine.toml"), single + client).unwrap();
+    let checked = |workload: &str| checked(&["--workload", workload], here.path(), temporary.path());
+    let (code, text) = checked("./mine.toml");
+    assert!(code == 0 && text.contains("READY python-example 1 speaks the protocol"), "{code}: {text}");
+    let next = "redjepsen run --workload ./mine.toml --nemesis pause-before-write --cluster local";
+    assert!(text.contains(next), "{text}");
+    let (code, text) = checked("single");
+    assert!(code == 254 && text.contains("workload single has no client of its own; give the command"), "{text}");
+}
+
 /// The exit code, and what was printed as one line.
 fn check(client: &str, here: &Path, temporary: &Path, more: &[&str]) -> (i32, String) {
+    let client = format!("python3 -u {client}");
+    checked(&[&[client.as_str()], more].concat(), here, temporary)
+}
+
+fn checked(words: &[&str], here: &Path, temporary: &Path) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
-    command.args(["client-check", "--cluster", "local", &format!("python3 -u {client}")]).args(more);
+    command.args(["client-check", "--cluster", "local"]).args(words);
     command.current_dir(here).env("TMPDIR", temporary);
     let output = command.stdin(Stdio::null()).output().unwrap();
     let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
