@@ -179,9 +179,42 @@ fn a_tag_is_that_of_the_version_and_has_notes() {
     assert!(!other.status.success() && String::from_utf8_lossy(&other.stderr).contains("make them agree"));
     let ours = check(&format!("v{VERSION}"));
     let changelog = fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
-    assert_eq!(ours.status.success(), changelog.contains(&format!("\n## {VERSION}")), "{ours:?}");
+    let read = |file: &str| fs::read_to_string(root().join(file)).unwrap();
+    let owned = read(".github/CODEOWNERS").lines().any(|line| !line.starts_with('#'));
+    let ready =
+        changelog.contains(&format!("\n## {VERSION}")) && read("Cargo.toml").contains("\nrepository = ") && owned;
+    assert_eq!(ours.status.success(), ready, "{ours:?}");
     let notes = printed(Command::new(root().join("packaging/notes")).arg("Unreleased"));
     assert!(notes.contains("client-check") && !notes.contains("\n## "), "{notes}");
+}
+
+#[test]
+fn no_release_passes_without_an_address_and_reviewers() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        fs::create_dir_all(folder.path().join(name).parent().unwrap()).unwrap();
+        fs::write(folder.path().join(name), text).unwrap();
+    };
+    fs::create_dir(folder.path().join("packaging")).unwrap();
+    for script in ["check-tag", "notes"] {
+        fs::copy(root().join("packaging").join(script), folder.path().join("packaging").join(script)).unwrap();
+    }
+    write("CHANGELOG.md", "# Changelog\n\n## 1.2.3\n\nIt is new.\n");
+    let (nowhere, somewhere) =
+        ("version = \"1.2.3\"\n", "version = \"1.2.3\"\nrepository = \"https://example.org/us\"\n");
+    let (nobody, somebody) = ("# Who reviews.\n#* us\n", "* us\n");
+    for (manifest, owners, refused) in [
+        (somewhere, somebody, None),
+        (nowhere, somebody, Some("has no `repository`")),
+        (somewhere, nobody, Some("nobody reviews anything")),
+    ] {
+        write("Cargo.toml", manifest);
+        write(".github/CODEOWNERS", owners);
+        let output = run(Command::new(folder.path().join("packaging/check-tag")).arg("v1.2.3"));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.success(), refused.is_none(), "{said}");
+        assert!(said.contains(refused.unwrap_or_default()), "{said}");
+    }
 }
 
 #[test]
@@ -192,6 +225,10 @@ fn a_registry_would_take_the_crate() {
     let output = run(cargo.arg(root().join("target/publish")).current_dir(root()));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("aborting upload due to dry run"), "{said}");
+    let known = ["aborting upload due to dry run", "ignoring test `all` as `tests/all/main.rs` is not included"];
+    let warnings = said.lines().filter_map(|line| line.strip_prefix("warning: "));
+    let new: Vec<&str> = warnings.filter(|said| !known.iter().any(|known| said.starts_with(known))).collect();
+    assert!(new.is_empty(), "{new:?}");
     let readme = fs::read_to_string(root().join("crates/linearizability/README.md")).unwrap();
     assert!(
         !readme.contains("](..") && !readme.contains("](examples"),
