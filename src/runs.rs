@@ -21,6 +21,7 @@ pub fn with_runs_in_it(folder: &Path) -> Option<&'static str> {
         _ if !folder.is_dir() || has("history.jsonl") => None,
         (true, _) => Some("it is the folder of a suite; its runs are in `runs`"),
         (_, true) => Some("it has the folders of several runs; name one, such as `latest`"),
+        _ if has("suites") => Some("it is a store of suites; their runs are in `suites/SUITE/latest/runs`"),
         _ => None,
     }
 }
@@ -159,6 +160,30 @@ fn link(link: &Path, target: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_above_runs_says_where_they_are() {
+        let store = tempfile::tempdir().unwrap();
+        assert_eq!(with_runs_in_it(store.path()), None);
+        let suite = create_suite(store.path(), "smoke").unwrap();
+        assert!(with_runs_in_it(store.path()).unwrap().starts_with("it is a store of suites"));
+        fs::create_dir(suite.join("runs")).unwrap();
+        assert!(with_runs_in_it(&suite).unwrap().starts_with("it is the folder of a suite"));
+        let run = RunFolder::create(store.path(), "redlock-pause").unwrap();
+        assert!(with_runs_in_it(store.path()).unwrap().starts_with("it has the folders of several runs"));
+        assert_eq!(with_runs_in_it(run.path()), None);
+    }
+
+    #[test]
+    fn a_store_of_which_nothing_stays_is_this_users_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let temporary = Temporary::new().unwrap();
+        let path = temporary.path().to_path_buf();
+        RunFolder::create(&path, "redlock-pause").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        drop(temporary);
+        assert!(!path.exists());
+    }
 
     #[test]
     fn the_links_lead_to_the_newest_run() {
