@@ -344,6 +344,18 @@ fn the_site_has_every_page_and_each_link_leads_somewhere() {
 }
 
 #[test]
+fn an_image_is_built_from_the_sources_alone() {
+    let ignored = fs::read_to_string(root().join(".dockerignore")).unwrap();
+    // Gigabytes that the builder would be sent first, and that nothing in it reads.
+    for folder in ["target", "store", ".git"] {
+        assert!(ignored.lines().any(|line| line == folder), "{folder}");
+    }
+    for needed in ["Cargo.lock", "build.rs", "crates", "nemeses", "src", "suites", "workloads"] {
+        assert!(root().join(needed).exists() && !ignored.lines().any(|line| line == needed), "{needed}");
+    }
+}
+
+#[test]
 fn actions_are_pinned_to_commits() {
     let mut found = 0;
     for file in ["workflows/ci.yml", "workflows/nightly.yml", "workflows/release.yml", "actions/suite/action.yml"] {
