@@ -171,7 +171,12 @@ pub fn remove_folder(path: &Path) -> Result<(), FileError> {
 
 /// The content of a file that the user named, if it has at most `most` bytes.
 pub fn read_named(path: &Path, most: u64) -> Result<String, FileError> {
-    let read = open(path, OFlags::RDONLY).and_then(|file| up_to(file, most)).and_then(text);
+    text(bytes_named(path, most)?).map_err(|source| FileError::read(path, source))
+}
+
+/// The same of a file that need not be text.
+pub fn bytes_named(path: &Path, most: u64) -> Result<Vec<u8>, FileError> {
+    let read = open(path, OFlags::RDONLY).and_then(|file| up_to(file, most));
     read.map_err(|source| FileError::read(path, source))
 }
 

@@ -1,10 +1,12 @@
 //! The folder of a run, `store/<workload>-<nemesis>/<time>/`, with links to the latest; and that of a suite,
-//! `store/suites/<suite>/<time>/`, with its runs in it. [`prune`] removes old ones.
+//! `store/suites/<suite>/<time>/`, with its runs in it. [`prune`] removes old ones. [`Temporary`] is a store of which nothing
+//! stays.
 
 pub mod prune;
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -19,6 +21,7 @@ pub fn with_runs_in_it(folder: &Path) -> Option<&'static str> {
         _ if !folder.is_dir() || has("history.jsonl") => None,
         (true, _) => Some("it is the folder of a suite; its runs are in `runs`"),
         (_, true) => Some("it has the folders of several runs; name one, such as `latest`"),
+        _ if has("suites") => Some("it is a store of suites; their runs are in `suites/SUITE/latest/runs`"),
         _ => None,
     }
 }
@@ -68,6 +71,37 @@ impl RunFolder {
     fn write(&self, name: &str, text: io::Result<String>) -> Result<(), FileError> {
         let path = self.path.join(name);
         files::write(&path, text.map_err(|error| FileError::write(&path, error))?)
+    }
+}
+
+/// A folder for runs that nobody will look at again. It is removed with this value.
+#[derive(Debug)]
+pub struct Temporary(PathBuf);
+
+impl Temporary {
+    /// A new one, for this user alone.
+    ///
+    /// # Errors
+    ///
+    /// If the folder for temporary files can't be written to.
+    pub fn new() -> Result<Temporary, FileError> {
+        let name = format!("redjepsen-{}-{:08x}", std::process::id(), getrandom::u32().unwrap_or_default());
+        let path = std::env::temp_dir().join(name);
+        // One that exists is somebody else's, and refused.
+        let made = fs::DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|error| FileError::write(&path, error))?;
+        Ok(Temporary(path))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // What can't be removed is where the machine clears up by itself.
+        let _ = files::remove_folder(&self.0);
     }
 }
 
@@ -126,6 +160,30 @@ fn link(link: &Path, target: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_above_runs_says_where_they_are() {
+        let store = tempfile::tempdir().unwrap();
+        assert_eq!(with_runs_in_it(store.path()), None);
+        let suite = create_suite(store.path(), "smoke").unwrap();
+        assert!(with_runs_in_it(store.path()).unwrap().starts_with("it is a store of suites"));
+        fs::create_dir(suite.join("runs")).unwrap();
+        assert!(with_runs_in_it(&suite).unwrap().starts_with("it is the folder of a suite"));
+        let run = RunFolder::create(store.path(), "redlock-pause").unwrap();
+        assert!(with_runs_in_it(store.path()).unwrap().starts_with("it has the folders of several runs"));
+        assert_eq!(with_runs_in_it(run.path()), None);
+    }
+
+    #[test]
+    fn a_store_of_which_nothing_stays_is_this_users_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let temporary = Temporary::new().unwrap();
+        let path = temporary.path().to_path_buf();
+        RunFolder::create(&path, "redlock-pause").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        drop(temporary);
+        assert!(!path.exists());
+    }
 
     #[test]
     fn the_links_lead_to_the_newest_run() {

@@ -57,7 +57,8 @@ fn prune(flags: &CleanFlags) -> Result<Exit, Failure> {
     let limits = Limits { older_than: flags.older_than, keep: flags.keep.map_or(0, |keep| keep as usize) };
     let old = prune::find(&flags.store, limits, SystemTime::now()).map_err(Failure::arguments)?;
     if old.is_empty() {
-        print(format!("{} has no such runs\n", flags.store.display()))?;
+        let text = "has nothing to remove by these limits; what was written to within the last hour stays";
+        print(format!("{} {text}\n", flags.store.display()))?;
         return Ok(Exit::Valid);
     }
     let mebibytes = |bytes: u64| format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64);

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::flags::whole;
-use super::{CONSOLE, Exit, Failure, exit_despite, look, print};
+use super::{CONSOLE, Exit, Failure, exit_despite, look, print, tell_progress};
 use crate::client_check::{self, ClientCheck};
 use crate::history::History;
 use crate::nemesis::Nemesis;
 use crate::plan::Plan;
 use crate::report;
-use crate::runner::{KeepCluster, Place, RunSettings, Runner};
+use crate::runner::{Console, KeepCluster, Place, RunSettings, Runner};
+use crate::runs::Temporary;
 use crate::scenario::{Options, Scenario, catalogue, quoted};
 
 /// Two clients take turns, and one of them asks while the other one has the lock.
@@ -20,8 +21,8 @@ const TIME_LIMIT: &str = "3s";
 
 #[derive(Debug, Args)]
 pub struct ClientCheckFlags {
-    /// The client: a command that speaks the client protocol (docs/client-protocol.md)
-    command: String,
+    /// The client: a command that speaks the client protocol (docs/client-protocol.md); the workload's own if left out
+    command: Option<String>,
     /// What it is told to lock and to protect: a name from `redjepsen list`, or the path of a .toml file
     #[arg(long, default_value = "single")]
     workload: String,
@@ -30,9 +31,9 @@ pub struct ClientCheckFlags {
     seed: u64,
     #[command(flatten)]
     options: Options,
-    /// Folder for the runs
-    #[arg(long, default_value = "store")]
-    store: PathBuf,
+    /// Keep the two runs in this folder, with what the client logs; else nothing is left of them
+    #[arg(long)]
+    store: Option<PathBuf>,
 }
 
 /// Exits 0 if nothing is missing, 1 if the client breaks the protocol, 2 if a claim or an ordinary breakpoint is missing.
@@ -45,16 +46,33 @@ pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
         Plan::draw(&scenario).map(|_| scenario).map_err(|error| error.to_string())
     };
     let like = fits("none").map_err(Failure::arguments)?;
+    if flags.command.is_none() && like.workload.client.is_none() {
+        return Err(Failure::arguments(format!(
+            "workload {} has no client of its own; give the command of yours: redjepsen client-check \"COMMAND\"",
+            flags.workload
+        )));
+    }
     let stopped = client_check::stopped(&like).map_err(Failure::could_not_run)?;
 
-    let mut runner = Runner::new(false, CONSOLE)?;
+    // Removed with this, however the check ends.
+    let temporary = match flags.store {
+        Some(_) => None,
+        None => Some(Temporary::new().map_err(Failure::could_not_run)?),
+    };
+    let store = flags.store.as_deref().or(temporary.as_ref().map(Temporary::path)).unwrap_or(Path::new("store"));
+    // What a run says of itself names a folder that will be gone.
+    let mut runner = Runner::new(false, Console { progress: |_| {}, ..CONSOLE })?;
+    tell_progress("two of the client are at work for 3 s; then a script stops one of them at each phase");
     let histories = async {
-        let at_work = make(&mut runner, &flags.store, &client_check::at_work(&like)).await?;
-        Ok::<_, Failure>((at_work, make(&mut runner, &flags.store, &stopped).await?))
+        let at_work = make(&mut runner, store, &client_check::at_work(&like)).await?;
+        Ok::<_, Failure>((at_work, make(&mut runner, store, &stopped).await?))
     };
     let histories = histories.await;
     let removed = runner.remove_cluster().await;
-    let (at_work, stopped) = histories?;
+    let (at_work, stopped) = histories.map_err(|failure| match &temporary {
+        Some(temporary) => Failure { text: without_log(&failure.text, temporary.path()), ..failure },
+        None => failure,
+    })?;
 
     // Clients are as many as a scenario says where it matters; here there were two.
     let of_the_catalogue = |name: &str| -> Result<Nemesis, String> {
@@ -66,7 +84,7 @@ pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
     let catalogue: Vec<(String, Result<Nemesis, String>)> =
         catalogue::NEMESES.iter().map(|(name, _)| (name.to_string(), of_the_catalogue(name))).collect();
     let check = ClientCheck::new(&at_work, &stopped, &catalogue);
-    print(report::client_check::terminal(&check, &flags.then(), look()))?;
+    print(report::client_check::terminal(&check, &flags.then(), flags.store.is_some(), look()))?;
     let exit = match (check.is_right(), check.is_complete()) {
         (true, true) => Exit::Valid,
         (true, false) => Exit::Unknown,
@@ -86,6 +104,15 @@ async fn make(runner: &mut Runner, store: &Path, scenario: &Scenario) -> Result<
     Ok(made.checked.history)
 }
 
+/// What a client that can't take part is told, with how to get at its log in the place of where that was.
+fn without_log(text: &str, gone: &Path) -> String {
+    let place = format!(" ({}", gone.display());
+    match text.split_once(&place).and_then(|(before, rest)| Some((before, rest.split_once(')')?.1))) {
+        Some((before, after)) => format!("{before}{after}; `--store FOLDER` keeps all that it said"),
+        None => text.to_string(),
+    }
+}
+
 impl ClientCheckFlags {
     fn options(&self) -> Result<Options, Failure> {
         if self.options.client_cmd.is_some() {
@@ -93,7 +120,7 @@ impl ClientCheckFlags {
         }
         let time_limit = TIME_LIMIT.parse().map_err(Failure::could_not_run)?;
         Ok(Options {
-            client_cmd: Some(self.command.clone()),
+            client_cmd: self.command.clone(),
             clients: self.options.clients.or(Some(CLIENTS)),
             time_limit: self.options.time_limit.or(Some(time_limit)),
             ..self.options.clone()
@@ -104,7 +131,8 @@ impl ClientCheckFlags {
     fn then(&self) -> String {
         let said = self.options.said().into_iter().filter(|(name, _)| !matches!(*name, "clients" | "time-limit"));
         let said: String = said.map(|(name, value)| format!(" --{name} {}", quoted(&value))).collect();
-        let (workload, command) = (quoted(&self.workload), quoted(&self.command));
-        format!("redjepsen run --workload {workload} --nemesis pause-before-write --client-cmd {command}{said}")
+        let command = self.command.as_ref().map(|command| format!(" --client-cmd {}", quoted(command)));
+        let (workload, command) = (quoted(&self.workload), command.unwrap_or_default());
+        format!("redjepsen run --workload {workload} --nemesis pause-before-write{command}{said}")
     }
 }

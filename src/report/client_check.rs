@@ -10,8 +10,8 @@ use crate::words::{count, length, line, list, plural, wrap};
 const LONGEST: usize = 300;
 const LABEL: usize = 18;
 
-/// The whole page. `then` is a command to go on with.
-pub fn terminal(check: &ClientCheck, then: &str, look: Look) -> String {
+/// The whole page. `then` is a command to go on with; `kept` says whether there is still a folder with the client's log.
+pub fn terminal(check: &ClientCheck, then: &str, kept: bool, look: Look) -> String {
     let (word, class) = match (check.is_right(), check.is_complete()) {
         (true, true) => ("READY", "valid"),
         (true, false) => ("INCOMPLETE", "unknown"),
@@ -49,7 +49,11 @@ pub fn terminal(check: &ClientCheck, then: &str, look: Look) -> String {
     for (what, names) in &check.lacks {
         out.told("without", &format!("{what}: {}", names.join(", ")));
     }
-    let advice = advice(check);
+    let mut advice = advice(check);
+    if !check.is_right() {
+        let where_it_is = if kept { "" } else { ", which `--store FOLDER` keeps" };
+        advice.push(format!("What it said on standard error is in client.log of each run's folder{where_it_is}."));
+    }
     if !advice.is_empty() {
         out.section("What to do");
         advice.iter().for_each(|text| out.told("", text));
@@ -143,9 +147,7 @@ fn advice(check: &ClientCheck) -> Vec<String> {
     };
     let [ok, ..] = check.answers;
     if ok == 0 {
-        advice.push(
-            "Answer `ok` once the write has been acknowledged; its log is client.log in the run's folder.".into(),
-        );
+        advice.push("Answer `ok` once the write has been acknowledged.".into());
     }
     let goes_on = quoted(&|used| matches!(used.stopped, Stopped::WentOn(_)));
     if !goes_on.is_empty() {

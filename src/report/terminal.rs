@@ -127,16 +127,23 @@ fn numbers(telling: &Telling, look: Look) -> Vec<String> {
     rows.into_iter().flat_map(row).collect()
 }
 
-/// The first of some incidents, as far as there is room.
+/// The first of some incidents, as far as there is room: of a long story the beginning, and its end, which is what came of it.
 fn incident(first: &IncidentAccount, all: usize, look: Look) -> Vec<String> {
     let of = if all == 1 { String::new() } else { format!(" 1 of {}", count(all as u64)) };
     let what = if first.claimed { "Incident" } else { "Seen, not claimed" };
     let text = format!("{what}{of}, key {}: {}", sanitize(&first.key, 20), first.text().replace('`', ""));
-    let mut lines = wrap(&text, look.line() - 2);
+    let width = look.line() - 2;
+    let mut lines = wrap(&text, width);
     // The page has the whole story.
     if lines.len() > STORY_LINES {
-        lines.truncate(STORY_LINES);
-        lines[STORY_LINES - 1] = goes_on(&lines[STORY_LINES - 1], look.line() - 2);
+        let last = first.sentences.last().map_or(String::new(), |last| last.text().replace('`', ""));
+        let mut end = wrap(&last, width);
+        end.truncate(STORY_LINES / 2);
+        lines.truncate(STORY_LINES - end.len());
+        if let Some(line) = lines.last_mut() {
+            *line = goes_on(line, width);
+        }
+        lines.append(&mut end);
     }
     std::iter::once(String::new()).chain(lines.into_iter().map(|line| format!("  {line}"))).collect()
 }

@@ -355,7 +355,7 @@ fn source(path: &Path) -> Result<Vec<u8>, FileError> {
 
 fn add_source(path: &Path, all: &mut Vec<u8>) -> Result<(), FileError> {
     if !path.is_dir() {
-        all.extend(files::read_named(path, LARGEST_SOURCE)?.into_bytes());
+        all.extend(files::bytes_named(path, LARGEST_SOURCE)?);
         if all.len() > ALL_SOURCES {
             let text = format!("more than {} MiB to install from; name fewer `sources`", ALL_SOURCES >> 20);
             return Err(FileError::read(path, io::Error::other(text)));

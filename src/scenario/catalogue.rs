@@ -181,7 +181,11 @@ pub fn did_you_mean<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Str
     alike.retain(|(likeness, _)| *likeness > LEAST_LIKENESS);
     alike.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     let alike: Vec<String> = alike.iter().take(MOST_ALIKE).map(|(_, name)| format!("`{name}`")).collect();
-    if alike.is_empty() { String::new() } else { format!("did you mean {}? ", alike.join(" or ")) }
+    match &alike[..] {
+        [] => String::new(),
+        [one] => format!("did you mean {one}? "),
+        [others @ .., last] => format!("did you mean {} or {last}? ", others.join(", ")),
+    }
 }
 
 /// By Jaro and Winkler, from 0 to 1.
@@ -314,7 +318,7 @@ mod tests {
     #[test]
     fn a_mistake_gets_a_message_that_says_where_and_what() {
         let unknown = workload("redlok").unwrap_err().to_string();
-        assert!(unknown.contains("unknown workload `redlok`; did you mean `redlock` or "), "{unknown}");
+        assert!(unknown.contains("unknown workload `redlok`; did you mean `redlock`, `"), "{unknown}");
         let nothing_like_it = workload("zzz").unwrap_err().to_string();
         assert!(
             nothing_like_it.starts_with("unknown workload `zzz`; `redjepsen list` shows them all"),

@@ -112,12 +112,16 @@ fn of_runs(named: &str, path: &Path) -> Result<Side, String> {
             Runs { name, must_hold: false, runs: runs.into_iter().map(Results::sample).collect(), setting }
         })
         .collect();
+    let simulated = found.iter().all(|results| results.simulated);
+    let (one, several) = if simulated { ("a simulated run", "simulated runs") } else { ("a run", "runs") };
     let what = match (&found[..], &cells[..]) {
-        ([_], [cell]) => format!("a run of {}", cell.name),
-        (runs, [cell]) => format!("{} runs of {}", runs.len(), cell.name),
-        (runs, cells) => format!("{} runs, of {} kinds", runs.len(), cells.len()),
+        ([_], [cell]) => format!("{one} of {}", cell.name),
+        (runs, [cell]) => format!("{} {several} of {}", runs.len(), cell.name),
+        (runs, cells) => format!("{} {several}, of {} kinds", runs.len(), cells.len()),
     };
-    let started = found.iter().map(|results| results.started.clone()).min().unwrap_or_default();
+    // Virtual time begins at the same moment each time, which tells nobody anything.
+    let real = found.iter().filter(|results| !results.simulated);
+    let started = real.map(|results| results.started.clone()).min().unwrap_or_default();
     Ok(Side { name: named.to_string(), what, started, versions, cells })
 }
 

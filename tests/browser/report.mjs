@@ -43,6 +43,11 @@ await play(report, program, ready, async (opened) => {
   assert(Math.abs(again[0] - incident[0]) < .002 && Math.abs(again[1] - incident[1]) < .002, `${again} for ${incident}`);
   assert((await tab.locator("#incident-1 .remedies pre").first().textContent()).startsWith("redjepsen run --workload"));
 
+  // On a phone a table rolls sideways: its words are not broken into letters.
+  const narrow = await opened({ viewport: { width: 390, height: 844 } });
+  const heights = await narrow.locator("#faults th").evaluateAll((heads) => heads.map((head) => head.getBoundingClientRect().height));
+  assert(heights.length > 5 && heights.every((height) => height > 0 && height < 40), `${heights}`);
+
   // By keys only.
   const keys = await opened();
   await keys.locator(".tl-view").focus();

@@ -1,5 +1,7 @@
 //! `redjepsen client-check` with programs of other people's.
 
+use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::turns;
@@ -18,13 +20,61 @@ fn a_client_hears_what_it_can_serve_and_what_it_lacks() {
         (format!("'{OF_TESTS}' always-unsure"), 1, "never said `ok`"),
         (format!("'{OF_TESTS}' another-protocol"), 255, "it speaks protocol 7, this run needs 1"),
     ] {
-        let store = tempfile::tempdir().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
-        command.args(["client-check", "--cluster", "local", &format!("python3 -u {client}"), "--store"]);
-        let output = command.arg(store.path()).stdin(Stdio::null()).output().unwrap();
-        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(output.status.code(), Some(code), "{client}: {text}");
+        let (here, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (ended, text) = check(&client, here.path(), temporary.path(), &[]);
+        assert_eq!(ended, code, "{client}: {text}");
         assert!(text.contains(told), "{client}, expected `{told}`: {text}");
+        for folder in [here, temporary] {
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{client} left something");
+        }
     }
+}
+
+#[test]
+fn a_check_keeps_its_runs_where_it_is_told_to() {
+    let _turn = turns::local();
+    let (here, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let broken = "-c 'raise SystemExit(\"no such thing as a lock\")'";
+    let (code, text) = check(broken, here.path(), temporary.path(), &[]);
+    let says = "its last words: no such thing as a lock; `--store FOLDER` keeps all that it said";
+    assert!(code == 255 && text.contains(says), "{code}: {text}");
+    let (code, text) = check(broken, here.path(), temporary.path(), &["--store", "kept"]);
+    assert!(
+        code == 255 && text.contains("its last words: no such thing as a lock (kept/single-client-check/"),
+        "{text}"
+    );
+    assert!(here.path().join("kept/single-client-check/latest/c0/client.log").exists());
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_workload_with_a_client_of_its_own_needs_no_command() {
+    let _turn = turns::local();
+    let (here, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::copy(EXAMPLE, here.path().join("mine.py")).unwrap();
+    let single = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/workloads/single.toml")).unwrap();
+    let client = "\n[client.python]\nadapter = \"mine.py\"\n";
+    fs::write(here.path().join("mine.toml"), single + client).unwrap();
+    let checked = |workload: &str| checked(&["--workload", workload], here.path(), temporary.path());
+    let (code, text) = checked("./mine.toml");
+    assert!(code == 0 && text.contains("READY python-example 1 speaks the protocol"), "{code}: {text}");
+    let next = "redjepsen run --workload ./mine.toml --nemesis pause-before-write --cluster local";
+    assert!(text.contains(next), "{text}");
+    let (code, text) = checked("single");
+    assert!(code == 254 && text.contains("workload single has no client of its own; give the command"), "{text}");
+}
+
+/// The exit code, and what was printed as one line.
+fn check(client: &str, here: &Path, temporary: &Path, more: &[&str]) -> (i32, String) {
+    let client = format!("python3 -u {client}");
+    checked(&[&[client.as_str()], more].concat(), here, temporary)
+}
+
+fn checked(words: &[&str], here: &Path, temporary: &Path) -> (i32, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
+    command.args(["client-check", "--cluster", "local"]).args(words);
+    command.current_dir(here).env("TMPDIR", temporary);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.code().unwrap(), text.split_whitespace().collect::<Vec<_>>().join(" "))
 }

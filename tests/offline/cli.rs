@@ -60,7 +60,7 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     refused(&["--nodes", "99"], "--nodes 99 is out of range; it may be 1 to 31");
     refused(&["--rate", "nan"], "--rate NaN is out of range");
     refused(&["--hold", "2s..1s"], "write the shorter one first");
-    refused(&["--workload", "redlok"], "unknown workload `redlok`; did you mean `redlock` or ");
+    refused(&["--workload", "redlok"], "unknown workload `redlok`; did you mean `redlock`, `redlock-ng` or ");
     refused(&["--nemesis", "paws"], "unknown nemesis `paws`; did you mean `pause");
     refused(&["--workload", "missing/file.toml"], "missing/file.toml");
     refused(&["--expect", "victory"], "possible values: valid, violation");

@@ -216,6 +216,69 @@ fn a_package_without_a_wheel_is_built_with_what_is_pinned_for_that() {
     }
 }
 
+/// Builds the package that it lies in, with nothing from elsewhere.
+const BACKEND: &str = r#"
+import zipfile
+def build_wheel(into, *more):
+    info = "mylock-1.2.dist-info/"
+    with zipfile.ZipFile(into + "/mylock-1.2-py3-none-any.whl", "w") as file:
+        file.write("mylock/__init__.py")
+        file.writestr(info + "METADATA", "Metadata-Version: 2.1\nName: mylock\nVersion: 1.2\n")
+        file.writestr(info + "WHEEL", "Wheel-Version: 1.0\nGenerator: us\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        file.writestr(info + "RECORD", "")
+    return "mylock-1.2-py3-none-any.whl"
+"#;
+
+#[test]
+fn a_package_that_lies_in_the_folder_is_installed_anew_where_its_sources_change() {
+    let place = Place::new(
+        "[client.python]\nadapter = \"adapter.py\"\nrequirements = \"mylock.txt\"\nsources = [\"mylock\", \"pyproject.toml\"]",
+    );
+    fs::create_dir(place.folder.path().join("mylock")).unwrap();
+    place.write("mylock.txt", "--no-index\n.\n");
+    place.write("backend.py", BACKEND);
+    let backend = "[build-system]\nrequires = []\nbuild-backend = \"backend\"\nbackend-path = [\".\"]\n";
+    place.write("pyproject.toml", backend);
+    place.write("adapter.py", "import mylock\nprint(mylock.__file__, mylock.SAYS)\n");
+    place.write("mylock/__init__.py", "SAYS = 'first'\n");
+    // What is compiled beside them is no text.
+    fs::write(place.folder.path().join("mylock/_fast.so"), [0x7f, 0xff, 0xfe]).unwrap();
+    let said = || {
+        let (code, shown, told) = place.install();
+        assert_eq!(code, 0, "{told}");
+        let words: Vec<&str> = shown.trim().split(' ').skip(1).collect();
+        let output = std::process::Command::new(words[0]).args(&words[1..]).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        // What was installed, though its source lies beside the adapter.
+        assert!(said.starts_with(&place.cache.path().display().to_string()), "{said}");
+        (said.trim().rsplit(' ').next().unwrap().to_string(), told)
+    };
+    assert_eq!(said().0, "first");
+    let as_it_was = names(place.folder.path());
+    assert_eq!(said(), ("first".to_string(), String::new()), "nothing is installed twice");
+    place.write("README.md", "It is not named.\n");
+    place.write("mylock/__init__.py", "SAYS = 'second'\n");
+    let (says, told) = said();
+    assert!(says == "second" && told.contains("installing mylock 1.2 into "), "{says}: {told}");
+    assert_eq!(place.installed().len(), 2);
+    fs::remove_file(place.folder.path().join("README.md")).unwrap();
+    assert_eq!(said(), (says, String::new()), "what `sources` does not name is nothing that it is made of");
+    assert_eq!(names(place.folder.path()), as_it_was);
+}
+
+/// Of all that lies in a folder and below it.
+fn names(folder: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        names.push(entry.path().display().to_string());
+        if entry.path().is_dir() {
+            names.extend(self::names(&entry.path()));
+        }
+    }
+    names.sort();
+    names
+}
+
 #[test]
 fn the_python_package_passes_its_own_tests() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads/clients/python");

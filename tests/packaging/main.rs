@@ -1,7 +1,7 @@
 //! Packages of redjepsen, tried as their users would: completions in the shells that they are for, manual pages, the Debian package
 //! and the archive, the crate `linearizability` as a registry takes it, the Python package in a clean environment, and the site.
 //!
-//! What they need is installed by `docker/setup test`; they fail, and never skip, where it is missing. The two that fetch
+//! What they need is installed by `docker/setup test`; they fail, and never skip, where it is missing. The three that fetch
 //! packages need a registry.
 
 use std::fs;
@@ -179,9 +179,42 @@ fn a_tag_is_that_of_the_version_and_has_notes() {
     assert!(!other.status.success() && String::from_utf8_lossy(&other.stderr).contains("make them agree"));
     let ours = check(&format!("v{VERSION}"));
     let changelog = fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
-    assert_eq!(ours.status.success(), changelog.contains(&format!("\n## {VERSION}")), "{ours:?}");
+    let read = |file: &str| fs::read_to_string(root().join(file)).unwrap();
+    let owned = read(".github/CODEOWNERS").lines().any(|line| !line.starts_with('#'));
+    let ready =
+        changelog.contains(&format!("\n## {VERSION}")) && read("Cargo.toml").contains("\nrepository = ") && owned;
+    assert_eq!(ours.status.success(), ready, "{ours:?}");
     let notes = printed(Command::new(root().join("packaging/notes")).arg("Unreleased"));
     assert!(notes.contains("client-check") && !notes.contains("\n## "), "{notes}");
+}
+
+#[test]
+fn no_release_passes_without_an_address_and_reviewers() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        fs::create_dir_all(folder.path().join(name).parent().unwrap()).unwrap();
+        fs::write(folder.path().join(name), text).unwrap();
+    };
+    fs::create_dir(folder.path().join("packaging")).unwrap();
+    for script in ["check-tag", "notes"] {
+        fs::copy(root().join("packaging").join(script), folder.path().join("packaging").join(script)).unwrap();
+    }
+    write("CHANGELOG.md", "# Changelog\n\n## 1.2.3\n\nIt is new.\n");
+    let (nowhere, somewhere) =
+        ("version = \"1.2.3\"\n", "version = \"1.2.3\"\nrepository = \"https://example.org/us\"\n");
+    let (nobody, somebody) = ("# Who reviews.\n#* us\n", "* us\n");
+    for (manifest, owners, refused) in [
+        (somewhere, somebody, None),
+        (nowhere, somebody, Some("has no `repository`")),
+        (somewhere, nobody, Some("nobody reviews anything")),
+    ] {
+        write("Cargo.toml", manifest);
+        write(".github/CODEOWNERS", owners);
+        let output = run(Command::new(folder.path().join("packaging/check-tag")).arg("v1.2.3"));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.success(), refused.is_none(), "{said}");
+        assert!(said.contains(refused.unwrap_or_default()), "{said}");
+    }
 }
 
 #[test]
@@ -192,6 +225,10 @@ fn a_registry_would_take_the_crate() {
     let output = run(cargo.arg(root().join("target/publish")).current_dir(root()));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("aborting upload due to dry run"), "{said}");
+    let known = ["aborting upload due to dry run", "ignoring test `all` as `tests/all/main.rs` is not included"];
+    let warnings = said.lines().filter_map(|line| line.strip_prefix("warning: "));
+    let new: Vec<&str> = warnings.filter(|said| !known.iter().any(|known| said.starts_with(known))).collect();
+    assert!(new.is_empty(), "{new:?}");
     let readme = fs::read_to_string(root().join("crates/linearizability/README.md")).unwrap();
     assert!(
         !readme.contains("](..") && !readme.contains("](examples"),
@@ -240,6 +277,46 @@ fn the_python_package_installs_in_a_clean_environment_with_the_programs_version(
 }
 
 #[test]
+fn a_package_of_the_users_own_is_built_without_a_trace_in_its_folder() {
+    let (folder, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    fs::create_dir(folder.path().join("mylock")).unwrap();
+    // It is imported to learn its version, as many are.
+    write("mylock/__init__.py", "__version__ = '1.2.0'\n");
+    let project = "[project]\nname = \"mylock\"\ndynamic = [\"version\"]\n[project.optional-dependencies]\nfast = []\n";
+    let tools = "[tool.setuptools]\npackages = [\"mylock\"]\n[tool.setuptools.dynamic]\nversion = { attr = \"mylock.__version__\" }\n";
+    let build = "[build-system]\nrequires = [\"setuptools>=61\"]\nbuild-backend = \"setuptools.build_meta\"\n";
+    write("pyproject.toml", &format!("{build}{project}{tools}"));
+    write("mylock.txt", "-r more.txt\n.[fast]  # as it lies here\n");
+    write("more.txt", "");
+    write("adapter.py", "import importlib.metadata as m, mylock; print(m.version('mylock'), mylock.__file__)\n");
+    write(
+        "mylock.toml",
+        "description = \"Mine\"\nsource = \"Here\"\nnodes = 1\nclaims = [\"updates\"]\n\
+         resource = { kind = \"register\", fencing = \"none\" }\n\
+         [library]\nname = \"mylock\"\nversion = \"1.2.0\"\n\
+         [lock.library]\nnode_timeout = \"5ttl\"\nretry_delay = \"20ms..100ms\"\n\
+         [client.python]\nadapter = \"adapter.py\"\nrequirements = \"mylock.txt\"\nsources = [\"mylock\", \"pyproject.toml\"]\n",
+    );
+    let there = || {
+        let mut names: Vec<_> = (fs::read_dir(folder.path()).unwrap())
+            .chain(fs::read_dir(folder.path().join("mylock")).unwrap())
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        names.sort();
+        names
+    };
+    let before = there();
+    let mut install = Command::new(PROGRAM);
+    let shown =
+        printed(install.arg("install").arg(folder.path().join("mylock.toml")).env("XDG_CACHE_HOME", cache.path()));
+    assert_eq!(there(), before);
+    let words: Vec<&str> = shown.trim().split(' ').skip(1).collect();
+    let said = printed(Command::new(words[0]).args(&words[1..]));
+    assert!(said.starts_with(&format!("1.2.0 {}", cache.path().display())), "{said}");
+}
+
+#[test]
 fn the_site_has_every_page_and_each_link_leads_somewhere() {
     let folder = tempfile::tempdir().unwrap();
     printed(Command::new("python3").arg(root().join("packaging/site")).arg(folder.path()));
@@ -263,6 +340,18 @@ fn the_site_has_every_page_and_each_link_leads_somewhere() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let is_page = name.ends_with(".md") && name != "SUMMARY.md";
         assert!(!is_page || summary.contains(&format!("({name})")), "docs/SUMMARY.md does not name {name}");
+    }
+}
+
+#[test]
+fn an_image_is_built_from_the_sources_alone() {
+    let ignored = fs::read_to_string(root().join(".dockerignore")).unwrap();
+    // Gigabytes that the builder would be sent first, and that nothing in it reads.
+    for folder in ["target", "store", ".git"] {
+        assert!(ignored.lines().any(|line| line == folder), "{folder}");
+    }
+    for needed in ["Cargo.lock", "build.rs", "crates", "nemeses", "src", "suites", "workloads"] {
+        assert!(root().join(needed).exists() && !ignored.lines().any(|line| line == needed), "{needed}");
     }
 }
 

@@ -51,7 +51,7 @@ pub struct LibraryFlags {
     #[arg(long, value_name = "LENGTH", default_value = "30m", allow_hyphen_values = true)]
     budget: Length,
     /// The lock's time to live; several with commas
-    #[arg(long, value_delimiter = ',', default_values = ["1s", "400ms"], allow_hyphen_values = true)]
+    #[arg(long, value_delimiter = ',', default_value = "1s,400ms", allow_hyphen_values = true)]
     ttl: Vec<Length>,
     /// With how many seeds everything is played; what breaks the lock is played with two more
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]

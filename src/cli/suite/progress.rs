@@ -126,6 +126,8 @@ impl Progress {
     fn show_running(&self, left: String) {
         let names: Vec<&str> = self.running.values().map(String::as_str).collect();
         match &names[..] {
+            // The last one is over, and the next has not said anything yet.
+            [] => self.message(&left),
             [one] => self.message(&format!("{left} · {one}")),
             several => self.message(&format!("{left} · {} at a time: {}", several.len(), several.join(" · "))),
         }

@@ -25,8 +25,8 @@ const REDJEPSEN: &str = "/usr/bin/redjepsen";
 /// Scripts start with it.
 const SHELL: &str = "/bin/sh";
 
-/// What is made from other files, at any time.
-const NOT_READ: [&str; 1] = ["__pycache__"];
+/// What is made from other files, at any time, and what no program reads.
+const NOT_READ: [&str; 2] = ["__pycache__", ".git"];
 /// What a language brings along that no client needs, or that is somebody else's.
 const NOT_NEEDED: [&str; 8] =
     ["__pycache__", "test", "idlelib", "tkinter", "ensurepip", "lib2to3", "site-packages", "dist-packages"];
@@ -238,7 +238,8 @@ impl Bundle {
     }
 }
 
-/// The files in a folder and all its subfolders, without those of these names. Links to folders are not followed.
+/// The files in a folder and all its subfolders, without those of these names, and without what runs have written: a store in the
+/// folder of a client would make another image of each run. Links to folders are not followed.
 fn files_below(folder: &Path, left_out: &[&str], files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -247,12 +248,32 @@ fn files_below(folder: &Path, left_out: &[&str], files: &mut Vec<PathBuf>) -> io
         }
         let path = entry.path();
         match entry.file_type()? {
+            kind if kind.is_dir() && is_store(&path) => {}
             kind if kind.is_dir() => files_below(&path, left_out, files)?,
             kind if kind.is_file() || path.is_file() => files.push(path),
             _ => {}
         }
     }
     Ok(())
+}
+
+/// Whether runs or suites are kept there, by a link `latest` that leads to a time of day as their folders are named.
+fn is_store(folder: &Path) -> bool {
+    let is_time = |name: &str| {
+        name.len() == 20
+            && name.bytes().enumerate().all(|(place, byte)| match place {
+                8 => byte == b'T',
+                15 => byte == b'.',
+                19 => byte == b'Z',
+                _ => byte.is_ascii_digit(),
+            })
+    };
+    let latest = |folder: PathBuf| {
+        let target = fs::read_link(folder.join("latest")).ok();
+        target.is_some_and(|target| target.file_name().and_then(|name| name.to_str()).is_some_and(is_time))
+    };
+    let suites = fs::read_dir(folder.join("suites")).into_iter().flatten().flatten();
+    latest(folder.to_path_buf()) || suites.map(|suite| suite.path()).any(latest)
 }
 
 fn is_shared_object(file: &Path) -> bool {
@@ -332,6 +353,33 @@ mod tests {
     fn names(tar: &[u8]) -> Vec<String> {
         let mut archive = tar::Archive::new(tar);
         archive.entries().unwrap().map(|entry| entry.unwrap().path().unwrap().display().to_string()).collect()
+    }
+
+    #[test]
+    fn what_runs_have_written_is_no_part_of_a_client() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        };
+        let ours = "store/redlock-pause/20261125T185929.877Z";
+        for name in ["client.py", "mylock/__init__.py", "data/v3/keys", ".git/HEAD", "mylock/__pycache__/a.pyc"] {
+            write(name);
+        }
+        write(&format!("{ours}/history.jsonl"));
+        write("nights/suites/ours/20261125T185929.877Z/matrix.json");
+        symlink("redlock-pause/20261125T185929.877Z", folder.path().join("store/latest")).unwrap();
+        symlink("20261125T185929.877Z", folder.path().join("nights/suites/ours/latest")).unwrap();
+        // A folder of somebody else's may have such a link as well.
+        symlink("v3", folder.path().join("data/latest")).unwrap();
+        let mut files = Vec::new();
+        files_below(folder.path(), &NOT_READ, &mut files).unwrap();
+        files.sort();
+        let names: Vec<_> =
+            files.iter().map(|file| file.strip_prefix(folder.path()).unwrap().to_str().unwrap()).collect();
+        assert_eq!(names, ["client.py", "data/v3/keys", "mylock/__init__.py"]);
     }
 
     #[test]

@@ -135,9 +135,12 @@ fn pairs(rows: &[Row]) -> Markup {
 pub fn faults(telling: &Telling) -> Markup {
     let faults = &telling.faults.all;
     let table = html! {
-        table {
-            thead { tr { th { "#" } th { "fault" } th { "target" } th { "ordered" } th { "lasted" } th { "observed" } th { "healed" } th { "what was seen" } } }
-            tbody { @for fault in faults.iter().take(ROWS) { (fault_row(fault)) } }
+        // On a narrow screen its columns would have a letter each.
+        div class="roll" tabindex="0" role="region" aria-label="Table of faults" {
+            table {
+                thead { tr { th { "#" } th { "fault" } th { "target" } th { "ordered" } th { "lasted" } th { "observed" } th { "healed" } th { "what was seen" } } }
+                tbody { @for fault in faults.iter().take(ROWS) { (fault_row(fault)) } }
+            }
         }
         @if faults.len() > ROWS { p class="fine" { (faults.len() - ROWS) " more in history.jsonl." } }
     };

@@ -12,7 +12,7 @@ pub fn badges(table: &Table) -> Vec<(String, String)> {
 
 fn badge(library: &LibraryAccount) -> String {
     let left = format!("{} {}", library.name, library.version);
-    let colour = match (library.defects, library.held.is_empty()) {
+    let colour = match (library.defects + library.unexplained, library.held.is_empty()) {
         (0, false) => "#2e7d32",
         (0, true) => "#757575",
         _ => "#b3261e",

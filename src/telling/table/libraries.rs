@@ -22,6 +22,9 @@ pub struct LibraryAccount {
     pub summary: String,
     /// How many of its broken cells others of its kind would have stood.
     pub defects: usize,
+    /// How many of them nothing is known of yet, so that they may be its own or the fate of its kind.
+    #[serde(default)]
+    pub unexplained: usize,
     pub broken: Vec<BrokenAccount>,
     /// The cells without a violation, each with its runs, and with what was struck there.
     pub held: Vec<String>,
@@ -102,7 +105,8 @@ impl<'m> Score<'m> {
             home: library.home.clone(),
             users: library.users.clone().unwrap_or_else(|| "downloads and stars not known".to_string()),
             summary: self.summary(),
-            defects: self.defects(),
+            defects: self.broken_by(Some(Cause::Library)),
+            unexplained: self.broken_by(None),
             broken: broken.collect(),
             held: self.held.iter().map(|cell| held(cell)).collect(),
             open: why_open(matrix, self),
@@ -117,20 +121,22 @@ impl<'m> Score<'m> {
         self.library().findings.iter().find(|finding| finding.nemesis.contains(&cell.nemesis))
     }
 
-    /// How many broken cells others of its kind would have stood.
-    fn defects(&self) -> usize {
-        let own =
-            |(_, cell): &&(usize, &Cell)| self.finding(cell).is_none_or(|finding| finding.cause == Cause::Library);
-        self.broken.iter().filter(own).count()
+    /// How many broken cells have this cause; none is one that nobody has looked for.
+    fn broken_by(&self, cause: Option<Cause>) -> usize {
+        self.broken.iter().filter(|(_, cell)| self.finding(cell).map(|finding| finding.cause) == cause).count()
     }
 
     /// The result in a few words.
     fn summary(&self) -> String {
         let all = self.held.len() + self.broken.len() + self.open.len();
         let mut text = format!("held in {} of {}", self.held.len(), plural(all as u64, "scenario"));
-        match self.defects() {
+        match self.broken_by(Some(Cause::Library)) {
             0 => {}
             some => text.push_str(&format!(", {} of its own", plural(some as u64, "defect"))),
+        }
+        match self.broken_by(None) {
+            0 => {}
+            some => text.push_str(&format!(", {} not explained", plural(some as u64, "violation"))),
         }
         if !self.open.is_empty() {
             text.push_str(&format!(", {} not shown", self.open.len()));
@@ -143,7 +149,7 @@ fn whose(finding: Option<&Finding>) -> &'static str {
     match finding.map(|finding| finding.cause) {
         Some(Cause::Library) => "the library's own defect",
         Some(Cause::Kind) => "the fate of every lock of this kind",
-        None => "not explained yet",
+        None => "not explained yet; `redjepsen library` finds out whose it is",
     }
 }
 

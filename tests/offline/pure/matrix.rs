@@ -371,8 +371,12 @@ fn shards_are_cut_by_what_the_last_night_took_and_by_the_plan_where_it_does_not_
     assert_eq!(part(1, Some(&strange)).cut_sha256, part(1, None).cut_sha256);
 }
 
-/// Two libraries, one of which can't be run here.
+/// Two libraries, one of which can't be run here; of what breaks the other one these are known.
 fn libraries() -> Matrix {
+    libraries_with(|_| true)
+}
+
+fn libraries_with(is_known: fn(&Finding) -> bool) -> Matrix {
     use Validity::{Invalid, Valid as Held};
     let library = |name: &str| Library {
         name: name.to_string(),
@@ -396,7 +400,10 @@ fn libraries() -> Matrix {
                 source: None,
                 issue: None,
             },
-        ],
+        ]
+        .into_iter()
+        .filter(is_known)
+        .collect(),
     };
     let mut cells = vec![
         cell("redis-py", "none", Some(Valid), 2),
@@ -444,6 +451,16 @@ fn libraries_have_a_scoreboard_that_says_whose_fault_it_is() {
     let none = tempfile::tempdir().unwrap();
     pages::write(none.path(), &mixed()).unwrap();
     assert!(!none.path().join("badges").exists(), "no libraries, no badges");
+}
+
+#[test]
+fn a_violation_that_nobody_has_explained_is_nobodys_defect() {
+    let matrix = libraries_with(|finding| finding.cause == Cause::Library);
+    let text = pages::markdown(&Table::new(&matrix));
+    assert!(text.contains("held in 1 of 3 scenarios, 1 defect of its own, 1 violation not explained"), "{text}");
+    assert!(text.contains("**pause** 1/1, not explained yet; `redjepsen library` finds out whose it is."), "{text}");
+    let text = pages::markdown(&Table::new(&libraries_with(|_| false)));
+    assert!(text.contains("held in 1 of 3 scenarios, 2 violations not explained") && !text.contains("of its own"));
 }
 
 #[test]

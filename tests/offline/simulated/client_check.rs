@@ -30,7 +30,7 @@ fn checked([at_work, stopped]: &[History; 2]) -> ClientCheck {
 }
 
 fn text(check: &ClientCheck) -> String {
-    report::client_check::terminal(check, "redjepsen run …", Look::PLAIN)
+    report::client_check::terminal(check, "redjepsen run …", false, Look::PLAIN)
 }
 
 #[test]
