@@ -1,4 +1,4 @@
-//! Clients in Node.js, Go, Java and PHP for real: installed from their registries, valid without a fault, caught with one. A
+//! Clients in Node.js, Go, Java, PHP and Rust for real: installed from their registries, valid without a fault, caught with one. A
 //! machine without one of these runtimes is told what was not run there. A registry that cannot be reached is a failure.
 
 use std::fmt::Display;
@@ -114,6 +114,64 @@ fn what_a_library_says_of_a_loss_is_told() {
     let packages = include_str!("../../workloads/clients/php/packages/symfony-lock.txt");
     let late = "--nemesis late-extension --time-limit 30s";
     a_loss_is_told("symfony-lock-extend", late, missing_for_php(packages));
+}
+
+/// A holder stops until another client has its lock, wakes, and asks its library whether it still has it.
+fn an_answer_is_true(workload: &str, missing: Option<impl Display>) {
+    if let Some(missing) = missing {
+        return tell(workload, missing);
+    }
+    let _turn = turns::local();
+    let store = tempfile::tempdir().unwrap();
+    let (code, text) = run(store.path(), &format!("--workload {workload} --nemesis pause-before-check"));
+    assert_eq!(code, Some(0), "{workload}: {text}");
+    let history = std::fs::read_to_string(store.path().join("latest/history.jsonl")).unwrap();
+    for told in [r#""phase":"owned""#, "it is no longer owned", r#""error":"lock-lost""#] {
+        assert!(history.contains(told), "{workload}: {told}: {history}");
+    }
+}
+
+#[test]
+fn a_library_that_is_asked_knows_that_its_lock_is_gone() {
+    an_answer_is_true("redislock-go-owned", missing(&["go"]));
+    an_answer_is_true("redisson-owned", missing(&["java", "mvn"]));
+    an_answer_is_true("rslock-owned", missing(&["cargo", "cc"]));
+    let packages = include_str!("../../workloads/clients/php/packages/symfony-lock.txt");
+    an_answer_is_true("symfony-lock-owned", missing_for_php(packages));
+}
+
+#[test]
+fn a_library_that_says_what_it_believes_is_caught() {
+    if let Some(program) = missing(&["node", "npm"]) {
+        return tell("redis-semaphore-owned", program);
+    }
+    let _turn = turns::local();
+    let store = tempfile::tempdir().unwrap();
+    let (code, text) = run(store.path(), "--workload redis-semaphore-owned --nemesis pause-before-check");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("told a client that it had a lock that another one had"), "{text}");
+}
+
+/// A crate whose acquisition is cancelled by dropping its future, and one that blocks and says that it can't be.
+#[test]
+fn crates_have_threads_and_those_with_futures_are_cancelled() {
+    if let Some(program) = missing(&["cargo", "cc"]) {
+        return tell("rslock and redsync-rs", program);
+    }
+    let _turn = turns::local();
+    let store = tempfile::tempdir().unwrap();
+    let (code, text) = run(store.path(), "--workload rslock --nemesis cancelled-acquisition");
+    assert_eq!(code, Some(1), "{text}");
+    let history = std::fs::read_to_string(store.path().join("latest/history.jsonl")).unwrap();
+    assert!(history.contains(r#""error":"cancelled""#), "{history}");
+    let (code, text) = run(store.path(), "--workload redsync-rs --nemesis cancelled-acquisition");
+    assert_eq!(code, Some(255), "{text}");
+    let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(in_one_line.contains("`cancel` is not among the `capabilities` of its `ready`"), "{text}");
+    for workload in ["rslock", "redsync-rs"] {
+        let (code, text) = run(store.path(), &format!("--workload {workload} --nemesis shared-lock --time-limit 6s"));
+        assert_eq!(code, Some(0), "{workload}: {text}");
+    }
 }
 
 /// redsync, built with cgo or without: what a fault of its client's wall clock was seen to do, and what the run said.

@@ -18,7 +18,7 @@ function connect(settings) {
       onLockLost: (error) => operation.lost(error.message),
     };
     const mutex = redlock ? new RedlockMutex(nodes, key, options) : new Mutex(nodes[0], key, options);
-    return (await mutex.tryAcquire()) ? { release: () => mutex.release() } : null;
+    return (await mutex.tryAcquire()) ? { release: () => mutex.release(), owned: () => mutex.isAcquired } : null;
   };
 }
 

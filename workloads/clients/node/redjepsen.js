@@ -7,9 +7,10 @@
 //
 // A lock is `{release()}`, and what the library can do besides: `validity()` for how long it says that the lock is valid from
 // now; `token`, its fencing token; `extend()`, which renews it, may return the new validity, and throws if the lock is lost;
-// `check()`, asked before the write, which is false or throws if the lock is lost. All may be promises. A library that renews
-// its lock in the background says with `operation.lost(reason)` that it is lost, and may say with
-// `operation.extended(validity)` that it was renewed.
+// `check()`, asked before the write, which is false or throws if the lock is lost; `owned()`, whether the library says that
+// this client has the lock, asked as often as the workload says (`check_every`), and then before the write too: false means
+// that it is lost, and what throws has not answered. All may be promises. A library that renews its lock in the background
+// says with `operation.lost(reason)` that it is lost, and may say with `operation.extended(validity)` that it was renewed.
 //
 // With `package`, that package's version as it is installed is said with the name. `flags` are the options that the adapter
 // has on its command line, without dashes; `settings.flags` has those that were given. With `extend` a lock is held for longer
@@ -53,6 +54,7 @@ return text and '+' .. text or '-'`;
 const WARM_UP_LIMIT = 2000; // to take a lock for the first time
 const WARM_UP_ENDS = 5000; // and to give it back
 
+const now = () => Number(process.hrtime.bigint()); // CLOCK_MONOTONIC
 const say = (message) => process.stdout.write(JSON.stringify(message) + "\n");
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
@@ -197,6 +199,7 @@ class Operation {
     this.abort = new AbortController();
     this.opened = new Set(); // phases from which it may go on
     this.wake = () => {}; // whoever waits for one, or for time to pass
+    this.meanwhile = () => Infinity; // does what is due while it waits, and returns when there is more to do
   }
 
   // Ends an `acquire` that takes this.
@@ -220,26 +223,31 @@ class Operation {
   async phase(name, facts = {}) {
     this.report(name, facts);
     if (!(this.invoke.breakpoints || []).includes(name)) return;
-    while (!this.opened.has(name)) {
-      if (this.isCancelled) return;
-      await new Promise((done) => (this.wake = done));
-    }
-    this.report(name, facts);
+    await this.wait(() => this.opened.has(name));
+    if (this.opened.has(name)) this.report(name, facts);
   }
 
-  // Waits for so long, or until it is cancelled.
-  async sleep(ms) {
-    if (this.isCancelled) return;
-    let timer;
-    await new Promise((done) => {
-      this.wake = () => this.isCancelled && done();
-      timer = setTimeout(done, ms);
-    });
-    clearTimeout(timer);
+  // Waits until this is so, until then by the monotonic clock, or until it is cancelled.
+  async wait(isSo, until = Infinity) {
+    const over = () => this.isCancelled || isSo() || performance.now() >= until;
+    while (!over()) {
+      const next = Math.min(until, await this.meanwhile());
+      if (over()) return;
+      let timer;
+      await new Promise((done) => {
+        this.wake = done;
+        if (next < Infinity) timer = setTimeout(done, next - performance.now());
+      });
+      clearTimeout(timer);
+    }
+  }
+
+  sleepUntil(moment) {
+    return this.wait(() => false, moment);
   }
 
   report(name, facts) {
-    say({ type: "phase", id: this.invoke.id, phase: name, mono_ns: Number(process.hrtime.bigint()), ...facts });
+    say({ type: "phase", id: this.invoke.id, phase: name, mono_ns: now(), ...facts });
     if (name === "acquired" && this.state === "acquiring") {
       this.state = "held";
       for (const early of this.early) this.report(...early);
@@ -253,6 +261,11 @@ class Operation {
 
   extended(validity) {
     this.tell("extended", validity === undefined ? {} : { validity_ms: Math.max(0, Math.floor(validity)) });
+  }
+
+  // The library, which was asked at this time of the monotonic clock, says that the client has the lock.
+  owned(asked) {
+    this.tell("owned", { mono_ns: asked });
   }
 
   lost(reason) {
@@ -305,9 +318,12 @@ class Client {
     if (this.settings.flags.has("extend") && !lock.extend) throw new Error("--extend needs `extend` of the lock");
     const facts = lock.validity ? { validity_ms: Math.max(0, Math.floor(lock.validity())) } : {};
     if (lock.token !== undefined) facts.token = Number(lock.token);
+    const asks = Boolean(lock.owned && operation.invoke.check_every_ms);
+    if (asks) operation.meanwhile = this.asking(operation, lock);
     await operation.phase("acquired", facts);
-    const [answer, settled] = await this.work(operation, lock, end, fail);
+    const [answer, settled] = await this.work(operation, lock, asks, end, fail);
     if (!settled) return answer;
+    operation.meanwhile = () => Infinity; // what is said from now on is said by the release
     await operation.phase("releasing");
     try {
       await lock.release();
@@ -320,7 +336,7 @@ class Client {
   }
 
   // The work under the lock: the answer, and whether the lock may be given back afterwards.
-  async work(operation, lock, end, fail) {
+  async work(operation, lock, asks, end, fail) {
     const { register } = this;
     const { f, key, value } = operation.invoke;
     const cancelled = () => [fail("cancelled", "before it wrote"), true];
@@ -344,6 +360,7 @@ class Client {
     await this.think(operation, lock);
     if (operation.isCancelled) return cancelled();
     if (lock.check && operation.isLost === null) await this.ask(operation, lock.check, "it is no longer held");
+    if (asks && operation.isLost === null) await this.askOwned(operation, lock);
     if (operation.isLost !== null) return [fail("lock-lost", operation.isLost), true];
     await operation.phase("before-write");
     if (operation.isCancelled) return cancelled();
@@ -371,12 +388,36 @@ class Client {
     const until = performance.now() + operation.invoke.hold_ms + (this.settings.flags.has("extend") ? this.settings.ttl : 0);
     const every = this.settings.flags.has("extend") ? this.settings.ttl * EXTEND_AFTER : Infinity;
     for (let due = performance.now() + every; due < until; due = performance.now() + every) {
-      await operation.sleep(due - performance.now());
+      await operation.sleepUntil(due);
       if (operation.isCancelled || operation.isLost !== null) break;
       const validity = await this.ask(operation, lock.extend, "it could not be extended");
       if (operation.isLost === null) operation.extended(typeof validity === "number" ? validity : undefined);
     }
-    if (Number.isFinite(until)) await operation.sleep(Math.max(0, until - performance.now()));
+    if (Number.isFinite(until)) await operation.sleepUntil(until);
+  }
+
+  // Asks the library whether the client has the lock, whenever that is due. Returns when it is due again.
+  asking(operation, lock) {
+    const every = operation.invoke.check_every_ms;
+    let due = performance.now() + every;
+    return async () => {
+      if (operation.isLost !== null) return Infinity;
+      if (performance.now() >= due) {
+        await this.askOwned(operation, lock);
+        due = performance.now() + every;
+      }
+      return due;
+    };
+  }
+
+  async askOwned(operation, lock) {
+    const asked = now();
+    try {
+      if ((await lock.owned()) === false) operation.lost("it is no longer owned");
+      else operation.owned(asked);
+    } catch (error) {
+      console.error("owned:", error); // without an answer nobody knows
+    }
   }
 
   // Asks the library; false or an exception is the loss of the lock.
@@ -466,7 +507,6 @@ function given(known) {
 
 // The loop does nothing for so long, as if a function computed.
 function block(ms) {
-  const now = () => Number(process.hrtime.bigint());
   say({ type: "blocked", mono_ns: now() });
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
   say({ type: "unblocked", mono_ns: now() });

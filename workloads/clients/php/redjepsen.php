@@ -14,7 +14,7 @@ declare(strict_types=1);
 
 namespace Redjepsen;
 
-const PROTOCOL = 1;
+const PROTOCOLS = [1, 2]; // of version 2 it can do nothing but say so: a program in PHP does one thing at a time, without a loop
 const LIMIT = 2.0; // for a request to the resource, which is not what is under test
 const START_LIMIT = 20.0; // a client may start in the middle of a fault
 const DOUBT_LIMIT = 60.0; // a holder waits until its write cannot arrive any more: longer than a fault lasts
@@ -100,6 +100,8 @@ final class Held
      * @param ?int $token the fencing token, if the library has one
      * @param ?\Closure $extend renews it: false, or an exception, means that it is lost, a number is its validity in ms
      * @param ?\Closure $check asked before the write: false, or an exception, means that it is lost
+     * @param ?\Closure $owned whether the library says that this client has the lock: asked as often as the workload says
+     *     (`check_every`), and then before the write too; false means that it is lost, an exception is no answer
      */
     public function __construct(
         public readonly \Closure $release,
@@ -107,6 +109,7 @@ final class Held
         public readonly ?int $token = null,
         public readonly ?\Closure $extend = null,
         public readonly ?\Closure $check = null,
+        public readonly ?\Closure $owned = null,
     ) {}
 }
 
@@ -119,6 +122,13 @@ final class Control
         if (@fwrite(STDOUT, $line) !== strlen($line)) {
             throw new Closed();
         }
+    }
+
+    /** Whether there is a message within so many seconds. */
+    public function hasOneWithin(float $seconds): bool
+    {
+        [$read, $none] = [[STDIN], null];
+        return stream_select($read, $none, $none, 0, (int) (max(0.0, $seconds) * 1e6)) !== 0;
     }
 
     public function next(): array
@@ -139,8 +149,12 @@ final class Operation
     public readonly string $key;
     public readonly float $within;
     public readonly float $hold;
+    /** How often a holder asks its library whether it has the lock. */
+    public readonly ?float $checkEvery;
     /** Why the lock is gone, once somebody said so. */
     public ?string $lost = null;
+    /** What is done while it waits; returns in how many seconds there is more to do, null if there is nothing. */
+    public ?\Closure $meanwhile = null;
     private bool $acquired = false;
 
     public function __construct(public readonly array $invoke, private readonly ?Control $control)
@@ -148,6 +162,7 @@ final class Operation
         $this->key = 'lock:' . $invoke['key'];
         $this->within = ($invoke['acquire_timeout_ms'] ?? 0) / 1000;
         $this->hold = ($invoke['hold_ms'] ?? 0) / 1000;
+        $this->checkEvery = empty($invoke['check_every_ms']) ? null : $invoke['check_every_ms'] / 1000;
     }
 
     /** Reports a phase, stamped now. At a breakpoint it waits, and reports it again: only then does what is next happen. */
@@ -158,6 +173,11 @@ final class Operation
             return;
         }
         do {
+            while ($this->meanwhile !== null && ($seconds = ($this->meanwhile)()) !== null) {
+                if ($this->control->hasOneWithin($seconds)) {
+                    break;
+                }
+            }
             $message = $this->control->next();
             if ($message['type'] !== 'go') {
                 throw new \UnexpectedValueException("{$message['type']} while an operation waits at $name");
@@ -170,6 +190,12 @@ final class Operation
     public function extended(?float $validityMs = null): void
     {
         $this->report('extended', $validityMs === null ? [] : ['validity_ms' => milliseconds($validityMs)]);
+    }
+
+    /** Tells that the library, which was asked at this time of the monotonic clock, says that the client has the lock. */
+    public function owned(int $askedNs): void
+    {
+        $this->report('owned', ['mono_ns' => $askedNs]);
     }
 
     /** Tells that the library knows that the lock is gone. Only the first reason counts. */
@@ -186,8 +212,8 @@ final class Operation
     private function report(string $name, array $facts): void
     {
         $this->acquired = $this->acquired || $name === 'acquired';
-        $told = ['type' => 'phase', 'id' => $this->invoke['id'], 'phase' => $name, 'mono_ns' => hrtime(true)];
-        $this->control?->say($told + $facts);
+        $told = ['type' => 'phase', 'id' => $this->invoke['id'], 'phase' => $name];
+        $this->control?->say($told + $facts + ['mono_ns' => hrtime(true)]);
     }
 }
 
@@ -303,6 +329,8 @@ final class Holder
     private readonly float $extra;
     private readonly ?float $every;
     private float $due;
+    private readonly ?float $askEvery;
+    private float $askDue;
 
     public function __construct(Settings $settings, private readonly Operation $operation, public readonly Held $held)
     {
@@ -310,6 +338,9 @@ final class Holder
         $this->extra = $extends ? $settings->ttl() : 0.0;
         $this->every = $extends ? $settings->ttl() * EXTEND_AFTER : null;
         $this->due = now() + ($this->every ?? 0.0);
+        $this->askEvery = $held->owned === null ? null : $operation->checkEvery;
+        $this->askDue = now() + ($this->askEvery ?? 0.0);
+        $operation->meanwhile = $this->askIfDue(...);
     }
 
     /** Takes the operation's time. */
@@ -322,15 +353,56 @@ final class Holder
     public function keep(float $seconds): void
     {
         $until = now() + $seconds;
-        while ($this->every !== null && $this->due < $until && $this->operation->lost === null) {
-            sleepFor($this->due - now());
-            $validity = $this->ask($this->held->extend, 'it could not be extended');
-            if ($this->operation->lost === null) {
-                $this->operation->extended(is_numeric($validity) ? (float) $validity : null);
+        while ($this->operation->lost === null) {
+            $extendDue = $this->every === null ? INF : $this->due;
+            $askDue = $this->askEvery === null ? INF : $this->askDue;
+            if (min($extendDue, $askDue) >= $until) {
+                break;
             }
-            $this->due = now() + $this->every;
+            sleepFor(min($extendDue, $askDue) - now());
+            if ($extendDue <= $askDue) {
+                $this->extend();
+            } else {
+                $this->askIfDue();
+            }
         }
         sleepFor($until - now());
+    }
+
+    private function extend(): void
+    {
+        $validity = $this->ask($this->held->extend, 'it could not be extended');
+        if ($this->operation->lost === null) {
+            $this->operation->extended(is_numeric($validity) ? (float) $validity : null);
+        }
+        $this->due = now() + $this->every;
+    }
+
+    /** Asks the library whether the client has the lock, if that is due. Returns in how many seconds it is due again. */
+    private function askIfDue(): ?float
+    {
+        if ($this->askEvery === null || $this->operation->lost !== null) {
+            return null;
+        }
+        if (now() >= $this->askDue) {
+            $this->askOwned();
+            $this->askDue = now() + $this->askEvery;
+        }
+        return $this->askDue - now();
+    }
+
+    private function askOwned(): void
+    {
+        $asked = hrtime(true);
+        try {
+            if (($this->held->owned)() === false) {
+                $this->operation->lost('it is no longer owned');
+            } else {
+                $this->operation->owned($asked);
+            }
+        } catch (\Exception $error) {
+            complain('owned', $error); // without an answer nobody knows
+        }
     }
 
     /** The last check before the write. Returns why the lock is lost, if it is. */
@@ -339,11 +411,15 @@ final class Holder
         if ($this->held->check !== null && $this->operation->lost === null) {
             $this->ask($this->held->check, 'it is no longer held');
         }
+        if ($this->askEvery !== null && $this->operation->lost === null) {
+            $this->askOwned();
+        }
         return $this->operation->lost;
     }
 
     public function release(): void
     {
+        $this->operation->meanwhile = null; // what is said from now on is said by the release
         $this->operation->phase('releasing');
         try {
             ($this->held->release)();
@@ -374,17 +450,17 @@ final class Client
 {
     private readonly Settings $settings;
     private readonly bool $fenced;
-    private readonly Register $register;
+    private readonly ?Register $register;
     private \Closure $acquire;
 
     /** @param string[] $flags */
     public function __construct(array $hello, callable $connect, array $flags)
     {
         [$lock, $resource] = [$hello['lock'], $hello['resource']];
-        if ($hello['protocol'] !== PROTOCOL) {
-            throw new Unsuitable('this client speaks protocol ' . PROTOCOL . ", not {$hello['protocol']}");
+        if (!in_array($hello['protocol'], PROTOCOLS, true)) {
+            throw new Unsuitable('this client speaks protocol ' . implode(' and ', PROTOCOLS) . ", not {$hello['protocol']}");
         }
-        if ($resource['kind'] !== 'register' || !in_array($resource['fencing'], ['none', 'token'], true)) {
+        if (!in_array($resource['kind'], ['register', 'none'], true) || !in_array($resource['fencing'], ['none', 'token'], true)) {
             $wanted = "{$resource['kind']} {$resource['fencing']}";
             throw new Unsuitable("this client writes a register without fencing or with tokens, not $wanted");
         }
@@ -396,8 +472,8 @@ final class Client
         $limit = ($options['node_timeout_ms'] ?? $lock['ttl_ms']) / 1000;
         $this->settings = new Settings($lock['ttl_ms'], $lock['nodes'], $limit, [$low / 1000, $high / 1000], $flags);
         $this->fenced = $resource['fencing'] === 'token';
-        $this->register = new Register($resource['url']);
-        reached(fn () => $this->register->connect());
+        $this->register = $resource['kind'] === 'none' ? null : new Register($resource['url']);
+        reached(fn () => $this->register?->connect());
         $this->acquire = \Closure::fromCallable(reached(fn () => $connect($this->settings)));
         $this->warmUp($hello['client'] ?? '');
     }
@@ -405,6 +481,9 @@ final class Client
     /** One operation, from its first phase to its answer. */
     public function perform(array $invoke, Control $control): array
     {
+        if ($invoke['f'] !== 'hold' && $this->register === null) {
+            return failed('unsupported', $invoke['f']);
+        }
         if ($invoke['f'] === 'read') {
             try {
                 return ['type' => 'ok', 'old' => $this->register->ask('GET', $invoke['key'])];
@@ -429,8 +508,8 @@ final class Client
             return failed('not-acquired', '');
         }
         $facts = $held->validityMs === null ? [] : ['validity_ms' => milliseconds($held->validityMs)];
-        $operation->phase('acquired', $held->token === null ? $facts : $facts + ['token' => $held->token]);
         $holder = new Holder($this->settings, $operation, $held);
+        $operation->phase('acquired', $held->token === null ? $facts : $facts + ['token' => $held->token]);
         [$answer, $settled] = $this->work($operation, $holder);
         if ($settled) {
             $holder->release();
@@ -537,7 +616,7 @@ function serve(string $name, callable $connect, array $flags = []): void
             return;
         }
         $variant = $given ? ' (' . implode(', ', $given) . ')' : '';
-        $control->say(['type' => 'ready', 'protocol' => PROTOCOL, 'name' => $name . $variant, 'capabilities' => []]);
+        $control->say(['type' => 'ready', 'protocol' => $hello['protocol'], 'name' => $name . $variant, 'capabilities' => []]);
         while (true) {
             $message = $control->next();
             if ($message['type'] === 'invoke') {

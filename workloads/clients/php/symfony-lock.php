@@ -37,7 +37,7 @@ $connect = function (Settings $settings): callable {
         }
         $validity = fn () => $lock->getRemainingLifetime() * 1000;
         $extend = fn () => $lock->refresh() ?? $validity();
-        return new Held($lock->release(...), $validity(), extend: $extend);
+        return new Held($lock->release(...), $validity(), extend: $extend, owned: $lock->isAcquired(...));
     };
 };
 

@@ -27,7 +27,13 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &redjepsen.Held{Release: func() error { return lock.Release(context.Background()) }}, nil
+		return &redjepsen.Held{
+			Release: func() error { return lock.Release(context.Background()) },
+			Owned: func() (bool, error) {
+				left, err := lock.TTL(context.Background())
+				return left > 0, err
+			},
+		}, nil
 	}, nil
 }
 

@@ -72,6 +72,11 @@ type Held struct {
 	Extend func() (time.Duration, error)
 	// Check is asked before the write, for libraries that tell their users to. An error means that the lock is lost.
 	Check func() error
+	// Owned says whether the library says that this client has the lock, and is asked as often as the workload says
+	// (`check_every`), and then before the write too. False means that it is lost; with an error nobody has answered.
+	Owned func() (bool, error)
+
+	mutex sync.Mutex // it is asked from one goroutine at a time
 }
 
 // ErrNotOwned is what Release returns, wrapped or not, if the library says that the lock was no longer this client's.
@@ -110,6 +115,7 @@ type message struct {
 	Value            string   `json:"value"`
 	HoldMs           int64    `json:"hold_ms"`
 	AcquireTimeoutMs int64    `json:"acquire_timeout_ms"`
+	CheckEveryMs     int64    `json:"check_every_ms"`
 	Breakpoints      []string `json:"breakpoints"`
 }
 
@@ -388,7 +394,7 @@ func (w *worker) locked(operation *Operation) (facts, error) {
 	if held.Token != nil {
 		known["token"] = *held.Token
 	}
-	watch := operation.watched(held.Lost)
+	watch := operation.watched(held)
 	defer watch()
 	if err := operation.phase("acquired", known); err != nil {
 		return nil, err
@@ -441,9 +447,15 @@ func (w *worker) underLock(operation *Operation, held *Held) (facts, bool, error
 		return cancelled, true, nil
 	}
 	if held.Check != nil && operation.whyLost() == "" {
-		if err := held.Check(); err != nil {
+		held.mutex.Lock()
+		err := held.Check()
+		held.mutex.Unlock()
+		if err != nil {
 			operation.Lost(err.Error())
 		}
+	}
+	if operation.asksOwned(held) && operation.whyLost() == "" {
+		operation.askOwned(held)
 	}
 	if lost := operation.whyLost(); lost != "" {
 		return failed("lock-lost", lost), true, nil
@@ -487,7 +499,10 @@ func (w *worker) think(operation *Operation, held *Held) {
 			if operation.isCancelled() || operation.whyLost() != "" {
 				break
 			}
-			if validity, err := held.Extend(); err != nil {
+			held.mutex.Lock()
+			validity, err := held.Extend()
+			held.mutex.Unlock()
+			if err != nil {
 				operation.Lost(err.Error())
 			} else {
 				operation.Extended(validity)

@@ -2,6 +2,8 @@ package redjepsen
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -171,7 +173,10 @@ func (o *Operation) tell(known facts) {
 }
 
 func (o *Operation) say(known facts) error {
-	known["type"], known["id"], known["mono_ns"] = "phase", o.invoke.ID, monotonic()
+	known["type"], known["id"] = "phase", o.invoke.ID
+	if known["mono_ns"] == nil {
+		known["mono_ns"] = monotonic()
+	}
 	return o.client.say(known)
 }
 
@@ -185,21 +190,51 @@ func (o *Operation) answer(answer facts) error {
 
 const lostText = "the library says that the lock is lost"
 
-// watched tells the controller of a loss as soon as the library knows of it. What is returned ends that, and waits until
-// nothing more is told.
-func (o *Operation) watched(lost <-chan struct{}) func() {
+// watched tells the controller of a loss as soon as the library knows of it, and asks the library, where the workload says
+// so, whether the client has the lock. What is returned ends that, and waits until nothing more is told.
+func (o *Operation) watched(held *Held) func() {
 	stopped, ended := make(chan struct{}), make(chan struct{})
 	stop := sync.OnceFunc(func() { close(stopped) })
 	go func() {
 		defer close(ended)
-		select {
-		case <-stopped:
-		case <-lost:
-			o.Lost(lostText)
+		var due <-chan time.Time
+		if o.asksOwned(held) {
+			ticker := time.NewTicker(ms(o.invoke.CheckEveryMs))
+			defer ticker.Stop()
+			due = ticker.C
+		}
+		for o.whyLost() == "" {
+			select {
+			case <-stopped:
+				return
+			case <-held.Lost:
+				o.Lost(lostText)
+			case <-due:
+				o.askOwned(held)
+			}
 		}
 	}()
 	return func() {
 		stop()
 		<-ended
+	}
+}
+
+func (o *Operation) asksOwned(held *Held) bool {
+	return held.Owned != nil && o.invoke.CheckEveryMs > 0
+}
+
+// askOwned asks the library whether the client has the lock. What it says is of the time before it was asked.
+func (o *Operation) askOwned(held *Held) {
+	held.mutex.Lock()
+	defer held.mutex.Unlock()
+	asked := monotonic()
+	switch owned, err := held.Owned(); {
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "owned:", err)
+	case owned:
+		o.tell(facts{"phase": "owned", "mono_ns": asked})
+	default:
+		o.Lost("it is no longer owned")
 	}
 }

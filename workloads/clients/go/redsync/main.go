@@ -45,7 +45,11 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 			}
 			return fmt.Errorf("%w: %v", redjepsen.ErrNotOwned, err)
 		}
-		return &redjepsen.Held{Release: release, Validity: func() time.Duration { return time.Until(mutex.Until()) }}, nil
+		return &redjepsen.Held{
+			Release:  release,
+			Validity: func() time.Duration { return time.Until(mutex.Until()) },
+			Owned:    func() (bool, error) { return time.Now().Before(mutex.Until()), nil },
+		}, nil
 	}, nil
 }
 

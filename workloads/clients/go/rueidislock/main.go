@@ -38,7 +38,11 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 			giveUp()
 			return nil, err
 		}
-		return &redjepsen.Held{Release: func() error { release(); giveUp(); return nil }, Lost: held.Done()}, nil
+		return &redjepsen.Held{
+			Release: func() error { release(); giveUp(); return nil },
+			Lost:    held.Done(),
+			Owned:   func() (bool, error) { return held.Err() == nil, nil },
+		}, nil
 	}, nil
 }
 

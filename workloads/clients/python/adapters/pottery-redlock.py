@@ -1,4 +1,6 @@
-"""pottery's Redlock: https://github.com/brainix/pottery"""
+"""pottery's Redlock: https://github.com/brainix/pottery
+
+With `--shared` the threads of the client share one lock object for each key."""
 
 import redjepsen
 from redjepsen import redis_py
@@ -9,8 +11,12 @@ def connect(settings):
 
     masters = {redis_py.client(url, settings.node_timeout) for url in settings.nodes}
 
+    shared = {}
+
     def acquire(operation):
         lock = pottery.Redlock(key=operation.key, masters=masters, auto_release_time=settings.ttl)
+        if "shared" in settings.flags:
+            lock = shared.setdefault(operation.key, lock)
 
         def release():
             try:
@@ -24,4 +30,4 @@ def connect(settings):
     return acquire
 
 
-redjepsen.serve(connect, name="pottery Redlock", package="pottery", flags=["extend"])
+redjepsen.serve(connect, name="pottery Redlock", package="pottery", flags=["extend", "shared"])

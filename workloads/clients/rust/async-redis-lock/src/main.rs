@@ -6,40 +6,37 @@ use std::time::Duration;
 use async_redis_lock::options::Options;
 use async_redis_lock::{Lock, Locker};
 use redjepsen_client::{Library, Settings, serve};
-use tokio::runtime::Runtime;
 
 struct Client {
     settings: Settings,
     locker: Locker,
-    runtime: Runtime,
 }
 
 impl Library for Client {
     type Lock = Lock;
 
-    fn acquire(&mut self, name: &str, within: Duration) -> Result<Option<Lock>, String> {
+    async fn acquire(&self, name: &str, within: Duration) -> Result<Option<Lock>, String> {
         // By itself it renews three times in what a lock lives.
         let options = Options::new().ttl(self.settings.ttl).extend(self.settings.ttl / 3);
         let options = options.retry(self.settings.retry_delay / 2).timeout(Some(within));
         let name = name.to_string();
-        let lock = self.runtime.block_on(self.locker.acquire_with_options(&options, &name));
+        let lock = self.locker.clone().acquire_with_options(&options, &name).await;
         lock.map(Some).map_err(|error| error.to_string())
     }
 
-    fn release(&mut self, lock: Lock) {
+    async fn release(&self, lock: Lock) {
         if let Err(error) = lock.release() {
             eprintln!("the release failed: {error}");
         }
     }
 }
 
-fn connect(settings: &Settings) -> Result<Client, String> {
+async fn connect(settings: &Settings) -> Result<Client, String> {
     let [node] = settings.nodes.as_slice() else {
         return Err("async-redis-lock locks on one node: take --nodes 1".to_string());
     };
-    let runtime = Runtime::new().map_err(|error| error.to_string())?;
-    let locker = runtime.block_on(Locker::from_redis_url(node)).map_err(|error| error.to_string())?;
-    Ok(Client { settings: settings.clone(), locker, runtime })
+    let locker = Locker::from_redis_url(node).await.map_err(|error| error.to_string())?;
+    Ok(Client { settings: settings.clone(), locker })
 }
 
 fn main() -> ExitCode {

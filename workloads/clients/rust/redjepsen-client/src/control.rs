@@ -1,13 +1,15 @@
-//! The messages of the client protocol, version 1: one JSON object per line on standard input and output.
+//! The messages of the client protocol, versions 1 and 2: one JSON object per line on standard input and output.
 
 use std::io::{self, BufRead, Write};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOLS: RangeInclusive<u32> = 1..=2;
 
 /// Why the client ends.
 #[derive(Debug)]
@@ -23,8 +25,14 @@ pub enum Stop {
 #[derive(Debug, Deserialize)]
 pub struct Hello {
     pub protocol: u32,
+    #[serde(default = "one")]
+    pub threads: usize,
     pub lock: Lock,
     pub resource: Resource,
+}
+
+fn one() -> usize {
+    1
 }
 
 #[derive(Debug, Deserialize)]
@@ -52,16 +60,19 @@ pub struct Resource {
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-enum Message {
+pub enum Message {
     Hello(Hello),
     Invoke(Invoke),
     Go { id: u64, phase: String },
+    Cancel { id: u64 },
     Bye,
 }
 
 #[derive(Debug, Deserialize)]
-struct Invoke {
-    id: u64,
+pub struct Invoke {
+    pub id: u64,
+    #[serde(default)]
+    pub thread: usize,
     f: String,
     key: String,
     #[serde(default)]
@@ -70,6 +81,8 @@ struct Invoke {
     hold_ms: u64,
     #[serde(default)]
     acquire_timeout_ms: u64,
+    #[serde(default)]
+    check_every_ms: u64,
     #[serde(default)]
     breakpoints: Vec<String>,
 }
@@ -89,71 +102,62 @@ impl Answer {
         Answer::Fail { error, text }
     }
 
+    /// Whoever asked for the lock has no use for it any more, and nothing was written.
+    pub fn cancelled(text: &str) -> Answer {
+        Answer::fail("cancelled", text.to_string())
+    }
+
     pub fn doubt(error: &io::Error) -> Answer {
         let late = matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock);
         Answer::Info { error: if late { "timeout" } else { "connection-lost" }, text: error.to_string() }
     }
 }
 
-/// The link to the controller.
-#[derive(Default)]
-pub struct Control;
-
-impl Control {
-    pub fn hello(&mut self) -> Result<Hello, Stop> {
-        match self.next()? {
-            Message::Hello(hello) => Ok(hello),
-            other => Err(Stop::Misunderstood(format!("{other:?} instead of hello"))),
-        }
+/// The next message; one thread reads them all.
+pub fn next() -> Result<Message, Stop> {
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line);
+    if read.map_err(|error| Stop::Misunderstood(error.to_string()))? == 0 {
+        return Err(Stop::Closed);
     }
-
-    pub fn ready(&mut self, name: &str) -> Result<(), Stop> {
-        self.say(json!({"type": "ready", "protocol": PROTOCOL, "name": name, "capabilities": []}))
-    }
-
-    pub fn fail(&mut self, text: &str) -> Result<(), Stop> {
-        self.say(json!({"type": "failed", "text": text}))
-    }
-
-    /// The next operation.
-    pub fn invoked(&mut self) -> Result<Operation<'_>, Stop> {
-        loop {
-            match self.next()? {
-                Message::Invoke(invoke) => return Ok(Operation { invoke, control: self }),
-                // A late one is for an operation that is over.
-                Message::Go { .. } => {}
-                other => return Err(Stop::Misunderstood(format!("{other:?} while no operation is in progress"))),
-            }
-        }
-    }
-
-    fn next(&mut self) -> Result<Message, Stop> {
-        let mut line = String::new();
-        let read = io::stdin().lock().read_line(&mut line);
-        if read.map_err(|error| Stop::Misunderstood(error.to_string()))? == 0 {
-            return Err(Stop::Closed);
-        }
-        match serde_json::from_str(&line) {
-            Ok(Message::Bye) => Err(Stop::Closed),
-            Ok(message) => Ok(message),
-            Err(error) => Err(Stop::Misunderstood(format!("{error}: {}", line.trim_end()))),
-        }
-    }
-
-    /// Writes at once: a phase that is reported late moves the moment at which the nemesis acts.
-    fn say(&mut self, message: Value) -> Result<(), Stop> {
-        let mut out = io::stdout().lock();
-        writeln!(out, "{message}").and_then(|()| out.flush()).map_err(|_| Stop::Closed)
+    match serde_json::from_str(&line) {
+        Ok(Message::Bye) => Err(Stop::Closed),
+        Ok(message) => Ok(message),
+        Err(error) => Err(Stop::Misunderstood(format!("{error}: {}", line.trim_end()))),
     }
 }
 
-/// One operation: what is asked for, and how the controller hears of it.
-pub struct Operation<'c> {
+/// Writes at once: a phase that is reported late moves the moment at which the nemesis acts.
+pub fn say(message: &Value) -> Result<(), Stop> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{message}").and_then(|()| out.flush()).map_err(|_| Stop::Closed)
+}
+
+/// CLOCK_MONOTONIC in nanoseconds.
+pub fn now() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+/// One operation: what is asked for, and how the controller hears of it. Whoever reads tells it what is for it.
+pub struct Operation {
     invoke: Invoke,
-    control: &'c mut Control,
+    told: watch::Sender<Told>,
 }
 
-impl Operation<'_> {
+/// What the controller has said of an operation in flight.
+#[derive(Default)]
+struct Told {
+    /// The phases from which it may go on.
+    opened: Vec<String>,
+    cancelled: bool,
+}
+
+impl Operation {
+    pub fn new(invoke: Invoke) -> Operation {
+        Operation { invoke, told: watch::Sender::default() }
+    }
+
     pub fn f(&self) -> &str {
         &self.invoke.f
     }
@@ -177,58 +181,57 @@ impl Operation<'_> {
         Duration::from_millis(self.invoke.acquire_timeout_ms)
     }
 
-    pub fn phase(&mut self, name: &str) -> Result<(), Stop> {
-        self.phase_with(name, json!({}))
+    /// How often a holder is to ask its library whether it has the lock.
+    pub fn check_every(&self) -> Option<Duration> {
+        (self.invoke.check_every_ms > 0).then(|| Duration::from_millis(self.invoke.check_every_ms))
     }
 
-    pub fn phase_valid(&mut self, name: &str, validity: Option<Duration>) -> Result<(), Stop> {
-        let whole = validity.map(|validity| u64::try_from(validity.as_millis()).unwrap_or(u64::MAX));
-        self.phase_with(name, whole.map_or(json!({}), |whole| json!({"validity_ms": whole})))
+    pub fn open(&self, phase: String) {
+        self.told.send_modify(|told| told.opened.push(phase));
     }
 
-    pub fn phase_read(&mut self, value: &Option<String>) -> Result<(), Stop> {
-        self.phase_with("read", json!({"value": value}))
+    pub fn cancel(&self) {
+        self.told.send_modify(|told| told.cancelled = true);
     }
 
-    pub fn lost(&mut self, why: &str) -> Result<(), Stop> {
-        self.phase_with("lost", json!({"text": why}))
+    pub fn is_cancelled(&self) -> bool {
+        self.told.borrow().cancelled
     }
 
-    pub fn end(self, answer: Answer) -> Result<(), Stop> {
+    pub async fn cancelled(&self) {
+        // It fails only without a sender, which is `self`.
+        let _ = self.told.subscribe().wait_for(|told| told.cancelled).await;
+    }
+
+    /// Whether it waits at this phase.
+    pub fn stops_at(&self, phase: &str) -> bool {
+        self.invoke.breakpoints.iter().any(|breakpoint| breakpoint == phase)
+    }
+
+    /// Waits until it may go on from there, or is cancelled; whether it may.
+    pub async fn opened(&self, phase: &str) -> bool {
+        let is_open = |told: &Told| told.opened.iter().any(|opened| opened == phase);
+        let mut told = self.told.subscribe();
+        told.wait_for(|told| is_open(told) || told.cancelled).await.is_ok_and(|told| is_open(&told))
+    }
+
+    /// Reports a phase, stamped now unless the facts have another time.
+    pub fn report(&self, phase: &str, facts: &Value) -> Result<(), Stop> {
+        let mut message = json!({"type": "phase", "id": self.invoke.id, "phase": phase, "mono_ns": now()});
+        if let (Value::Object(message), Value::Object(facts)) = (&mut message, facts) {
+            message.extend(facts.clone());
+        }
+        say(&message)
+    }
+
+    pub fn end(&self, answer: Answer) -> Result<(), Stop> {
         let id = self.invoke.id;
-        self.control.say(match answer {
+        say(&match answer {
             Answer::Ok { old: Some(old), new: Some(new) } => json!({"type": "ok", "id": id, "old": old, "new": new}),
             Answer::Ok { old: Some(old), new: None } => json!({"type": "ok", "id": id, "old": old}),
             Answer::Ok { old: None, .. } => json!({"type": "ok", "id": id}),
             Answer::Fail { error, text } => json!({"type": "fail", "id": id, "error": error, "text": text}),
             Answer::Info { error, text } => json!({"type": "info", "id": id, "error": error, "text": text}),
         })
-    }
-
-    /// Reports a phase, stamped now. At a breakpoint it waits, and reports it again: only then does what comes next
-    /// happen.
-    fn phase_with(&mut self, name: &str, facts: Value) -> Result<(), Stop> {
-        self.report(name, &facts)?;
-        if !self.invoke.breakpoints.iter().any(|breakpoint| breakpoint == name) {
-            return Ok(());
-        }
-        loop {
-            match self.control.next()? {
-                Message::Go { id, phase } if id == self.invoke.id && phase == name => break,
-                Message::Go { .. } => {}
-                other => return Err(Stop::Misunderstood(format!("{other:?} while an operation waits at {name}"))),
-            }
-        }
-        self.report(name, &facts)
-    }
-
-    fn report(&mut self, name: &str, facts: &Value) -> Result<(), Stop> {
-        let now = clock_gettime(ClockId::Monotonic);
-        let mono_ns = now.tv_sec * 1_000_000_000 + now.tv_nsec;
-        let mut message = json!({"type": "phase", "id": self.invoke.id, "phase": name, "mono_ns": mono_ns});
-        if let (Value::Object(message), Value::Object(facts)) = (&mut message, facts) {
-            message.extend(facts.clone());
-        }
-        self.control.say(message)
     }
 }

@@ -2,18 +2,31 @@
 //! a few lines: it implements [`Library`] and calls [`serve`].
 //!
 //! - `control`: the messages, one JSON object per line
+//! - `held`: a lock in use
 //! - `register`: what the lock protects
+//!
+//! If the run wants threads, `connect` is called once, and all threads take their locks from what it made. All of it runs on
+//! one runtime of tokio's with several threads, so there is no loop that could be blocked.
 //!
 //! Deliberately absent: counters, lists and fencing, which the package in Python has.
 
 mod control;
+mod held;
 mod register;
 
+use std::collections::HashMap;
+use std::future::{Future, ready};
 use std::process::ExitCode;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use control::{Answer, Control, Hello, Operation, Stop};
+use serde_json::json;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+use control::{Answer, Hello, Message, Operation, Stop};
+use held::Holder;
 use register::{Register, Trouble};
 
 /// For how long a new client tries to reach its servers: it may start in the middle of a fault.
@@ -21,10 +34,8 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 /// For how long a holder tries to make sure that its write cannot arrive any more. Longer than a fault lasts.
 const DOUBT_LIMIT: Duration = Duration::from_secs(60);
 const AGAIN: Duration = Duration::from_millis(20);
-/// With this argument a lock is extended when this part of its TTL is over, and held until shortly after.
+/// With this argument a lock is extended, and held for longer.
 const EXTEND: &str = "--extend";
-const EXTEND_AFTER: f64 = 0.6;
-const HELD_AFTERWARDS: f64 = 0.05;
 
 /// The lock that is to be taken.
 #[derive(Clone, Debug)]
@@ -47,13 +58,17 @@ impl Settings {
 }
 
 /// A lock library. Errors are texts for people.
-pub trait Library {
+pub trait Library: Send + Sync + 'static {
     type Lock;
 
-    /// Takes the lock of this name, and gives up after about this long; None, or an error, if it did not get it.
-    fn acquire(&mut self, name: &str, within: Duration) -> Result<Option<Self::Lock>, String>;
+    /// Whether a call of `acquire` ends early when its future is dropped: not if it blocks.
+    const CANCELS: bool = true;
 
-    fn release(&mut self, lock: Self::Lock);
+    /// Takes the lock of this name, and gives up after about this long; None, or an error, if it did not get it. Several
+    /// threads may call it. If whoever asked has no use for the lock any more, the future is dropped.
+    fn acquire(&self, name: &str, within: Duration) -> impl Future<Output = Result<Option<Self::Lock>, String>>;
+
+    fn release(&self, lock: Self::Lock) -> impl Future<Output = ()>;
 
     /// How long the library said, when it gave the lock or extended it, that it is valid.
     fn validity(&self, _lock: &Self::Lock) -> Option<Duration> {
@@ -61,61 +76,124 @@ pub trait Library {
     }
 
     /// Extends the lock to a whole TTL from now.
-    fn extend(&mut self, _lock: &mut Self::Lock) -> Result<(), String> {
-        Err("this library cannot extend a lock".to_string())
+    fn extend(&self, _lock: &mut Self::Lock) -> impl Future<Output = Result<(), String>> {
+        ready(Err("this library cannot extend a lock".to_string()))
+    }
+
+    /// Whether the library says that this client has the lock: asked as often as the workload says (`check_every`), and then
+    /// before the write too. None if nobody has answered.
+    fn owned(&self, _lock: &Self::Lock) -> impl Future<Output = Option<bool>> {
+        ready(None)
     }
 }
 
 /// Is the client, on standard input and output, until the controller says `bye`. The library is called `name` in
 /// reports; `connect` may try its servers, and is called again while it fails.
-pub fn serve<L: Library>(name: &str, connect: impl Fn(&Settings) -> Result<L, String>) -> ExitCode {
-    let mut control = Control;
-    match run(&mut control, name, connect) {
-        Err(Stop::Closed) => ExitCode::SUCCESS,
-        Err(Stop::Unsuitable(text)) => match control.fail(&text) {
+pub fn serve<L: Library>(name: &str, connect: impl AsyncFn(&Settings) -> Result<L, String>) -> ExitCode {
+    let Err(stop) = run(name, connect);
+    ended(stop)
+}
+
+fn ended(stop: Stop) -> ExitCode {
+    match stop {
+        Stop::Closed => ExitCode::SUCCESS,
+        Stop::Unsuitable(text) => match control::say(&json!({"type": "failed", "text": text})) {
             Ok(()) | Err(Stop::Closed) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,
         },
-        Err(Stop::Misunderstood(text)) => {
+        Stop::Misunderstood(text) => {
             eprintln!("the controller was not understood: {text}");
             ExitCode::FAILURE
         }
-        Ok(never) => match never {},
     }
 }
 
+/// The operations that are not over, by their numbers.
+type Operations = Arc<Mutex<HashMap<u64, Arc<Operation>>>>;
+
 /// The whole life of the client; it ends with the reason why it stops.
 fn run<L: Library>(
-    control: &mut Control,
     name: &str,
-    connect: impl Fn(&Settings) -> Result<L, String>,
+    connect: impl AsyncFn(&Settings) -> Result<L, String>,
 ) -> Result<std::convert::Infallible, Stop> {
-    let hello = control.hello()?;
+    let hello = match control::next()? {
+        Message::Hello(hello) => hello,
+        other => return Err(Stop::Misunderstood(format!("{other:?} instead of hello"))),
+    };
     let extends = match std::env::args().skip(1).collect::<Vec<_>>().as_slice() {
         [] => false,
         [only] if only == EXTEND => true,
         other => return Err(Stop::Unsuitable(format!("unknown arguments {other:?}; there is {EXTEND}"))),
     };
     let settings = understood(&hello)?;
-    let mut register = Register::new(&hello.resource.url).map_err(Stop::Unsuitable)?;
-    reached(|| register.connect().map_err(|trouble| trouble.to_string()))?;
-    let library = reached(|| connect(&settings))?;
-    control.ready(&if extends { format!("{name} (extend)") } else { name.to_string() })?;
-    let mut client = Client { library, register, settings, extends };
-    loop {
-        let mut operation = control.invoked()?;
-        let answer = client.perform(&mut operation)?;
-        operation.end(answer)?;
+    let runtime = Arc::new(Runtime::new().map_err(|error| Stop::Unsuitable(error.to_string()))?);
+    let library = Arc::new(runtime.block_on(reached(async || connect(&settings).await))?);
+    let mut clients = Vec::new();
+    for _ in 0..hello.threads {
+        let register = match hello.resource.kind.as_str() {
+            "none" => None,
+            _ => Some(runtime.block_on(connected(&hello.resource.url))?),
+        };
+        clients.push(Client { library: library.clone(), register, settings: settings.clone(), extends });
     }
+    let operations = Operations::default();
+    let threads: Vec<_> = clients.into_iter().map(|client| begun(client, &runtime, &operations)).collect();
+    let name = if extends { format!("{name} (extend)") } else { name.to_string() };
+    let capabilities = match hello.protocol {
+        1 => json!([]),
+        _ if L::CANCELS => json!(["threads", "cancel"]),
+        _ => json!(["threads"]),
+    };
+    control::say(&json!({"type": "ready", "protocol": hello.protocol, "name": name, "capabilities": capabilities}))?;
+    let flight = |id: u64| operations.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
+    loop {
+        // What is late is for an operation that is over.
+        match control::next()? {
+            Message::Invoke(invoke) => {
+                let (id, thread) = (invoke.id, invoke.thread);
+                let operation = Arc::new(Operation::new(invoke));
+                operations.lock().unwrap_or_else(PoisonError::into_inner).insert(id, operation.clone());
+                let sent = threads.get(thread).map(|thread| thread.send((id, operation)));
+                if !matches!(sent, Some(Ok(()))) {
+                    return Err(Stop::Misunderstood(format!("there is no thread {thread}")));
+                }
+            }
+            Message::Go { id, phase } => flight(id).into_iter().for_each(|operation| operation.open(phase.clone())),
+            Message::Cancel { id } => flight(id).into_iter().for_each(|operation| operation.cancel()),
+            other => return Err(Stop::Misunderstood(format!("{other:?} is not understood"))),
+        }
+    }
+}
+
+/// A thread that performs one operation after the other.
+fn begun<L: Library>(
+    mut client: Client<L>,
+    runtime: &Arc<Runtime>,
+    operations: &Operations,
+) -> mpsc::UnboundedSender<(u64, Arc<Operation>)> {
+    let (sender, mut asked) = mpsc::unbounded_channel::<(u64, Arc<Operation>)>();
+    let (runtime, operations) = (runtime.clone(), operations.clone());
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            while let Some((id, operation)) = asked.recv().await {
+                let answer = client.perform(&operation).await;
+                operations.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+                if let Err(stop) = answer.and_then(|answer| operation.end(answer)) {
+                    std::process::exit(i32::from(ended(stop) != ExitCode::SUCCESS));
+                }
+            }
+        });
+    });
+    sender
 }
 
 fn understood(hello: &Hello) -> Result<Settings, Stop> {
     let (lock, resource) = (&hello.lock, &hello.resource);
-    if hello.protocol != control::PROTOCOL {
-        let (ours, theirs) = (control::PROTOCOL, hello.protocol);
-        return Err(Stop::Unsuitable(format!("this client speaks protocol {ours}, not {theirs}")));
+    if !control::PROTOCOLS.contains(&hello.protocol) {
+        let (ours, theirs) = (control::PROTOCOLS, hello.protocol);
+        return Err(Stop::Unsuitable(format!("this client speaks protocol {ours:?}, not {theirs}")));
     }
-    if (resource.kind.as_str(), resource.fencing.as_str()) != ("register", "none") {
+    if !matches!((resource.kind.as_str(), resource.fencing.as_str()), ("register" | "none", "none")) {
         let text = format!("this client writes a register without fencing, not {} {}", resource.kind, resource.fencing);
         return Err(Stop::Unsuitable(text));
     }
@@ -131,120 +209,111 @@ fn understood(hello: &Hello) -> Result<Settings, Stop> {
     })
 }
 
-fn reached<T>(mut attempt: impl FnMut() -> Result<T, String>) -> Result<T, Stop> {
+async fn connected(url: &str) -> Result<Register, Stop> {
+    let mut register = Register::new(url).map_err(Stop::Unsuitable)?;
+    reached(async || register.connect().map_err(|trouble| trouble.to_string())).await?;
+    Ok(register)
+}
+
+async fn reached<T>(mut attempt: impl AsyncFnMut() -> Result<T, String>) -> Result<T, Stop> {
     let deadline = Instant::now() + START_LIMIT;
     loop {
-        match attempt() {
+        match attempt().await {
             Ok(reached) => return Ok(reached),
             Err(text) if Instant::now() > deadline => return Err(Stop::Unsuitable(format!("cannot connect: {text}"))),
-            Err(_) => sleep(AGAIN),
+            Err(_) => sleep(AGAIN).await,
         }
     }
 }
 
+/// One thread's part: what it protects is read and written by a connection of its own.
 struct Client<L> {
-    library: L,
-    register: Register,
+    library: Arc<L>,
+    register: Option<Register>,
     settings: Settings,
     extends: bool,
 }
 
 impl<L: Library> Client<L> {
-    fn perform(&mut self, operation: &mut Operation) -> Result<Answer, Stop> {
-        match operation.f() {
-            "read" => Ok(match self.register.read(operation.key()) {
+    async fn perform(&mut self, operation: &Operation) -> Result<Answer, Stop> {
+        match (operation.f(), &mut self.register) {
+            ("read", Some(register)) => Ok(match register.read(operation.key()) {
                 Ok(old) => Answer::Ok { old: Some(old), new: None },
                 Err(trouble) => Answer::fail("unavailable", trouble.to_string()),
             }),
-            "hold" | "rmw" => self.locked(operation),
-            other => Ok(Answer::fail("unsupported", other.to_string())),
+            ("hold", _) | ("rmw", Some(_)) => self.locked(operation).await,
+            (other, _) => Ok(Answer::fail("unsupported", other.to_string())),
         }
     }
 
-    fn locked(&mut self, operation: &mut Operation) -> Result<Answer, Stop> {
-        operation.phase("acquiring")?;
+    async fn locked(&mut self, operation: &Operation) -> Result<Answer, Stop> {
+        operation.report("acquiring", &json!({}))?;
+        if operation.stops_at("acquiring") && operation.opened("acquiring").await {
+            operation.report("acquiring", &json!({}))?;
+        }
+        let library = self.library.clone();
         let name = format!("lock:{}", operation.key());
-        let mut lock = match self.library.acquire(&name, operation.within()) {
+        let taken = tokio::select! {
+            biased;
+            taken = library.acquire(&name, operation.within()) => taken,
+            () = operation.cancelled() => return Ok(Answer::cancelled("while it waited for the lock")),
+        };
+        let lock = match taken {
             Ok(Some(lock)) => lock,
             Ok(None) => return Ok(Answer::fail("not-acquired", String::new())),
             Err(text) => return Ok(Answer::fail("not-acquired", text)),
         };
-        let valid_until = self.library.validity(&lock).and_then(|validity| Instant::now().checked_add(validity));
-        operation.phase_valid("acquired", self.library.validity(&lock))?;
-        let (answer, may_release) = self.work(operation, &mut lock, valid_until)?;
+        let mut holder = Holder::new(&*library, operation, lock);
+        holder.phase("acquired", &holder.validity()).await?;
+        let (answer, may_release) = self.work(operation, &mut holder).await?;
         if may_release {
-            operation.phase("releasing")?;
-            self.library.release(lock);
-            operation.phase("released")?;
+            holder.release().await?;
         }
         Ok(answer)
     }
 
     /// The work under the lock, and whether the lock may be given back afterwards.
-    fn work(
-        &mut self,
-        operation: &mut Operation,
-        lock: &mut L::Lock,
-        valid_until: Option<Instant>,
-    ) -> Result<(Answer, bool), Stop> {
-        if operation.f() == "hold" {
-            self.think(operation, lock, valid_until)?;
-            return Ok((Answer::Ok { old: None, new: None }, true));
+    async fn work(&mut self, operation: &Operation, holder: &mut Holder<'_, L>) -> Result<(Answer, bool), Stop> {
+        let cancelled = || Ok((Answer::cancelled("before it wrote"), true));
+        if operation.is_cancelled() {
+            return cancelled();
         }
+        let ttl = self.extends.then_some(self.settings.ttl);
+        let Some(register) = self.register.as_mut().filter(|_| operation.f() != "hold") else {
+            holder.think(ttl).await?;
+            let done = (Answer::Ok { old: None, new: None }, true);
+            return if operation.is_cancelled() { cancelled() } else { Ok(done) };
+        };
         let key = operation.key().to_string();
-        let old = match self.register.read(&key) {
+        let old = match register.read(&key) {
             Ok(old) => old,
             Err(trouble) => return Ok((Answer::fail("unavailable", trouble.to_string()), true)),
         };
-        operation.phase_read(&old)?;
-        if let Some(why) = self.think(operation, lock, valid_until)? {
-            operation.lost(&why)?;
+        holder.phase("read", &json!({"value": old})).await?;
+        holder.think(ttl).await?;
+        if operation.is_cancelled() {
+            return cancelled();
+        }
+        if let Some(why) = holder.look().await? {
             return Ok((Answer::fail("lock-lost", why), true));
         }
-        operation.phase("before-write")?;
+        holder.phase("before-write", &json!({})).await?;
+        if operation.is_cancelled() {
+            return cancelled();
+        }
         let new = operation.value().to_string();
-        if let Err(trouble) = self.register.connect() {
+        if let Err(trouble) = register.connect() {
             return Ok((Answer::fail("unavailable", trouble.to_string()), true));
         }
-        match self.register.write(&key, &new) {
-            Ok(()) => operation.phase("written")?,
+        match register.write(&key, &new) {
+            Ok(()) => holder.phase("written", &json!({})).await?,
             Err(Trouble::Refused(text)) => return Ok((Answer::fail("unavailable", text), true)),
             // Nobody knows whether it was written, or will be. Until it cannot be any more the lock is kept.
             Err(Trouble::Connection(error)) => {
-                let settled = self.register.cut_off(DOUBT_LIMIT);
+                let settled = register.cut_off(DOUBT_LIMIT);
                 return Ok((Answer::doubt(&error), settled));
             }
         }
         Ok((Answer::Ok { old: Some(old), new: Some(new) }, true))
-    }
-
-    /// Takes the operation's time. Returns why the lock must not be relied on any more, if it must not. An extension
-    /// that failed takes nothing from the time that the lock was valid for before.
-    fn think(
-        &mut self,
-        operation: &mut Operation,
-        lock: &mut L::Lock,
-        mut valid_until: Option<Instant>,
-    ) -> Result<Option<String>, Stop> {
-        if !self.extends {
-            sleep(operation.hold());
-            return Ok(None);
-        }
-        sleep(self.settings.ttl.mul_f64(EXTEND_AFTER));
-        let failed = match self.library.extend(lock) {
-            Ok(()) => {
-                let validity = self.library.validity(lock);
-                valid_until = validity.and_then(|validity| Instant::now().checked_add(validity));
-                operation.phase_valid("extended", validity)?;
-                None
-            }
-            Err(text) => {
-                eprintln!("the extension failed: {text}");
-                Some(text)
-            }
-        };
-        sleep(self.settings.ttl.mul_f64(HELD_AFTERWARDS));
-        let over = valid_until.is_some_and(|until| Instant::now() > until);
-        Ok(failed.filter(|_| over || valid_until.is_none()))
     }
 }

@@ -20,12 +20,15 @@ struct Taken {
 
 impl Library for Redlock {
     type Lock = Taken;
+    /// It blocks.
+    const CANCELS: bool = false;
 
-    fn acquire(&mut self, name: &str, within: Duration) -> Result<Option<Taken>, String> {
+    async fn acquire(&self, name: &str, within: Duration) -> Result<Option<Taken>, String> {
         let longest = u32::try_from(self.settings.retry_delay.as_millis()).unwrap_or(u32::MAX);
-        self.manager.set_retry(self.settings.attempts(within), longest);
+        let mut manager = self.manager.clone();
+        manager.set_retry(self.settings.attempts(within), longest);
         let ttl = usize::try_from(self.settings.ttl.as_millis()).unwrap_or(usize::MAX);
-        let lock = self.manager.lock(name.as_bytes(), ttl).map_err(|error| error.to_string())?;
+        let lock = manager.lock(name.as_bytes(), ttl).map_err(|error| error.to_string())?;
         Ok(lock.map(|lock| Taken {
             validity: Duration::from_millis(u64::try_from(lock.validity_time).unwrap_or(u64::MAX)),
             resource: lock.resource,
@@ -33,7 +36,7 @@ impl Library for Redlock {
         }))
     }
 
-    fn release(&mut self, lock: Taken) {
+    async fn release(&self, lock: Taken) {
         let Taken { resource, value: val, .. } = lock;
         self.manager.unlock(&redlock::Lock { resource, val, validity_time: 0, lock_manager: &self.manager });
     }
@@ -43,7 +46,7 @@ impl Library for Redlock {
     }
 }
 
-fn connect(settings: &Settings) -> Result<Redlock, String> {
+async fn connect(settings: &Settings) -> Result<Redlock, String> {
     Ok(Redlock { settings: settings.clone(), manager: RedLock::new(settings.nodes.clone()) })
 }
 

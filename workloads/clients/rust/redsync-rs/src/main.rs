@@ -22,12 +22,14 @@ impl Client {
 
 impl Library for Client {
     type Lock = Lock;
+    /// It blocks.
+    const CANCELS: bool = false;
 
-    fn acquire(&mut self, name: &str, within: Duration) -> Result<Option<Lock>, String> {
+    async fn acquire(&self, name: &str, within: Duration) -> Result<Option<Lock>, String> {
         self.manager(within)?.lock(name, self.settings.ttl).map(Some).map_err(|error| error.to_string())
     }
 
-    fn release(&mut self, lock: Lock) {
+    async fn release(&self, lock: Lock) {
         let released = self.manager(Duration::ZERO).and_then(|manager| {
             let released = manager.unlock(&lock);
             released.map_err(|error| error.to_string())
@@ -41,14 +43,14 @@ impl Library for Client {
         Some(lock.expiry.saturating_duration_since(Instant::now()))
     }
 
-    fn extend(&mut self, lock: &mut Lock) -> Result<(), String> {
+    async fn extend(&self, lock: &mut Lock) -> Result<(), String> {
         let extended = self.manager(Duration::ZERO)?.extend(lock, self.settings.ttl);
         *lock = extended.map_err(|error| error.to_string())?;
         Ok(())
     }
 }
 
-fn connect(settings: &Settings) -> Result<Client, String> {
+async fn connect(settings: &Settings) -> Result<Client, String> {
     let client = Client { settings: settings.clone() };
     client.manager(Duration::ZERO).map(|_| client)
 }

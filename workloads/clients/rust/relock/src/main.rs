@@ -5,40 +5,37 @@ use std::time::Duration;
 
 use redjepsen_client::{Library, Settings, serve};
 use relock::Relock;
-use tokio::runtime::Runtime;
 
 struct Client {
     settings: Settings,
     manager: Relock,
-    runtime: Runtime,
 }
 
 impl Library for Client {
     /// The lock's name, and whose it is.
     type Lock = (String, String);
 
-    fn acquire(&mut self, name: &str, within: Duration) -> Result<Option<Self::Lock>, String> {
+    async fn acquire(&self, name: &str, within: Duration) -> Result<Option<Self::Lock>, String> {
         let ttl = self.settings.ttl.as_millis() as usize;
         let delay = self.settings.retry_delay.as_millis() as u32 / 2;
-        let lock = self.manager.lock(name, ttl, self.settings.attempts(within), delay);
-        let lock = self.runtime.block_on(lock).map_err(|error| format!("{error:?}"))?;
+        let lock = self.manager.lock(name, ttl, self.settings.attempts(within), delay).await;
+        let lock = lock.map_err(|error| format!("{error:?}"))?;
         Ok(Some((name.to_string(), lock.id)))
     }
 
-    fn release(&mut self, (name, id): Self::Lock) {
-        if let Err(error) = self.runtime.block_on(self.manager.unlock(name, id)) {
+    async fn release(&self, (name, id): Self::Lock) {
+        if let Err(error) = self.manager.unlock(name, id).await {
             eprintln!("the release failed: {error:?}");
         }
     }
 }
 
-fn connect(settings: &Settings) -> Result<Client, String> {
+async fn connect(settings: &Settings) -> Result<Client, String> {
     let [node] = settings.nodes.as_slice() else {
         return Err("relock locks on one node: take --nodes 1".to_string());
     };
-    let runtime = Runtime::new().map_err(|error| error.to_string())?;
     let manager = Relock::new(node.as_str()).map_err(|error| format!("{error:?}"))?;
-    Ok(Client { settings: settings.clone(), manager, runtime })
+    Ok(Client { settings: settings.clone(), manager })
 }
 
 fn main() -> ExitCode {

@@ -4,45 +4,58 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use redjepsen_client::{Library, Settings, serve};
-use rslock::{Lock, LockManager};
-use tokio::runtime::Runtime;
+use rslock::{Lock, LockError, LockManager};
 
 struct Rslock {
     settings: Settings,
     manager: LockManager,
-    runtime: Runtime,
+}
+
+impl Rslock {
+    /// How often it tries is set for a manager; all share their connections.
+    fn trying(&self, attempts: u32) -> LockManager {
+        let mut manager = self.manager.clone();
+        manager.set_retry(attempts, self.settings.retry_delay);
+        manager
+    }
 }
 
 impl Library for Rslock {
     type Lock = Lock;
 
-    fn acquire(&mut self, name: &str, within: Duration) -> Result<Option<Lock>, String> {
-        self.manager.set_retry(self.settings.attempts(within), self.settings.retry_delay);
-        let lock = self.runtime.block_on(self.manager.lock(name, self.settings.ttl));
+    async fn acquire(&self, name: &str, within: Duration) -> Result<Option<Lock>, String> {
+        let lock = self.trying(self.settings.attempts(within)).lock(name, self.settings.ttl).await;
         lock.map(Some).map_err(|error| error.to_string())
     }
 
-    fn release(&mut self, lock: Lock) {
-        self.runtime.block_on(lock.release());
+    async fn release(&self, lock: Lock) {
+        lock.release().await;
     }
 
     fn validity(&self, lock: &Lock) -> Option<Duration> {
         u64::try_from(lock.validity_time).ok().map(Duration::from_millis)
     }
 
-    fn extend(&mut self, lock: &mut Lock) -> Result<(), String> {
+    async fn owned(&self, lock: &Lock) -> Option<bool> {
+        match self.manager.is_freed(lock).await {
+            Ok(freed) => Some(!freed),
+            // It never says `true`, as documented, but has two errors for it.
+            Err(LockError::RedisKeyMismatch | LockError::RedisKeyNotFound) => Some(false),
+            Err(_) => None,
+        }
+    }
+
+    async fn extend(&self, lock: &mut Lock) -> Result<(), String> {
         // Tried again it would only find that it has deleted the lock.
-        self.manager.set_retry(1, self.settings.retry_delay);
-        let extended = self.runtime.block_on(self.manager.extend(lock, self.settings.ttl));
+        let extended = self.trying(1).extend(lock, self.settings.ttl).await;
         *lock = extended.map_err(|error| error.to_string())?;
         Ok(())
     }
 }
 
-fn connect(settings: &Settings) -> Result<Rslock, String> {
-    let runtime = Runtime::new().map_err(|error| error.to_string())?;
+async fn connect(settings: &Settings) -> Result<Rslock, String> {
     let manager = LockManager::new(settings.nodes.clone());
-    Ok(Rslock { settings: settings.clone(), manager, runtime })
+    Ok(Rslock { settings: settings.clone(), manager })
 }
 
 fn main() -> ExitCode {

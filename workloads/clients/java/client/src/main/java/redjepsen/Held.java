@@ -15,6 +15,7 @@ public final class Held {
     Long token;
     Question<Long> extend;
     Question<Boolean> check;
+    Question<Boolean> owned;
 
     /** @param release gives it back; what it throws is told as a release that nobody knows the outcome of. */
     public Held(Action release) {
@@ -48,6 +49,15 @@ public final class Held {
      */
     public Held check(Question<Boolean> check) {
         this.check = check;
+        return this;
+    }
+
+    /**
+     * Whether the library says that this client has the lock: asked, by the thread that took it, as often as the workload says
+     * (`check_every`), and then before the write too. False means that it is lost; with an exception nobody has answered.
+     */
+    public Held owned(Question<Boolean> owned) {
+        this.owned = owned;
         return this;
     }
 }

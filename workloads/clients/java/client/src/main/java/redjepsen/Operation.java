@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.function.BooleanSupplier;
 
 /** One operation: what is asked for, and how the controller hears of it. */
 public final class Operation {
@@ -32,6 +33,11 @@ public final class Operation {
     private boolean cancelled;
     /** Whether the library is just asked for the lock. */
     private boolean asks;
+    /** How often a holder asks its library whether it has the lock; 0 if it does not. */
+    private final long checkEveryNs;
+    /** What is asked then, and when that is due. */
+    private Held.Question<Boolean> owned;
+    private long due;
 
     Operation(Client client, JsonNode invoke, Thread thread) {
         this.client = client;
@@ -43,6 +49,7 @@ public final class Operation {
         holdMs = invoke.path("hold_ms").asLong();
         key = "lock:" + resourceKey;
         within = Duration.ofMillis(invoke.path("acquire_timeout_ms").asLong());
+        checkEveryNs = invoke.path("check_every_ms").asLong() * 1_000_000;
         invoke.path("breakpoints").forEach(phase -> breakpoints.add(phase.asText()));
     }
 
@@ -54,6 +61,7 @@ public final class Operation {
         resourceKey = "";
         value = null;
         holdMs = 0;
+        checkEveryNs = 0;
         this.key = key;
         this.within = within;
         state = State.OVER;
@@ -129,14 +137,61 @@ public final class Operation {
         notifyAll();
     }
 
-    /** Waits until then by the monotonic clock, or until it is cancelled. */
-    synchronized void waitUntil(long deadlineNs) throws InterruptedException {
-        while (!cancelled) {
-            long left = deadlineNs - System.nanoTime();
-            if (left <= 0) {
-                return;
+    /** From now on whoever waits asks the library whether the client has the lock, if the workload says so. */
+    void asksWhetherOwned(Held held) {
+        owned = checkEveryNs > 0 ? held.owned : null;
+        due = System.nanoTime() + checkEveryNs;
+    }
+
+    /** Nobody asks any more: what is said from now on is said by the release. */
+    void asksNoMore() {
+        owned = null;
+    }
+
+    /** Asks the library whether the client has the lock. What it says is of the time before it was asked. */
+    void askOwned() {
+        if (owned == null || whyLost() != null) {
+            return;
+        }
+        long asked = System.nanoTime();
+        try {
+            if (owned.ask()) {
+                tell("owned", client.json.createObjectNode().put("mono_ns", asked));
+            } else {
+                lost("it is no longer owned");
             }
-            wait(left / 1_000_000, (int) (left % 1_000_000));
+        } catch (Exception unanswered) {
+            unanswered.printStackTrace();
+        }
+        due = System.nanoTime() + checkEveryNs;
+    }
+
+    /** Waits until then by the monotonic clock, or until it is cancelled. */
+    void waitUntil(long deadlineNs) throws InterruptedException {
+        await(() -> false, deadlineNs);
+    }
+
+    /** Waits until this is so, until then, or until it is cancelled. Without the monitor, the library is asked meanwhile. */
+    private void await(BooleanSupplier isSo, long deadlineNs) throws InterruptedException {
+        while (true) {
+            boolean asks = owned != null && whyLost() == null;
+            if (asks && due <= System.nanoTime()) {
+                askOwned();
+                continue;
+            }
+            long next = asks ? Math.min(due, deadlineNs) : deadlineNs;
+            synchronized (this) {
+                while (!cancelled && !isSo.getAsBoolean()) {
+                    long left = next - System.nanoTime();
+                    if (left <= 0) {
+                        break;
+                    }
+                    wait(left / 1_000_000, (int) (left % 1_000_000));
+                }
+                if (cancelled || isSo.getAsBoolean() || deadlineNs <= System.nanoTime()) {
+                    return;
+                }
+            }
         }
     }
 
@@ -145,19 +200,16 @@ public final class Operation {
      */
     void phase(String name, ObjectNode facts) throws InterruptedException {
         report(name, facts);
-        if (breakpoints.contains(name) && mayGoOn(name)) {
-            report(name, facts);
+        if (breakpoints.contains(name)) {
+            await(() -> opened.contains(name), Long.MAX_VALUE);
+            if (isOpen(name)) {
+                report(name, facts);
+            }
         }
     }
 
-    private synchronized boolean mayGoOn(String name) throws InterruptedException {
-        while (!opened.contains(name)) {
-            if (cancelled) {
-                return false;
-            }
-            wait();
-        }
-        return true;
+    private synchronized boolean isOpen(String phase) {
+        return opened.contains(phase);
     }
 
     private synchronized void report(String name, ObjectNode facts) {

@@ -89,11 +89,13 @@ final class Worker extends Thread {
         if (held.token != null) {
             facts.put("token", held.token);
         }
+        operation.asksWhetherOwned(held);
         operation.phase("acquired", facts);
         ObjectNode answer = work(operation, held);
         if (answer.remove("keeps") != null) {
             return answer;
         }
+        operation.asksNoMore();
         operation.phase("releasing", null);
         try {
             held.release.run();
@@ -139,6 +141,7 @@ final class Worker extends Thread {
             return cancelled();
         }
         look(operation, held);
+        operation.askOwned();
         if (operation.whyLost() != null) {
             return failed("lock-lost", operation.whyLost());
         }

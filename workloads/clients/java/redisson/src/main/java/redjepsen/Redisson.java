@@ -28,7 +28,7 @@ final class Redisson {
                         ? shared.computeIfAbsent(operation.key(), key -> named(nodes, key, settings))
                         : named(nodes, operation.key(), settings);
                 boolean taken = lock.tryLock(operation.within().toMillis(), lease, TimeUnit.MILLISECONDS);
-                return taken ? new Held(lock::unlock) : null;
+                return taken ? new Held(lock::unlock).owned(lock::isHeldByCurrentThread) : null;
             };
         });
     }
