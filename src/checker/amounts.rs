@@ -32,7 +32,7 @@ pub(super) fn told_by_lists(operations: &[Operation]) -> Cow<'_, [Operation]> {
         let mut before = Reading::Empty;
         for (element, count) in elements(read).unwrap_or_default().iter().zip(0..) {
             let (writer, old) = (writers[element.as_str()], before);
-            before = Reading::Value(element.clone());
+            before = Reading::Value(element.into());
             if operations[writer].old == Reading::Unknown {
                 let writer = &mut known.to_mut()[writer];
                 (writer.old, writer.amount) = (old, Some(Amount::Count(count)));
@@ -58,7 +58,7 @@ pub(super) fn check(register: &Register, places: &[usize], words: Words) -> Vec<
     for &place in places {
         match flaw(operations, &writers, &operations[place]) {
             // If the last update is from nowhere, that was already reported for its value.
-            Some(Flaw::FromNowhere(element, _)) if operations[place].old == Reading::Value(element.to_string()) => {}
+            Some(Flaw::FromNowhere(element, _)) if operations[place].old == Reading::Value(element.into()) => {}
             Some(flaw) => {
                 let mut anomaly = flaw.told(register, place, words);
                 anomaly.summary.push_str(&absent(operations, places, &operations[place]));
@@ -176,7 +176,7 @@ fn flaw<'h>(operations: &[Operation], writers: &Writers, read: &'h Operation) ->
             Some((writer, operation)) if operation.old != Reading::Unknown && operation.old != before => {
                 return Some(Flaw::Misplaced(element, writer));
             }
-            Some(_) => before = Reading::Value(element.clone()),
+            Some(_) => before = Reading::Value(element.into()),
         }
     }
     (read.old != before).then_some(Flaw::OtherEnd)

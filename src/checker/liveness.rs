@@ -63,31 +63,36 @@ pub(super) fn check(history: &History) -> Liveness {
     let last_heal = healed.map(|(time, _)| time).max();
     let acquired = || keys.values().flat_map(|key| &key.acquired).copied();
     let healthy = history.facts.iter().any(|fact| fact.name == FactName::NodesHealthy && fact.holds);
-    let certain: Vec<(&str, Case)> = keys.iter().map(|(name, key)| (*name, key.for_certain())).collect();
-    let worst: Vec<(&str, Case)> = keys.iter().map(|(name, key)| (*name, key.at_worst())).collect();
-    let mut anomalies = Vec::new();
-    let mut doubts = Vec::new();
     // If no client ever got any lock, a stuck lock can't be told from clients that can't use it.
-    if healthy && acquired().next().is_some() {
-        for (name, key) in &certain {
-            anomalies.extend(stuck(history, key, &faults).map(|stretch| stretch.anomaly(name)));
-        }
-        for (name, key) in &worst {
-            doubts.extend(stuck(history, key, &faults).map(|stretch| stretch.doubt(name)));
-        }
+    let tells = healthy && acquired().next().is_some();
+    let (mut anomalies, mut doubts) = (Vec::new(), Vec::new());
+    let (mut gaps, mut gaps_at_worst) = (Vec::new(), Vec::new());
+    for (name, key) in &keys {
+        let (certain, last_time) = (key.for_certain(), history.last_time);
+        let found = stuck(history, &certain, &faults).filter(|_| tells);
+        anomalies.extend(found.map(|stretch| stretch.anomaly(name)));
+        gaps.extend(longest_gap(name, &certain, last_time));
+        drop(certain);
+        let worst = key.at_worst();
+        let found = stuck(history, &worst, &faults).filter(|_| tells);
+        doubts.extend(found.map(|stretch| stretch.doubt(name)));
+        gaps_at_worst.extend(longest_gap(name, &worst, last_time));
     }
     let reacquired_after_ns = last_heal
         .filter(|_| !faults.iter().any(|(_, until)| *until == u64::MAX))
         .and_then(|healed| acquired().filter(|&time| time > healed).min().map(|time| time - healed));
-    let longest = |cases: &[(&str, Case)]| {
-        let gaps = cases.iter().filter_map(|(name, key)| longest_gap(name, key, history.last_time));
-        gaps.max_by_key(length_of)
-    };
-    let longest_gap = longest(&certain);
+    let longest_gap = gaps.into_iter().max_by_key(length_of);
     let allowed = history.run.as_ref().and_then(|run| run.longest_gap_ms).map(|ms| ms.saturating_mul(1_000_000));
     let is_too_long = |gap: &&Gap| allowed.is_some_and(|most| length_of(gap) > most);
     anomalies.extend(longest_gap.iter().filter(is_too_long).map(unavailable));
-    doubts.extend(longest(&worst).iter().filter(is_too_long).map(|gap| doubt(&gap.key, gap.from, gap.to)));
+    doubts.extend(
+        gaps_at_worst
+            .iter()
+            .max_by_key(|gap| length_of(gap))
+            .into_iter()
+            .filter(is_too_long)
+            .map(|gap| doubt(&gap.key, gap.from, gap.to)),
+    );
     let mut evidence = evidence(&keys, &faults, last_heal);
     evidence.missing = evidence.missing.or(doubts.into_iter().next());
     Liveness { anomalies, evidence, longest_gap, reacquired_after_ns }

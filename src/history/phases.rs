@@ -1,92 +1,111 @@
-//! The phases of one operation, in a quarter of the room that a list of stamps would take: they are most of a long history.
+//! The phases of one operation, in a tenth of the room that a list of stamps would take: they are most of a long history.
 //!
-//! What is near the first of them, in time and in the file, is kept as distances from it, without loss. An operation with
-//! a stamp that does not fit, such as one that waited for longer than four seconds, keeps them all as they are.
+//! Each is kept as what has changed since the one before, in as few bytes as that takes, without loss.
 
 use std::fmt;
-use std::ops::Range;
+use std::iter::FusedIterator;
 
 use super::{Phase, PhaseStamp};
 
 /// Stamps of phases, in the order of their events.
-#[derive(Clone, Default)]
-pub struct Phases {
-    /// Index and time of the first one's event.
-    first: (u64, u64),
-    kept: Kept,
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Phases(Box<[u8]>);
+
+/// Packs the stamps of one operation.
+#[derive(Debug)]
+pub(super) struct Packer {
+    bytes: Vec<u8>,
+    /// Index and time of the event before.
+    before: (u64, u64),
 }
 
-#[derive(Clone)]
-enum Kept {
-    Near(Vec<Near>),
-    Far(Vec<PhaseStamp>),
+/// What a stamp begins with: the phase, and which of these follow.
+const PHASE: u8 = 0xf;
+const STAMPED: u8 = 0x10;
+const TOKEN: u8 = 0x20;
+const VALIDITY: u8 = 0x40;
+
+const PHASES: [Phase; 12] = [
+    Phase::Acquiring,
+    Phase::HalfAcquired,
+    Phase::Acquired,
+    Phase::Extended,
+    Phase::Owned,
+    Phase::Read,
+    Phase::BeforeWrite,
+    Phase::Written,
+    Phase::Lost,
+    Phase::Releasing,
+    Phase::HalfReleased,
+    Phase::Released,
+];
+
+impl Default for Packer {
+    fn default() -> Packer {
+        Packer { bytes: Vec::with_capacity(128), before: (0, 0) }
+    }
 }
 
-/// A stamp near the first one of its operation.
-#[derive(Clone, Copy)]
-struct Near {
-    /// Nanoseconds after the first one.
-    received: u32,
-    /// By how many nanoseconds the client's stamp is earlier; [`NO_STAMP`] if there is none.
-    earlier: i32,
-    /// [`NOTHING`] if it was not told, as with the token.
-    validity_ms: u32,
-    token: u32,
-    /// Lines after the first one.
-    lines: [u8; 3],
-    phase: Phase,
-}
+impl Packer {
+    pub fn push(&mut self, stamp: PhaseStamp) {
+        let (index, received) = std::mem::replace(&mut self.before, (stamp.index, stamp.received));
+        let flag = |there: bool, flag| if there { flag } else { 0 };
+        self.bytes.push(
+            stamp.phase as u8
+                | flag(stamp.stamped.is_some(), STAMPED)
+                | flag(stamp.token.is_some(), TOKEN)
+                | flag(stamp.validity_ms.is_some(), VALIDITY),
+        );
+        self.signed(stamp.index.wrapping_sub(index));
+        self.signed(stamp.received.wrapping_sub(received));
+        if let Some(stamped) = stamp.stamped {
+            self.signed(stamp.received.wrapping_sub(stamped as u64));
+        }
+        stamp.token.into_iter().chain(stamp.validity_ms).for_each(|number| self.number(number));
+    }
 
-const NO_STAMP: i32 = i32::MIN;
-const NOTHING: u32 = u32::MAX;
+    pub fn pack(&self) -> Phases {
+        Phases(self.bytes.as_slice().into())
+    }
 
-impl Default for Kept {
-    fn default() -> Kept {
-        Kept::Near(Vec::new())
+    /// A difference, which is near zero on either side.
+    fn signed(&mut self, difference: u64) {
+        self.number(difference << 1 ^ ((difference as i64) >> 63) as u64);
+    }
+
+    /// Seven bits in each byte, the lowest first; the eighth says that more follow.
+    fn number(&mut self, mut number: u64) {
+        while number > 0x7f {
+            self.bytes.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.bytes.push(number as u8);
     }
 }
 
 impl Phases {
-    pub fn push(&mut self, stamp: PhaseStamp) {
-        if self.is_empty() {
-            self.first = (stamp.index, stamp.received);
-        }
-        match &mut self.kept {
-            Kept::Far(stamps) => stamps.push(stamp),
-            Kept::Near(stamps) => match Near::new(self.first, &stamp) {
-                Some(near) => stamps.push(near),
-                None => self.kept = Kept::Far(self.iter().chain([stamp]).collect()),
-            },
-        }
-    }
-
-    pub fn len(&self) -> usize {
-        match &self.kept {
-            Kept::Near(stamps) => stamps.len(),
-            Kept::Far(stamps) => stamps.len(),
-        }
-    }
-
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.0.is_empty()
     }
 
     pub fn get(&self, place: usize) -> Option<PhaseStamp> {
-        (place < self.len()).then(|| self.at(place))
+        self.iter().nth(place)
     }
 
     pub fn iter(&self) -> Stamps<'_> {
-        self.range(0..self.len())
+        Stamps { rest: &self.0, before: (0, 0), left: usize::MAX }
     }
 
     /// Those after the one at this place.
     pub fn after(&self, place: usize) -> Stamps<'_> {
-        self.range((place + 1).min(self.len())..self.len())
+        let mut stamps = self.iter();
+        stamps.nth(place);
+        stamps
     }
 
     /// Those before the one at this place.
     pub fn before(&self, place: usize) -> Stamps<'_> {
-        self.range(0..place.min(self.len()))
+        Stamps { left: place, ..self.iter() }
     }
 
     /// Changes them as a list.
@@ -101,86 +120,68 @@ impl Phases {
     pub fn each(&mut self, change: impl FnMut(&mut PhaseStamp)) {
         self.edit(|stamps| stamps.iter_mut().for_each(change));
     }
-
-    fn range(&self, places: Range<usize>) -> Stamps<'_> {
-        Stamps { phases: self, places }
-    }
-
-    fn at(&self, place: usize) -> PhaseStamp {
-        match &self.kept {
-            Kept::Near(stamps) => stamps[place].stamp(self.first),
-            Kept::Far(stamps) => stamps[place],
-        }
-    }
-}
-
-impl Near {
-    /// None if it is not near enough.
-    fn new((index, received): (u64, u64), stamp: &PhaseStamp) -> Option<Near> {
-        let earlier = match stamp.stamped {
-            None => NO_STAMP,
-            Some(stamped) => {
-                let earlier = i128::from(stamp.received) - i128::from(stamped);
-                i32::try_from(earlier).ok().filter(|earlier| *earlier != NO_STAMP)?
-            }
-        };
-        let told = |number: Option<u64>| match number {
-            None => Some(NOTHING),
-            Some(number) => u32::try_from(number).ok().filter(|number| *number != NOTHING),
-        };
-        let [a, b, c, 0] = u32::try_from(stamp.index.checked_sub(index)?).ok()?.to_le_bytes() else { return None };
-        Some(Near {
-            received: u32::try_from(stamp.received.checked_sub(received)?).ok()?,
-            earlier,
-            validity_ms: told(stamp.validity_ms)?,
-            token: told(stamp.token)?,
-            lines: [a, b, c],
-            phase: stamp.phase,
-        })
-    }
-
-    fn stamp(self, (index, received): (u64, u64)) -> PhaseStamp {
-        let received = received + u64::from(self.received);
-        let [a, b, c] = self.lines;
-        let told = |number: u32| (number != NOTHING).then_some(u64::from(number));
-        PhaseStamp {
-            index: index + u64::from(u32::from_le_bytes([a, b, c, 0])),
-            phase: self.phase,
-            received,
-            // Both directions fit: it came from an i64.
-            stamped: (self.earlier != NO_STAMP).then(|| received.wrapping_sub(self.earlier as u64) as i64),
-            token: told(self.token),
-            validity_ms: told(self.validity_ms),
-        }
-    }
 }
 
 /// Some phases of an operation, one after the other.
 #[derive(Clone)]
 pub struct Stamps<'p> {
-    phases: &'p Phases,
-    places: Range<usize>,
+    rest: &'p [u8],
+    /// Index and time of the event before.
+    before: (u64, u64),
+    /// How many may still come.
+    left: usize,
+}
+
+impl Stamps<'_> {
+    fn byte(&mut self) -> u8 {
+        let (byte, rest) = self.rest.split_first().unwrap_or((&0, &[]));
+        self.rest = rest;
+        *byte
+    }
+
+    fn number(&mut self) -> u64 {
+        let (mut number, mut shift) = (0, 0);
+        loop {
+            let byte = self.byte();
+            number |= u64::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte <= 0x7f {
+                return number;
+            }
+        }
+    }
+
+    fn signed(&mut self) -> u64 {
+        let number = self.number();
+        number >> 1 ^ (number & 1).wrapping_neg()
+    }
 }
 
 impl Iterator for Stamps<'_> {
     type Item = PhaseStamp;
 
     fn next(&mut self) -> Option<PhaseStamp> {
-        self.places.next().map(|place| self.phases.at(place))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.places.size_hint()
+        if self.rest.is_empty() {
+            return None;
+        }
+        self.left = self.left.checked_sub(1)?;
+        let head = self.byte();
+        let (index, received) = self.before;
+        let index = index.wrapping_add(self.signed());
+        let received = received.wrapping_add(self.signed());
+        self.before = (index, received);
+        Some(PhaseStamp {
+            index,
+            phase: PHASES[usize::from(head & PHASE)],
+            received,
+            stamped: (head & STAMPED > 0).then(|| received.wrapping_sub(self.signed()) as i64),
+            token: (head & TOKEN > 0).then(|| self.number()),
+            validity_ms: (head & VALIDITY > 0).then(|| self.number()),
+        })
     }
 }
 
-impl DoubleEndedIterator for Stamps<'_> {
-    fn next_back(&mut self) -> Option<PhaseStamp> {
-        self.places.next_back().map(|place| self.phases.at(place))
-    }
-}
-
-impl ExactSizeIterator for Stamps<'_> {}
+impl FusedIterator for Stamps<'_> {}
 
 impl<'p> IntoIterator for &'p Phases {
     type Item = PhaseStamp;
@@ -193,15 +194,9 @@ impl<'p> IntoIterator for &'p Phases {
 
 impl FromIterator<PhaseStamp> for Phases {
     fn from_iter<I: IntoIterator<Item = PhaseStamp>>(stamps: I) -> Phases {
-        let mut phases = Phases::default();
-        stamps.into_iter().for_each(|stamp| phases.push(stamp));
-        phases
-    }
-}
-
-impl PartialEq for Phases {
-    fn eq(&self, other: &Phases) -> bool {
-        self.iter().eq(other.iter())
+        let mut packer = Packer::default();
+        stamps.into_iter().for_each(|stamp| packer.push(stamp));
+        packer.pack()
     }
 }
 
@@ -227,48 +222,38 @@ mod tests {
     }
 
     #[test]
-    fn stamps_near_each_other_are_kept_in_little_room_and_come_back_as_they_were() {
+    fn each_phase_comes_back_as_it_was() {
+        let stamps: Vec<PhaseStamp> = PHASES.iter().map(|phase| PhaseStamp { phase: *phase, ..stamp(3, 5) }).collect();
+        assert!(stamps.iter().enumerate().all(|(place, stamp)| stamp.phase as usize == place));
+        // A byte each for the phase, the line, the time and the stamp.
+        assert_eq!(kept(&stamps).0.len(), 4 * PHASES.len());
+    }
+
+    #[test]
+    fn stamps_near_and_far_come_back_as_they_were() {
         let first = stamp(1 << 40, 1 << 50);
-        let near = [
+        for other in [
             stamp((1 << 40) + 0xff_ffff, (1 << 50) + 0xffff_ffff),
             PhaseStamp { stamped: None, ..stamp((1 << 40) + 1, 1 << 50) },
             PhaseStamp { stamped: Some((1 << 50) + 20), token: Some(0), validity_ms: Some(0), ..first },
-            PhaseStamp { phase: Phase::Released, token: Some(0xffff_fffe), validity_ms: Some(950), ..first },
-            PhaseStamp { stamped: Some(-5), ..stamp(1 << 40, 1 << 50) },
-        ];
-        for stamp in &near[..4] {
-            assert!(matches!(kept(&[first, *stamp]).kept, Kept::Near(_)), "{stamp:?}");
-        }
-        let early =
-            [PhaseStamp { stamped: Some(-5), ..stamp(0, 10) }, PhaseStamp { stamped: Some(17), ..stamp(1, 10) }];
-        assert!(matches!(kept(&early).kept, Kept::Near(_)));
-    }
-
-    #[test]
-    fn stamps_far_from_each_other_come_back_as_they_were_too() {
-        let first = stamp(7, 1_000);
-        for far in [
-            stamp(7 + (1 << 24), 1_000),
-            stamp(6, 1_000),
-            stamp(8, 999),
-            stamp(8, 1_000 + (1 << 32)),
-            stamp(8, u64::MAX),
+            PhaseStamp { phase: Phase::Released, token: Some(u64::MAX), validity_ms: Some(950), ..first },
+            PhaseStamp { stamped: Some(-5), ..first },
             PhaseStamp { stamped: Some(i64::MIN), ..first },
-            PhaseStamp { stamped: Some(1_000 + (1 << 31)), ..first },
-            PhaseStamp { token: Some(0xffff_ffff), ..first },
-            PhaseStamp { validity_ms: Some(u64::MAX), ..first },
+            PhaseStamp { stamped: Some(i64::MAX), validity_ms: Some(u64::MAX), ..stamp(0, 0) },
+            stamp(6, 1_000),
+            stamp(u64::MAX, u64::MAX),
         ] {
-            assert!(matches!(kept(&[first, far, first]).kept, Kept::Far(_)), "{far:?}");
+            kept(&[first, other, first, stamp(0, 0), other]);
         }
     }
 
     #[test]
-    fn they_can_be_changed_and_walked_from_both_ends() {
+    fn they_can_be_changed_and_walked_in_part() {
         let mut phases = kept(&[stamp(7, 1_000), stamp(8, 2_000), stamp(9, 3_000)]);
         phases.edit(|stamps| stamps.remove(0));
         assert_eq!(phases, kept(&[stamp(8, 2_000), stamp(9, 3_000)]));
-        assert_eq!(phases.iter().rev().map(|stamp| stamp.index).collect::<Vec<_>>(), [9, 8]);
         assert_eq!(phases.after(0).map(|stamp| stamp.index).collect::<Vec<_>>(), [9]);
-        assert_eq!(phases.after(5).len() + phases.before(0).len(), 0);
+        assert_eq!(phases.before(1).map(|stamp| stamp.index).collect::<Vec<_>>(), [8]);
+        assert_eq!(phases.after(5).count() + phases.before(0).count() + Phases::default().iter().count(), 0);
     }
 }

@@ -51,7 +51,7 @@ pub fn hold(operation: &Operation) -> Option<Hold> {
 pub fn write(operation: &Operation) -> Option<Write> {
     let acknowledged = at(operation, Phase::Written);
     // A client held at a breakpoint reports again when it goes on.
-    let last = operation.phases.iter().rfind(|stamp| stamp.phase == Phase::BeforeWrite).map(PhaseStamp::time);
+    let last = operation.phases.iter().filter(|stamp| stamp.phase == Phase::BeforeWrite).last().map(PhaseStamp::time);
     let sent = last.or(acknowledged)?;
     Some(Write { sent, acknowledged: acknowledged.map(|time| time.max(sent)) })
 }
@@ -60,7 +60,7 @@ pub fn write(operation: &Operation) -> Option<Write> {
 /// stamps.
 pub fn certain_write(operation: &Operation) -> Option<(u64, u64)> {
     let stamped = |phase| operation.phases.iter().filter(move |stamp| stamp.phase == phase);
-    let sent = stamped(Phase::BeforeWrite).next_back().filter(|stamp| stamp.stamped.is_some()).map(PhaseStamp::time)?;
+    let sent = stamped(Phase::BeforeWrite).last().filter(|stamp| stamp.stamped.is_some()).map(PhaseStamp::time)?;
     Some((sent, stamped(Phase::Written).next().map(PhaseStamp::time)?))
 }
 

@@ -325,11 +325,11 @@ fn columns(report: &Report, chosen: &[usize], lanes: &Lanes, keys: &mut Names, t
         columns.sent.push(moment(moments::write(operation).map(|write| write.sent)));
         let effect = moments::effect(operation).filter(|_| operation.outcome != Outcome::Fail);
         columns.effect.push(moment(effect));
-        if let Some(token) = operation.phases.iter().rev().find_map(|stamp| stamp.token) {
+        if let Some(token) = operation.phases.iter().filter_map(|stamp| stamp.token).last() {
             columns.tokens.push((columns.client.len() - 1, token));
         }
         let phases = operation.phases.before(60);
-        columns.phases.push(phases.len() as u8);
+        columns.phases.push(phases.clone().count() as u8);
         let (mut time, mut index) = (begin, operation.index);
         for stamp in phases {
             columns.phase.push(stamp.phase as u8);

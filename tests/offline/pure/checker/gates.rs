@@ -203,7 +203,7 @@ fn an_operation_that_was_cancelled_has_to_end_by_that() {
         let reason = format!("c0's operation was cancelled at 4.003 s, and {said}");
         only_fails("cancellations-taken", &reason, |build| {
             cancel(build);
-            build.operation(4_001).error = error.map(str::to_string);
+            build.operation(4_001).error = error.map(Into::into);
         });
     }
     assert!(with_fault().check().gates.iter().all(|gate| gate.name != "cancellations-taken"), "none was cancelled");
@@ -605,7 +605,7 @@ fn a_run_without_updates_says_what_its_clients_said_most_often() {
         build.fail(number % 3, 10 * u64::from(number) + 1, 10 * u64::from(number) + 5, "?", &format!("v{number}"));
         let operation = build.operation(10 * u64::from(number) + 1);
         operation.error = Some("crash".into());
-        operation.text = Some(if number < 2 { "rare".into() } else { "TypeError: a float and a tuple".to_string() });
+        operation.text = Some(if number < 2 { "rare".into() } else { "TypeError: a float and a tuple".into() });
     }
     let reasons = |build: &Build| build.check().reasons.join("\n");
     assert!(

@@ -194,7 +194,7 @@ fn in_vain(outcome: Outcome, error: &str, phases: &[Phase]) -> Build {
             build.phase(100 * turn, *phase, 100 * turn + 2);
         }
         let operation = build.operation(100 * turn);
-        (operation.outcome, operation.error) = (outcome, Some(error.to_string()));
+        (operation.outcome, operation.error) = (outcome, Some(error.into()));
     }
     build
 }

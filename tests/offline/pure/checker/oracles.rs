@@ -104,8 +104,8 @@ fn random_run(rng: &mut ChaCha8Rng) -> Build {
             build.history.operations.push(Operation {
                 completed: (!dies).then_some(at * STEP),
                 outcome: if dies { Outcome::Info } else { outcome },
-                new: Some(format!("v{number}")),
-                error: (outcome == Outcome::Fail).then(|| word.to_string()),
+                new: Some(format!("v{number}").into()),
+                error: (outcome == Outcome::Fail).then(|| word.into()),
                 phases: phases.into_iter().collect(),
                 ..operation(Process::Client(process), Function::Rmw, &key, 0, invoked * STEP)
             });
