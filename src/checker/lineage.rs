@@ -11,7 +11,7 @@
 
 use linearizability::value_graph::Zone;
 
-use super::register::{Moment, NEVER, Register, Root, completed, effective, invoked};
+use super::register::{EMPTY, Moment, NEVER, Register, Root, completed, effective, invoked};
 use crate::history::{Function, Outcome, Process};
 
 /// The lines of one register.
@@ -61,7 +61,7 @@ impl Lineage {
         let nodes = register.nodes.len();
         let mut lineage = Lineage { lines: Vec::new(), last, gone: vec![false; nodes], place: vec![(0, 0); nodes] };
         for &head in &register.order {
-            let kind = match register.nodes[head].parent {
+            let kind = match register.nodes[head].parent() {
                 Ok(parent) if next[parent] == Some(head as u32) => continue,
                 Ok(parent) => LineKind::Branch { parent },
                 Err(root) => LineKind::Main(root),
@@ -77,7 +77,7 @@ impl Lineage {
         let mut latest = 0;
         while let Some(here) = node {
             self.place[here] = (self.lines.len() as u32, line.nodes.len() as u32);
-            if let Some(writer) = register.nodes[here].writer {
+            if let Some(writer) = register.nodes[here].writer() {
                 latest = latest.max(effective(&register.operations[writer]));
             }
             if register.nodes[here].acknowledged && (doomed[here] || matches!(kind, LineKind::Branch { .. })) {
@@ -152,7 +152,7 @@ fn doomed(register: &Register, last: Option<Last>) -> Vec<bool> {
     let root = loop {
         on_path[node] = true;
         register.nodes[node].extend(&mut lineage);
-        match register.nodes[node].parent {
+        match register.nodes[node].parent() {
             Ok(parent) => node = parent,
             Err(root) => break root,
         }
@@ -160,9 +160,9 @@ fn doomed(register: &Register, last: Option<Last>) -> Vec<bool> {
     let mut in_tree = vec![false; register.nodes.len()];
     for &node in &register.order {
         let here = &register.nodes[node];
-        in_tree[node] = here.parent.map_or(on_path[node], |parent| in_tree[parent]);
+        in_tree[node] = here.parent().map_or(on_path[node], |parent| in_tree[parent]);
         // A node's moments may have been discounted as evidence of order, but its acknowledgement is a fact.
-        let over = here.writer.map_or(NEVER, |writer| completed(&register.operations[writer]));
+        let over = here.writer().map_or(NEVER, |writer| completed(&register.operations[writer]));
         let too_early = over < lineage.last;
         let too_late = root == Root::Empty || lineage.first < here.invoked;
         doomed[node] = !in_tree[node] && here.acknowledged && too_early && too_late;
@@ -173,8 +173,12 @@ fn doomed(register: &Register, last: Option<Last>) -> Vec<bool> {
 /// For each node, the child with which its line continues.
 fn choose_survivors(register: &Register, last: Option<Last>, doomed: &[bool]) -> Vec<Option<u32>> {
     let mut next: Vec<Option<u32>> = vec![None; register.nodes.len()];
-    // How many updates the best path below a node keeps, and the latest moment on it to break ties.
-    let mut best = vec![(0u64, (0, 0)); register.nodes.len()];
+    // How many updates the best path below a node keeps, and the node with the latest moment on it to break ties.
+    let mut best = vec![(0u32, EMPTY as u32); register.nodes.len()];
+    let own = |node: u32| {
+        let here = &register.nodes[node as usize];
+        if here.acknowledged { here.completed } else { here.invoked }
+    };
     // If a write may have hidden either of two branches, the one seen last is assumed to have survived.
     let mut seen = vec![(0, 0); if register.has_writes { register.nodes.len() } else { 0 }];
     let seen_last = |seen: &[Moment], node: usize| seen.get(node).copied().unwrap_or_default();
@@ -185,10 +189,14 @@ fn choose_survivors(register: &Register, last: Option<Last>, doomed: &[bool]) ->
             let below = here.children.iter().map(|&child| seen[child]);
             seen[node] = reads.chain(below).fold(here.invoked, Moment::max);
         }
-        let child = here.children.iter().copied().max_by_key(|&child| (seen_last(&seen, child), best[child]));
-        let (kept, latest) = child.map_or((0, (0, 0)), |child| best[child]);
-        let own = if here.acknowledged { here.completed } else { here.invoked };
-        best[node] = (kept + u64::from(here.acknowledged && !doomed[node]), latest.max(own));
+        let child = here
+            .children
+            .iter()
+            .copied()
+            .max_by_key(|&child| (seen_last(&seen, child), best[child].0, own(best[child].1)));
+        let (kept, latest) = child.map_or((0, node as u32), |child| best[child]);
+        let latest = if own(latest) > own(node as u32) { latest } else { node as u32 };
+        best[node] = (kept + u32::from(here.acknowledged && !doomed[node]), latest);
         next[node] = child.map(|child| child as u32);
     }
     let Some(last) = last else { return next };
@@ -197,7 +205,7 @@ fn choose_survivors(register: &Register, last: Option<Last>, doomed: &[bool]) ->
         next[last.node] = None;
     }
     let mut node = last.node;
-    while let Ok(parent) = register.nodes[node].parent {
+    while let Ok(parent) = register.nodes[node].parent() {
         next[parent] = Some(node as u32);
         node = parent;
     }

@@ -23,6 +23,7 @@ mod causes;
 mod evidence;
 mod gates;
 mod holds;
+mod known;
 mod lineage;
 mod liveness;
 mod locks;

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use linearizability::value_graph::{Zone, circles};
 use smallvec::SmallVec;
 
+use super::known::Known;
 use crate::history::{Function, Operation, Outcome, Phase, Reading, Writers};
 
 /// A moment in real time: run time in nanoseconds, then the line's index, which orders events with equal times.
@@ -50,13 +51,13 @@ pub(super) enum Root {
 #[derive(Debug)]
 pub(super) struct Node {
     /// Place in the history of the operation that wrote it; None for the empty register and for values from nowhere.
-    pub writer: Option<usize>,
+    writer: Option<u32>,
     pub invoked: Moment,
     /// [`NEVER`] for a writer that was not acknowledged.
     pub completed: Moment,
     pub acknowledged: bool,
     /// The node that the writer read, or how the tree begins if this is its root.
-    pub parent: Result<usize, Root>,
+    parent: Result<u32, Root>,
     /// Mostly one.
     pub children: SmallVec<[usize; 1]>,
     /// Reads of this value, except by acknowledged writers.
@@ -66,7 +67,7 @@ pub(super) struct Node {
 /// The values of one key.
 #[derive(Debug)]
 pub(super) struct Register<'h> {
-    pub operations: &'h [Operation],
+    pub operations: &'h Known<'h>,
     pub key: &'h str,
     pub nodes: Vec<Node>,
     /// Every node after its parent.
@@ -88,12 +89,12 @@ pub(super) struct Register<'h> {
 
 impl<'h> Register<'h> {
     /// Links the operations on one key, given as places in the history. Linear in their number.
-    pub fn new(operations: &'h [Operation], key: &'h str, places: &'h [usize]) -> Register<'h> {
+    pub fn new(operations: &'h Known<'h>, key: &'h str, places: &'h [usize]) -> Register<'h> {
         let mut register = Register {
             operations,
             key,
-            nodes: vec![Node::new(None, Err(Root::Empty))],
-            order: Vec::new(),
+            nodes: Vec::with_capacity(places.len() + 1),
+            order: Vec::with_capacity(places.len() + 1),
             places,
             writers: Writers::default(),
             node_of_new: vec![None; places.len()],
@@ -102,6 +103,7 @@ impl<'h> Register<'h> {
             circles: Vec::new(),
             has_writes: places.iter().any(|&place| operations[place].f == Function::Write),
         };
+        register.nodes.push(Node::new(None, Err(Root::Empty)));
         let seen = register.add_nodes();
         register.add_observations(&seen);
         register.cut_circles();
@@ -133,8 +135,8 @@ impl<'h> Register<'h> {
     /// The places of the operations that certainly replaced something, and whether it is known what.
     pub fn happened(&self) -> impl Iterator<Item = (usize, bool)> {
         self.nodes.iter().filter_map(|node| {
-            let writer = node.writer.filter(|&writer| self.operations[writer].f != Function::Write)?;
-            Some((writer, node.parent != Err(Root::Unknown)))
+            let writer = node.writer().filter(|&writer| self.operations[writer].f != Function::Write)?;
+            Some((writer, node.parent() != Err(Root::Unknown)))
         })
     }
 
@@ -188,9 +190,9 @@ impl<'h> Register<'h> {
             let operation = &self.operations[place];
             let Some(seen) = seen.map(|node| node as usize) else { continue };
             let own = self.node_of_new[number].map(|own| own as usize);
-            let own = own.filter(|&own| self.nodes[own].writer == Some(place));
+            let own = own.filter(|&own| self.nodes[own].writer() == Some(place));
             if let Some(own) = own {
-                self.nodes[own].parent = Ok(seen);
+                self.nodes[own].parent = Ok(seen as u32);
                 self.nodes[seen].children.push(own);
             }
             // An acknowledged writer read and wrote at one moment, so its own node says everything.
@@ -206,11 +208,11 @@ impl<'h> Register<'h> {
     /// Orders the nodes, parents first. Nodes that no root reaches hang on a cycle; it is cut at its earliest writer.
     fn cut_circles(&mut self) {
         let mut roots: Vec<usize> = (0..self.nodes.len()).filter(|&node| self.nodes[node].parent.is_err()).collect();
-        self.circles = circles(self.nodes.len(), |node| self.nodes[node].parent.ok());
+        self.circles = circles(self.nodes.len(), |node| self.nodes[node].parent().ok());
         for circle in &self.circles {
             let Some(&cut) = circle.iter().rev().min_by_key(|&&node| self.nodes[node].invoked) else { continue };
             if let Ok(parent) = std::mem::replace(&mut self.nodes[cut].parent, Err(Root::Broken)) {
-                self.nodes[parent].children.retain(|child| *child != cut);
+                self.nodes[parent as usize].children.retain(|child| *child != cut);
             }
             roots.push(cut);
         }
@@ -237,10 +239,10 @@ fn add(nodes: &mut Vec<Node>, writer: Option<(usize, &Operation)>) -> u32 {
 }
 
 impl Node {
-    fn new(writer: Option<(usize, &Operation)>, parent: Result<usize, Root>) -> Node {
+    fn new(writer: Option<(usize, &Operation)>, parent: Result<u32, Root>) -> Node {
         let acknowledged = writer.is_some_and(|(_, operation)| operation.outcome == Outcome::Ok);
         Node {
-            writer: writer.map(|(place, _)| place),
+            writer: writer.map(|(place, _)| place as u32),
             invoked: writer.map_or((0, 0), |(_, operation)| invoked(operation)),
             completed: writer.filter(|_| acknowledged).map_or(NEVER, |(_, operation)| completed(operation)),
             acknowledged,
@@ -250,13 +252,21 @@ impl Node {
         }
     }
 
+    pub fn writer(&self) -> Option<usize> {
+        self.writer.map(|place| place as usize)
+    }
+
+    pub fn parent(&self) -> Result<usize, Root> {
+        self.parent.map(|node| node as usize)
+    }
+
     /// Extends a zone with everything that was done with this value.
     pub fn extend(&self, zone: &mut Zone<Moment, usize>) {
         for read in &self.reads {
             zone.complete(read.completed, read.place);
             zone.invoke(read.invoked, read.place);
         }
-        if let Some(writer) = self.writer {
+        if let Some(writer) = self.writer() {
             zone.complete(self.completed, writer);
             zone.invoke(self.invoked, writer);
         }

@@ -37,7 +37,7 @@ pub(super) fn check(history: &History) -> Updates {
     let mut operations = amounts::told_by_lists(&history.operations);
     let done = written_in_doubt(&history.operations);
     for &(place, received) in &done {
-        let operation = &mut operations.to_mut()[place];
+        let operation = operations.edit(place);
         operation.outcome = Outcome::Ok;
         // The report carries no index, so it counts as the last of its nanosecond.
         (operation.completed, operation.completed_index) = (Some(received), Some(u64::MAX));
@@ -217,7 +217,7 @@ fn lost_places(register: &Register, lines: &[&Line]) -> Vec<usize> {
 
 fn writer(register: &Register, node: usize) -> usize {
     register.nodes[node]
-        .writer
+        .writer()
         .expect("only a root has no writer, and what is lost or overwrites is no root without one")
 }
 

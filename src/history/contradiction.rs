@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 use super::line::word;
 use super::phases::Packer;
 use super::writers::Writers;
-use super::{Amount, Completion, History, Operation, Outcome, Phase, PhaseReport, Process, Reading, ResourceKind};
+use super::{
+    Amount, Completion, History, Operation, Outcome, Phase, PhaseReport, Process, Reading, ResourceKind, Text,
+};
 
 /// A contradiction in what a client said about an operation; only the first one of each operation is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -228,7 +230,8 @@ pub(super) fn void(operation: &mut Operation, text: &str) {
     // That its write was acknowledged would be certain, and nothing about it is.
     operation.phases.edit(|stamps| stamps.retain(|stamp| stamp.phase != Phase::Written));
     operation.phases.each(|stamp| (stamp.stamped, stamp.token, stamp.validity_ms) = (None, None, None));
-    operation.text = Some(format!("its client contradicts itself: {text}").into());
+    let error = operation.error().map(Text::from);
+    operation.fails(error, Some(format!("its client contradicts itself: {text}").into()));
 }
 
 fn in_words(reading: &Reading) -> String {

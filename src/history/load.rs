@@ -145,8 +145,7 @@ impl Builder {
             old: Reading::Unknown,
             amount: None,
             new: invocation.new,
-            error: None,
-            text: None,
+            failure: None,
             phases: Phases::default(),
         });
         Ok(())
@@ -180,8 +179,7 @@ impl Builder {
         operation.completed = Some(time);
         operation.outcome = completion.outcome;
         operation.has_read(completion.old, completion.amount);
-        operation.error = completion.error;
-        operation.text = completion.text;
+        operation.fails(completion.error, completion.text);
         Ok(())
     }
 
@@ -252,7 +250,7 @@ impl Builder {
         for window in &mut self.history.faults {
             earlier::complete(window, self.history.run.as_ref());
         }
-        for (place, said) in &self.said {
+        for (place, said) in &mut self.said {
             self.history.operations[*place as usize].phases = said.phases.pack();
         }
         for (&place, contradiction) in &self.contradicted {

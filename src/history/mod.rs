@@ -529,9 +529,18 @@ pub struct Operation {
     pub amount: Option<Amount>,
     /// What it wrote or was to write; `None` for a read.
     pub new: Option<Text>,
-    pub error: Option<Text>,
-    pub text: Option<Text>,
+    /// Why it failed or is in doubt, if its client said so.
+    pub failure: Option<Box<Failure>>,
     pub phases: Phases,
+}
+
+/// Why an operation failed or is in doubt.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Failure {
+    /// The protocol's error word.
+    pub error: Option<Text>,
+    /// The client's own words.
+    pub text: Option<Text>,
 }
 
 /// A phase of an operation, with its place in time.
@@ -593,7 +602,25 @@ pub struct FaultWindow {
 impl Operation {
     /// The first stamp of `phase`, if the client reported it.
     pub fn phase(&self, phase: Phase) -> Option<PhaseStamp> {
+        if !self.phases.has(phase) {
+            return None;
+        }
         self.phases.iter().find(|stamp| stamp.phase == phase)
+    }
+
+    /// The protocol's error word, if it failed or is in doubt.
+    pub fn error(&self) -> Option<&str> {
+        self.failure.as_ref()?.error.as_deref()
+    }
+
+    /// What its client said about its failure.
+    pub fn text(&self) -> Option<&str> {
+        self.failure.as_ref()?.text.as_deref()
+    }
+
+    /// Says why it failed or is in doubt.
+    pub fn fails(&mut self, error: Option<Text>, text: Option<Text>) {
+        self.failure = (error.is_some() || text.is_some()).then(|| Box::new(Failure { error, text }));
     }
 
     /// Takes what is said about its reading, which may come twice: as a phase and in the answer.

@@ -1,13 +1,14 @@
 //! The phases of one operation, in a tenth of the room that a list of stamps would take: they are most of a long history.
 //!
-//! Each is kept as what has changed since the one before, in as few bytes as that takes, without loss.
+//! Each is kept as what has changed since the one before, in as few bytes as that takes, without loss: a byte with the
+//! phase, one that says how many bytes each number has, and the numbers.
 
 use std::fmt;
 use std::iter::FusedIterator;
 
 use super::{Phase, PhaseStamp};
 
-/// Stamps of phases, in the order of their events.
+/// Stamps of phases, in the order of their events. The first two bytes say which phases there are.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Phases(Box<[u8]>);
 
@@ -15,15 +16,21 @@ pub struct Phases(Box<[u8]>);
 #[derive(Debug)]
 pub(super) struct Packer {
     bytes: Vec<u8>,
+    /// The phases so far, a bit for each.
+    there: u16,
     /// Index and time of the event before.
     before: (u64, u64),
 }
 
-/// What a stamp begins with: the phase, and which of these follow.
+/// What a stamp begins with: the phase, which of these follow at its end, and in the highest two bits how long they are.
 const PHASE: u8 = 0xf;
-const STAMPED: u8 = 0x10;
-const TOKEN: u8 = 0x20;
-const VALIDITY: u8 = 0x40;
+const TOKEN: u8 = 0x10;
+const VALIDITY: u8 = 0x20;
+
+/// How many bytes the line (and what follows), the time and the client's stamp have; a stamp without any is not there.
+const LINES: [u8; 4] = [1, 2, 4, 8];
+const TIMES: [u8; 4] = [2, 3, 4, 8];
+const STAMPED: [u8; 5] = [0, 2, 3, 4, 8];
 
 const PHASES: [Phase; 12] = [
     Phase::Acquiring,
@@ -42,45 +49,62 @@ const PHASES: [Phase; 12] = [
 
 impl Default for Packer {
     fn default() -> Packer {
-        Packer { bytes: Vec::with_capacity(128), before: (0, 0) }
+        let mut bytes = Vec::with_capacity(128);
+        bytes.extend([0, 0]);
+        Packer { bytes, there: 0, before: (0, 0) }
     }
 }
 
 impl Packer {
     pub fn push(&mut self, stamp: PhaseStamp) {
         let (index, received) = std::mem::replace(&mut self.before, (stamp.index, stamp.received));
-        let flag = |there: bool, flag| if there { flag } else { 0 };
-        self.bytes.push(
-            stamp.phase as u8
-                | flag(stamp.stamped.is_some(), STAMPED)
-                | flag(stamp.token.is_some(), TOKEN)
-                | flag(stamp.validity_ms.is_some(), VALIDITY),
-        );
-        self.signed(stamp.index.wrapping_sub(index));
-        self.signed(stamp.received.wrapping_sub(received));
-        if let Some(stamped) = stamp.stamped {
-            self.signed(stamp.received.wrapping_sub(stamped as u64));
-        }
-        stamp.token.into_iter().chain(stamp.validity_ms).for_each(|number| self.number(number));
+        self.there |= bit(stamp.phase);
+        let flag = |number: Option<u64>, flag| if number.is_some() { flag } else { 0 };
+        let told = || stamp.token.into_iter().chain(stamp.validity_ms);
+        let long = code(&LINES, told().max().unwrap_or(0));
+        let flags = flag(stamp.token, TOKEN) | flag(stamp.validity_ms, VALIDITY) | (long << 6) as u8;
+        let line = zigzag(stamp.index.wrapping_sub(index));
+        let time = zigzag(stamp.received.wrapping_sub(received));
+        let stamped = stamp.stamped.map(|stamped| zigzag(stamp.received.wrapping_sub(stamped as u64)));
+        let (lines, times) = (code(&LINES, line), code(&TIMES, time));
+        let stamps = stamped.map_or(0, |stamped| 1 + code(&STAMPED[1..], stamped));
+        self.bytes.extend([stamp.phase as u8 | flags, (lines | times << 2 | stamps << 4) as u8]);
+        self.put(LINES[lines], line);
+        self.put(TIMES[times], time);
+        self.put(STAMPED[stamps], stamped.unwrap_or(0));
+        told().for_each(|number| self.put(LINES[long], number));
     }
 
-    pub fn pack(&self) -> Phases {
+    pub fn pack(&mut self) -> Phases {
+        if self.there == 0 {
+            return Phases::default();
+        }
+        self.bytes[..2].copy_from_slice(&self.there.to_le_bytes());
         Phases(self.bytes.as_slice().into())
     }
 
-    /// A difference, which is near zero on either side.
-    fn signed(&mut self, difference: u64) {
-        self.number(difference << 1 ^ ((difference as i64) >> 63) as u64);
+    fn put(&mut self, bytes: u8, number: u64) {
+        self.bytes.extend_from_slice(&number.to_le_bytes()[..usize::from(bytes)]);
     }
+}
 
-    /// Seven bits in each byte, the lowest first; the eighth says that more follow.
-    fn number(&mut self, mut number: u64) {
-        while number > 0x7f {
-            self.bytes.push(number as u8 | 0x80);
-            number >>= 7;
-        }
-        self.bytes.push(number as u8);
-    }
+fn bit(phase: Phase) -> u16 {
+    1 << phase as u8
+}
+
+/// A difference that is near zero on either side as a number near zero, and back.
+fn zigzag(difference: u64) -> u64 {
+    difference << 1 ^ ((difference as i64) >> 63) as u64
+}
+
+fn unzigzag(number: u64) -> u64 {
+    number >> 1 ^ (number & 1).wrapping_neg()
+}
+
+/// Which of these numbers of bytes is enough for a number; the last always is.
+fn code(bytes: &[u8], number: u64) -> usize {
+    let needed = 8 - (number.leading_zeros() / 8) as u8;
+    bytes.iter().position(|bytes| *bytes >= needed).unwrap_or(bytes.len() - 1)
 }
 
 impl Phases {
@@ -88,12 +112,22 @@ impl Phases {
         self.0.is_empty()
     }
 
+    /// Whether this phase was reported.
+    pub fn has(&self, phase: Phase) -> bool {
+        self.there() & bit(phase) > 0
+    }
+
+    /// The phases that were reported, a bit for each.
+    fn there(&self) -> u16 {
+        self.0.first_chunk().map_or(0, |there| u16::from_le_bytes(*there))
+    }
+
     pub fn get(&self, place: usize) -> Option<PhaseStamp> {
         self.iter().nth(place)
     }
 
     pub fn iter(&self) -> Stamps<'_> {
-        Stamps { rest: &self.0, before: (0, 0), left: usize::MAX }
+        Stamps { rest: self.0.get(2..).unwrap_or_default(), before: (0, 0), left: usize::MAX }
     }
 
     /// Those after the one at this place.
@@ -133,50 +167,39 @@ pub struct Stamps<'p> {
 }
 
 impl Stamps<'_> {
-    fn byte(&mut self) -> u8 {
-        let (byte, rest) = self.rest.split_first().unwrap_or((&0, &[]));
+    /// The number in the next so many bytes, which are eight at most.
+    fn number(&mut self, bytes: u8) -> u64 {
+        let (number, rest) = self.rest.split_at(usize::from(bytes).min(self.rest.len()));
+        // Eight at once, where there are so many, are faster than just those that are asked for.
+        let number = match self.rest.first_chunk() {
+            Some(all) if bytes > 0 => u64::from_le_bytes(*all) & (u64::MAX >> (64 - 8 * bytes)),
+            _ => number.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)),
+        };
         self.rest = rest;
-        *byte
-    }
-
-    fn number(&mut self) -> u64 {
-        let (mut number, mut shift) = (0, 0);
-        loop {
-            let byte = self.byte();
-            number |= u64::from(byte & 0x7f) << shift;
-            shift += 7;
-            if byte <= 0x7f {
-                return number;
-            }
-        }
-    }
-
-    fn signed(&mut self) -> u64 {
-        let number = self.number();
-        number >> 1 ^ (number & 1).wrapping_neg()
+        number
     }
 }
 
 impl Iterator for Stamps<'_> {
     type Item = PhaseStamp;
 
+    #[inline]
     fn next(&mut self) -> Option<PhaseStamp> {
-        if self.rest.is_empty() {
-            return None;
-        }
+        let ([head, codes], rest) = self.rest.split_first_chunk()?;
         self.left = self.left.checked_sub(1)?;
-        let head = self.byte();
+        self.rest = rest;
         let (index, received) = self.before;
-        let index = index.wrapping_add(self.signed());
-        let received = received.wrapping_add(self.signed());
+        let index = index.wrapping_add(unzigzag(self.number(LINES[usize::from(codes & 3)])));
+        let received = received.wrapping_add(unzigzag(self.number(TIMES[usize::from(codes >> 2 & 3)])));
+        let stamped = STAMPED.get(usize::from(codes >> 4)).copied().filter(|bytes| *bytes > 0);
         self.before = (index, received);
         Some(PhaseStamp {
             index,
             phase: PHASES[usize::from(head & PHASE)],
             received,
-            stamped: (head & STAMPED > 0).then(|| received.wrapping_sub(self.signed()) as i64),
-            token: (head & TOKEN > 0).then(|| self.number()),
-            validity_ms: (head & VALIDITY > 0).then(|| self.number()),
+            stamped: stamped.map(|bytes| received.wrapping_sub(unzigzag(self.number(bytes))) as i64),
+            token: (head & TOKEN > 0).then(|| self.number(LINES[usize::from(head >> 6)])),
+            validity_ms: (head & VALIDITY > 0).then(|| self.number(LINES[usize::from(head >> 6)])),
         })
     }
 }
@@ -225,8 +248,10 @@ mod tests {
     fn each_phase_comes_back_as_it_was() {
         let stamps: Vec<PhaseStamp> = PHASES.iter().map(|phase| PhaseStamp { phase: *phase, ..stamp(3, 5) }).collect();
         assert!(stamps.iter().enumerate().all(|(place, stamp)| stamp.phase as usize == place));
-        // A byte each for the phase, the line, the time and the stamp.
-        assert_eq!(kept(&stamps).0.len(), 4 * PHASES.len());
+        let packed = kept(&stamps);
+        assert!(PHASES.iter().all(|phase| packed.has(*phase)) && !kept(&stamps[..1]).has(Phase::Read));
+        // Of each the phase, how long what follows is, a byte for the line, and two each for the time and the stamp.
+        assert_eq!(packed.0.len(), 2 + 7 * PHASES.len());
     }
 
     #[test]

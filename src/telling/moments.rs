@@ -30,9 +30,8 @@ pub fn at(operation: &Operation, phase: Phase) -> Option<u64> {
 /// The hold of an operation that acquired the lock: until it gave the lock back or was told that it is gone, else until it
 /// was last heard of as the holder.
 pub fn hold(operation: &Operation) -> Option<Hold> {
-    let acquired = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
-    let start = operation.phases.get(acquired)?.time();
-    let mut after = operation.phases.after(acquired);
+    let mut after = operation.phases.iter();
+    let start = after.find(|stamp| stamp.phase == Phase::Acquired)?.time();
     let over = |stamp: &PhaseStamp| matches!(stamp.phase, Phase::Releasing | Phase::Lost | Phase::Released);
     let acts =
         |stamp: &PhaseStamp| matches!(stamp.phase, Phase::Read | Phase::BeforeWrite | Phase::Written | Phase::Extended);

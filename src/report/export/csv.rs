@@ -34,7 +34,7 @@ fn row(report: &Report, operation: &Operation) -> [String; 16] {
             Reading::Value(value) => value.to_string(),
         },
         operation.new.as_deref().unwrap_or_default().to_string(),
-        operation.error.as_deref().unwrap_or_default().to_string(),
+        operation.error().unwrap_or_default().to_string(),
         token.map(|token| token.to_string()).unwrap_or_default(),
         seconds(hold.map(|hold| hold.start)),
         seconds(hold.filter(|hold| hold.ended).map(|hold| hold.end)),

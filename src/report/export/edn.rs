@@ -66,7 +66,7 @@ fn add_operation(history: &History, operation: &Operation, several: bool, events
     events.push((operation.invoked, operation.index, event(operation.invoked, "invoke", asked)));
     if let (Some(time), Some(index)) = (operation.completed, operation.completed_index) {
         let value = if operation.outcome == Outcome::Ok { &value } else { asked };
-        let error = operation.error.as_ref().map_or(String::new(), |error| format!(", :error {}", quoted(error)));
+        let error = operation.error().map_or(String::new(), |error| format!(", :error {}", quoted(error)));
         events.push((time, index, event(time, outcome(operation.outcome), value) + &error));
     }
 }

@@ -314,7 +314,7 @@ fn columns(report: &Report, chosen: &[usize], lanes: &Lanes, keys: &mut Names, t
             Reading::Value(value) => Some(value),
         }));
         columns.wrote.push(text(operation.new.as_deref()));
-        columns.error.push(text(operation.error.as_deref()));
+        columns.error.push(text(operation.error()));
         columns.lost.push(u8::from(story.is_lost(operation)));
         let hold = moments::hold(operation);
         columns.held.push(moment(hold.map(|hold| hold.start)));

@@ -32,8 +32,7 @@ pub fn operation(process: Process, f: Function, key: &str, index: u64, invoked: 
         old: Reading::Unknown,
         amount: None,
         new: None,
-        error: None,
-        text: None,
+        failure: None,
         phases: Phases::default(),
     }
 }

@@ -301,7 +301,7 @@ fn what_strangers_wrote_is_text() {
     let evil = "</text></svg><script>alert(1)</script>\"' onload=\"x`";
     for operation in &mut run.history.operations {
         operation.key = evil.into();
-        operation.error = Some(evil.into());
+        operation.fails(Some(evil.into()), None);
         operation.old = Reading::Value(evil.into());
         operation.new = operation.new.take().map(|value| format!("{evil}{value}").into());
     }
