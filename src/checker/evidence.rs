@@ -69,8 +69,9 @@ impl ReportingRate {
 
 /// Updates: those that happened and report what they replaced, and reads. `happened` has each read-modify-write and
 /// compare-and-set that was acknowledged or seen, and whether it is known what it replaced.
-pub(super) fn updates(history: &History, happened: &[(usize, bool)]) -> Evidence {
-    let rates = ReportingRate::of(history, happened.iter().map(|&(place, known)| (&history.operations[place], known)));
+pub(super) fn updates(history: &History, happened: &[(u32, bool)]) -> Evidence {
+    let rates =
+        ReportingRate::of(history, happened.iter().map(|&(place, known)| (&history.operations[place as usize], known)));
     let updates = happened.iter().filter(|(_, known)| *known).count() as u64;
     let by_client = |operation: &&Operation| operation.process != Process::Controller;
     let is_read = |operation: &&Operation| operation.f == Function::Read && operation.outcome == Outcome::Ok;

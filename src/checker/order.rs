@@ -106,8 +106,12 @@ fn circular_reads(register: &Register, circle: &[usize], words: Words) -> Anomal
 pub(super) fn check(register: &Register, lineage: &Lineage, words: Words) -> Vec<Anomaly> {
     let mut found = Vec::new();
     for line in &lineage.lines {
-        let nodes: Vec<usize> = line.nodes.iter().copied().filter(|&node| !lineage.gone[node]).collect();
-        check_line(register, &nodes, words, &mut found);
+        if line.nodes.iter().any(|&node| lineage.gone[node]) {
+            let nodes: Vec<usize> = line.nodes.iter().copied().filter(|&node| !lineage.gone[node]).collect();
+            check_line(register, &nodes, words, &mut found);
+        } else {
+            check_line(register, &line.nodes, words, &mut found);
+        }
     }
     check_blocks(register, lineage, words, &mut found);
     found

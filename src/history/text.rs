@@ -1,7 +1,6 @@
 //! A text that lies in its place if it is short, as keys, values and error words are: a long history has millions of them,
 //! and each on the heap would cost more there than it is long.
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
@@ -62,12 +61,6 @@ impl Deref for Text {
 
     fn deref(&self) -> &str {
         self.as_str()
-    }
-}
-
-impl Borrow<str> for Text {
-    fn borrow(&self) -> &str {
-        self
     }
 }
 

@@ -73,7 +73,7 @@ fn add_operation(history: &History, operation: &Operation, several: bool, events
 
 /// The operation as Jepsen's model of a register has it, and its value.
 fn meaning(operation: &Operation) -> (&'static str, String) {
-    let value = |value: Option<&str>| value.map_or("nil".to_string(), |value| quoted(value));
+    let value = |value: Option<&str>| value.map_or("nil".to_string(), quoted);
     let old = match &operation.old {
         Reading::Unknown => None,
         Reading::Empty => Some("nil".to_string()),
