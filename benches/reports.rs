@@ -1,5 +1,6 @@
 //! Time and memory from the history of a run to its report: all of `redjepsen report FOLDER`, in a separate process, for
-//! runs of many operations. `cargo bench --bench reports`.
+//! runs of many operations. `cargo bench --bench reports`. The time on all cores tells whether others used them meanwhile:
+//! on two cores, what is above half of it was not used, or was not to be had.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -11,7 +12,7 @@ const CLIENTS: u64 = 5;
 const PHASES: [&str; 7] = ["acquiring", "acquired", "read", "before-write", "written", "releasing", "released"];
 
 fn main() -> io::Result<()> {
-    println!("{:>12} {:>10} {:>8} {:>8}", "operations", "history MB", "s", "peak MB");
+    println!("{:>12} {:>10} {:>8} {:>12} {:>8}", "operations", "history MB", "s", "s, all cores", "peak MB");
     for operations in [10_000, 100_000, 1_000_000] {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reports");
         fs::create_dir_all(&folder)?;
@@ -20,9 +21,9 @@ fn main() -> io::Result<()> {
         let bytes = fs::metadata(&history)?.len();
         let begun = Instant::now();
         let child = Command::new(env!("CARGO_BIN_EXE_redjepsen")).arg("report").arg(&folder).arg("--quiet").spawn()?;
-        let peak = peak_bytes(child.id());
+        let (peak, of_all) = used(child.id());
         println!(
-            "{operations:>12} {:>10} {:>8.2} {:>8}",
+            "{operations:>12} {:>10} {:>8.2} {of_all:>12.2} {:>8}",
             bytes / 1_000_000,
             begun.elapsed().as_secs_f64(),
             peak / 1_000_000
@@ -65,12 +66,13 @@ fn write(operations: u64, mut out: impl Write) -> io::Result<()> {
     out.flush()
 }
 
-/// Waits for a child; returns its peak memory.
-fn peak_bytes(child: u32) -> u64 {
+/// Waits for a child; returns its peak memory in bytes, and the seconds that it took on all cores together.
+fn used(child: u32) -> (u64, f64) {
     // SAFETY: it holds only numbers, for which all zeros are valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     let mut status = 0;
     // SAFETY: both places are valid until the call returns, and nobody else waits for this child.
     unsafe { libc::wait4(child.cast_signed(), &mut status, 0, &mut usage) };
-    usage.ru_maxrss.unsigned_abs() * 1024
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    (usage.ru_maxrss.unsigned_abs() * 1024, seconds(usage.ru_utime) + seconds(usage.ru_stime))
 }

@@ -9,9 +9,9 @@
 //! If a writer did not report what it had read, amounts settle what the identities leave open: a list shows it
 //! directly, and a counter has no room for more updates than its number.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::known::Known;
 use super::lineage::Lineage;
 use super::order;
 use super::register::{EMPTY, Register, Root, completed, invoked, written};
@@ -23,18 +23,22 @@ use crate::history::{Amount, Operation, Outcome, Process, Reading};
 type Writers<'h> = HashMap<&'h str, usize>;
 
 /// The operations, with unknown readings filled in from the lists that were read whole.
-pub(super) fn told_by_lists(operations: &[Operation]) -> Cow<'_, [Operation]> {
-    let mut known = Cow::Borrowed(operations);
+pub(super) fn told_by_lists(operations: &[Operation]) -> Known<'_> {
+    let mut known = Known::new(operations);
     let reads: Vec<&Operation> = operations.iter().filter(|operation| elements(operation).is_some()).collect();
-    let writers = if reads.is_empty() { Writers::new() } else { writers(operations, 0..operations.len()) };
+    let mut writers = Writers::new();
+    if !reads.is_empty() {
+        writers.extend(operations.iter().enumerate().filter_map(|(place, writer)| Some((written(writer)?, place))));
+    }
     // A list with a flaw proves nothing.
-    for read in reads.into_iter().filter(|read| flaw(operations, &writers, read).is_none()) {
+    let told = Known::new(operations);
+    for read in reads.into_iter().filter(|read| flaw(&told, &writers, read).is_none()) {
         let mut before = Reading::Empty;
         for (element, count) in elements(read).unwrap_or_default().iter().zip(0..) {
             let (writer, old) = (writers[element.as_str()], before);
-            before = Reading::Value(element.clone());
+            before = Reading::Value(element.into());
             if operations[writer].old == Reading::Unknown {
-                let writer = &mut known.to_mut()[writer];
+                let writer = known.edit(writer);
                 (writer.old, writer.amount) = (old, Some(Amount::Count(count)));
                 if writer.outcome != Outcome::Ok {
                     // It read this value at some time, but not necessarily before its completion.
@@ -58,7 +62,7 @@ pub(super) fn check(register: &Register, places: &[usize], words: Words) -> Vec<
     for &place in places {
         match flaw(operations, &writers, &operations[place]) {
             // If the last update is from nowhere, that was already reported for its value.
-            Some(Flaw::FromNowhere(element, _)) if operations[place].old == Reading::Value(element.to_string()) => {}
+            Some(Flaw::FromNowhere(element, _)) if operations[place].old == Reading::Value(element.into()) => {}
             Some(flaw) => {
                 let mut anomaly = flaw.told(register, place, words);
                 anomaly.summary.push_str(&absent(operations, places, &operations[place]));
@@ -120,7 +124,7 @@ pub(super) fn lengths(register: &Register, places: &[usize], words: Words) -> (u
     // How many updates a value descends from, if the whole descent is known.
     let mut depth: Vec<Option<u64>> = vec![None; register.nodes.len()];
     for &node in &register.order {
-        depth[node] = match register.nodes[node].parent {
+        depth[node] = match register.nodes[node].parent() {
             Ok(parent) => depth[parent].map(|above| above + 1),
             Err(Root::Empty) => Some(0),
             Err(Root::Unknown | Root::Broken) => None,
@@ -161,7 +165,7 @@ enum Flaw<'h> {
 }
 
 /// The first flaw of a list; none if it is sound, or no whole list was read.
-fn flaw<'h>(operations: &[Operation], writers: &Writers, read: &'h Operation) -> Option<Flaw<'h>> {
+fn flaw<'h>(operations: &Known, writers: &Writers, read: &'h Operation) -> Option<Flaw<'h>> {
     let whole = elements(read)?;
     let mut before = Reading::Empty;
     let mut seen = HashSet::new();
@@ -176,7 +180,7 @@ fn flaw<'h>(operations: &[Operation], writers: &Writers, read: &'h Operation) ->
             Some((writer, operation)) if operation.old != Reading::Unknown && operation.old != before => {
                 return Some(Flaw::Misplaced(element, writer));
             }
-            Some(_) => before = Reading::Value(element.clone()),
+            Some(_) => before = Reading::Value(element.into()),
         }
     }
     (read.old != before).then_some(Flaw::OtherEnd)
@@ -209,7 +213,7 @@ impl Flaw<'_> {
 }
 
 /// How many elements that had been acknowledged before the read are missing from the list, as the end of a sentence.
-fn absent(operations: &[Operation], places: &[usize], read: &Operation) -> String {
+fn absent(operations: &Known, places: &[usize], read: &Operation) -> String {
     let there: HashSet<&str> = elements(read).unwrap_or_default().iter().map(String::as_str).collect();
     let before = places.iter().map(|&place| &operations[place]);
     let before = before.filter(|update| update.outcome == Outcome::Ok && completed(update) < invoked(read));
@@ -235,7 +239,7 @@ pub(super) fn end(register: &Register, lineage: &Lineage, places: &[usize], lost
     let root = loop {
         survivors += u64::from(nodes[node].acknowledged);
         unacknowledged += u64::from(!nodes[node].acknowledged && node != EMPTY);
-        match nodes[node].parent {
+        match nodes[node].parent() {
             Ok(parent) => node = parent,
             Err(root) => break root,
         }
@@ -271,7 +275,7 @@ pub(super) fn no_room(register: &Register, lineage: &Lineage, end: &KeyEnd, word
     (end.lost_unnamed > 0).then(anomaly)
 }
 
-fn writers<'h>(operations: &'h [Operation], places: impl Iterator<Item = usize>) -> Writers<'h> {
+fn writers<'h>(operations: &'h Known, places: impl Iterator<Item = usize>) -> Writers<'h> {
     places.filter_map(|place| written(&operations[place]).map(|new| (new, place))).collect()
 }
 

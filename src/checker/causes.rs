@@ -129,7 +129,7 @@ impl<'h> Overlap<'h> {
             let lines = [self.began.index, kept.index, gone_on.index];
             return Causes { how: How::new(HowKind::Breakpoint, text, lines), fault: None };
         }
-        let last = holder.phases.iter().rfind(|stamp| stamp.time() <= ran_out).map(|stamp| stamp.phase);
+        let last = holder.phases.iter().filter(|stamp| stamp.time() <= ran_out).last().map(|stamp| stamp.phase);
         let waits_for_resource = matches!(last, Some(Phase::Acquired | Phase::BeforeWrite | Phase::Extended));
         let fault = self.most_telling(|window| {
             window.kind.is_of_the_network()
@@ -196,7 +196,7 @@ impl<'h> Overlap<'h> {
     /// first one asked: it came after that, or what had brought it about still kept the old primary apart.
     fn promotion(&self) -> Option<&'h SeenPromotion> {
         let (first, taken) = (self.operation(self.first), self.taken.time());
-        let mut of_key = self.history.promotions.iter().filter(|seen| seen.promotion.key == first.key);
+        let mut of_key = self.history.promotions.iter().filter(|seen| first.key == seen.promotion.key);
         let seen = of_key.rfind(|seen| seen.time <= taken)?;
         let still_apart = || trigger(self.history, seen).is_some_and(|window| overlaps(window, asked(first), taken));
         (asked(first) <= seen.time || still_apart()).then_some(seen)
@@ -218,7 +218,7 @@ impl<'h> Overlap<'h> {
             others.filter(|(place, other)| ![self.first, self.second].contains(place) && other.key == *key);
         others.find_map(|(place, other)| {
             let (held_from, _) = certain_hold(other)?;
-            let sent = other.phases.iter().rfind(|stamp| stamp.phase == Phase::Releasing)?;
+            let sent = other.phases.iter().filter(|stamp| stamp.phase == Phase::Releasing).last()?;
             let over = other.phase(Phase::Released);
             let until = over
                 .map(PhaseStamp::time)

@@ -45,12 +45,17 @@ struct ReportingRate(BTreeMap<String, (u64, u64)>);
 
 impl ReportingRate {
     fn of<'h>(history: &'h History, cases: impl Iterator<Item = (&'h Operation, bool)>) -> ReportingRate {
-        let words = Words::new(history);
-        let mut rates = ReportingRate::default();
+        let mut processes: BTreeMap<Process, (u64, u64)> = BTreeMap::new();
         for (operation, said) in cases {
-            let (yes, all) = rates.0.entry(words.process(operation.process)).or_default();
+            let (yes, all) = processes.entry(operation.process).or_default();
             *yes += u64::from(said);
             *all += 1;
+        }
+        let words = Words::new(history);
+        let mut rates = ReportingRate::default();
+        for (process, (said, cases)) in processes {
+            let (yes, all) = rates.0.entry(words.process(process)).or_default();
+            (*yes, *all) = (*yes + said, *all + cases);
         }
         rates
     }
@@ -64,8 +69,9 @@ impl ReportingRate {
 
 /// Updates: those that happened and report what they replaced, and reads. `happened` has each read-modify-write and
 /// compare-and-set that was acknowledged or seen, and whether it is known what it replaced.
-pub(super) fn updates(history: &History, happened: &[(usize, bool)]) -> Evidence {
-    let rates = ReportingRate::of(history, happened.iter().map(|&(place, known)| (&history.operations[place], known)));
+pub(super) fn updates(history: &History, happened: &[(u32, bool)]) -> Evidence {
+    let rates =
+        ReportingRate::of(history, happened.iter().map(|&(place, known)| (&history.operations[place as usize], known)));
     let updates = happened.iter().filter(|(_, known)| *known).count() as u64;
     let by_client = |operation: &&Operation| operation.process != Process::Controller;
     let is_read = |operation: &&Operation| operation.f == Function::Read && operation.outcome == Outcome::Ok;
@@ -88,13 +94,17 @@ pub(super) fn mutual_exclusion(history: &History) -> Evidence {
     let words = Words::new(history);
     let held = || history.operations.iter().filter(had_the_lock);
     let rates = ReportingRate::of(history, held().map(|operation| (operation, is_extent_told(operation))));
-    let mut keys: BTreeMap<&str, BTreeMap<String, u64>> = BTreeMap::new();
+    let mut holds: BTreeMap<(&str, Process), u64> = BTreeMap::new();
     let least = least_hold(history);
     let cut_short = |operation: &&Operation| is_cut_short(history, words, operation, least);
     // A hold of length zero overlaps only holds that it lies within.
     let lasts = |operation: &&Operation| certain_hold(operation).is_some_and(|(start, end)| start < end);
     for operation in held().filter(lasts).filter(|operation| !cut_short(operation)) {
-        *keys.entry(&operation.key).or_default().entry(words.process(operation.process)).or_default() += 1;
+        *holds.entry((&operation.key, operation.process)).or_default() += 1;
+    }
+    let mut keys: BTreeMap<&str, BTreeMap<String, u64>> = BTreeMap::new();
+    for ((key, process), number) in holds {
+        *keys.entry(key).or_default().entry(words.process(process)).or_default() += number;
     }
     let pairs = |of_clients: &BTreeMap<String, u64>| {
         let all: u64 = of_clients.values().sum();
@@ -126,12 +136,12 @@ fn least_hold(history: &History) -> i64 {
 /// unless they follow a clock that a fault set.
 fn is_cut_short(history: &History, words: Words, operation: &Operation, least: i64) -> bool {
     let Some((start, end)) = certain_hold(operation) else { return false };
-    let client = words.process(operation.process);
+    let client = || words.process(operation.process);
     let mut clocks = history.faults.iter().filter(|window| window.kind.does.wall_clock);
     operation.outcome == Outcome::Ok
         && operation.phase(Phase::Lost).is_none()
         && end.saturating_sub(start) < least / 2
-        && !clocks.any(|window| window.targets.contains(&client))
+        && !clocks.any(|window| window.targets.contains(&client()))
 }
 
 /// Whether a hold has stamps for its beginning and its end, except for an end that its client never came to.

@@ -73,10 +73,10 @@ pub(super) fn certain_hold(operation: &Operation) -> Option<(i64, i64)> {
     if !operation.f.is_locked() {
         return None;
     }
-    let acquired = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
-    let start = operation.phases.get(acquired)?.stamped?;
+    let mut stamps = operation.phases.iter();
+    let start = stamps.find(|stamp| stamp.phase == Phase::Acquired)?.stamped?;
     let mut end = start;
-    for stamp in operation.phases.after(acquired) {
+    for stamp in stamps {
         match (stamp.phase, stamp.stamped) {
             (Phase::Lost | Phase::Released, _) => break,
             (Phase::Releasing, Some(releasing)) => return Some((start, releasing.max(start))),

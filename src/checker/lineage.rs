@@ -11,7 +11,7 @@
 
 use linearizability::value_graph::Zone;
 
-use super::register::{Moment, NEVER, Register, Root, completed, effective, invoked};
+use super::register::{EMPTY, Moment, NEVER, Register, Root, completed, effective, invoked};
 use crate::history::{Function, Outcome, Process};
 
 /// The lines of one register.
@@ -22,7 +22,7 @@ pub(super) struct Lineage {
     /// Nodes found to be rolled back, which are left out of further comparisons.
     pub gone: Vec<bool>,
     /// The line of each node, and its place on that line.
-    place: Vec<(usize, usize)>,
+    place: Vec<(u32, u32)>,
 }
 
 /// The register's last known value.
@@ -61,8 +61,8 @@ impl Lineage {
         let nodes = register.nodes.len();
         let mut lineage = Lineage { lines: Vec::new(), last, gone: vec![false; nodes], place: vec![(0, 0); nodes] };
         for &head in &register.order {
-            let kind = match register.nodes[head].parent {
-                Ok(parent) if next[parent] == Some(head) => continue,
+            let kind = match register.nodes[head].parent() {
+                Ok(parent) if next[parent] == Some(head as u32) => continue,
                 Ok(parent) => LineKind::Branch { parent },
                 Err(root) => LineKind::Main(root),
             };
@@ -71,13 +71,13 @@ impl Lineage {
         lineage
     }
 
-    fn add_line(&mut self, register: &Register, head: usize, kind: LineKind, next: &[Option<usize>], doomed: &[bool]) {
+    fn add_line(&mut self, register: &Register, head: usize, kind: LineKind, next: &[Option<u32>], doomed: &[bool]) {
         let mut line = Line { nodes: Vec::new(), effects: Vec::new(), kind, lost: Vec::new() };
         let mut node = Some(head);
         let mut latest = 0;
         while let Some(here) = node {
-            self.place[here] = (self.lines.len(), line.nodes.len());
-            if let Some(writer) = register.nodes[here].writer {
+            self.place[here] = (self.lines.len() as u32, line.nodes.len() as u32);
+            if let Some(writer) = register.nodes[here].writer() {
                 latest = latest.max(effective(&register.operations[writer]));
             }
             if register.nodes[here].acknowledged && (doomed[here] || matches!(kind, LineKind::Branch { .. })) {
@@ -85,20 +85,20 @@ impl Lineage {
             }
             line.nodes.push(here);
             line.effects.push(latest);
-            node = next[here];
+            node = next[here].map(|node| node as usize);
         }
         self.lines.push(line);
     }
 
     /// The next node on this node's line.
     pub fn next(&self, node: usize) -> Option<usize> {
-        let (line, place) = self.place[node];
+        let (line, place) = self.place_of(node);
         self.lines[line].nodes.get(place + 1).copied()
     }
 
     /// The first node of a line, from this node on, whose write took effect after `time`.
     pub fn first_after(&self, from: usize, time: u64) -> Option<usize> {
-        let (line, place) = self.place[from];
+        let (line, place) = self.place_of(from);
         let line = &self.lines[line];
         let later = line.effects.partition_point(|&effect| effect <= time);
         line.nodes.get(later.max(place)).copied()
@@ -106,7 +106,12 @@ impl Lineage {
 
     /// The first node of this node's line.
     pub fn head(&self, node: usize) -> usize {
-        self.lines[self.place[node].0].nodes[0]
+        self.lines[self.place_of(node).0].nodes[0]
+    }
+
+    fn place_of(&self, node: usize) -> (usize, usize) {
+        let (line, place) = self.place[node];
+        (line as usize, place as usize)
     }
 }
 
@@ -126,7 +131,7 @@ fn last_value(register: &Register, places: &[usize]) -> Option<Last> {
     }
     let place = *acknowledged.max_by_key(|&&place| completed(operation(place)))?;
     let node = match (operation(place).f, &operation(place).new) {
-        (f, Some(new)) if f.writes() => register.node_of(&crate::history::Reading::Value(new.clone())),
+        (f, Some(new)) if f.writes() => register.node_of_value(new),
         _ => register.node_of(&operation(place).old),
     };
     Some(Last { operation: place, node: node?, is_final: false })
@@ -147,7 +152,7 @@ fn doomed(register: &Register, last: Option<Last>) -> Vec<bool> {
     let root = loop {
         on_path[node] = true;
         register.nodes[node].extend(&mut lineage);
-        match register.nodes[node].parent {
+        match register.nodes[node].parent() {
             Ok(parent) => node = parent,
             Err(root) => break root,
         }
@@ -155,9 +160,9 @@ fn doomed(register: &Register, last: Option<Last>) -> Vec<bool> {
     let mut in_tree = vec![false; register.nodes.len()];
     for &node in &register.order {
         let here = &register.nodes[node];
-        in_tree[node] = here.parent.map_or(on_path[node], |parent| in_tree[parent]);
+        in_tree[node] = here.parent().map_or(on_path[node], |parent| in_tree[parent]);
         // A node's moments may have been discounted as evidence of order, but its acknowledgement is a fact.
-        let over = here.writer.map_or(NEVER, |writer| completed(&register.operations[writer]));
+        let over = here.writer().map_or(NEVER, |writer| completed(&register.operations[writer]));
         let too_early = over < lineage.last;
         let too_late = root == Root::Empty || lineage.first < here.invoked;
         doomed[node] = !in_tree[node] && here.acknowledged && too_early && too_late;
@@ -166,33 +171,42 @@ fn doomed(register: &Register, last: Option<Last>) -> Vec<bool> {
 }
 
 /// For each node, the child with which its line continues.
-fn choose_survivors(register: &Register, last: Option<Last>, doomed: &[bool]) -> Vec<Option<usize>> {
-    let mut next = vec![None; register.nodes.len()];
-    // How many updates the best path below a node keeps, and the latest moment on it to break ties.
-    let mut best = vec![(0u64, (0, 0)); register.nodes.len()];
+fn choose_survivors(register: &Register, last: Option<Last>, doomed: &[bool]) -> Vec<Option<u32>> {
+    let mut next: Vec<Option<u32>> = vec![None; register.nodes.len()];
+    // How many updates the best path below a node keeps, and the node with the latest moment on it to break ties.
+    let mut best = vec![(0u32, EMPTY as u32); register.nodes.len()];
+    let own = |node: u32| {
+        let here = &register.nodes[node as usize];
+        if here.acknowledged { here.completed } else { here.invoked }
+    };
     // If a write may have hidden either of two branches, the one seen last is assumed to have survived.
-    let mut seen = vec![(0, 0); register.nodes.len()];
+    let mut seen = vec![(0, 0); if register.has_writes { register.nodes.len() } else { 0 }];
+    let seen_last = |seen: &[Moment], node: usize| seen.get(node).copied().unwrap_or_default();
     for &node in register.order.iter().rev() {
         let here = &register.nodes[node];
         let reads = here.reads.iter().map(|read| read.invoked);
-        let below = here.children.iter().map(|&child| seen[child]);
         if register.has_writes {
+            let below = here.children.iter().map(|&child| seen[child]);
             seen[node] = reads.chain(below).fold(here.invoked, Moment::max);
         }
-        let child = here.children.iter().copied().max_by_key(|&child| (seen[child], best[child]));
-        let (kept, latest) = child.map_or((0, (0, 0)), |child| best[child]);
-        let own = if here.acknowledged { here.completed } else { here.invoked };
-        best[node] = (kept + u64::from(here.acknowledged && !doomed[node]), latest.max(own));
-        next[node] = child;
+        let child = here
+            .children
+            .iter()
+            .copied()
+            .max_by_key(|&child| (seen_last(&seen, child), best[child].0, own(best[child].1)));
+        let (kept, latest) = child.map_or((0, node as u32), |child| best[child]);
+        let latest = if own(latest) > own(node as u32) { latest } else { node as u32 };
+        best[node] = (kept + u32::from(here.acknowledged && !doomed[node]), latest);
+        next[node] = child.map(|child| child as u32);
     }
     let Some(last) = last else { return next };
     // Nothing acknowledged may follow what the final read saw.
-    if last.is_final && next[last.node].is_some_and(|child| best[child].0 > 0) {
+    if last.is_final && next[last.node].is_some_and(|child| best[child as usize].0 > 0) {
         next[last.node] = None;
     }
     let mut node = last.node;
-    while let Ok(parent) = register.nodes[node].parent {
-        next[parent] = Some(node);
+    while let Ok(parent) = register.nodes[node].parent() {
+        next[parent] = Some(node as u32);
         node = parent;
     }
     next

@@ -8,6 +8,7 @@
 //! An attempt that failed without the lock did not get it, whatever word it failed with. One whose end is not known may
 //! have held the lock, so it accuses nobody; but if the key would be stuck without it, evidence is missing.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use super::evidence::Evidence;
@@ -50,7 +51,6 @@ struct Key<'h> {
     failed: Vec<(Span, &'h Operation)>,
     /// Attempts that may have got the lock and may not, in the order of their invocations.
     in_doubt: Vec<(Span, &'h Operation)>,
-    acquired: Vec<u64>,
     /// Attempts that got the lock, from when they asked to when they had it.
     asked: Vec<Span>,
 }
@@ -61,33 +61,36 @@ pub(super) fn check(history: &History) -> Liveness {
     let faults = faults(history);
     let healed = history.faults.iter().filter_map(|window| window.healed.filter(|_| window.was_observed()));
     let last_heal = healed.map(|(time, _)| time).max();
-    let acquired = || keys.values().flat_map(|key| &key.acquired).copied();
+    let acquired = || keys.values().flat_map(|key| &key.asked).map(|(_, acquired)| *acquired);
     let healthy = history.facts.iter().any(|fact| fact.name == FactName::NodesHealthy && fact.holds);
-    let certain: Vec<(&str, Case)> = keys.iter().map(|(name, key)| (*name, key.for_certain())).collect();
-    let worst: Vec<(&str, Case)> = keys.iter().map(|(name, key)| (*name, key.at_worst())).collect();
-    let mut anomalies = Vec::new();
-    let mut doubts = Vec::new();
     // If no client ever got any lock, a stuck lock can't be told from clients that can't use it.
-    if healthy && acquired().next().is_some() {
-        for (name, key) in &certain {
-            anomalies.extend(stuck(history, key, &faults).map(|stretch| stretch.anomaly(name)));
-        }
-        for (name, key) in &worst {
-            doubts.extend(stuck(history, key, &faults).map(|stretch| stretch.doubt(name)));
-        }
+    let tells = healthy && acquired().next().is_some();
+    let (mut anomalies, mut doubts) = (Vec::new(), Vec::new());
+    let (mut gaps, mut gaps_at_worst) = (Vec::new(), Vec::new());
+    for (name, key) in &keys {
+        let (certain, worst, last_time) = (key.for_certain(), key.at_worst(), history.last_time);
+        let found = stuck(history, &certain, &faults).filter(|_| tells);
+        anomalies.extend(found.map(|stretch| stretch.anomaly(name)));
+        gaps.extend(longest_gap(name, &certain, last_time));
+        let found = stuck(history, &worst, &faults).filter(|_| tells);
+        doubts.extend(found.map(|stretch| stretch.doubt(name)));
+        gaps_at_worst.extend(longest_gap(name, &worst, last_time));
     }
     let reacquired_after_ns = last_heal
         .filter(|_| !faults.iter().any(|(_, until)| *until == u64::MAX))
         .and_then(|healed| acquired().filter(|&time| time > healed).min().map(|time| time - healed));
-    let longest = |cases: &[(&str, Case)]| {
-        let gaps = cases.iter().filter_map(|(name, key)| longest_gap(name, key, history.last_time));
-        gaps.max_by_key(length_of)
-    };
-    let longest_gap = longest(&certain);
+    let longest_gap = gaps.into_iter().max_by_key(length_of);
     let allowed = history.run.as_ref().and_then(|run| run.longest_gap_ms).map(|ms| ms.saturating_mul(1_000_000));
     let is_too_long = |gap: &&Gap| allowed.is_some_and(|most| length_of(gap) > most);
     anomalies.extend(longest_gap.iter().filter(is_too_long).map(unavailable));
-    doubts.extend(longest(&worst).iter().filter(is_too_long).map(|gap| doubt(&gap.key, gap.from, gap.to)));
+    doubts.extend(
+        gaps_at_worst
+            .iter()
+            .max_by_key(|gap| length_of(gap))
+            .into_iter()
+            .filter(is_too_long)
+            .map(|gap| doubt(&gap.key, gap.from, gap.to)),
+    );
     let mut evidence = evidence(&keys, &faults, last_heal);
     evidence.missing = evidence.missing.or(doubts.into_iter().next());
     Liveness { anomalies, evidence, longest_gap, reacquired_after_ns }
@@ -105,7 +108,6 @@ fn keys(history: &History) -> BTreeMap<&str, Key<'_>> {
             Process::Controller => None,
         };
         let acquired = operation.phase(Phase::Acquired).map(|stamp| stamp.received);
-        key.acquired.extend(acquired);
         key.asked.extend(acquired.map(|acquired| (operation.invoked, acquired)));
         let attempt = (operation.invoked, operation.completed.or(died).unwrap_or(history.last_time));
         match without_the_lock(operation) {
@@ -118,39 +120,50 @@ fn keys(history: &History) -> BTreeMap<&str, Key<'_>> {
             None => key.held.push(lasts.possible_hold(operation, died)),
         }
     }
+    for key in keys.values_mut() {
+        key.held.sort_unstable();
+        key.asked.sort_unstable();
+    }
     keys
 }
 
 impl<'h> Key<'h> {
     /// What counts where no lock may be accused wrongly: every client that may have had it had it.
-    fn for_certain(&self) -> Case<'h> {
-        let held = self.held.iter().chain(&self.perhaps_held).copied();
-        Case::new(held.collect(), self.failed.clone(), &self.asked)
+    fn for_certain(&self) -> Case<'_, 'h> {
+        Case::new(sorted(&self.held, &self.perhaps_held), self.failed.clone(), &self.asked)
     }
 
     /// What may have been: attempts in doubt did not get it.
-    fn at_worst(&self) -> Case<'h> {
+    fn at_worst(&self) -> Case<'_, 'h> {
         let mut failed: Vec<_> = self.failed.iter().chain(&self.in_doubt).copied().collect();
         failed.sort_by_key(|(attempt, _)| *attempt);
-        Case::new(self.held.clone(), failed, &self.asked)
+        Case::new(Cow::Borrowed(&self.held), failed, &self.asked)
     }
 }
 
 /// What one way to take what is in doubt makes of a key, in the order of time.
-struct Case<'h> {
-    held: Vec<Span>,
+struct Case<'k, 'h> {
+    held: Cow<'k, [Span]>,
     failed: Vec<(Span, &'h Operation)>,
     /// All attempts whose end is known, with and without success.
-    asked: Vec<Span>,
+    asked: Cow<'k, [Span]>,
 }
 
-impl<'h> Case<'h> {
-    fn new(mut held: Vec<Span>, failed: Vec<(Span, &'h Operation)>, got: &[Span]) -> Case<'h> {
-        let mut asked: Vec<Span> = got.iter().copied().chain(failed.iter().map(|(span, _)| *span)).collect();
-        held.sort_unstable();
-        asked.sort_unstable();
-        Case { held, failed, asked }
+impl<'k, 'h> Case<'k, 'h> {
+    fn new(held: Cow<'k, [Span]>, failed: Vec<(Span, &'h Operation)>, got: &'k [Span]) -> Case<'k, 'h> {
+        let without: Vec<Span> = failed.iter().map(|(span, _)| *span).collect();
+        Case { held, failed, asked: sorted(got, &without) }
     }
+}
+
+/// These spans, which are sorted, and some more.
+fn sorted<'k>(spans: &'k [Span], more: &[Span]) -> Cow<'k, [Span]> {
+    if more.is_empty() {
+        return Cow::Borrowed(spans);
+    }
+    let mut all = [spans, more].concat();
+    all.sort_unstable();
+    Cow::Owned(all)
 }
 
 /// Whether a phase says that the client had the lock.
@@ -163,7 +176,7 @@ fn is_of_a_holder(stamp: PhaseStamp) -> bool {
 /// A client that fails without having had the lock has none, whatever the word; but these words are for holders.
 fn without_the_lock(operation: &Operation) -> Option<bool> {
     let of_a_holder = ["fenced", "conflict", "lock-lost"];
-    let word = operation.error.as_deref().unwrap_or_default();
+    let word = operation.error().unwrap_or_default();
     match operation.outcome {
         _ if operation.phases.iter().any(is_of_a_holder) => None,
         Outcome::Ok => None,
@@ -187,8 +200,8 @@ struct Lasts {
 
 impl Lasts {
     fn new(history: &History) -> Lasts {
+        let is_renewed = history.operations.iter().any(|operation| operation.phases.has(Phase::Extended));
         let mut stamps = history.operations.iter().flat_map(|operation| &operation.phases);
-        let is_renewed = stamps.clone().any(|stamp| stamp.phase == Phase::Extended);
         let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
         Lasts { is_renewed, ttl_ns, expires: stamps.any(|stamp| stamp.validity_ms.is_some()) }
     }
@@ -239,13 +252,13 @@ struct Stretch<'h> {
 }
 
 /// Each time at which the lock was free and requested, but not acquired for too long.
-fn stuck<'h>(history: &History, key: &Case<'h>, faults: &[Span]) -> impl Iterator<Item = Stretch<'h>> {
+fn stuck<'h>(history: &History, key: &Case<'_, 'h>, faults: &[Span]) -> impl Iterator<Item = Stretch<'h>> {
     let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
     let patience = ttl_ns.saturating_mul(STUCK_AFTER_TTLS).max(STUCK_AFTER_NS);
-    let mut taken: Vec<Span> = key.held.iter().chain(faults).chain(&history.stalls).copied().collect();
-    taken.sort_unstable();
+    let kept: Vec<Span> = faults.iter().chain(&history.stalls).copied().collect();
+    let taken = sorted(&key.held, &kept);
     // A sentinel after everything else ends the last stretch.
-    taken.push((history.last_time, u64::MAX));
+    let taken = taken.iter().copied().chain([(history.last_time, u64::MAX)]);
     let mut found = Vec::new();
     let mut failed = key.failed.as_slice();
     let mut free_from: u64 = 0;
@@ -368,7 +381,7 @@ fn evidence(keys: &BTreeMap<&str, Key>, faults: &[Span], last_heal: Option<u64>)
         Some(healed) => format!("after the last heal at {}", seconds(healed)),
         None => "in the run".to_string(),
     };
-    let acquired = |key: &Key| key.acquired.iter().filter(|&&time| time >= since).count() as u64;
+    let acquired = |key: &Key| key.asked.iter().filter(|(_, time)| *time >= since).count() as u64;
     let without = |key: &Key| {
         let attempts = key.failed.iter().chain(&key.in_doubt);
         attempts.filter(|((invoked, _), _)| *invoked >= since).count() as u64

@@ -23,6 +23,7 @@ mod causes;
 mod evidence;
 mod gates;
 mod holds;
+mod known;
 mod lineage;
 mod liveness;
 mod locks;
@@ -46,21 +47,17 @@ pub use verdict::*;
 use std::collections::BTreeMap;
 
 use crate::history::{Claim, History, Outcome, ResourceKind};
+use crate::sync::both;
 
 /// Checks a history against the claims in its header, or against every property if it has no header.
 pub fn check(history: &History) -> Verdict {
-    let updates::Updates { mut anomalies, lost: mut lost_updates, mut keys, happened, measured } =
-        updates::check(history);
+    let (updates, of_locks) = both(history.is_long(), || updates::check(history), || OfLocks::check(history));
+    let updates::Updates { mut anomalies, lost: mut lost_updates, mut keys, happened, measured } = updates;
+    let OfLocks { overlaps, overlapping, owed, promises, liveness, exclusion } = of_locks;
     blame::assign(history, &mut anomalies);
     blame::take_out(&anomalies, &mut lost_updates, &mut keys);
     let mut gates = gates::check(history, &anomalies);
-    let overlaps = holds::check(history);
-    let mut overlapping = overlaps.anomalies;
-    causes::of_overlaps(history, &mut overlapping);
-    let owed = locks::check(history, &overlapping);
-    let promises = promises::check(history);
     anomalies.extend(owed.anomalies);
-    let liveness = liveness::check(history);
     anomalies.extend(liveness.anomalies);
     let (mut kept, mut promised) = (BTreeMap::new(), Vec::new());
     for (claim, findings) in promises {
@@ -74,11 +71,9 @@ pub fn check(history: &History) -> Verdict {
     anomalies.sort_by(|a, b| (a.time, a.kind, &a.operations).cmp(&(b.time, b.kind, &b.operations)));
     gates.extend(gates::nobody_kept(history, &anomalies));
 
-    let mutual_exclusion =
-        MutualExclusion { violations: overlaps.violations, comparable_holds: overlaps.comparable_holds };
     let evidence = |claim| match claim {
         Claim::Updates => evidence::updates(history, &happened),
-        Claim::MutualExclusion => evidence::mutual_exclusion(history),
+        Claim::MutualExclusion => exclusion.clone(),
         Claim::Tokens => evidence::tokens(history, owed.tokens.comparable),
         Claim::Liveness => liveness.evidence.clone(),
         Claim::Amounts => evidence::amounts(history, &measured),
@@ -105,7 +100,7 @@ pub fn check(history: &History) -> Verdict {
     let (valid, reasons) = if believable && broken().next().is_some() {
         let sentence = |claim: &ClaimVerdict| match claim.claim {
             Claim::Updates => broken_updates(&anomalies, lost_updates),
-            Claim::MutualExclusion => broken_exclusion(mutual_exclusion),
+            Claim::MutualExclusion => broken_exclusion(overlaps),
             Claim::Tokens => {
                 format!("{} with a token that does not rise", words::count(lock.token_regressions, "acquisition"))
             }
@@ -123,7 +118,32 @@ pub fn check(history: &History) -> Verdict {
         (Validity::Unknown, doubts)
     };
     let counts = counts(history);
-    Verdict { valid, reasons, claims, lost_updates, keys, mutual_exclusion, lock, gates, anomalies, counts }
+    Verdict { valid, reasons, claims, lost_updates, keys, mutual_exclusion: overlaps, lock, gates, anomalies, counts }
+}
+
+/// What does not depend on the values that were read and written.
+struct OfLocks {
+    overlaps: MutualExclusion,
+    overlapping: Vec<Anomaly>,
+    owed: locks::Owed,
+    promises: Vec<(Claim, promises::Findings)>,
+    liveness: liveness::Liveness,
+    exclusion: evidence::Evidence,
+}
+
+impl OfLocks {
+    fn check(history: &History) -> OfLocks {
+        let holds::Overlaps { anomalies: mut overlapping, violations, comparable_holds } = holds::check(history);
+        causes::of_overlaps(history, &mut overlapping);
+        OfLocks {
+            owed: locks::check(history, &overlapping),
+            overlaps: MutualExclusion { violations, comparable_holds },
+            overlapping,
+            promises: promises::check(history),
+            liveness: liveness::check(history),
+            exclusion: evidence::mutual_exclusion(history),
+        }
+    }
 }
 
 /// The outcome of each claim, updates first: the claims that the workload makes, and others that the history bears on.

@@ -26,7 +26,7 @@ pub(super) fn impossible_reads(register: &mut Register, words: Words) -> Vec<Ano
         found.push(impossible_read(register, node, failed, |_| true, words));
     }
     for node in 0..register.nodes.len() {
-        let Some(writer) = register.nodes[node].writer else { continue };
+        let Some(writer) = register.nodes[node].writer() else { continue };
         let written_from = register.nodes[node].invoked;
         let children = register.nodes[node].children.iter();
         let reads = register.nodes[node].reads.iter();
@@ -53,7 +53,7 @@ fn impossible_read(
     let mut readers: Vec<Witness> = Vec::new();
     for child in register.nodes[node].children.clone() {
         let child = &mut register.nodes[child];
-        if let Some(place) = child.writer.filter(|_| child.acknowledged && concerns(child.completed)) {
+        if let Some(place) = child.writer().filter(|_| child.acknowledged && concerns(child.completed)) {
             readers.push((std::mem::replace(&mut child.completed, NEVER), place));
         }
     }
@@ -88,7 +88,7 @@ fn impossible_read(
 }
 
 fn circular_reads(register: &Register, circle: &[usize], words: Words) -> Anomaly {
-    let places: Vec<usize> = circle.iter().filter_map(|&node| register.nodes[node].writer).collect();
+    let places: Vec<usize> = circle.iter().filter_map(|&node| register.nodes[node].writer()).collect();
     let time = places.iter().map(|&place| latest_known(register, place)).max().unwrap_or(0);
     if let &[place] = places.as_slice() {
         let summary = format!("{} read {} before writing it", words.client(place), seen(register, place));
@@ -106,8 +106,12 @@ fn circular_reads(register: &Register, circle: &[usize], words: Words) -> Anomal
 pub(super) fn check(register: &Register, lineage: &Lineage, words: Words) -> Vec<Anomaly> {
     let mut found = Vec::new();
     for line in &lineage.lines {
-        let nodes: Vec<usize> = line.nodes.iter().copied().filter(|&node| !lineage.gone[node]).collect();
-        check_line(register, &nodes, words, &mut found);
+        if line.nodes.iter().any(|&node| lineage.gone[node]) {
+            let nodes: Vec<usize> = line.nodes.iter().copied().filter(|&node| !lineage.gone[node]).collect();
+            check_line(register, &nodes, words, &mut found);
+        } else {
+            check_line(register, &line.nodes, words, &mut found);
+        }
     }
     check_blocks(register, lineage, words, &mut found);
     found
@@ -121,13 +125,13 @@ fn check_line(register: &Register, line: &[usize], words: Words, found: &mut Vec
         // What a writer read is part of its own node and checked there.
         for read in here.reads.iter().filter(|read| !read.by_writer && later.0 < read.invoked) {
             let replaced = line.get(place + 1).map(|&next| &register.nodes[next]);
-            let replaced = replaced.filter(|next| next.completed < read.invoked).and_then(|next| next.writer);
+            let replaced = replaced.filter(|next| next.completed < read.invoked).and_then(|next| next.writer());
             found.push(stale_read(register, read, replaced.unwrap_or(later.1), words));
         }
         for read in &here.reads {
             later = later.min((read.completed, read.place));
         }
-        let Some(writer) = here.writer else { continue };
+        let Some(writer) = here.writer() else { continue };
         if later.0 < here.invoked {
             let time = here.invoked.0;
             let summary = format!(

@@ -10,8 +10,10 @@
 use std::collections::HashMap;
 
 use linearizability::value_graph::{Zone, circles};
+use smallvec::SmallVec;
 
-use crate::history::{Function, Operation, Outcome, Phase, Reading};
+use super::known::Known;
+use crate::history::{Function, Operation, Outcome, Phase, Reading, Writers};
 
 /// A moment in real time: run time in nanoseconds, then the line's index, which orders events with equal times.
 pub(super) type Moment = (u64, u64);
@@ -49,14 +51,15 @@ pub(super) enum Root {
 #[derive(Debug)]
 pub(super) struct Node {
     /// Place in the history of the operation that wrote it; None for the empty register and for values from nowhere.
-    pub writer: Option<usize>,
+    writer: Option<u32>,
     pub invoked: Moment,
     /// [`NEVER`] for a writer that was not acknowledged.
     pub completed: Moment,
     pub acknowledged: bool,
     /// The node that the writer read, or how the tree begins if this is its root.
-    pub parent: Result<usize, Root>,
-    pub children: Vec<usize>,
+    parent: Result<u32, Root>,
+    /// Mostly one.
+    pub children: SmallVec<[usize; 1]>,
     /// Reads of this value, except by acknowledged writers.
     pub reads: Vec<Observation>,
 }
@@ -64,12 +67,18 @@ pub(super) struct Node {
 /// The values of one key.
 #[derive(Debug)]
 pub(super) struct Register<'h> {
-    pub operations: &'h [Operation],
+    pub operations: &'h Known<'h>,
     pub key: &'h str,
     pub nodes: Vec<Node>,
     /// Every node after its parent.
     pub order: Vec<usize>,
-    node_of_value: HashMap<&'h str, usize>,
+    places: &'h [usize],
+    /// Who was to write each value, as numbers of `places`.
+    writers: Writers,
+    /// The node of what each of `places` was to write, if it has one.
+    node_of_new: Vec<Option<u32>>,
+    /// The nodes of values that nobody was to write.
+    strange: HashMap<&'h str, usize>,
     /// Values that somebody saw but no operation can have written, with the failed operation that tried to.
     pub from_nowhere: Vec<(usize, Option<usize>)>,
     /// Operations that depend on each other in a cycle.
@@ -80,19 +89,23 @@ pub(super) struct Register<'h> {
 
 impl<'h> Register<'h> {
     /// Links the operations on one key, given as places in the history. Linear in their number.
-    pub fn new(operations: &'h [Operation], key: &'h str, places: &[usize]) -> Register<'h> {
+    pub fn new(operations: &'h Known<'h>, key: &'h str, places: &'h [usize]) -> Register<'h> {
         let mut register = Register {
             operations,
             key,
-            nodes: vec![Node::new(None, Err(Root::Empty))],
-            order: Vec::new(),
-            node_of_value: HashMap::new(),
+            nodes: Vec::with_capacity(places.len() + 1),
+            order: Vec::with_capacity(places.len() + 1),
+            places,
+            writers: Writers::default(),
+            node_of_new: vec![None; places.len()],
+            strange: HashMap::new(),
             from_nowhere: Vec::new(),
             circles: Vec::new(),
             has_writes: places.iter().any(|&place| operations[place].f == Function::Write),
         };
-        register.add_nodes(places);
-        register.add_observations(places);
+        register.nodes.push(Node::new(None, Err(Root::Empty)));
+        let seen = register.add_nodes();
+        register.add_observations(&seen);
         register.cut_circles();
         register
     }
@@ -102,72 +115,84 @@ impl<'h> Register<'h> {
         match reading {
             Reading::Unknown => None,
             Reading::Empty => Some(EMPTY),
-            Reading::Value(value) => self.node_of_value.get(value.as_str()).copied(),
+            Reading::Value(value) => self.node_of_value(value),
         }
+    }
+
+    pub fn node_of_value(&self, value: &str) -> Option<usize> {
+        match self.writer_of(value) {
+            Some(number) => self.node_of_new[number].map(|node| node as usize),
+            None => self.strange.get(value).copied(),
+        }
+    }
+
+    /// Who was to write a value, as a number of `places`.
+    fn writer_of(&self, value: &str) -> Option<usize> {
+        let (operations, places) = (self.operations, self.places);
+        self.writers.of(value, |number| written(&operations[places[number as usize]])).map(|number| number as usize)
     }
 
     /// The places of the operations that certainly replaced something, and whether it is known what.
     pub fn happened(&self) -> impl Iterator<Item = (usize, bool)> {
         self.nodes.iter().filter_map(|node| {
-            let writer = node.writer.filter(|&writer| self.operations[writer].f != Function::Write)?;
-            Some((writer, node.parent != Err(Root::Unknown)))
+            let writer = node.writer().filter(|&writer| self.operations[writer].f != Function::Write)?;
+            Some((writer, node.parent() != Err(Root::Unknown)))
         })
     }
 
     /// Whether somebody read what the operation at this place wrote.
     pub fn is_seen(&self, place: usize) -> bool {
-        let node = written(&self.operations[place]).and_then(|value| self.node_of_value.get(value));
-        node.is_some_and(|&node| !self.nodes[node].children.is_empty() || !self.nodes[node].reads.is_empty())
+        let node = written(&self.operations[place]).and_then(|value| self.node_of_value(value));
+        node.is_some_and(|node| !self.nodes[node].children.is_empty() || !self.nodes[node].reads.is_empty())
     }
 
-    /// Adds a node for every value that was certainly there: acknowledged or seen.
-    fn add_nodes(&mut self, places: &[usize]) {
-        let mut writers: HashMap<&str, usize> = HashMap::new();
-        for &place in places {
-            if let Some(new) = written(&self.operations[place]) {
-                writers.insert(new, place);
-            }
+    /// Adds a node for every value that was certainly there: acknowledged or seen. Returns the node of what each of
+    /// `places` read, if it is known.
+    fn add_nodes(&mut self) -> Vec<Option<u32>> {
+        let (operations, places) = (self.operations, self.places);
+        let new = |number: u32| written(&operations[places[number as usize]]);
+        for number in 0..places.len() as u32 {
+            new(number).and_then(|value| self.writers.add(value, number, new));
         }
-        for &place in places {
+        let read = |(number, &place): (usize, &usize)| {
+            let operation = &operations[place];
+            if operation.outcome == Outcome::Ok && new(number as u32).is_some() {
+                self.node_of_new[number].get_or_insert_with(|| add(&mut self.nodes, Some((place, operation))));
+            }
+            let seen = match &operation.old {
+                Reading::Unknown => return None,
+                Reading::Empty => return Some(EMPTY as u32),
+                Reading::Value(seen) => seen.as_str(),
+            };
+            let Some(writer) = self.writers.of(seen, new).map(|writer| writer as usize) else {
+                let nodes = &mut self.nodes;
+                let node = self.strange.entry(seen).or_insert_with(|| {
+                    self.from_nowhere.push((nodes.len(), None));
+                    add(nodes, None) as usize
+                });
+                return Some(*node as u32);
+            };
+            let node = &mut self.node_of_new[writer];
+            if node.is_none() {
+                let wrote = (places[writer], &operations[places[writer]]);
+                let failed = wrote.1.outcome == Outcome::Fail;
+                self.from_nowhere.extend(failed.then_some((self.nodes.len(), Some(wrote.0))));
+                *node = Some(add(&mut self.nodes, (!failed).then_some(wrote)));
+            }
+            *node
+        };
+        places.iter().enumerate().map(read).collect()
+    }
+
+    /// `seen` has the node of what each of `places` read.
+    fn add_observations(&mut self, seen: &[Option<u32>]) {
+        for (number, (&place, seen)) in self.places.iter().zip(seen).enumerate() {
             let operation = &self.operations[place];
-            if operation.outcome == Outcome::Ok
-                && let Some(new) = written(operation)
-            {
-                self.add_node(new, Some(place));
-            }
-            if let Reading::Value(seen) = &operation.old
-                && !self.node_of_value.contains_key(seen.as_str())
-            {
-                let writer = writers.get(seen.as_str()).copied();
-                if let Some(writer) = writer.filter(|&writer| self.operations[writer].outcome != Outcome::Fail) {
-                    self.add_node(seen, Some(writer));
-                } else {
-                    let node = self.add_node(seen, None);
-                    self.from_nowhere.push((node, writer));
-                }
-            }
-        }
-    }
-
-    fn add_node(&mut self, value: &'h str, writer: Option<usize>) -> usize {
-        let next = self.nodes.len();
-        let node = *self.node_of_value.entry(value).or_insert(next);
-        if node == next {
-            let root = if writer.is_some() { Root::Unknown } else { Root::Broken };
-            self.nodes.push(Node::new(writer.map(|place| (place, &self.operations[place])), Err(root)));
-        }
-        node
-    }
-
-    fn add_observations(&mut self, places: &[usize]) {
-        for &place in places {
-            let operation = &self.operations[place];
-            let Some(seen) = self.node_of(&operation.old) else { continue };
-            let own = written(operation)
-                .and_then(|new| self.node_of_value.get(new).copied())
-                .filter(|&own| self.nodes[own].writer == Some(place));
+            let Some(seen) = seen.map(|node| node as usize) else { continue };
+            let own = self.node_of_new[number].map(|own| own as usize);
+            let own = own.filter(|&own| self.nodes[own].writer() == Some(place));
             if let Some(own) = own {
-                self.nodes[own].parent = Ok(seen);
+                self.nodes[own].parent = Ok(seen as u32);
                 self.nodes[seen].children.push(own);
             }
             // An acknowledged writer read and wrote at one moment, so its own node says everything.
@@ -183,11 +208,11 @@ impl<'h> Register<'h> {
     /// Orders the nodes, parents first. Nodes that no root reaches hang on a cycle; it is cut at its earliest writer.
     fn cut_circles(&mut self) {
         let mut roots: Vec<usize> = (0..self.nodes.len()).filter(|&node| self.nodes[node].parent.is_err()).collect();
-        self.circles = circles(self.nodes.len(), |node| self.nodes[node].parent.ok());
+        self.circles = circles(self.nodes.len(), |node| self.nodes[node].parent().ok());
         for circle in &self.circles {
             let Some(&cut) = circle.iter().rev().min_by_key(|&&node| self.nodes[node].invoked) else { continue };
             if let Ok(parent) = std::mem::replace(&mut self.nodes[cut].parent, Err(Root::Broken)) {
-                self.nodes[parent].children.retain(|&child| child != cut);
+                self.nodes[parent as usize].children.retain(|child| *child != cut);
             }
             roots.push(cut);
         }
@@ -206,18 +231,33 @@ impl<'h> Register<'h> {
     }
 }
 
+/// Adds the node of a value, with who wrote it.
+fn add(nodes: &mut Vec<Node>, writer: Option<(usize, &Operation)>) -> u32 {
+    let root = if writer.is_some() { Root::Unknown } else { Root::Broken };
+    nodes.push(Node::new(writer, Err(root)));
+    nodes.len() as u32 - 1
+}
+
 impl Node {
-    fn new(writer: Option<(usize, &Operation)>, parent: Result<usize, Root>) -> Node {
+    fn new(writer: Option<(usize, &Operation)>, parent: Result<u32, Root>) -> Node {
         let acknowledged = writer.is_some_and(|(_, operation)| operation.outcome == Outcome::Ok);
         Node {
-            writer: writer.map(|(place, _)| place),
+            writer: writer.map(|(place, _)| place as u32),
             invoked: writer.map_or((0, 0), |(_, operation)| invoked(operation)),
             completed: writer.filter(|_| acknowledged).map_or(NEVER, |(_, operation)| completed(operation)),
             acknowledged,
             parent,
-            children: Vec::new(),
+            children: SmallVec::new(),
             reads: Vec::new(),
         }
+    }
+
+    pub fn writer(&self) -> Option<usize> {
+        self.writer.map(|place| place as usize)
+    }
+
+    pub fn parent(&self) -> Result<usize, Root> {
+        self.parent.map(|node| node as usize)
     }
 
     /// Extends a zone with everything that was done with this value.
@@ -226,7 +266,7 @@ impl Node {
             zone.complete(read.completed, read.place);
             zone.invoke(read.invoked, read.place);
         }
-        if let Some(writer) = self.writer {
+        if let Some(writer) = self.writer() {
             zone.complete(self.completed, writer);
             zone.invoke(self.invoked, writer);
         }
@@ -253,7 +293,7 @@ fn in_hand(operation: &Operation) -> Moment {
     if operation.completed.is_some() {
         return completed(operation);
     }
-    let report = operation.phases.iter().rfind(|stamp| stamp.phase == Phase::Read);
+    let report = operation.phases.iter().filter(|stamp| stamp.phase == Phase::Read).last();
     report.map_or(NEVER, |stamp| (stamp.received, u64::MAX))
 }
 

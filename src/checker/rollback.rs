@@ -70,7 +70,7 @@ fn rolled_back(register: &Register, lineage: &Lineage) -> BTreeMap<(Sighting, us
             writes: false,
         }));
         let over = kept.over[node];
-        events.extend(here.writer.map(|place| Access { invoked: here.invoked, over, place, node, writes: true }));
+        events.extend(here.writer().map(|place| Access { invoked: here.invoked, over, place, node, writes: true }));
     }
     // If one invocation read and wrote, its write comes first: whoever saw that write has been processed already.
     events.sort_unstable_by_key(|event| Reverse((event.invoked, event.writes)));
@@ -132,13 +132,13 @@ impl Kept {
         for &node in register.order.iter().rev() {
             let read = nodes[node].reads.iter().map(|read| read.completed).min();
             over[node] = over[node].min(read.unwrap_or(NEVER));
-            if let Ok(parent) = nodes[node].parent {
+            if let Ok(parent) = nodes[node].parent() {
                 over[parent] = over[parent].min(over[node]);
             }
         }
         let (mut since, mut tree, mut out) = (over.clone(), vec![EMPTY; nodes.len()], vec![false; nodes.len()]);
         for &node in &register.order {
-            match nodes[node].parent {
+            match nodes[node].parent() {
                 Ok(parent) => {
                     (since[node], tree[node], out[node]) = (since[parent].min(since[node]), tree[parent], out[parent]);
                 }
@@ -176,7 +176,7 @@ impl Kept {
 
     fn keep_write(&mut self, register: &Register, event: &Access) {
         self.stand(register, event.node);
-        if let Ok(parent) = register.nodes[event.node].parent {
+        if let Ok(parent) = register.nodes[event.node].parent() {
             self.keep_sighting(register, parent, (event.invoked, event.place));
         }
     }
@@ -191,7 +191,7 @@ impl Kept {
     fn stand(&mut self, register: &Register, node: usize) {
         let mut node = node;
         while !std::mem::replace(&mut self.stands[node], true) {
-            let Ok(parent) = register.nodes[node].parent else { return };
+            let Ok(parent) = register.nodes[node].parent() else { return };
             self.replaced[parent] = self.replaced[parent].min(self.over[node]);
             node = parent;
         }
@@ -250,7 +250,7 @@ impl Above {
         let nodes = &register.nodes;
         let mut size = vec![1; nodes.len()];
         for &node in register.order.iter().rev() {
-            if let Ok(parent) = nodes[node].parent {
+            if let Ok(parent) = nodes[node].parent() {
                 size[parent] += size[node];
             }
         }
@@ -258,7 +258,7 @@ impl Above {
         // For each node, the first number that is still free for its descendants.
         let mut free = vec![0; nodes.len()];
         for &node in &register.order {
-            let from = match nodes[node].parent {
+            let from = match nodes[node].parent() {
                 Ok(parent) => &mut free[parent],
                 Err(_) => &mut next,
             };
@@ -297,7 +297,7 @@ impl Above {
 
 fn rollback(register: &Register, sighting: usize, seen: usize, lost: &[usize], words: Words) -> Anomaly {
     let operation = &register.operations[sighting];
-    let mut places: Vec<usize> = lost.iter().filter_map(|&node| register.nodes[node].writer).collect();
+    let mut places: Vec<usize> = lost.iter().filter_map(|&node| register.nodes[node].writer()).collect();
     let lost = places.iter().map(|&place| register.operations[place].index).collect();
     let summary = format!(
         "{} found {} after {}; {} had been acknowledged by then and came after that value, and nobody ever saw {} again",
@@ -312,7 +312,7 @@ fn rollback(register: &Register, sighting: usize, seen: usize, lost: &[usize], w
         Outcome::Fail | Outcome::Info => operation.invoked,
     };
     places.truncate(1);
-    places.extend(register.nodes[seen].writer.filter(|&writer| writer != sighting));
+    places.extend(register.nodes[seen].writer().filter(|&writer| writer != sighting));
     places.push(sighting);
     Anomaly { lost, ..anomaly(register, AnomalyKind::LostUpdate, time, places, summary) }
 }

@@ -26,7 +26,7 @@ pub(super) struct Updates {
     pub keys: Vec<KeyEnd>,
     /// The places of the read-modify-writes and compare-and-sets that were acknowledged or seen, and whether it is known
     /// what they replaced.
-    pub happened: Vec<(usize, bool)>,
+    pub happened: Vec<(u32, bool)>,
     /// For each key with updates, how many of them could be compared by amount with the line that they are on.
     pub measured: Vec<(String, u64)>,
 }
@@ -37,7 +37,7 @@ pub(super) fn check(history: &History) -> Updates {
     let mut operations = amounts::told_by_lists(&history.operations);
     let done = written_in_doubt(&history.operations);
     for &(place, received) in &done {
-        let operation = &mut operations.to_mut()[place];
+        let operation = operations.edit(place);
         operation.outcome = Outcome::Ok;
         // The report carries no index, so it counts as the last of its nanosecond.
         (operation.completed, operation.completed_index) = (Some(received), Some(u64::MAX));
@@ -60,7 +60,7 @@ pub(super) fn check(history: &History) -> Updates {
         measured.extend((register.nodes.len() > 1).then(|| (key.to_string(), length)));
         // What a client in doubt did not say is not asked of it, as long as nobody saw its value.
         let is_asked = |&(place, known): &(usize, bool)| known || !in_doubt.contains(&place) || register.is_seen(place);
-        happened.extend(register.happened().filter(is_asked));
+        happened.extend(register.happened().filter(is_asked).map(|(place, known)| (place as u32, known)));
         // If something was reported already, this has the same cause.
         found.extend(wrong.filter(|_| found.is_empty()));
         found.extend(order::impossible_reads(&mut register, words));
@@ -217,7 +217,7 @@ fn lost_places(register: &Register, lines: &[&Line]) -> Vec<usize> {
 
 fn writer(register: &Register, node: usize) -> usize {
     register.nodes[node]
-        .writer
+        .writer()
         .expect("only a root has no writer, and what is lost or overwrites is no root without one")
 }
 

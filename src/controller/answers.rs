@@ -21,8 +21,8 @@ pub(super) fn judge(
 ) -> Result<(), Broken> {
     let is_certain = |word: &str| CERTAIN_ERRORS.contains(&word) || cancelled && word == CANCELLED;
     let mut indeterminate = |error: &str, text: String| {
-        completion.error = Some(error.to_string());
-        completion.text = Some(text);
+        completion.error = Some(error.into());
+        completion.text = Some(text.into());
     };
     match answer {
         Ok(Answer::Message(FromClient::Ok { old, count, .. })) => {
@@ -33,8 +33,8 @@ pub(super) fn judge(
         }
         Ok(Answer::Message(FromClient::Fail(problem))) if is_certain(&problem.error) => {
             completion.outcome = Outcome::Fail;
-            completion.error = Some(problem.error);
-            completion.text = Some(shorten(&problem.text));
+            completion.error = Some(problem.error.into());
+            completion.text = Some(shorten(&problem.text).into());
         }
         // An unknown error word is indefinite, whatever type the message has.
         Ok(Answer::Message(
@@ -65,13 +65,13 @@ pub(super) fn report(process: u32, message: PhaseMessage) -> PhaseReport {
         validity_ms: message.validity_ms,
         value: reading(message.value),
         amount: message.count.map(Amount::Count),
-        text: message.text.as_deref().map(shorten),
+        text: message.text.map(|text| shorten(&text).into()),
     }
 }
 
 /// What a client says it read: nothing said, an empty key, or a value.
 fn reading(value: Option<Option<String>>) -> Reading {
-    value.map_or(Reading::Unknown, |value| value.map_or(Reading::Empty, Reading::Value))
+    value.map_or(Reading::Unknown, |value| value.map_or(Reading::Empty, |value| Reading::Value(value.into())))
 }
 
 #[cfg(test)]
@@ -96,7 +96,7 @@ mod tests {
             text: None,
         };
         let _ = judge(Ok(Answer::Message(message)), cancelled, &mut completion);
-        (completion.outcome, completion.error)
+        (completion.outcome, completion.error.map(|error| error.to_string()))
     }
 
     fn problem(error: &str) -> Problem {

@@ -280,8 +280,8 @@ impl Run<'_> {
         self.recorder.append(Body::Invoke(Invocation {
             process,
             f,
-            key: operation.key.clone(),
-            new: new.clone(),
+            key: operation.key.as_str().into(),
+            new: new.as_deref().map(Into::into),
             orders,
         }))?;
         let invoke = ToClient::Invoke(Invoke {
@@ -305,11 +305,11 @@ impl Run<'_> {
         let mut completion = Completion {
             process,
             f,
-            key: operation.key.clone(),
+            key: operation.key.as_str().into(),
             outcome: Outcome::Info,
             old: Reading::Unknown,
             amount: None,
-            new,
+            new: new.map(Into::into),
             error: None,
             text: None,
         };

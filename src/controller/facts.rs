@@ -117,7 +117,7 @@ impl Run<'_> {
             self.recorder.append(Body::Invoke(Invocation {
                 process,
                 f: Function::Read,
-                key: key.clone(),
+                key: key.as_str().into(),
                 new: None,
                 orders: Orders::default(),
             }))?;
@@ -140,13 +140,13 @@ impl Run<'_> {
             self.recorder.append(Body::Complete(Completion {
                 process,
                 f: Function::Read,
-                key,
+                key: key.into(),
                 outcome,
                 old,
                 amount,
                 new: None,
-                error: text.as_ref().map(|_| "unavailable".to_string()),
-                text,
+                error: text.as_ref().map(|_| "unavailable".into()),
+                text: text.map(Into::into),
             }))?;
         }
         let text =
@@ -229,7 +229,7 @@ fn final_value(kind: ResourceKind, text: Option<String>) -> Result<(Reading, Opt
         Some(Amount::Elements(elements)) if bytes > LONGEST_LIST => Some(Amount::Count(elements.len() as u64)),
         amount => amount,
     };
-    Ok((stored.value.map_or(Reading::Empty, Reading::Value), amount))
+    Ok((stored.value.map_or(Reading::Empty, |value| Reading::Value(value.into())), amount))
 }
 
 /// The ids of the connections from these addresses, in an answer to CLIENT LIST.

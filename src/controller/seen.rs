@@ -57,7 +57,7 @@ impl Seen {
         let old = match old {
             Reading::Unknown => return false,
             Reading::Empty => None,
-            Reading::Value(value) => Some(value.clone()),
+            Reading::Value(value) => Some(value.to_string()),
         };
         let mut keys = lock(&self.0);
         let replaced = &mut keys.entry(key.to_string()).or_default().replaced;

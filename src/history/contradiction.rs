@@ -10,8 +10,11 @@
 use std::collections::BTreeMap;
 
 use super::line::word;
+use super::phases::Packer;
 use super::writers::Writers;
-use super::{Amount, Completion, History, Operation, Outcome, Phase, PhaseReport, Process, Reading, ResourceKind};
+use super::{
+    Amount, Completion, History, Operation, Outcome, Phase, PhaseReport, Process, Reading, ResourceKind, Text,
+};
 
 /// A contradiction in what a client said about an operation; only the first one of each operation is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +43,7 @@ pub(super) struct Said {
     waits_at: Option<Phase>,
     /// Whether it was told that it is cancelled.
     is_cancelled: bool,
+    pub phases: Packer,
 }
 
 impl Said {
@@ -186,11 +190,12 @@ pub(super) fn refute(history: &mut History, writers: &Writers) -> Vec<Contradict
             _ => &[],
         };
         let last = match &reader.old {
-            Reading::Value(value) => Some(value),
+            Reading::Value(value) => Some(value.as_str()),
             _ => None,
         };
-        for value in last.into_iter().chain(elements) {
-            let writer = writers.of(&history.operations, value);
+        for value in last.into_iter().chain(elements.iter().map(String::as_str)) {
+            let writer = writers.of(value, |place| history.operations[place as usize].new.as_deref());
+            let writer = writer.map(|place| place as usize);
             let Some(writer) = writer.filter(|writer| *writer != place) else { continue };
             let operation = &history.operations[writer];
             let who = header.client_name(reader.process);
@@ -225,13 +230,14 @@ pub(super) fn void(operation: &mut Operation, text: &str) {
     // That its write was acknowledged would be certain, and nothing about it is.
     operation.phases.edit(|stamps| stamps.retain(|stamp| stamp.phase != Phase::Written));
     operation.phases.each(|stamp| (stamp.stamped, stamp.token, stamp.validity_ms) = (None, None, None));
-    operation.text = Some(format!("its client contradicts itself: {text}"));
+    let error = operation.error().map(Text::from);
+    operation.fails(error, Some(format!("its client contradicts itself: {text}").into()));
 }
 
 fn in_words(reading: &Reading) -> String {
     match reading {
         Reading::Unknown => "something".to_string(),
         Reading::Empty => "an empty key".to_string(),
-        Reading::Value(value) => value.clone(),
+        Reading::Value(value) => value.to_string(),
     }
 }

@@ -19,7 +19,7 @@ use super::json::{Json, Word};
 use super::{
     Amount, Body, CallEffect, ClientEvent, ClientStep, ClockBound, Completion, End, Event, Fact, FaultStep, Function,
     Header, Invocation, NemesisEvent, Orders, Outcome, Phase, PhaseReport, Process, Promotion, Reading, Stall,
-    StepEvent,
+    StepEvent, Text,
 };
 
 /// A line: what each has, and what some have, in the order in which it is written.
@@ -45,15 +45,15 @@ line! {
     process: Json<'l>,
     #[serde(borrow)]
     f: Word<'l>,
-    key: String,
+    key: Text,
     // A JSON null is a value here (an empty register), so absence and null must stay apart.
     #[serde(borrow, deserialize_with = "present")]
     value: Json<'l>,
     untold: bool,
     count: u64,
     elements: Vec<String>,
-    error: String,
-    text: String,
+    error: Text,
+    text: Text,
     phase: Phase,
     mono_ns: u64,
     token: u64,
@@ -72,9 +72,9 @@ line! {
     run: Box<Header>,
     clock: ClockBound,
     fact: Fact,
-    script: StepEvent,
+    script: Box<StepEvent>,
     stall: Stall,
-    promotion: Promotion,
+    promotion: Box<Promotion>,
 }
 
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Json<'de>>, D::Error> {
@@ -88,14 +88,16 @@ pub(super) fn to_line(event: &Event) -> String {
         Body::Run(header) => Line { kind: "run".into(), run: Some(header.clone()), ..line },
         Body::Clock(bound) => Line { kind: "clock".into(), clock: Some(*bound), ..line },
         Body::Stall(stall) => Line { kind: "stall".into(), stall: Some(*stall), ..line },
-        Body::Promotion(promotion) => Line { kind: "promotion".into(), promotion: Some(promotion.clone()), ..line },
+        Body::Promotion(promotion) => {
+            Line { kind: "promotion".into(), promotion: Some(promotion.clone().into()), ..line }
+        }
         Body::Fact(fact) => Line { kind: "fact".into(), fact: Some(fact.clone()), ..line },
-        Body::Step(step) => Line { kind: "step".into(), script: Some(step.clone()), ..line },
+        Body::Step(step) => Line { kind: "step".into(), script: Some(step.clone().into()), ..line },
         Body::Client(event) => Line {
             kind: "client".into(),
             process: Some(event.process.into()),
             client: Some(event.step),
-            text: Some(event.text.clone()),
+            text: Some(event.text.as_str().into()),
             ..line
         },
         Body::Invoke(invocation) => Line {
@@ -160,11 +162,11 @@ pub(super) fn to_line(event: &Event) -> String {
             on_call: event.on_call,
             aftermath_ns: event.aftermath_ns,
             clock_off_ns: event.clock_off_ns,
-            text: Some(event.text.clone()).filter(|text| !text.is_empty()),
+            text: Some(event.text.as_str().into()).filter(|text: &Text| !text.is_empty()),
             ..line
         },
         Body::End(end) => {
-            Line { kind: "end".into(), completed: Some(end.completed), text: Some(end.text.clone()), ..line }
+            Line { kind: "end".into(), completed: Some(end.completed), text: Some(end.text.as_str().into()), ..line }
         }
     };
     serde_json::to_string(&line).expect("a line has string keys only")
@@ -179,11 +181,11 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
         "clock" => Body::Clock(need(line.clock, "clock")?),
         "fact" => Body::Fact(need(line.fact, "fact")?),
         "stall" => Body::Stall(need(line.stall, "stall")?),
-        "promotion" => Body::Promotion(need(line.promotion, "promotion")?),
+        "promotion" => Body::Promotion(*need(line.promotion, "promotion")?),
         "client" => Body::Client(ClientEvent {
             process: client_process(&line.process)?,
             step: need(line.client, "client")?,
-            text: line.text.unwrap_or_default(),
+            text: line.text.map(|text| text.to_string()).unwrap_or_default(),
         }),
         "invoke" => {
             let f: Function = from_word(need(line.f, "f")?, "f")?;
@@ -209,7 +211,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
             on_call: line.on_call,
             aftermath_ns: line.aftermath_ns,
             clock_off_ns: line.clock_off_ns,
-            text: line.text.unwrap_or_default(),
+            text: line.text.map(|text| text.to_string()).unwrap_or_default(),
         }),
         "ok" | "fail" | "info" => {
             let outcome = match &line.kind.0[..] {
@@ -258,8 +260,11 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
             text: line.text,
         }),
         "cancel" => Body::Cancel { process: client_process(&line.process)? },
-        "step" => Body::Step(need(line.script, "script")?),
-        "end" => Body::End(End { completed: need(line.completed, "completed")?, text: line.text.unwrap_or_default() }),
+        "step" => Body::Step(*need(line.script, "script")?),
+        "end" => Body::End(End {
+            completed: need(line.completed, "completed")?,
+            text: line.text.map(|text| text.to_string()).unwrap_or_default(),
+        }),
         other => {
             return Err(format!(
                 "unknown type `{other}`; expected invoke, ok, fail, info, cancel, phase, run, clock, fact, client, step, stall, promotion or end"
@@ -308,7 +313,7 @@ fn client_process(value: &Option<Json>) -> Result<u32, String> {
 }
 
 /// The value of an operation that read `old`, and is to write `new`.
-fn value_to_json<'l>(f: Function, old: Json<'l>, new: &'l Option<String>) -> Json<'l> {
+fn value_to_json<'l>(f: Function, old: Json<'l>, new: &'l Option<Text>) -> Json<'l> {
     let new = new.as_deref().map_or(Json::Null, Json::from);
     match f {
         Function::Rmw | Function::Cas => Json::List(vec![old, new]),
@@ -329,7 +334,7 @@ fn reading_to_json(reading: &Reading) -> Option<Json<'_>> {
 fn reading_from_json(value: Json) -> Result<Reading, String> {
     match value {
         Json::Null => Ok(Reading::Empty),
-        Json::Text(value) => Ok(Reading::Value(value.into_owned())),
+        Json::Text(value) => Ok(Reading::Value(value[..].into())),
         other => Err(format!("a register's value must be a string or null, not {other}")),
     }
 }
@@ -358,19 +363,19 @@ fn amount_from_json(count: Option<u64>, elements: Option<Vec<String>>) -> Result
 }
 
 /// What an rmw or a cas replaced, and with what.
-fn pair<'l>(f: Function, value: Option<Json<'l>>) -> Result<(Json<'l>, String), String> {
+fn pair<'l>(f: Function, value: Option<Json<'l>>) -> Result<(Json<'l>, Text), String> {
     match value {
         Some(Json::List(pair)) => match <[Json; 2]>::try_from(pair) {
-            Ok([old, Json::Text(new)]) => Ok((old, new.into_owned())),
+            Ok([old, Json::Text(new)]) => Ok((old, new[..].into())),
             _ => Err(format!("the value of `{}` must be [old, new] with a string as new", word(&f))),
         },
         _ => Err(format!("the value of `{}` must be [old, new]", word(&f))),
     }
 }
 
-fn written(value: Option<Json>) -> Result<String, String> {
+fn written(value: Option<Json>) -> Result<Text, String> {
     match value {
-        Some(Json::Text(new)) => Ok(new.into_owned()),
+        Some(Json::Text(new)) => Ok(new[..].into()),
         _ => Err("the value of a write must be a string".into()),
     }
 }
@@ -431,7 +436,7 @@ mod tests {
             }));
         }
         for (f, old) in [(Function::Write, Reading::Unknown), (Function::Cas, Reading::Value("c1:1".into()))] {
-            let (process, key, new) = (Process::Client(3), "k0".to_string(), Some("c3:1".to_string()));
+            let (process, key, new) = (Process::Client(3), Text::from("k0"), Some(Text::from("c3:1")));
             let orders = Orders::default();
             survives(Body::Invoke(Invocation { process, f, key: key.clone(), new: new.clone(), orders }));
             for outcome in [Outcome::Ok, Outcome::Fail, Outcome::Info] {

@@ -2,7 +2,7 @@
 //! order all the same: parsing is most of the time that it takes to check one.
 
 use std::collections::VecDeque;
-use std::io::{self, BufRead, Read};
+use std::io::{self, Read};
 use std::sync::mpsc;
 use std::thread;
 
@@ -11,7 +11,7 @@ use linearizability::formats::LONGEST_LINE;
 use super::{Event, line};
 
 /// How many bytes are read before they are parsed. A history that is not longer takes no thread.
-const BATCH: usize = 1 << 18;
+const BATCH: u64 = 1 << 18;
 
 /// More cores are of no use: one puts the events together, in half of the time that it takes to parse them.
 const MOST_PARSERS: usize = 3;
@@ -35,9 +35,16 @@ enum Then {
 
 type Parsed = Result<Event, String>;
 
+/// Whole lines, and then what is in them. Each is used again and again: new memory takes longer to come by than to fill.
+#[derive(Default)]
+struct Batch {
+    text: Vec<u8>,
+    events: Vec<Parsed>,
+}
+
 /// Hands on each event in its order, until one is refused. Returns whether the last line was cut off; it is not handed on.
 pub(super) fn read(
-    mut reader: impl BufRead,
+    reader: impl Read,
     mut take: impl FnMut(Event) -> Result<(), String>,
 ) -> Result<(u64, bool), Unread> {
     let mut lines = 0;
@@ -45,19 +52,20 @@ pub(super) fn read(
         lines += 1;
         parsed.and_then(&mut take).map_err(|reason| Unread::Malformed(lines, reason))
     };
-    let mut bytes = Vec::new();
-    let mut then = batch(&mut reader, &mut bytes);
+    let mut reader = WholeLines { reader, begun: Vec::new() };
+    let mut batch = Batch::default();
+    let mut then = reader.read(&mut batch.text);
     let parsers = thread::available_parallelism().map_or(1, usize::from).min(MOST_PARSERS);
     if parsers > 1 && matches!(then, Then::More) {
-        then = on_several_cores(parsers, bytes, &mut reader, &mut take)?;
+        then = on_several_cores(parsers, batch, &mut reader, &mut take)?;
     } else {
         loop {
-            parse(&bytes).try_for_each(&mut take)?;
+            batch.parse();
+            batch.events.drain(..).try_for_each(&mut take)?;
             if !matches!(then, Then::More) {
                 break;
             }
-            bytes.clear();
-            then = batch(&mut reader, &mut bytes);
+            then = reader.read(&mut batch.text);
         }
     }
     match then {
@@ -74,19 +82,20 @@ pub(super) fn read(
 /// Parses batches side by side, and hands on what is in them in their order.
 fn on_several_cores(
     parsers: usize,
-    first: Vec<u8>,
-    reader: &mut impl BufRead,
+    first: Batch,
+    reader: &mut WholeLines<impl Read>,
     take: &mut impl FnMut(Parsed) -> Result<(), Unread>,
 ) -> Result<Then, Unread> {
     thread::scope(|scope| {
         let lanes: Vec<_> = (0..parsers)
             .map(|_| {
-                let (give, work) = mpsc::channel::<Vec<u8>>();
+                let (give, work) = mpsc::channel::<Batch>();
                 let (done, parsed) = mpsc::channel();
                 scope.spawn(move || {
-                    for bytes in work {
+                    for mut batch in work {
+                        batch.parse();
                         // Who no longer listens has refused an event.
-                        if done.send(parse(&bytes).collect::<Vec<Parsed>>()).is_err() {
+                        if done.send(batch).is_err() {
                             break;
                         }
                     }
@@ -95,55 +104,86 @@ fn on_several_cores(
             })
             .collect();
         let mut at_work = VecDeque::new();
-        let (mut bytes, mut then) = (first, Then::More);
+        let (mut batch, mut then) = (first, Then::More);
         for lane in (0..parsers).cycle() {
-            if !bytes.is_empty() {
-                let _ = lanes[lane].0.send(std::mem::take(&mut bytes));
+            if !batch.text.is_empty() {
+                let _ = lanes[lane].0.send(batch);
                 at_work.push_back(lane);
             }
-            if matches!(then, Then::More) {
-                then = batch(reader, &mut bytes);
-            }
+            batch = Batch::default();
             // Each has one batch more to go on with, and no more than that is kept in memory.
-            let most = if bytes.is_empty() { 0 } else { 2 * parsers - 1 };
+            let most = if matches!(then, Then::More) { 2 * parsers - 1 } else { 0 };
             while at_work.len() > most {
                 let Some(parsed) = at_work.pop_front().and_then(|lane| lanes[lane].1.recv().ok()) else { break };
-                parsed.into_iter().try_for_each(&mut *take)?;
+                batch = parsed;
+                batch.events.drain(..).try_for_each(&mut *take)?;
             }
-            if bytes.is_empty() {
+            if !matches!(then, Then::More) {
                 break;
             }
+            then = reader.read(&mut batch.text);
         }
         Ok(then)
     })
 }
 
-/// Reads some whole lines.
-fn batch(reader: &mut impl BufRead, bytes: &mut Vec<u8>) -> Then {
-    while bytes.len() < BATCH {
-        let before = bytes.len();
-        let read = match reader.by_ref().take(LONGEST_LINE).read_until(b'\n', bytes) {
-            Ok(0) => return Then::End,
-            Ok(read) => read as u64,
-            Err(error) => {
-                bytes.truncate(before);
-                return Then::Failed(error);
-            }
-        };
-        if bytes.last() != Some(&b'\n') {
-            bytes.truncate(before);
-            return if read == LONGEST_LINE { Then::TooLong } else { Then::Cut };
-        }
-    }
-    Then::More
+/// Reads lines as a whole.
+struct WholeLines<R> {
+    reader: R,
+    /// The beginning of a line whose end has yet to be read.
+    begun: Vec<u8>,
 }
 
-/// The events of some whole lines.
-fn parse(bytes: &[u8]) -> impl Iterator<Item = Parsed> {
-    bytes.split_inclusive(|byte| *byte == b'\n').map(|bytes| {
-        let text = std::str::from_utf8(bytes).map_err(|error| format!("not UTF-8: {error}"))?;
-        line::from_line(text.trim_end())
-    })
+impl<R: Read> WholeLines<R> {
+    /// Reads some of them in the place of what was there.
+    fn read(&mut self, text: &mut Vec<u8>) -> Then {
+        text.clear();
+        text.append(&mut self.begun);
+        loop {
+            let known = text.len();
+            let read = self.reader.by_ref().take(BATCH).read_to_end(text);
+            let mut ends =
+                text[known..].iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| known + at + 1);
+            let (first, last) = (ends.next(), ends.next_back());
+            let whole = last.or(first).unwrap_or(0);
+            let too_long = first.unwrap_or(text.len()) as u64 > LONGEST_LINE;
+            match read {
+                _ if too_long => {
+                    text.clear();
+                    return Then::TooLong;
+                }
+                Err(error) => {
+                    text.truncate(whole);
+                    return Then::Failed(error);
+                }
+                Ok(0) => {
+                    let is_cut = text.len() > whole;
+                    text.truncate(whole);
+                    return if is_cut { Then::Cut } else { Then::End };
+                }
+                // A line that is longer than a batch goes on.
+                Ok(_) if whole == 0 => {}
+                Ok(_) => {
+                    self.begun.extend_from_slice(&text[whole..]);
+                    text.truncate(whole);
+                    return Then::More;
+                }
+            }
+        }
+    }
+}
+
+impl Batch {
+    /// The events of its lines, up to the first that is no text.
+    fn parse(&mut self) {
+        let valid = std::str::from_utf8(&self.text).map_or_else(|error| error.valid_up_to(), str::len);
+        let whole = self.text[..valid].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let (lines, rest) = self.text.split_at(whole);
+        let lines = std::str::from_utf8(lines).unwrap_or_default().split_inclusive('\n');
+        self.events.extend(lines.map(|line| line::from_line(line.trim_end())));
+        let line = rest.split_inclusive(|byte| *byte == b'\n').next().map(std::str::from_utf8);
+        self.events.extend(line.and_then(Result::err).map(|error| Err(format!("not UTF-8: {error}"))));
+    }
 }
 
 #[cfg(test)]

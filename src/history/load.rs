@@ -124,16 +124,15 @@ impl Builder {
         self.in_flight.invoke(process.number(), place).map_err(|wrong| self.told(wrong, process))?;
         let operations = &self.history.operations;
         if let Some(new) = &invocation.new
-            && let Some(first) = self.writers.of(operations, new)
+            && let Some(first) = self.writers.add(new, place, |place| operations[place as usize].new.as_deref())
         {
-            let first = operations[first].index;
+            let first = operations[first as usize].index;
             return Err(format!("value `{new}` is written again, first at index {first}; values must be unique"));
         }
         self.history.acquire_timeouts.extend(invocation.orders.acquire_timeout_ms.map(|limit| (index, limit)));
         if !invocation.orders.breakpoints.is_empty() {
             self.said.insert(place, Said::with_breakpoints(invocation.orders.breakpoints));
         }
-        let writes = invocation.new.is_some();
         self.history.operations.push(Operation {
             index,
             completed_index: None,
@@ -146,13 +145,9 @@ impl Builder {
             old: Reading::Unknown,
             amount: None,
             new: invocation.new,
-            error: None,
-            text: None,
+            failure: None,
             phases: Phases::default(),
         });
-        if writes {
-            self.writers.add(&self.history.operations, place);
-        }
         Ok(())
     }
 
@@ -168,7 +163,8 @@ impl Builder {
     fn complete(&mut self, index: u64, time: u64, completion: Completion) -> Result<(), String> {
         let process = completion.process;
         let open = self.in_flight.complete(process.number()).map_err(|wrong| self.told(wrong, process))?;
-        if let Err(text) = self.said.remove(&open).unwrap_or_default().answer(&completion) {
+        let mut said = self.said.remove(&open).unwrap_or_default();
+        if let Err(text) = said.answer(&completion) {
             self.contradicted.entry(open as usize).or_insert(Contradiction { line: index + 1, process, text });
         }
         let operation = &mut self.history.operations[open as usize];
@@ -178,12 +174,12 @@ impl Builder {
                 operation.index
             ));
         }
+        operation.phases = said.phases.pack();
         operation.completed_index = Some(index);
         operation.completed = Some(time);
         operation.outcome = completion.outcome;
         operation.has_read(completion.old, completion.amount);
-        operation.error = completion.error;
-        operation.text = completion.text;
+        operation.fails(completion.error, completion.text);
         Ok(())
     }
 
@@ -192,7 +188,8 @@ impl Builder {
         let Some(open) = self.in_flight.open(report.process) else {
             return Err(format!("process {} reports a phase without an operation in flight", report.process));
         };
-        if let Err(text) = self.said.entry(open).or_default().phase(&report) {
+        let said = self.said.entry(open).or_default();
+        if let Err(text) = said.phase(&report) {
             self.contradicted.entry(open as usize).or_insert(Contradiction { line: index + 1, process, text });
         }
         let clock = self.history.clock;
@@ -200,7 +197,7 @@ impl Builder {
         if report.phase == Phase::Read {
             operation.has_read(report.value, report.amount);
         }
-        operation.phases.push(PhaseStamp {
+        said.phases.push(PhaseStamp {
             index,
             phase: report.phase,
             received: time,
@@ -252,6 +249,9 @@ impl Builder {
         self.history.faults = self.faults.into_values().collect();
         for window in &mut self.history.faults {
             earlier::complete(window, self.history.run.as_ref());
+        }
+        for (place, said) in &mut self.said {
+            self.history.operations[*place as usize].phases = said.phases.pack();
         }
         for (&place, contradiction) in &self.contradicted {
             void(&mut self.history.operations[place], &contradiction.text);

@@ -22,6 +22,7 @@ mod presence;
 mod record;
 mod servers;
 mod source;
+mod text;
 mod writers;
 
 use std::collections::BTreeMap;
@@ -45,6 +46,8 @@ pub use presence::Presence;
 pub use record::{Recorder, SharedRecorder};
 pub use servers::{Held, Look, Sight, Sighting, Sightings};
 pub use source::{CONTROLLER, load, lock_operations, operations, run};
+pub use text::Text;
+pub use writers::Writers;
 
 /// One line of a history.
 #[derive(Clone, Debug, PartialEq)]
@@ -223,9 +226,9 @@ impl Function {
 pub struct Invocation {
     pub process: Process,
     pub f: Function,
-    pub key: String,
+    pub key: Text,
     /// The value to write, unique in the run; `None` for a read or a hold.
-    pub new: Option<String>,
+    pub new: Option<Text>,
     /// How it was to be performed, as far as that is not the same for all.
     pub orders: Orders,
 }
@@ -243,18 +246,18 @@ pub struct Orders {
 pub struct Completion {
     pub process: Process,
     pub f: Function,
-    pub key: String,
+    pub key: Text,
     pub outcome: Outcome,
     /// What an `ok` operation read; [`Reading::Unknown`] otherwise.
     pub old: Reading,
     /// How much an `ok` operation read, if the resource is a counter or a list.
     pub amount: Option<Amount>,
     /// What it wrote or was to write.
-    pub new: Option<String>,
+    pub new: Option<Text>,
     /// The protocol's error word, on `fail` and `info`.
-    pub error: Option<String>,
+    pub error: Option<Text>,
     /// The client's own words.
-    pub text: Option<String>,
+    pub text: Option<Text>,
 }
 
 /// What a read of the register returned.
@@ -265,7 +268,7 @@ pub enum Reading {
     Unknown,
     /// The key was empty, as at the start.
     Empty,
-    Value(String),
+    Value(Text),
 }
 
 /// How much a read of a counter or list found.
@@ -338,7 +341,7 @@ pub struct PhaseReport {
     /// How much was read, on `read` of a counter or list.
     pub amount: Option<Amount>,
     /// The client's own words.
-    pub text: Option<String>,
+    pub text: Option<Text>,
 }
 
 /// One step in the life of one fault.
@@ -479,6 +482,11 @@ pub struct History {
 }
 
 impl History {
+    /// Whether there is so much to do for it that a second core is worth a thread.
+    pub fn is_long(&self) -> bool {
+        self.operations.len() > 20_000
+    }
+
     /// Whether servers, network, processes and time were simulated, as far as the history says.
     pub fn is_simulated(&self) -> bool {
         self.run.as_ref().is_some_and(|run| run.simulated)
@@ -509,7 +517,7 @@ pub struct Operation {
     pub completed_index: Option<u64>,
     pub process: Process,
     pub f: Function,
-    pub key: String,
+    pub key: Text,
     pub invoked: u64,
     /// When the completion was read. An `info` operation may still take effect later.
     pub completed: Option<u64>,
@@ -520,10 +528,19 @@ pub struct Operation {
     /// How much it read, if it said so.
     pub amount: Option<Amount>,
     /// What it wrote or was to write; `None` for a read.
-    pub new: Option<String>,
-    pub error: Option<String>,
-    pub text: Option<String>,
+    pub new: Option<Text>,
+    /// Why it failed or is in doubt, if its client said so.
+    pub failure: Option<Box<Failure>>,
     pub phases: Phases,
+}
+
+/// Why an operation failed or is in doubt.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Failure {
+    /// The protocol's error word.
+    pub error: Option<Text>,
+    /// The client's own words.
+    pub text: Option<Text>,
 }
 
 /// A phase of an operation, with its place in time.
@@ -585,7 +602,25 @@ pub struct FaultWindow {
 impl Operation {
     /// The first stamp of `phase`, if the client reported it.
     pub fn phase(&self, phase: Phase) -> Option<PhaseStamp> {
+        if !self.phases.has(phase) {
+            return None;
+        }
         self.phases.iter().find(|stamp| stamp.phase == phase)
+    }
+
+    /// The protocol's error word, if it failed or is in doubt.
+    pub fn error(&self) -> Option<&str> {
+        self.failure.as_ref()?.error.as_deref()
+    }
+
+    /// What its client said about its failure.
+    pub fn text(&self) -> Option<&str> {
+        self.failure.as_ref()?.text.as_deref()
+    }
+
+    /// Says why it failed or is in doubt.
+    pub fn fails(&mut self, error: Option<Text>, text: Option<Text>) {
+        self.failure = (error.is_some() || text.is_some()).then(|| Box::new(Failure { error, text }));
     }
 
     /// Takes what is said about its reading, which may come twice: as a phase and in the answer.

@@ -33,7 +33,7 @@ pub fn operation_table(history: &History, key: Option<&str>) -> (Table, Vec<i64>
     let mut operations = Vec::with_capacity(kept.len());
     for operation in kept {
         let key = *numbers.entry(&operation.key).or_insert_with(|| {
-            keys.push(operation.key.clone());
+            keys.push(operation.key.to_string());
             keys.len() as u32 - 1
         });
         let (f, a, b) = meaning(operation, &mut values);

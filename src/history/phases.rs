@@ -1,92 +1,145 @@
-//! The phases of one operation, in a quarter of the room that a list of stamps would take: they are most of a long history.
+//! The phases of one operation, in a tenth of the room that a list of stamps would take: they are most of a long history.
 //!
-//! What is near the first of them, in time and in the file, is kept as distances from it, without loss. An operation with
-//! a stamp that does not fit, such as one that waited for longer than four seconds, keeps them all as they are.
+//! Each is kept as what has changed since the one before, in as few bytes as that takes, without loss: a byte with the
+//! phase, one that says how many bytes each number has, and the numbers.
 
 use std::fmt;
-use std::ops::Range;
+use std::iter::FusedIterator;
 
 use super::{Phase, PhaseStamp};
 
-/// Stamps of phases, in the order of their events.
-#[derive(Clone, Default)]
-pub struct Phases {
-    /// Index and time of the first one's event.
-    first: (u64, u64),
-    kept: Kept,
+/// Stamps of phases, in the order of their events. The first two bytes say which phases there are.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Phases(Box<[u8]>);
+
+/// Packs the stamps of one operation.
+#[derive(Debug)]
+pub(super) struct Packer {
+    bytes: Vec<u8>,
+    /// The phases so far, a bit for each.
+    there: u16,
+    /// Index and time of the event before.
+    before: (u64, u64),
 }
 
-#[derive(Clone)]
-enum Kept {
-    Near(Vec<Near>),
-    Far(Vec<PhaseStamp>),
-}
+/// What a stamp begins with: the phase, which of these follow at its end, and in the highest two bits how long they are.
+const PHASE: u8 = 0xf;
+const TOKEN: u8 = 0x10;
+const VALIDITY: u8 = 0x20;
 
-/// A stamp near the first one of its operation.
-#[derive(Clone, Copy)]
-struct Near {
-    /// Nanoseconds after the first one.
-    received: u32,
-    /// By how many nanoseconds the client's stamp is earlier; [`NO_STAMP`] if there is none.
-    earlier: i32,
-    /// [`NOTHING`] if it was not told, as with the token.
-    validity_ms: u32,
-    token: u32,
-    /// Lines after the first one.
-    lines: [u8; 3],
-    phase: Phase,
-}
+/// How many bytes the line (and what follows), the time and the client's stamp have; a stamp without any is not there.
+const LINES: [u8; 4] = [1, 2, 4, 8];
+const TIMES: [u8; 4] = [2, 3, 4, 8];
+const STAMPED: [u8; 5] = [0, 2, 3, 4, 8];
 
-const NO_STAMP: i32 = i32::MIN;
-const NOTHING: u32 = u32::MAX;
+const PHASES: [Phase; 12] = [
+    Phase::Acquiring,
+    Phase::HalfAcquired,
+    Phase::Acquired,
+    Phase::Extended,
+    Phase::Owned,
+    Phase::Read,
+    Phase::BeforeWrite,
+    Phase::Written,
+    Phase::Lost,
+    Phase::Releasing,
+    Phase::HalfReleased,
+    Phase::Released,
+];
 
-impl Default for Kept {
-    fn default() -> Kept {
-        Kept::Near(Vec::new())
+impl Default for Packer {
+    fn default() -> Packer {
+        let mut bytes = Vec::with_capacity(128);
+        bytes.extend([0, 0]);
+        Packer { bytes, there: 0, before: (0, 0) }
     }
+}
+
+impl Packer {
+    pub fn push(&mut self, stamp: PhaseStamp) {
+        let (index, received) = std::mem::replace(&mut self.before, (stamp.index, stamp.received));
+        self.there |= bit(stamp.phase);
+        let flag = |number: Option<u64>, flag| if number.is_some() { flag } else { 0 };
+        let told = || stamp.token.into_iter().chain(stamp.validity_ms);
+        let long = code(&LINES, told().max().unwrap_or(0));
+        let flags = flag(stamp.token, TOKEN) | flag(stamp.validity_ms, VALIDITY) | (long << 6) as u8;
+        let line = zigzag(stamp.index.wrapping_sub(index));
+        let time = zigzag(stamp.received.wrapping_sub(received));
+        let stamped = stamp.stamped.map(|stamped| zigzag(stamp.received.wrapping_sub(stamped as u64)));
+        let (lines, times) = (code(&LINES, line), code(&TIMES, time));
+        let stamps = stamped.map_or(0, |stamped| 1 + code(&STAMPED[1..], stamped));
+        self.bytes.extend([stamp.phase as u8 | flags, (lines | times << 2 | stamps << 4) as u8]);
+        self.put(LINES[lines], line);
+        self.put(TIMES[times], time);
+        self.put(STAMPED[stamps], stamped.unwrap_or(0));
+        told().for_each(|number| self.put(LINES[long], number));
+    }
+
+    pub fn pack(&mut self) -> Phases {
+        if self.there == 0 {
+            return Phases::default();
+        }
+        self.bytes[..2].copy_from_slice(&self.there.to_le_bytes());
+        Phases(self.bytes.as_slice().into())
+    }
+
+    fn put(&mut self, bytes: u8, number: u64) {
+        self.bytes.extend_from_slice(&number.to_le_bytes()[..usize::from(bytes)]);
+    }
+}
+
+fn bit(phase: Phase) -> u16 {
+    1 << phase as u8
+}
+
+/// A difference that is near zero on either side as a number near zero, and back.
+fn zigzag(difference: u64) -> u64 {
+    difference << 1 ^ ((difference as i64) >> 63) as u64
+}
+
+fn unzigzag(number: u64) -> u64 {
+    number >> 1 ^ (number & 1).wrapping_neg()
+}
+
+/// Which of these numbers of bytes is enough for a number; the last always is.
+fn code(bytes: &[u8], number: u64) -> usize {
+    let needed = 8 - (number.leading_zeros() / 8) as u8;
+    bytes.iter().position(|bytes| *bytes >= needed).unwrap_or(bytes.len() - 1)
 }
 
 impl Phases {
-    pub fn push(&mut self, stamp: PhaseStamp) {
-        if self.is_empty() {
-            self.first = (stamp.index, stamp.received);
-        }
-        match &mut self.kept {
-            Kept::Far(stamps) => stamps.push(stamp),
-            Kept::Near(stamps) => match Near::new(self.first, &stamp) {
-                Some(near) => stamps.push(near),
-                None => self.kept = Kept::Far(self.iter().chain([stamp]).collect()),
-            },
-        }
-    }
-
-    pub fn len(&self) -> usize {
-        match &self.kept {
-            Kept::Near(stamps) => stamps.len(),
-            Kept::Far(stamps) => stamps.len(),
-        }
-    }
-
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.0.is_empty()
+    }
+
+    /// Whether this phase was reported.
+    pub fn has(&self, phase: Phase) -> bool {
+        self.there() & bit(phase) > 0
+    }
+
+    /// The phases that were reported, a bit for each.
+    fn there(&self) -> u16 {
+        self.0.first_chunk().map_or(0, |there| u16::from_le_bytes(*there))
     }
 
     pub fn get(&self, place: usize) -> Option<PhaseStamp> {
-        (place < self.len()).then(|| self.at(place))
+        self.iter().nth(place)
     }
 
     pub fn iter(&self) -> Stamps<'_> {
-        self.range(0..self.len())
+        Stamps { rest: self.0.get(2..).unwrap_or_default(), before: (0, 0), left: usize::MAX }
     }
 
     /// Those after the one at this place.
     pub fn after(&self, place: usize) -> Stamps<'_> {
-        self.range((place + 1).min(self.len())..self.len())
+        let mut stamps = self.iter();
+        stamps.nth(place);
+        stamps
     }
 
     /// Those before the one at this place.
     pub fn before(&self, place: usize) -> Stamps<'_> {
-        self.range(0..place.min(self.len()))
+        Stamps { left: place, ..self.iter() }
     }
 
     /// Changes them as a list.
@@ -101,86 +154,57 @@ impl Phases {
     pub fn each(&mut self, change: impl FnMut(&mut PhaseStamp)) {
         self.edit(|stamps| stamps.iter_mut().for_each(change));
     }
-
-    fn range(&self, places: Range<usize>) -> Stamps<'_> {
-        Stamps { phases: self, places }
-    }
-
-    fn at(&self, place: usize) -> PhaseStamp {
-        match &self.kept {
-            Kept::Near(stamps) => stamps[place].stamp(self.first),
-            Kept::Far(stamps) => stamps[place],
-        }
-    }
-}
-
-impl Near {
-    /// None if it is not near enough.
-    fn new((index, received): (u64, u64), stamp: &PhaseStamp) -> Option<Near> {
-        let earlier = match stamp.stamped {
-            None => NO_STAMP,
-            Some(stamped) => {
-                let earlier = i128::from(stamp.received) - i128::from(stamped);
-                i32::try_from(earlier).ok().filter(|earlier| *earlier != NO_STAMP)?
-            }
-        };
-        let told = |number: Option<u64>| match number {
-            None => Some(NOTHING),
-            Some(number) => u32::try_from(number).ok().filter(|number| *number != NOTHING),
-        };
-        let [a, b, c, 0] = u32::try_from(stamp.index.checked_sub(index)?).ok()?.to_le_bytes() else { return None };
-        Some(Near {
-            received: u32::try_from(stamp.received.checked_sub(received)?).ok()?,
-            earlier,
-            validity_ms: told(stamp.validity_ms)?,
-            token: told(stamp.token)?,
-            lines: [a, b, c],
-            phase: stamp.phase,
-        })
-    }
-
-    fn stamp(self, (index, received): (u64, u64)) -> PhaseStamp {
-        let received = received + u64::from(self.received);
-        let [a, b, c] = self.lines;
-        let told = |number: u32| (number != NOTHING).then_some(u64::from(number));
-        PhaseStamp {
-            index: index + u64::from(u32::from_le_bytes([a, b, c, 0])),
-            phase: self.phase,
-            received,
-            // Both directions fit: it came from an i64.
-            stamped: (self.earlier != NO_STAMP).then(|| received.wrapping_sub(self.earlier as u64) as i64),
-            token: told(self.token),
-            validity_ms: told(self.validity_ms),
-        }
-    }
 }
 
 /// Some phases of an operation, one after the other.
 #[derive(Clone)]
 pub struct Stamps<'p> {
-    phases: &'p Phases,
-    places: Range<usize>,
+    rest: &'p [u8],
+    /// Index and time of the event before.
+    before: (u64, u64),
+    /// How many may still come.
+    left: usize,
+}
+
+impl Stamps<'_> {
+    /// The number in the next so many bytes, which are eight at most.
+    fn number(&mut self, bytes: u8) -> u64 {
+        let (number, rest) = self.rest.split_at(usize::from(bytes).min(self.rest.len()));
+        // Eight at once, where there are so many, are faster than just those that are asked for.
+        let number = match self.rest.first_chunk() {
+            Some(all) if bytes > 0 => u64::from_le_bytes(*all) & (u64::MAX >> (64 - 8 * bytes)),
+            _ => number.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)),
+        };
+        self.rest = rest;
+        number
+    }
 }
 
 impl Iterator for Stamps<'_> {
     type Item = PhaseStamp;
 
+    #[inline]
     fn next(&mut self) -> Option<PhaseStamp> {
-        self.places.next().map(|place| self.phases.at(place))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.places.size_hint()
+        let ([head, codes], rest) = self.rest.split_first_chunk()?;
+        self.left = self.left.checked_sub(1)?;
+        self.rest = rest;
+        let (index, received) = self.before;
+        let index = index.wrapping_add(unzigzag(self.number(LINES[usize::from(codes & 3)])));
+        let received = received.wrapping_add(unzigzag(self.number(TIMES[usize::from(codes >> 2 & 3)])));
+        let stamped = STAMPED.get(usize::from(codes >> 4)).copied().filter(|bytes| *bytes > 0);
+        self.before = (index, received);
+        Some(PhaseStamp {
+            index,
+            phase: PHASES[usize::from(head & PHASE)],
+            received,
+            stamped: stamped.map(|bytes| received.wrapping_sub(unzigzag(self.number(bytes))) as i64),
+            token: (head & TOKEN > 0).then(|| self.number(LINES[usize::from(head >> 6)])),
+            validity_ms: (head & VALIDITY > 0).then(|| self.number(LINES[usize::from(head >> 6)])),
+        })
     }
 }
 
-impl DoubleEndedIterator for Stamps<'_> {
-    fn next_back(&mut self) -> Option<PhaseStamp> {
-        self.places.next_back().map(|place| self.phases.at(place))
-    }
-}
-
-impl ExactSizeIterator for Stamps<'_> {}
+impl FusedIterator for Stamps<'_> {}
 
 impl<'p> IntoIterator for &'p Phases {
     type Item = PhaseStamp;
@@ -193,15 +217,9 @@ impl<'p> IntoIterator for &'p Phases {
 
 impl FromIterator<PhaseStamp> for Phases {
     fn from_iter<I: IntoIterator<Item = PhaseStamp>>(stamps: I) -> Phases {
-        let mut phases = Phases::default();
-        stamps.into_iter().for_each(|stamp| phases.push(stamp));
-        phases
-    }
-}
-
-impl PartialEq for Phases {
-    fn eq(&self, other: &Phases) -> bool {
-        self.iter().eq(other.iter())
+        let mut packer = Packer::default();
+        stamps.into_iter().for_each(|stamp| packer.push(stamp));
+        packer.pack()
     }
 }
 
@@ -227,48 +245,40 @@ mod tests {
     }
 
     #[test]
-    fn stamps_near_each_other_are_kept_in_little_room_and_come_back_as_they_were() {
+    fn each_phase_comes_back_as_it_was() {
+        let stamps: Vec<PhaseStamp> = PHASES.iter().map(|phase| PhaseStamp { phase: *phase, ..stamp(3, 5) }).collect();
+        assert!(stamps.iter().enumerate().all(|(place, stamp)| stamp.phase as usize == place));
+        let packed = kept(&stamps);
+        assert!(PHASES.iter().all(|phase| packed.has(*phase)) && !kept(&stamps[..1]).has(Phase::Read));
+        // Of each the phase, how long what follows is, a byte for the line, and two each for the time and the stamp.
+        assert_eq!(packed.0.len(), 2 + 7 * PHASES.len());
+    }
+
+    #[test]
+    fn stamps_near_and_far_come_back_as_they_were() {
         let first = stamp(1 << 40, 1 << 50);
-        let near = [
+        for other in [
             stamp((1 << 40) + 0xff_ffff, (1 << 50) + 0xffff_ffff),
             PhaseStamp { stamped: None, ..stamp((1 << 40) + 1, 1 << 50) },
             PhaseStamp { stamped: Some((1 << 50) + 20), token: Some(0), validity_ms: Some(0), ..first },
-            PhaseStamp { phase: Phase::Released, token: Some(0xffff_fffe), validity_ms: Some(950), ..first },
-            PhaseStamp { stamped: Some(-5), ..stamp(1 << 40, 1 << 50) },
-        ];
-        for stamp in &near[..4] {
-            assert!(matches!(kept(&[first, *stamp]).kept, Kept::Near(_)), "{stamp:?}");
-        }
-        let early =
-            [PhaseStamp { stamped: Some(-5), ..stamp(0, 10) }, PhaseStamp { stamped: Some(17), ..stamp(1, 10) }];
-        assert!(matches!(kept(&early).kept, Kept::Near(_)));
-    }
-
-    #[test]
-    fn stamps_far_from_each_other_come_back_as_they_were_too() {
-        let first = stamp(7, 1_000);
-        for far in [
-            stamp(7 + (1 << 24), 1_000),
-            stamp(6, 1_000),
-            stamp(8, 999),
-            stamp(8, 1_000 + (1 << 32)),
-            stamp(8, u64::MAX),
+            PhaseStamp { phase: Phase::Released, token: Some(u64::MAX), validity_ms: Some(950), ..first },
+            PhaseStamp { stamped: Some(-5), ..first },
             PhaseStamp { stamped: Some(i64::MIN), ..first },
-            PhaseStamp { stamped: Some(1_000 + (1 << 31)), ..first },
-            PhaseStamp { token: Some(0xffff_ffff), ..first },
-            PhaseStamp { validity_ms: Some(u64::MAX), ..first },
+            PhaseStamp { stamped: Some(i64::MAX), validity_ms: Some(u64::MAX), ..stamp(0, 0) },
+            stamp(6, 1_000),
+            stamp(u64::MAX, u64::MAX),
         ] {
-            assert!(matches!(kept(&[first, far, first]).kept, Kept::Far(_)), "{far:?}");
+            kept(&[first, other, first, stamp(0, 0), other]);
         }
     }
 
     #[test]
-    fn they_can_be_changed_and_walked_from_both_ends() {
+    fn they_can_be_changed_and_walked_in_part() {
         let mut phases = kept(&[stamp(7, 1_000), stamp(8, 2_000), stamp(9, 3_000)]);
         phases.edit(|stamps| stamps.remove(0));
         assert_eq!(phases, kept(&[stamp(8, 2_000), stamp(9, 3_000)]));
-        assert_eq!(phases.iter().rev().map(|stamp| stamp.index).collect::<Vec<_>>(), [9, 8]);
         assert_eq!(phases.after(0).map(|stamp| stamp.index).collect::<Vec<_>>(), [9]);
-        assert_eq!(phases.after(5).len() + phases.before(0).len(), 0);
+        assert_eq!(phases.before(1).map(|stamp| stamp.index).collect::<Vec<_>>(), [8]);
+        assert_eq!(phases.after(5).count() + phases.before(0).count() + Phases::default().iter().count(), 0);
     }
 }

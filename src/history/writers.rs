@@ -1,33 +1,42 @@
-//! Which operation was to write each value: a table of places, four bytes each, since the values stand in the operations.
+//! Which operation was to write each value: a table of numbers, since the values stand in the operations.
 
 use std::hash::{BuildHasher, RandomState};
 
 use hashbrown::HashTable;
 
-use super::Operation;
-
-/// The places of operations by the values that they were to write, which are unique.
-#[derive(Default)]
-pub(super) struct Writers {
-    places: HashTable<u32>,
+/// Numbers of operations by the values that they were to write, which are unique.
+#[derive(Debug, Default)]
+pub struct Writers {
+    /// With half of the hash, so that a table that grows need not look at the values again.
+    numbers: HashTable<(u32, u32)>,
     /// Values come from users' clients, so nobody may know which of them collide.
     seed: RandomState,
 }
 
 impl Writers {
-    /// The operation that was to write this value.
-    pub fn of(&self, operations: &[Operation], value: &str) -> Option<usize> {
-        let is_it = |place: &u32| new_of(operations, *place) == value;
-        self.places.find(self.seed.hash_one(value), is_it).map(|place| *place as usize)
+    /// The number of the operation that was to write this value; `new` gives the value of each.
+    pub fn of<'v>(&self, value: &str, new: impl Fn(u32) -> Option<&'v str>) -> Option<u32> {
+        let half = self.half(value);
+        let is_it = |entry: &(u32, u32)| entry.1 == half && new(entry.0) == Some(value);
+        self.numbers.find(whole(half), is_it).map(|(number, _)| *number)
     }
 
-    /// Adds the operation at this place, which no other operation writes the value of.
-    pub fn add(&mut self, operations: &[Operation], place: u32) {
-        let hash = |place: &u32| self.seed.hash_one(new_of(operations, *place));
-        self.places.insert_unique(hash(&place), place, hash);
+    /// Adds an operation by the value that it is to write, unless there is one with that value: then it is returned.
+    pub fn add<'v>(&mut self, value: &str, number: u32, new: impl Fn(u32) -> Option<&'v str>) -> Option<u32> {
+        let first = self.of(value, new);
+        if first.is_none() {
+            let half = self.half(value);
+            self.numbers.insert_unique(whole(half), (number, half), |(_, half)| whole(*half));
+        }
+        first
+    }
+
+    fn half(&self, value: &str) -> u32 {
+        self.seed.hash_one(value) as u32
     }
 }
 
-fn new_of(operations: &[Operation], place: u32) -> &str {
-    operations[place as usize].new.as_deref().unwrap_or_default()
+/// As good as a hash of full length for tables of less than 2^25 places.
+fn whole(half: u32) -> u64 {
+    u64::from(half) << 32 | u64::from(half)
 }

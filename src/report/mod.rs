@@ -46,6 +46,7 @@ pub use terminal::{Look, point_to, pointers, summary};
 use crate::checker::Validity;
 use crate::files::{self, FileError, Unwritten};
 use crate::history::Sighting;
+use crate::sync::both;
 pub use crate::telling::{RunFacts, Subject};
 use crate::telling::{Story, Telling};
 
@@ -115,7 +116,9 @@ pub fn write(dir: &Path, report: &Report) -> Result<(), Unwritten> {
     let mut unwritten = Unwritten::default();
     let mut put = |name: &str, content: &[u8]| unwritten.note(files::write(&dir.join(name), content));
     put("results.json", results_json(report).as_bytes());
-    put("report.html", html(report).as_bytes());
+    let pictures = || pictures(&report.story);
+    let (pictures, page) = both(report.story.subject.history.is_long(), pictures, || html(report));
+    put("report.html", page.as_bytes());
     if let Some(minimal_counterexample) = report.minimal_counterexample {
         put("counterexample.svg", minimal_counterexample.standalone().as_bytes());
     }
@@ -124,17 +127,22 @@ pub fn write(dir: &Path, report: &Report) -> Result<(), Unwritten> {
             put(&format!("incident-{}.svg", number + 1), svg.as_bytes());
         }
     }
-    let incidents = (0..report.story.incidents.len().min(INCIDENTS_IN_FULL)).filter_map(|number| {
-        let scene = incident::Scene::new(&report.story, &report.story.incidents[number])?;
-        Some((incident_png(number), incident::paint(&scene)))
-    });
-    let plots = plots::all(&report.story).into_iter().map(|plot| (format!("{}.png", plot.name), plot.picture));
-    for (name, picture) in incidents.chain(plots) {
+    for (name, png) in pictures {
         let path = dir.join(name);
-        let png = plots::png(&picture).map_err(|error| FileError::write(&path, io::Error::other(error)));
+        let png = png.map_err(|error| FileError::write(&path, io::Error::other(error)));
         unwritten.note(png.and_then(|png| files::write(&path, png)));
     }
     unwritten.conclude()
+}
+
+/// The pictures of the first incidents and the four plots, with the names of their files.
+fn pictures(story: &Story) -> Vec<(String, Result<Vec<u8>, String>)> {
+    let incidents = story.incidents.iter().take(INCIDENTS_IN_FULL).enumerate().filter_map(|(number, incident)| {
+        let scene = incident::Scene::new(story, incident)?;
+        Some((incident_png(number), incident::paint(&scene)))
+    });
+    let plots = plots::all(story).into_iter().map(|plot| (format!("{}.png", plot.name), plot.picture));
+    incidents.chain(plots).map(|(name, picture)| (name, plots::png(&picture))).collect()
 }
 
 /// The content of `results.json`: what is told, for programs.

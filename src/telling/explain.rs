@@ -372,8 +372,8 @@ fn wrote(story: &Story, operation: &Operation) -> Option<Clause> {
         (Some(over), _) => (Some(over), written(over).map_or(String::new(), |over| format!(" over {over}"))),
         (None, _) => (None, String::new()),
     };
-    let error = operation.error.as_deref().map(|word| format!(" ({})", sanitize(word, 30))).unwrap_or_default();
-    let refused = story.refusal().is_some() && matches!(operation.error.as_deref(), Some("fenced" | "conflict"));
+    let error = operation.error().map(|word| format!(" ({})", sanitize(word, 30))).unwrap_or_default();
+    let refused = story.refusal().is_some() && matches!(operation.error(), Some("fenced" | "conflict"));
     let text = match operation.outcome {
         Outcome::Ok => format!("wrote {new}{over} (acknowledged)"),
         Outcome::Fail if refused => format!("tried to write {new}, which the resource refused{error}"),

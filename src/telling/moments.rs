@@ -30,9 +30,8 @@ pub fn at(operation: &Operation, phase: Phase) -> Option<u64> {
 /// The hold of an operation that acquired the lock: until it gave the lock back or was told that it is gone, else until it
 /// was last heard of as the holder.
 pub fn hold(operation: &Operation) -> Option<Hold> {
-    let acquired = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
-    let start = operation.phases.get(acquired)?.time();
-    let mut after = operation.phases.after(acquired);
+    let mut after = operation.phases.iter();
+    let start = after.find(|stamp| stamp.phase == Phase::Acquired)?.time();
     let over = |stamp: &PhaseStamp| matches!(stamp.phase, Phase::Releasing | Phase::Lost | Phase::Released);
     let acts =
         |stamp: &PhaseStamp| matches!(stamp.phase, Phase::Read | Phase::BeforeWrite | Phase::Written | Phase::Extended);
@@ -51,7 +50,7 @@ pub fn hold(operation: &Operation) -> Option<Hold> {
 pub fn write(operation: &Operation) -> Option<Write> {
     let acknowledged = at(operation, Phase::Written);
     // A client held at a breakpoint reports again when it goes on.
-    let last = operation.phases.iter().rfind(|stamp| stamp.phase == Phase::BeforeWrite).map(PhaseStamp::time);
+    let last = operation.phases.iter().filter(|stamp| stamp.phase == Phase::BeforeWrite).last().map(PhaseStamp::time);
     let sent = last.or(acknowledged)?;
     Some(Write { sent, acknowledged: acknowledged.map(|time| time.max(sent)) })
 }
@@ -60,7 +59,7 @@ pub fn write(operation: &Operation) -> Option<Write> {
 /// stamps.
 pub fn certain_write(operation: &Operation) -> Option<(u64, u64)> {
     let stamped = |phase| operation.phases.iter().filter(move |stamp| stamp.phase == phase);
-    let sent = stamped(Phase::BeforeWrite).next_back().filter(|stamp| stamp.stamped.is_some()).map(PhaseStamp::time)?;
+    let sent = stamped(Phase::BeforeWrite).last().filter(|stamp| stamp.stamped.is_some()).map(PhaseStamp::time)?;
     Some((sent, stamped(Phase::Written).next().map(PhaseStamp::time)?))
 }
 

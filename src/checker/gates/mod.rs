@@ -212,12 +212,12 @@ fn cancellations_taken(history: &History) -> Option<Gate> {
     }
     let name = "cancellations-taken";
     let words = Words::new(history);
-    let mut in_spite = cancelled.filter(|(_, operation)| operation.error.as_deref() != Some(CANCELLED));
+    let mut in_spite = cancelled.filter(|(_, operation)| operation.error() != Some(CANCELLED));
     Some(match in_spite.next() {
         None => gate(name, true, format!("each of {} ended by that", count(all, "cancelled operation"))),
         Some((time, operation)) => {
             let client = words.process(operation.process);
-            let how = match (operation.completed, operation.error.as_deref()) {
+            let how = match (operation.completed, operation.error()) {
                 (None, _) => "it never ended".to_string(),
                 (Some(_), Some(error)) => format!("it ended with: {error}"),
                 (Some(_), None) => "it went on to its end".to_string(),
@@ -244,8 +244,8 @@ fn is_update(operation: &Operation) -> bool {
 fn most_often_said(history: &History) -> Option<(String, u64)> {
     let mut said: BTreeMap<String, u64> = BTreeMap::new();
     for operation in history.operations.iter().filter(|operation| operation.outcome != Outcome::Ok) {
-        let error = operation.error.as_deref().filter(|error| !error.is_empty());
-        let text = operation.text.as_deref().filter(|text| !text.is_empty());
+        let error = operation.error().filter(|error| !error.is_empty());
+        let text = operation.text().filter(|text| !text.is_empty());
         let told: Vec<&str> = error.into_iter().chain(text).collect();
         if !told.is_empty() {
             *said.entry(told.join(", ")).or_default() += 1;

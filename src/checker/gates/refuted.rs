@@ -198,7 +198,7 @@ fn answers(operation: &Operation, words: Words) -> Vec<Answered> {
         let mut stamps = operation.phases.iter().enumerate();
         let Some((place, stamp)) = stamps.find(|(_, stamp)| stamp.phase == to) else { return };
         // A client that waits at a breakpoint, or asks again, reports a phase more than once.
-        let began = operation.phases.before(place).rev().find(|stamp| stamp.phase == from);
+        let began = operation.phases.before(place).filter(|stamp| stamp.phase == from).last();
         let began = began.and_then(|stamp| stamp.stamped).unwrap_or(run_time(operation.invoked));
         found.push(answer(by, did, (began, stamp.stamped.unwrap_or(run_time(stamp.received)))));
     };

@@ -115,7 +115,7 @@ impl<'h> Owners<'h> {
 fn asked(place: usize, operation: &Operation) -> Option<Owned> {
     let had = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
     let from = operation.phases.get(had)?.stamped?;
-    let taken = operation.phases.before(had).rfind(|stamp| stamp.phase == Phase::Acquiring)?.stamped?;
+    let taken = operation.phases.before(had).filter(|stamp| stamp.phase == Phase::Acquiring).last()?.stamped?;
     // One that was told that it is lost, or is silent of where its release began, had it for a time that nobody knows.
     let ends = |stamp: &PhaseStamp| matches!(stamp.phase, Phase::Lost | Phase::Releasing | Phase::Released);
     let until = match operation.phases.after(had).find(ends) {

@@ -129,7 +129,7 @@ fn of_a_holder(operation: &Operation) -> impl Iterator<Item = PhaseStamp> {
 
 /// What a client's release said, if it said anything: `released`, or that the lock is lost, which it was not told before.
 fn release(operation: &Operation) -> Option<Release> {
-    let sent = operation.phases.iter().rposition(|stamp| stamp.phase == Phase::Releasing)?;
+    let sent = operation.phases.iter().enumerate().filter(|(_, stamp)| stamp.phase == Phase::Releasing).last()?.0;
     let mut answers = operation.phases.after(sent).filter_map(|stamp| match stamp.phase {
         Phase::Released => Some((Answer::Released, stamp)),
         Phase::Lost => Some((Answer::NotOwned, stamp)),

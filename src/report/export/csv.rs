@@ -19,7 +19,7 @@ pub fn csv(report: &Report) -> String {
 fn row(report: &Report, operation: &Operation) -> [String; 16] {
     let seconds = |time: Option<u64>| time.map_or(String::new(), |time| format!("{:.9}", time as f64 / 1e9));
     let hold = moments::hold(operation);
-    let token = operation.phases.iter().rev().find_map(|stamp| stamp.token);
+    let token = operation.phases.iter().filter_map(|stamp| stamp.token).last();
     [
         operation.index.to_string(),
         seconds(Some(operation.invoked)),
@@ -27,14 +27,14 @@ fn row(report: &Report, operation: &Operation) -> [String; 16] {
         report.story.name(operation.process),
         operation.process.to_string(),
         super::edn::word(operation.f).to_string(),
-        operation.key.clone(),
+        operation.key.to_string(),
         super::edn::outcome(operation.outcome).to_string(),
         match &operation.old {
             Reading::Unknown | Reading::Empty => String::new(),
-            Reading::Value(value) => value.clone(),
+            Reading::Value(value) => value.to_string(),
         },
-        operation.new.clone().unwrap_or_default(),
-        operation.error.clone().unwrap_or_default(),
+        operation.new.as_deref().unwrap_or_default().to_string(),
+        operation.error().unwrap_or_default().to_string(),
         token.map(|token| token.to_string()).unwrap_or_default(),
         seconds(hold.map(|hold| hold.start)),
         seconds(hold.filter(|hold| hold.ended).map(|hold| hold.end)),

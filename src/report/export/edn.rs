@@ -66,14 +66,14 @@ fn add_operation(history: &History, operation: &Operation, several: bool, events
     events.push((operation.invoked, operation.index, event(operation.invoked, "invoke", asked)));
     if let (Some(time), Some(index)) = (operation.completed, operation.completed_index) {
         let value = if operation.outcome == Outcome::Ok { &value } else { asked };
-        let error = operation.error.as_ref().map_or(String::new(), |error| format!(", :error {}", quoted(error)));
+        let error = operation.error().map_or(String::new(), |error| format!(", :error {}", quoted(error)));
         events.push((time, index, event(time, outcome(operation.outcome), value) + &error));
     }
 }
 
 /// The operation as Jepsen's model of a register has it, and its value.
 fn meaning(operation: &Operation) -> (&'static str, String) {
-    let value = |value: Option<&String>| value.map_or("nil".to_string(), |value| quoted(value));
+    let value = |value: Option<&str>| value.map_or("nil".to_string(), quoted);
     let old = match &operation.old {
         Reading::Unknown => None,
         Reading::Empty => Some("nil".to_string()),
@@ -81,8 +81,8 @@ fn meaning(operation: &Operation) -> (&'static str, String) {
     };
     match (operation.f, old) {
         (Function::Read | Function::Hold, old) => ("read", old.unwrap_or_else(|| "nil".to_string())),
-        (Function::Rmw | Function::Cas, Some(old)) => ("cas", format!("[{old} {}]", value(operation.new.as_ref()))),
-        (Function::Rmw | Function::Cas | Function::Write, _) => ("write", value(operation.new.as_ref())),
+        (Function::Rmw | Function::Cas, Some(old)) => ("cas", format!("[{old} {}]", value(operation.new.as_deref()))),
+        (Function::Rmw | Function::Cas | Function::Write, _) => ("write", value(operation.new.as_deref())),
     }
 }
 

@@ -54,7 +54,7 @@ fn operation_events(report: &Report, operation: &Operation, tid: u32, events: &m
         "index": operation.index,
         "outcome": super::edn::outcome(operation.outcome),
         "wrote": operation.new,
-        "error": operation.error,
+        "error": operation.error(),
         "lost": report.story.is_lost(operation),
     });
     events.push(slice(CLIENTS, tid, &name, span, args));

@@ -312,7 +312,7 @@ fn columns(report: &Report, chosen: &[usize], lanes: &Lanes, keys: &mut Names, t
             Reading::Value(value) => Some(value),
         }));
         columns.wrote.push(text(operation.new.as_deref()));
-        columns.error.push(text(operation.error.as_deref()));
+        columns.error.push(text(operation.error()));
         columns.lost.push(u8::from(story.is_lost(operation)));
         let hold = moments::hold(operation);
         columns.held.push(moment(hold.map(|hold| hold.start)));
@@ -323,11 +323,11 @@ fn columns(report: &Report, chosen: &[usize], lanes: &Lanes, keys: &mut Names, t
         columns.sent.push(moment(moments::write(operation).map(|write| write.sent)));
         let effect = moments::effect(operation).filter(|_| operation.outcome != Outcome::Fail);
         columns.effect.push(moment(effect));
-        if let Some(token) = operation.phases.iter().rev().find_map(|stamp| stamp.token) {
+        if let Some(token) = operation.phases.iter().filter_map(|stamp| stamp.token).last() {
             columns.tokens.push((columns.client.len() - 1, token));
         }
         let phases = operation.phases.before(60);
-        columns.phases.push(phases.len() as u8);
+        columns.phases.push(phases.clone().count() as u8);
         let (mut time, mut index) = (begin, operation.index);
         for stamp in phases {
             columns.phase.push(stamp.phase as u8);

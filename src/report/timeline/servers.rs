@@ -65,7 +65,7 @@ impl Owners {
         let mut holds: HashMap<String, Vec<(u64, u64, Process)>> = HashMap::new();
         for operation in story.client_operations() {
             if let Some(hold) = moments::hold(operation) {
-                let of_key = holds.entry(operation.key.clone()).or_default();
+                let of_key = holds.entry(operation.key.to_string()).or_default();
                 of_key.push((operation.invoked, hold.start, operation.process));
             }
         }

@@ -14,7 +14,7 @@ pub fn reading(text: &str) -> Reading {
     match text {
         "?" => Reading::Unknown,
         "-" => Reading::Empty,
-        value => Reading::Value(value.to_string()),
+        value => Reading::Value(value.into()),
     }
 }
 
@@ -32,8 +32,7 @@ pub fn operation(process: Process, f: Function, key: &str, index: u64, invoked: 
         old: Reading::Unknown,
         amount: None,
         new: None,
-        error: None,
-        text: None,
+        failure: None,
         phases: Phases::default(),
     }
 }
@@ -202,14 +201,8 @@ impl Build {
     /// A phase of the operation invoked at `invoked`, stamped at `at` and received in the same millisecond.
     pub fn phase(&mut self, invoked: u64, phase: Phase, at: u64) -> &mut Build {
         let stamped = Some(i64::try_from(at * MS).unwrap());
-        self.operation(invoked).phases.push(PhaseStamp {
-            index: at,
-            phase,
-            received: at * MS,
-            stamped,
-            token: None,
-            validity_ms: None,
-        });
+        let stamp = PhaseStamp { index: at, phase, received: at * MS, stamped, token: None, validity_ms: None };
+        self.operation(invoked).phases.edit(|stamps| stamps.push(stamp));
         self
     }
 

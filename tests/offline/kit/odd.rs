@@ -100,9 +100,9 @@ pub fn oddities() -> Vec<(&'static str, Checked)> {
     add("values of a megabyte", &|run| {
         run.history.operations.truncate(40);
         run.history.operations.iter_mut().for_each(|operation| {
-            operation.new = Some("\u{202e}漢`\n".repeat(100_000));
-            operation.old = Reading::Value("é".repeat(500_000));
-            operation.key = "k".repeat(100_000);
+            operation.new = Some("\u{202e}漢`\n".repeat(100_000).into());
+            operation.old = Reading::Value("é".repeat(500_000).into());
+            operation.key = "k".repeat(100_000).into();
         });
     });
     add("anomalies of nothing", &|run| {

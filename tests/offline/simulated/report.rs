@@ -301,9 +301,9 @@ fn what_strangers_wrote_is_text() {
     let evil = "</text></svg><script>alert(1)</script>\"' onload=\"x`";
     for operation in &mut run.history.operations {
         operation.key = evil.into();
-        operation.error = Some(evil.into());
+        operation.fails(Some(evil.into()), None);
         operation.old = Reading::Value(evil.into());
-        operation.new = operation.new.take().map(|value| format!("{evil}{value}"));
+        operation.new = operation.new.take().map(|value| format!("{evil}{value}").into());
     }
     for anomaly in &mut run.verdict.anomalies {
         anomaly.key = evil.into();
@@ -420,11 +420,11 @@ fn a_long_history_still_makes_a_page_that_opens() {
 
 #[test]
 fn labels_of_a_drawing_never_lie_on_top_of_each_other() {
-    let long = "a-client-of-a-stranger-writes-long-values".to_string();
+    let long = "a-client-of-a-stranger-writes-long-values";
     for seed in 0..12 {
         let mut run = as_if_real(&Scenario { clients: 2 + seed as u32, ..scenario("redlock", "pause", seed, "12s") });
         if seed % 3 == 0 {
-            run.history.operations.iter_mut().for_each(|operation| operation.new = Some(long.clone()));
+            run.history.operations.iter_mut().for_each(|operation| operation.new = Some(long.into()));
         }
         if seed % 4 == 1 {
             run = far_away(run);

@@ -91,7 +91,7 @@ fn a_cancelled_acquisition_leaves_nothing_behind_unless_the_lock_is_lazy() {
         assert_eq!(valid, expected, "{workload}");
         let (index, _) = history.cancelled.first_key_value().unwrap();
         let cancelled = &history.operations[history.place_of(*index).unwrap()];
-        assert_eq!((cancelled.outcome, cancelled.error.as_deref()), (Outcome::Fail, Some("cancelled")));
+        assert_eq!((cancelled.outcome, cancelled.error()), (Outcome::Fail, Some("cancelled")));
     }
 }
 

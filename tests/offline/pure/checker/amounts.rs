@@ -235,7 +235,7 @@ fn simulate(kind: ResourceKind, steps: &[Step], locked: bool) -> Simulated {
         if step.outcome == Outcome::Ok {
             acknowledged[slot].push(new.clone());
         }
-        let operation = build.history.operations.iter_mut().find(|one| one.new.as_ref() == Some(&new)).unwrap();
+        let operation = build.history.operations.iter_mut().find(|one| one.new.as_deref() == Some(&new)).unwrap();
         operation.completed = Some(at * crate::kit::histories::MS);
         operation.completed_index = Some(at);
     }
@@ -286,11 +286,11 @@ proptest! {
                 prop_assert_eq!(end.lost, lost.len() as u64, "{}", shown());
                 prop_assert_eq!(end.acknowledged + end.unacknowledged - end.lost, kept[slot].len() as u64, "{}", shown());
                 let accused = verdict.anomalies.iter().flat_map(|anomaly| &anomaly.lost);
-                let named: Vec<&String> = (build.history.operations.iter())
+                let named: Vec<&str> = (build.history.operations.iter())
                     .filter(|operation| operation.key == end.key && accused.clone().any(|&index| index == operation.index))
-                    .filter_map(|operation| operation.new.as_ref())
+                    .filter_map(|operation| operation.new.as_deref())
                     .collect();
-                prop_assert!(lost.iter().all(|value| named.contains(value)) && named.len() == lost.len(), "{}", shown());
+                prop_assert!(lost.iter().all(|value| named.contains(&value.as_str())) && named.len() == lost.len(), "{}", shown());
             }
             // The count leaves no room for more: acknowledged updates beyond it are always reported lost.
             let beyond = end.acknowledged.saturating_sub(end.amount.unwrap_or_default());

@@ -7,7 +7,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use redjepsen::checker::{AnomalyKind, LostUpdates, check};
-use redjepsen::history::{Function, History, Operation, Outcome, Process, Reading};
+use redjepsen::history::{Function, History, Operation, Outcome, Process, Reading, Text};
 
 use crate::kit::histories;
 
@@ -17,7 +17,7 @@ struct Step {
     completed: u64,
     must: bool,
     sees: Reading,
-    writes: Option<String>,
+    writes: Option<Text>,
 }
 
 fn steps(history: &History) -> Vec<Step> {
@@ -39,7 +39,7 @@ fn steps(history: &History) -> Vec<Step> {
     steps
 }
 
-fn some_order_is_legal(steps: &[Step], placed: &mut Vec<bool>, state: &Option<String>) -> bool {
+fn some_order_is_legal(steps: &[Step], placed: &mut Vec<bool>, state: &Option<Text>) -> bool {
     let waiting = |placed: &[bool]| (0..steps.len()).filter(|&step| !placed[step]).collect::<Vec<_>>();
     let left = waiting(placed);
     if left.iter().all(|&step| !steps[step].must) {
@@ -100,7 +100,7 @@ pub fn random_history(rng: &mut ChaCha8Rng, updates: &[Function]) -> History {
             6..9 => Outcome::Info,
             _ => Outcome::Fail,
         };
-        let new = f.writes().then(|| format!("v{operation}"));
+        let new = f.writes().then(|| Text::from(format!("v{operation}")));
         let happened = outcome == Outcome::Ok || (outcome == Outcome::Info && rng.random_bool(0.7));
         let told = f != Function::Write && (outcome == Outcome::Ok || rng.random_bool(0.4));
         let old = if told { state.clone() } else { Reading::Unknown };
@@ -121,7 +121,7 @@ pub fn random_history(rng: &mut ChaCha8Rng, updates: &[Function]) -> History {
     for _ in 0..rng.random_range(0..=2) {
         let value = match rng.random_range(0..=count + 1) {
             empty if empty == count => Reading::Empty,
-            nowhere => Reading::Value(format!("v{nowhere}")),
+            nowhere => Reading::Value(format!("v{nowhere}").into()),
         };
         let changed = rng.random_range(0..count);
         let tells = operations[changed].old != Reading::Unknown || operations[changed].outcome != Outcome::Ok;
@@ -183,7 +183,7 @@ fn agrees_on(updates: &[Function]) {
 }
 
 /// The most acknowledged updates in any legal order that ends with the final read, whatever else is left out.
-fn most_that_survive(steps: &[Step], order: &mut Vec<usize>, state: &Option<String>, last: &Reading) -> Option<usize> {
+fn most_that_survive(steps: &[Step], order: &mut Vec<usize>, state: &Option<Text>, last: &Reading) -> Option<usize> {
     let ends_here = match (last, state) {
         (Reading::Empty, None) => true,
         (Reading::Value(last), Some(state)) => last == state,

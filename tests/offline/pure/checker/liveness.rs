@@ -194,7 +194,8 @@ fn in_vain(outcome: Outcome, error: &str, phases: &[Phase]) -> Build {
             build.phase(100 * turn, *phase, 100 * turn + 2);
         }
         let operation = build.operation(100 * turn);
-        (operation.outcome, operation.error) = (outcome, Some(error.to_string()));
+        operation.outcome = outcome;
+        operation.fails(Some(error.into()), None);
     }
     build
 }

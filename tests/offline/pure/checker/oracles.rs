@@ -8,7 +8,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use redjepsen::checker::AnomalyKind;
 use redjepsen::history::{
-    Claim, ClientEvent, ClientStep, Fact, FactName, FaultKind, Function, Operation, Outcome, Phase, PhaseStamp, Process,
+    Claim, ClientEvent, ClientStep, Fact, FactName, Failure, FaultKind, Function, Operation, Outcome, Phase,
+    PhaseStamp, Process,
 };
 
 use crate::kit::histories::{Build, MS, operation, reading};
@@ -104,8 +105,8 @@ fn random_run(rng: &mut ChaCha8Rng) -> Build {
             build.history.operations.push(Operation {
                 completed: (!dies).then_some(at * STEP),
                 outcome: if dies { Outcome::Info } else { outcome },
-                new: Some(format!("v{number}")),
-                error: (outcome == Outcome::Fail).then(|| word.to_string()),
+                new: Some(format!("v{number}").into()),
+                failure: (outcome == Outcome::Fail).then(|| Failure { error: Some(word.into()), text: None }.into()),
                 phases: phases.into_iter().collect(),
                 ..operation(Process::Client(process), Function::Rmw, &key, 0, invoked * STEP)
             });
@@ -156,7 +157,7 @@ struct Reader<'h> {
 
 impl Reader<'_> {
     fn is_in_vain(&self, operation: &Operation) -> bool {
-        let of_a_holder = ["lock-lost", "fenced", "conflict"].contains(&operation.error.as_deref().unwrap_or(""));
+        let of_a_holder = ["lock-lost", "fenced", "conflict"].contains(&operation.error().unwrap_or(""));
         let certain = operation.outcome == Outcome::Fail && !of_a_holder && at(operation, Phase::Acquiring).is_some();
         !had_it(operation) && (certain || self.accuses)
     }
@@ -185,7 +186,7 @@ impl Reader<'_> {
         let all = || self.build.history.operations.iter().flat_map(|operation| &operation.phases);
         let certainly_not = operation.outcome == Outcome::Fail
             && !had_it(operation)
-            && !["lock-lost", "fenced", "conflict"].contains(&operation.error.as_deref().unwrap_or(""));
+            && !["lock-lost", "fenced", "conflict"].contains(&operation.error().unwrap_or(""));
         if certainly_not || self.is_in_vain(operation) {
             return None;
         }

@@ -138,7 +138,7 @@ fn said(build: &mut Build, kind: AnomalyKind) {
     for (client, asked, acquired) in [(0, 4_100, 4_110), (1, 4_120, 5_115)] {
         build.rmw("k0", Outcome::Fail, client, asked - 1, Some(5_900 + asked), "?", &format!("v{asked}"));
         build.phase(asked - 1, Phase::Acquiring, asked).phase(asked - 1, Phase::Acquired, acquired);
-        build.operation(asked - 1).error = Some("unavailable".into());
+        build.operation(asked - 1).fails(Some("unavailable".into()), None);
     }
     match kind {
         AnomalyKind::FalseRelease => {

@@ -241,11 +241,11 @@ fn long_histories_are_checked_in_one_go() {
         operation.index = 4 * turn;
         operation.completed_index = Some(4 * turn + 2);
         (operation.invoked, operation.completed) = (4 * turn, Some(4 * turn + 2));
-        operation.new = Some(format!("v{turn}"));
+        operation.new = Some(format!("v{turn}").into());
         // The last of every ten reads what the seventh wrote: two are lost.
         if turn % 10 == 9 {
             (operation.f, operation.new) = (Function::Read, None);
-            operation.old = Reading::Value(format!("v{}", turn - 3));
+            operation.old = Reading::Value(format!("v{}", turn - 3).into());
         }
         build.history.operations.push(operation);
     }

@@ -389,7 +389,7 @@ fn long_histories_are_checked_in_one_go() {
         // Every tenth is lost: the next operation reads the same value.
         let before = if turn % 10 == 5 { turn - 2 } else { turn - u64::from(turn > 0) };
         operation.old = reading(&if turn == 0 { "-".to_string() } else { format!("v{before}") });
-        operation.new = Some(format!("v{turn}"));
+        operation.new = Some(format!("v{turn}").into());
         build.history.operations.push(operation);
     }
     let verdict = build.check();
