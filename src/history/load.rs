@@ -38,6 +38,11 @@ pub fn load_reader(reader: impl BufRead, name: &str) -> Result<History, HistoryE
 /// must not cost memory.
 const MOST_MEMBERS: u32 = 10_000;
 
+/// A history that has so many operations may have very many. Room for more is only a stretch of addresses until it is used, while
+/// a list that grows again and again is copied each time, and there twice meanwhile.
+const MANY: usize = 1 << 16;
+const ROOM: usize = 1 << 21;
+
 #[derive(Default)]
 struct Builder {
     history: History,
@@ -132,6 +137,9 @@ impl Builder {
         self.history.acquire_timeouts.extend(invocation.orders.acquire_timeout_ms.map(|limit| (index, limit)));
         if !invocation.orders.breakpoints.is_empty() {
             self.said.insert(place, Said::with_breakpoints(invocation.orders.breakpoints));
+        }
+        if self.history.operations.len() == MANY {
+            self.history.operations.reserve_exact(ROOM);
         }
         self.history.operations.push(Operation {
             index,
