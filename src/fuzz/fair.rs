@@ -109,11 +109,12 @@ mod tests {
     use crate::scenario::catalogue;
 
     /// Scenarios that keep a holder for longer than its lock lives, and why that is no doing of the script's.
-    const KEPT: [(&str, &str); 9] = [
+    const KEPT: [(&str, &str); 10] = [
         ("crash-holder", "it is dead"),
         ("crash-in-acquisition", "it is dead"),
         ("thief-crash", "it is dead"),
         ("hung-holder", "it is paused all the while"),
+        ("pause-before-check", "its lock ran out while it was paused"),
         ("revived-lock", "its lock ran out while it was paused"),
         ("late-extend-reply", "its lock is renewed, until a fault prevents it"),
         ("late-extend-request", "its lock is renewed, until a fault prevents it"),
