@@ -123,6 +123,17 @@ fn suite_folder(store: &Path, suite: &str) -> PathBuf {
     store.join("suites").join(suite)
 }
 
+/// Whether runs or suites are kept there, by a link `latest` that leads to a folder of ours.
+pub fn is_store(folder: &Path) -> bool {
+    let latest = |folder: PathBuf| {
+        let target = fs::read_link(folder.join("latest")).ok();
+        let name = target.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
+        name.and_then(prune::begun).is_some()
+    };
+    let suites = fs::read_dir(folder.join("suites")).into_iter().flatten().flatten();
+    latest(folder.to_path_buf()) || suites.map(|suite| suite.path()).any(latest)
+}
+
 /// A new folder named by the time of day in UTC, with a link `latest` beside it, below these folders of a store. The store
 /// is where the user says; a link in it, which somebody may have put there, leads nowhere.
 fn create_by_time(store: &Path, below: &[&str]) -> io::Result<PathBuf> {

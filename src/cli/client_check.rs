@@ -54,18 +54,20 @@ pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
     }
     let stopped = client_check::stopped(&like).map_err(Failure::could_not_run)?;
 
-    // Removed with this, however the check ends.
-    let temporary = match flags.store {
-        Some(_) => None,
-        None => Some(Temporary::new().map_err(Failure::could_not_run)?),
+    let (store, temporary) = match &flags.store {
+        Some(store) => (store.clone(), None),
+        None => {
+            // Removed with this, however the check ends.
+            let temporary = Temporary::new().map_err(Failure::could_not_run)?;
+            (temporary.path().to_path_buf(), Some(temporary))
+        }
     };
-    let store = flags.store.as_deref().or(temporary.as_ref().map(Temporary::path)).unwrap_or(Path::new("store"));
     // What a run says of itself names a folder that will be gone.
     let mut runner = Runner::new(false, Console { progress: |_| {}, ..CONSOLE })?;
     tell_progress("two of the client are at work for 3 s; then a script stops one of them at each phase");
     let histories = async {
-        let at_work = make(&mut runner, store, &client_check::at_work(&like)).await?;
-        Ok::<_, Failure>((at_work, make(&mut runner, store, &stopped).await?))
+        let at_work = make(&mut runner, &store, &client_check::at_work(&like)).await?;
+        Ok::<_, Failure>((at_work, make(&mut runner, &store, &stopped).await?))
     };
     let histories = histories.await;
     let removed = runner.remove_cluster().await;

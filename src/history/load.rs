@@ -139,7 +139,8 @@ impl Builder {
             self.said.insert(place, Said::with_breakpoints(invocation.orders.breakpoints));
         }
         if self.history.operations.len() == MANY {
-            self.history.operations.reserve_exact(ROOM);
+            // Where so much is refused, it grows as any list does.
+            let _ = self.history.operations.try_reserve_exact(ROOM);
         }
         self.history.operations.push(Operation {
             index,

@@ -27,20 +27,22 @@ pub fn slowest(history: &History) -> Option<SlowRelease> {
     let of_clients = history.operations.iter().filter(|operation| operation.process != Process::Controller);
     let releases = of_clients.filter_map(|operation| Some((operation, release(operation, history.last_time)?)));
     let slow = releases.filter_map(|(operation, (began, ended, over))| {
-        let client = run.client_name(operation.process);
+        let took = ended.checked_sub(began).filter(|took| *took >= long)?;
         let overlaps = |from: u64, to: Option<u64>| from <= ended && to.is_none_or(|to| to >= began);
-        let mut windows = history.faults.iter().filter(|window| {
+        if history.stalls.iter().any(|(from, to)| overlaps(*from, Some(*to))) {
+            return None;
+        }
+        let client = run.client_name(operation.process);
+        let mut meanwhile = Vec::new();
+        for window in history.faults.iter().filter(|window| window.was_observed()) {
             let (from, to) = window.span();
-            window.was_observed() && overlaps(from, to)
-        });
-        let meanwhile: Vec<String> = windows
-            .clone()
-            .map(|window| format!("{} of {}", window.kind.says.name, window.targets.join(", ")))
-            .collect();
-        let is_hit = windows.any(|window| window.targets.contains(&client));
-        let took = ended.saturating_sub(began);
-        let stalled = history.stalls.iter().any(|(from, to)| overlaps(*from, Some(*to)));
-        (took >= long && !is_hit && !stalled).then_some(SlowRelease { client, began, took, ended: over, meanwhile })
+            match overlaps(from, to) {
+                true if window.targets.contains(&client) => return None,
+                true => meanwhile.push(format!("{} of {}", window.kind.says.name, window.targets.join(", "))),
+                false => {}
+            }
+        }
+        Some(SlowRelease { client, began, took, ended: over, meanwhile })
     });
     slow.max_by_key(|slow| slow.took)
 }

@@ -108,7 +108,7 @@ fn folders(folder: &Path) -> io::Result<Vec<(PathBuf, String)>> {
 }
 
 /// When a folder of this name was begun; None if we do not give such names.
-fn begun(name: &str) -> Option<SystemTime> {
+pub(super) fn begun(name: &str) -> Option<SystemTime> {
     let shaped = name.len() == 20
         && name.bytes().enumerate().all(|(place, byte)| match place {
             8 => byte == b'T',

@@ -28,7 +28,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("plan", &["history", "nemesis", "scenario", "topology", "units", "words"]),
     ("client", &["history", "locks", "machine", "resource", "scenario", "slots", "sync", "topology", "units"]),
     ("faults", &["fault_kinds", "history", "machine", "members", "sync", "topology", "units", "words"]),
-    ("cluster", &["client", "faults", "files", "interrupt", "machine", "members", "sync", "topology", "units"]),
+    ("cluster", &["client", "faults", "files", "interrupt", "machine", "members", "runs", "sync", "topology", "units"]),
     (
         "controller",
         &[

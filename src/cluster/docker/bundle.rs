@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 use crate::cluster::error::{ClusterError, one_line};
 use crate::cluster::installed::{self, Installed};
 use crate::cluster::redis_program;
+use crate::runs;
 use crate::topology::{InstalledClient, Program};
 
 /// redjepsen's path in the image of a machine.
@@ -248,32 +249,13 @@ fn files_below(folder: &Path, left_out: &[&str], files: &mut Vec<PathBuf>) -> io
         }
         let path = entry.path();
         match entry.file_type()? {
-            kind if kind.is_dir() && is_store(&path) => {}
+            kind if kind.is_dir() && runs::is_store(&path) => {}
             kind if kind.is_dir() => files_below(&path, left_out, files)?,
             kind if kind.is_file() || path.is_file() => files.push(path),
             _ => {}
         }
     }
     Ok(())
-}
-
-/// Whether runs or suites are kept there, by a link `latest` that leads to a time of day as their folders are named.
-fn is_store(folder: &Path) -> bool {
-    let is_time = |name: &str| {
-        name.len() == 20
-            && name.bytes().enumerate().all(|(place, byte)| match place {
-                8 => byte == b'T',
-                15 => byte == b'.',
-                19 => byte == b'Z',
-                _ => byte.is_ascii_digit(),
-            })
-    };
-    let latest = |folder: PathBuf| {
-        let target = fs::read_link(folder.join("latest")).ok();
-        target.is_some_and(|target| target.file_name().and_then(|name| name.to_str()).is_some_and(is_time))
-    };
-    let suites = fs::read_dir(folder.join("suites")).into_iter().flatten().flatten();
-    latest(folder.to_path_buf()) || suites.map(|suite| suite.path()).any(latest)
 }
 
 fn is_shared_object(file: &Path) -> bool {
