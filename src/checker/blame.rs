@@ -45,8 +45,8 @@ pub(super) fn take_out(anomalies: &[Anomaly], lost: &mut LostUpdates, keys: &mut
 /// Whether the operation released its lock while its write was in doubt, and its hold overlapped none of the others'.
 fn gave_back_in_doubt<'h>(operation: &Operation, others: impl Iterator<Item = &'h Operation>) -> bool {
     let in_doubt = operation.outcome == Outcome::Info
-        && operation.phase(Phase::BeforeWrite).is_some()
-        && operation.phase(Phase::Written).is_none();
+        && operation.phases.has(Phase::BeforeWrite)
+        && !operation.phases.has(Phase::Written);
     let (true, Some((start, Some(end)))) = (in_doubt, hold(operation)) else { return false };
     let mut others = others.filter_map(hold);
     others.all(|(from, to)| end <= from || to.is_some_and(|to| to <= start))

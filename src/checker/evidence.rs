@@ -139,7 +139,7 @@ fn is_cut_short(history: &History, words: Words, operation: &Operation, least: i
     let client = || words.process(operation.process);
     let mut clocks = history.faults.iter().filter(|window| window.kind.does.wall_clock);
     operation.outcome == Outcome::Ok
-        && operation.phase(Phase::Lost).is_none()
+        && !operation.phases.has(Phase::Lost)
         && end.saturating_sub(start) < least / 2
         && !clocks.any(|window| window.targets.contains(&client()))
 }
@@ -147,7 +147,7 @@ fn is_cut_short(history: &History, words: Words, operation: &Operation, least: i
 /// Whether a hold has stamps for its beginning and its end, except for an end that its client never came to.
 fn is_extent_told(operation: &Operation) -> bool {
     let stamped = |phase| operation.phase(phase).is_some_and(|stamp| stamp.stamped.is_some());
-    let gave_up = operation.outcome == Outcome::Info || operation.phase(Phase::Lost).is_some();
+    let gave_up = operation.outcome == Outcome::Info || operation.phases.has(Phase::Lost);
     stamped(Phase::Acquired) && (stamped(Phase::Releasing) || gave_up)
 }
 

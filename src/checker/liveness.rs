@@ -186,7 +186,7 @@ fn without_the_lock(operation: &Operation) -> Option<bool> {
 }
 
 fn asked(operation: &Operation) -> bool {
-    operation.phase(Phase::Acquiring).is_some()
+    operation.phases.has(Phase::Acquiring)
 }
 
 /// What ends a hold other than its holder, as far as the history tells.
@@ -208,15 +208,15 @@ impl Lasts {
 
     /// When a live client had the lock or may have had it, given that the client died at `died`.
     fn possible_hold(&self, operation: &Operation, died: Option<u64>) -> Span {
-        let start = operation.phases.iter().find(|stamp| stamp.phase >= Phase::HalfAcquired);
-        let start = start.map_or(operation.invoked, |stamp| stamp.received);
-        let over = operation.phases.iter().find(|stamp| matches!(stamp.phase, Phase::Lost | Phase::Released));
-        let runs_out = operation.phases.iter().filter_map(|stamp| {
-            stamp.validity_ms.map(|left| stamp.received.saturating_add(left.saturating_mul(1_000_000)))
-        });
-        let runs_out = runs_out.max();
+        let (mut start, mut over, mut runs_out) = (None, None, None);
+        for PhaseStamp { phase, received, validity_ms, .. } in &operation.phases {
+            start = start.or((phase >= Phase::HalfAcquired).then_some(received));
+            over = over.or(matches!(phase, Phase::Lost | Phase::Released).then_some(received));
+            runs_out = runs_out.max(validity_ms.map(|left| received.saturating_add(left.saturating_mul(1_000_000))));
+        }
+        let start = start.unwrap_or(operation.invoked);
         let end = match (over, operation.completed) {
-            (Some(over), _) => over.received,
+            (Some(over), _) => over,
             (None, Some(completed)) if operation.outcome != Outcome::Info => completed,
             (None, None) => u64::MAX,
             // It is not known whether it gave the lock back. If locks run out, this one does at some time after that.
@@ -224,7 +224,7 @@ impl Lasts {
                 let asked_last = completed.saturating_add(self.ttl_ns);
                 runs_out.filter(|_| !self.is_renewed).unwrap_or(asked_last)
             }
-            (None, Some(completed)) if operation.phase(Phase::Releasing).is_some() => completed,
+            (None, Some(completed)) if operation.phases.has(Phase::Releasing) => completed,
             // It never reported a release, so only its death ends its hold.
             (None, Some(_)) => u64::MAX,
         };

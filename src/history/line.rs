@@ -10,8 +10,10 @@
 //! `aftermath_ns` and, of those on clocks, `clock_off_ns` when they are healed. The rest (`run`, `clock`, `fact`, `client`, `step`,
 //! `promotion`, `stall`, `end`) have an object of their own. Unknown fields are ignored, so newer histories stay readable.
 
-use serde::de::IntoDeserializer;
+use std::fmt;
+
 use serde::de::value::Error;
+use serde::de::{Deserializer, Error as _, IgnoredAny, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -24,30 +26,49 @@ use super::{
 
 /// A line: what each has, and what some have, in the order in which it is written.
 macro_rules! line {
-    ($($(#[$present:meta])? $field:ident: $type:ty,)*) => {
-        #[derive(Debug, Default, Serialize, Deserialize)]
+    ($($field:ident: $type:ty,)*) => {
+        #[derive(Debug, Default, Serialize)]
         struct Line<'l> {
-            index: u64,
-            time: u64,
-            #[serde(rename = "type", borrow)]
-            kind: Word<'l>,
+            index: Option<u64>,
+            time: Option<u64>,
+            #[serde(rename = "type")]
+            kind: Option<Word<'l>>,
             $(
-                #[serde(default, skip_serializing_if = "Option::is_none")]
-                $(#[$present])?
+                #[serde(skip_serializing_if = "Option::is_none")]
                 $field: Option<$type>,
             )*
+        }
+
+        /// Fills a line where it is: a line is large, and a long history has millions of them.
+        impl<'l> Visitor<'l> for &mut Line<'l> {
+            type Value = ();
+
+            fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
+                out.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'l>>(self, mut fields: A) -> Result<(), A::Error> {
+                while let Some(Word(name)) = fields.next_key()? {
+                    match &name[..] {
+                        "index" => fill(&mut self.index, "index", &mut fields)?,
+                        "time" => fill(&mut self.time, "time", &mut fields)?,
+                        "type" => fill(&mut self.kind, "type", &mut fields)?,
+                        // A JSON null is a value here (an empty register), so absence and null must stay apart.
+                        "value" if self.value.is_none() => self.value = Some(fields.next_value()?),
+                        $(stringify!($field) => fill(&mut self.$field, stringify!($field), &mut fields)?,)*
+                        _ => drop(fields.next_value::<IgnoredAny>()?),
+                    }
+                }
+                Ok(())
+            }
         }
     };
 }
 
 line! {
-    #[serde(borrow)]
     process: Json<'l>,
-    #[serde(borrow)]
     f: Word<'l>,
     key: Text,
-    // A JSON null is a value here (an empty register), so absence and null must stay apart.
-    #[serde(borrow, deserialize_with = "present")]
     value: Json<'l>,
     untold: bool,
     count: u64,
@@ -77,31 +98,38 @@ line! {
     promotion: Box<Promotion>,
 }
 
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Json<'de>>, D::Error> {
-    Json::deserialize(deserializer).map(Some)
+fn fill<'l, A, T>(field: &mut Option<T>, name: &'static str, fields: &mut A) -> Result<(), A::Error>
+where
+    A: MapAccess<'l>,
+    T: Deserialize<'l>,
+{
+    match field {
+        Some(_) => Err(A::Error::duplicate_field(name)),
+        None => fields.next_value().map(|told| *field = told),
+    }
 }
 
 /// The line for an event, without the newline.
 pub(super) fn to_line(event: &Event) -> String {
-    let line = Line { index: event.index, time: event.time, ..Line::default() };
+    let line = Line { index: Some(event.index), time: Some(event.time), ..Line::default() };
     let line = match &event.body {
-        Body::Run(header) => Line { kind: "run".into(), run: Some(header.clone()), ..line },
-        Body::Clock(bound) => Line { kind: "clock".into(), clock: Some(*bound), ..line },
-        Body::Stall(stall) => Line { kind: "stall".into(), stall: Some(*stall), ..line },
+        Body::Run(header) => Line { kind: Some("run".into()), run: Some(header.clone()), ..line },
+        Body::Clock(bound) => Line { kind: Some("clock".into()), clock: Some(*bound), ..line },
+        Body::Stall(stall) => Line { kind: Some("stall".into()), stall: Some(*stall), ..line },
         Body::Promotion(promotion) => {
-            Line { kind: "promotion".into(), promotion: Some(promotion.clone().into()), ..line }
+            Line { kind: Some("promotion".into()), promotion: Some(promotion.clone().into()), ..line }
         }
-        Body::Fact(fact) => Line { kind: "fact".into(), fact: Some(fact.clone()), ..line },
-        Body::Step(step) => Line { kind: "step".into(), script: Some(step.clone().into()), ..line },
+        Body::Fact(fact) => Line { kind: Some("fact".into()), fact: Some(fact.clone()), ..line },
+        Body::Step(step) => Line { kind: Some("step".into()), script: Some(step.clone().into()), ..line },
         Body::Client(event) => Line {
-            kind: "client".into(),
+            kind: Some("client".into()),
             process: Some(event.process.into()),
             client: Some(event.step),
             text: Some(event.text.as_str().into()),
             ..line
         },
         Body::Invoke(invocation) => Line {
-            kind: "invoke".into(),
+            kind: Some("invoke".into()),
             process: Some(process_to_json(invocation.process)),
             f: Some(Word(word(&invocation.f).into())),
             key: Some(invocation.key.clone()),
@@ -115,12 +143,11 @@ pub(super) fn to_line(event: &Event) -> String {
             let unread = matches!(f, Function::Hold | Function::Write) || *outcome != Outcome::Ok;
             let (count, elements) = amount_to_json(amount);
             Line {
-                kind: match outcome {
+                kind: Some(Word::from(match outcome {
                     Outcome::Ok => "ok",
                     Outcome::Fail => "fail",
                     Outcome::Info => "info",
-                }
-                .into(),
+                })),
                 process: Some(process_to_json(*process)),
                 f: Some(Word(word(f).into())),
                 key: Some(key.clone()),
@@ -133,11 +160,11 @@ pub(super) fn to_line(event: &Event) -> String {
                 ..line
             }
         }
-        Body::Cancel { process } => Line { kind: "cancel".into(), process: Some((*process).into()), ..line },
+        Body::Cancel { process } => Line { kind: Some("cancel".into()), process: Some((*process).into()), ..line },
         Body::Phase(report) => {
             let (count, elements) = amount_to_json(&report.amount);
             Line {
-                kind: "phase".into(),
+                kind: Some("phase".into()),
                 process: Some(report.process.into()),
                 phase: Some(report.phase),
                 mono_ns: report.mono_ns,
@@ -151,7 +178,7 @@ pub(super) fn to_line(event: &Event) -> String {
             }
         }
         Body::Nemesis(event) => Line {
-            kind: "info".into(),
+            kind: Some("info".into()),
             process: Some("nemesis".into()),
             f: Some(Word(word(&event.kind).into())),
             fault: Some(event.fault),
@@ -165,18 +192,24 @@ pub(super) fn to_line(event: &Event) -> String {
             text: Some(event.text.as_str().into()).filter(|text: &Text| !text.is_empty()),
             ..line
         },
-        Body::End(end) => {
-            Line { kind: "end".into(), completed: Some(end.completed), text: Some(end.text.as_str().into()), ..line }
-        }
+        Body::End(end) => Line {
+            kind: Some("end".into()),
+            completed: Some(end.completed),
+            text: Some(end.text.as_str().into()),
+            ..line
+        },
     };
     serde_json::to_string(&line).expect("a line has string keys only")
 }
 
 /// The event that a line stands for, or what is wrong with it.
 pub(super) fn from_line(text: &str) -> Result<Event, String> {
-    let line: Line = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let (index, time) = (line.index, line.time);
-    let body = match &line.kind.0[..] {
+    let mut line = Line::default();
+    let mut json = serde_json::Deserializer::from_str(text);
+    json.deserialize_map(&mut line).and_then(|()| json.end()).map_err(|error| error.to_string())?;
+    let (index, time) = (need(line.index, "index")?, need(line.time, "time")?);
+    let kind = need(line.kind, "type")?.0;
+    let body = match &kind[..] {
         "run" => Body::Run(need(line.run, "run")?),
         "clock" => Body::Clock(need(line.clock, "clock")?),
         "fact" => Body::Fact(need(line.fact, "fact")?),
@@ -214,7 +247,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
             text: line.text.map(|text| text.to_string()).unwrap_or_default(),
         }),
         "ok" | "fail" | "info" => {
-            let outcome = match &line.kind.0[..] {
+            let outcome = match &kind[..] {
                 "ok" => Outcome::Ok,
                 "fail" => Outcome::Fail,
                 _ => Outcome::Info,
@@ -499,7 +532,7 @@ mod tests {
     fn lines_that_say_nothing_are_refused_with_a_reason() {
         for (line, reason) in [
             ("", "EOF"),
-            ("[]", "invalid length"),
+            ("[]", "invalid type: sequence, expected an object"),
             (r#"{"index":0,"time":0}"#, "missing field `type`"),
             (r#"{"index":0,"time":0,"type":"okay"}"#, "unknown type `okay`"),
             (r#"{"index":0,"time":-1,"type":"end","completed":true}"#, "invalid value"),

@@ -38,9 +38,11 @@ mod timeline;
 
 use std::io;
 use std::path::Path;
+use std::sync::OnceLock;
 
 pub use counterexample::{Counterexample, Origin};
 pub use html::{html, linear_html};
+use plots::Plot;
 pub use terminal::{Look, point_to, pointers, summary};
 
 use crate::checker::Validity;
@@ -68,6 +70,8 @@ pub struct Report<'a> {
     pub minimal_counterexample: Option<&'a Counterexample>,
     /// What was found beside the history.
     pub beside: Option<&'a Beside>,
+    /// The plots, once somebody asked for them.
+    plots: OnceLock<Vec<Plot>>,
 }
 
 /// What a run's folder has beside its history that the timeline shows. No verdict rests on it.
@@ -93,12 +97,18 @@ pub struct LogLine {
 impl<'a> Report<'a> {
     pub fn new(subject: Subject<'a>, minimal_counterexample: Option<&'a Counterexample>) -> Report<'a> {
         let story = Story::new(subject);
-        Report { telling: Telling::new(&story), story, minimal_counterexample, beside: None }
+        let plots = OnceLock::new();
+        Report { telling: Telling::new(&story), story, minimal_counterexample, beside: None, plots }
     }
 
     /// The same, with what was found beside the history.
     pub fn with(self, beside: &'a Beside) -> Report<'a> {
         Report { beside: Some(beside), ..self }
+    }
+
+    /// The plots, which a page and a folder both show.
+    fn plots(&self) -> &[Plot] {
+        self.plots.get_or_init(|| plots::all(&self.story))
     }
 }
 
@@ -116,7 +126,7 @@ pub fn write(dir: &Path, report: &Report) -> Result<(), Unwritten> {
     let mut unwritten = Unwritten::default();
     let mut put = |name: &str, content: &[u8]| unwritten.note(files::write(&dir.join(name), content));
     put("results.json", results_json(report).as_bytes());
-    let pictures = || pictures(&report.story);
+    let pictures = || pictures(report);
     let (pictures, page) = both(report.story.subject.history.is_long(), pictures, || html(report));
     put("report.html", page.as_bytes());
     if let Some(minimal_counterexample) = report.minimal_counterexample {
@@ -136,13 +146,14 @@ pub fn write(dir: &Path, report: &Report) -> Result<(), Unwritten> {
 }
 
 /// The pictures of the first incidents and the four plots, with the names of their files.
-fn pictures(story: &Story) -> Vec<(String, Result<Vec<u8>, String>)> {
+fn pictures(report: &Report) -> Vec<(String, Result<Vec<u8>, String>)> {
+    let plots = report.plots().iter().map(|plot| (format!("{}.png", plot.name), plots::png(&plot.picture)));
+    let story = &report.story;
     let incidents = story.incidents.iter().take(INCIDENTS_IN_FULL).enumerate().filter_map(|(number, incident)| {
         let scene = incident::Scene::new(story, incident)?;
-        Some((incident_png(number), incident::paint(&scene)))
+        Some((incident_png(number), plots::png(&incident::paint(&scene))))
     });
-    let plots = plots::all(story).into_iter().map(|plot| (format!("{}.png", plot.name), plot.picture));
-    incidents.chain(plots).map(|(name, picture)| (name, plots::png(&picture))).collect()
+    incidents.chain(plots).collect()
 }
 
 /// The content of `results.json`: what is told, for programs.

@@ -30,27 +30,32 @@ pub fn at(operation: &Operation, phase: Phase) -> Option<u64> {
 /// The hold of an operation that acquired the lock: until it gave the lock back or was told that it is gone, else until it
 /// was last heard of as the holder.
 pub fn hold(operation: &Operation) -> Option<Hold> {
-    let mut after = operation.phases.iter();
-    let start = after.find(|stamp| stamp.phase == Phase::Acquired)?.time();
-    let over = |stamp: &PhaseStamp| matches!(stamp.phase, Phase::Releasing | Phase::Lost | Phase::Released);
-    let acts =
-        |stamp: &PhaseStamp| matches!(stamp.phase, Phase::Read | Phase::BeforeWrite | Phase::Written | Phase::Extended);
-    let last_heard =
-        after.clone().take_while(|stamp| !over(stamp)).filter(acts).map(PhaseStamp::time).max().unwrap_or(start);
-    let end = match after.clone().find(over) {
-        // Whoever is told that the lock is gone acted as its holder before that.
-        Some(stamp) if stamp.phase == Phase::Releasing => stamp.time(),
-        _ => last_heard,
-    };
-    let ended = after.any(|stamp| over(&stamp)) || operation.outcome != Outcome::Info;
-    Some(Hold { start, end: end.max(start), ended })
+    let mut stamps = operation.phases.iter();
+    let start = stamps.find(|stamp| stamp.phase == Phase::Acquired)?.time();
+    let mut end = start;
+    for stamp in stamps {
+        match stamp.phase {
+            Phase::Read | Phase::BeforeWrite | Phase::Written | Phase::Extended => end = end.max(stamp.time()),
+            Phase::Releasing => return Some(Hold { start, end: stamp.time().max(start), ended: true }),
+            // Whoever is told that the lock is gone acted as its holder before that.
+            Phase::Lost | Phase::Released => return Some(Hold { start, end, ended: true }),
+            _ => {}
+        }
+    }
+    Some(Hold { start, end, ended: operation.outcome != Outcome::Info })
 }
 
 /// The operation's write, if it got that far.
 pub fn write(operation: &Operation) -> Option<Write> {
-    let acknowledged = at(operation, Phase::Written);
-    // A client held at a breakpoint reports again when it goes on.
-    let last = operation.phases.iter().filter(|stamp| stamp.phase == Phase::BeforeWrite).last().map(PhaseStamp::time);
+    let (mut acknowledged, mut last) = (None, None);
+    for stamp in &operation.phases {
+        match stamp.phase {
+            Phase::Written => acknowledged = acknowledged.or(Some(stamp.time())),
+            // A client held at a breakpoint reports again when it goes on.
+            Phase::BeforeWrite => last = Some(stamp.time()),
+            _ => {}
+        }
+    }
     let sent = last.or(acknowledged)?;
     Some(Write { sent, acknowledged: acknowledged.map(|time| time.max(sent)) })
 }
@@ -58,9 +63,15 @@ pub fn write(operation: &Operation) -> Option<Write> {
 /// When a write was sent and acknowledged, by stamps on the safe side of it: it took effect in between. None without such
 /// stamps.
 pub fn certain_write(operation: &Operation) -> Option<(u64, u64)> {
-    let stamped = |phase| operation.phases.iter().filter(move |stamp| stamp.phase == phase);
-    let sent = stamped(Phase::BeforeWrite).last().filter(|stamp| stamp.stamped.is_some()).map(PhaseStamp::time)?;
-    Some((sent, stamped(Phase::Written).next().map(PhaseStamp::time)?))
+    let (mut sent, mut written) = (None, None);
+    for stamp in &operation.phases {
+        match stamp.phase {
+            Phase::BeforeWrite => sent = Some(stamp),
+            Phase::Written => written = written.or(Some(stamp.time())),
+            _ => {}
+        }
+    }
+    Some((sent.filter(|stamp| stamp.stamped.is_some())?.time(), written?))
 }
 
 /// Whether an operation without a certain answer may have sent a write: those with a lock say so before they do.

@@ -285,7 +285,7 @@ fn started(history: &History) -> Vec<String> {
 
 /// Whether the operation acquired the lock, or succeeded without one.
 fn held(operation: &Operation) -> bool {
-    operation.phase(Phase::Acquired).is_some() || operation.outcome == Outcome::Ok
+    operation.phases.has(Phase::Acquired) || operation.outcome == Outcome::Ok
 }
 
 /// At least two clients had updates acknowledged, and two wanted the same lock at the same time and both got it.

@@ -212,7 +212,7 @@ impl<'h> Sent<'h> {
 fn may_release(operation: &Operation) -> Option<(i64, i64)> {
     let Some(sent) = operation.phase(Phase::Releasing) else {
         // One that may have had the lock may give it back without a word.
-        let may_have = operation.outcome == Outcome::Info && operation.phase(Phase::Acquiring).is_some();
+        let may_have = operation.outcome == Outcome::Info && operation.phases.has(Phase::Acquiring);
         return may_have.then(|| (time(operation.invoked), operation.completed.map_or(i64::MAX, time)));
     };
     let over = operation.phase(Phase::Released).map(PhaseStamp::time).or(operation.completed);

@@ -93,7 +93,7 @@ fn answered_from(history: &History, from: u64, to: u64) -> u64 {
 /// Whether an attempt came to an end of which it is known that the lock was not obtained before. One that nobody knows the
 /// outcome of went on until then if its client said that it asked, and nothing after that.
 fn ended_without_the_lock(operation: &Operation) -> bool {
-    let asked = || operation.phase(Phase::Acquiring).is_some();
+    let asked = || operation.phases.has(Phase::Acquiring);
     let got_further = || operation.phases.iter().any(|stamp| stamp.phase > Phase::HalfAcquired);
     match operation.outcome {
         Outcome::Ok => false,

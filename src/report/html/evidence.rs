@@ -6,7 +6,7 @@ use maud::{Markup, PreEscaped, html};
 use super::{command, prose};
 use crate::report::plots::{self, Plot};
 use crate::report::terminal::in_folder;
-use crate::telling::{FaultAccount, Row, Story, Telling};
+use crate::telling::{FaultAccount, Row, Telling};
 use crate::words::{length, line, list, moment, sanitize};
 
 /// The table shows at most this many faults.
@@ -14,11 +14,11 @@ const ROWS: usize = 300;
 /// A table with more faults than this is collapsed.
 const ROWS_UNFOLDED: usize = 12;
 
-pub fn plots(story: &Story) -> Markup {
+pub fn plots(plots: &[Plot]) -> Markup {
     html! {
         section id="plots" {
             h2 { "The run in pictures" }
-            @for plot in plots::all(story) { (plot_of(&plot)) }
+            @for plot in plots { (plot_of(plot)) }
         }
     }
 }

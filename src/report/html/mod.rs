@@ -28,7 +28,7 @@ pub fn html(report: &Report) -> String {
         (incidents::incidents(report))
         @if let Some(minimal_counterexample) = report.minimal_counterexample { (incidents::minimal_counterexample(minimal_counterexample)) }
         (timeline::timeline(report))
-        (evidence::plots(&report.story))
+        (evidence::plots(report.plots()))
         (evidence::gates(telling))
         (evidence::terms(telling))
         (evidence::setting(telling))
