@@ -338,6 +338,7 @@ fn all_lost(updates: u64) -> Build {
         for turn in 0..updates {
             let at = 10_000 + 10 * turn;
             build.ok(turn as u32 % 3, at, at + 5, &format!("x:{turn}"), &format!("c:{turn}"));
+            build.phase(at, Phase::Acquired, at + 1).phase(at, Phase::Releasing, at + 4);
         }
         let end = 10_000 + 10 * updates;
         build.read_on("k0", Process::Controller, end, end + 1, "-");
@@ -358,5 +359,6 @@ fn losses_that_are_told_together_repeat_their_lines_only_while_they_are_few() {
     assert!(few.iter().all(|lines| *lines == incident));
     let (many, incident, lost) = told(3000);
     assert_eq!((many.len(), lost), (3000, 3000));
-    assert!(incident.len() > 3000 && many.iter().all(|lines| (2..20).contains(&lines.len())), "{:?}", many[0]);
+    let longest = many.iter().map(Vec::len).max();
+    assert!(incident.len() > 3000 && longest < Some(20), "{longest:?} of {}", incident.len());
 }
