@@ -213,9 +213,14 @@ impl<'h> Overlap<'h> {
     /// Somebody who had the lock before was still giving it back when the first of these two had it already.
     fn release_in_between(&self) -> Option<(Option<How>, Option<&'h FaultWindow>)> {
         let key = &self.operation(self.first).key;
-        let others = self.history.operations.iter().enumerate();
-        let mut others =
-            others.filter(|(place, other)| ![self.first, self.second].contains(place) && other.key == *key);
+        let began = self.began.time();
+        // Most of a long history was over by then, or came after that.
+        let is_under_way = |other: &Operation| {
+            other.invoked <= began && (other.outcome == Outcome::Info || other.completed.is_none_or(|end| end > began))
+        };
+        let mut others = self.history.operations.iter().enumerate().filter(|(place, other)| {
+            is_under_way(other) && other.key == *key && ![self.first, self.second].contains(place)
+        });
         others.find_map(|(place, other)| {
             let (held_from, _) = certain_hold(other)?;
             let sent = other.phases.iter().filter(|stamp| stamp.phase == Phase::Releasing).last()?;
@@ -224,8 +229,8 @@ impl<'h> Overlap<'h> {
                 .map(PhaseStamp::time)
                 .or(other.completed.filter(|_| other.outcome != Outcome::Info))
                 .unwrap_or(u64::MAX);
-            let before = i64::try_from(self.began.time()).is_ok_and(|began| held_from < began);
-            if !before || until <= self.began.time() || sent.time() >= self.taken.time() {
+            let before = i64::try_from(began).is_ok_and(|began| held_from < began);
+            if !before || until <= began || sent.time() >= self.taken.time() {
                 return None;
             }
             let end = over.map_or(String::new(), |over| format!(" to {}", seconds(over.time())));

@@ -135,7 +135,7 @@ impl Onlooker {
             match answer {
                 Ok(look) => {
                     let now = self.now();
-                    lock(&self.sightings).look(&self.node, now, look, ROUNDING + now.saturating_sub(asked));
+                    lock(&self.sightings).look(&self.node, (asked, now), look, ROUNDING + now.saturating_sub(asked));
                 }
                 Err(error) => return error.to_string(),
             }

@@ -2,7 +2,7 @@
 //!
 //! Somebody who takes no part in the run looks at each node, on a connection of its own, and notes what has changed since it
 //! looked last. So each [`Sighting`] has two times: what it says was not so yet at the first, and was so at the second. Of
-//! simulated nodes every change is noted when it happens, and the two are one.
+//! simulated nodes every change is noted when it happens, and the two are one, unless the node did not run in between.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct Sighting {
     /// Nanoseconds since the run began: it was so when this answer was in hand.
     pub time: u64,
-    /// It was not yet so when the answer before it was in hand.
+    /// It was not yet so when the question before it was asked.
     pub since: u64,
     pub node: String,
     pub saw: Sight,
@@ -100,8 +100,8 @@ pub struct Sightings {
 #[derive(Debug, Default)]
 struct Known {
     look: Look,
-    /// When the last answer was in hand.
-    answered: u64,
+    /// When the last question that was answered was asked.
+    asked: u64,
     unseen: bool,
     /// Whether every change is seen when it happens.
     exact: bool,
@@ -115,16 +115,17 @@ const LONGEST_VALUE: usize = 120;
 impl Sightings {
     /// A node is watched from now on.
     pub fn begin(&mut self, node: &str, now: u64, every_ms: u64, wall_us: Option<u64>) {
-        self.nodes.insert(node.to_string(), Known { answered: now, exact: every_ms == 0, ..Known::default() });
+        self.nodes.insert(node.to_string(), Known { asked: now, exact: every_ms == 0, ..Known::default() });
         self.note(node, now, now, Sight::Watched { every_ms, wall_us });
     }
 
-    /// What an answer showed that came by `now`. Ends that are at most `tolerance` nanoseconds from those known are the same,
-    /// as are clocks.
-    pub fn look(&mut self, node: &str, now: u64, look: Look, tolerance: u64) {
+    /// What an answer showed that was asked for at the first of two times and came by the second. Ends that are at most
+    /// `tolerance` nanoseconds from those known are the same, as are clocks.
+    pub fn look(&mut self, node: &str, (asked, now): (u64, u64), look: Look, tolerance: u64) {
         let Some(known) = self.nodes.get_mut(node) else { return };
         let mut saw = Vec::new();
-        if std::mem::take(&mut known.unseen) {
+        let unseen = std::mem::take(&mut known.unseen);
+        if unseen {
             saw.push(Sight::SeenAgain);
         }
         for key in known.look.keys.keys().filter(|key| !look.keys.contains_key(*key)) {
@@ -148,8 +149,8 @@ impl Sightings {
             known.look.ahead_us = Some(ahead_us);
             saw.push(Sight::Clock { ahead_us });
         }
-        let answered = std::mem::replace(&mut known.answered, now);
-        let since = if known.exact { now } else { answered };
+        let before = std::mem::replace(&mut known.asked, asked);
+        let since = if known.exact && !unseen { now } else { before };
         for one in saw {
             self.note(node, since, now, one);
         }
@@ -159,7 +160,10 @@ impl Sightings {
     pub fn unseen(&mut self, node: &str, now: u64, why: &str) {
         let Some(known) = self.nodes.get_mut(node) else { return };
         if !std::mem::replace(&mut known.unseen, true) {
-            let since = known.answered;
+            if known.exact {
+                known.asked = now;
+            }
+            let since = known.asked;
             self.note(node, since, now, Sight::Unseen { why: cut(why.to_string()) });
         }
     }
@@ -211,16 +215,16 @@ mod tests {
     fn only_what_has_changed_is_noted_with_when_it_was_otherwise() {
         let mut sightings = Sightings::default();
         sightings.begin("n0", 5, 10, Some(7));
-        sightings.look("n0", 10, look(None), 3);
-        sightings.look("n0", 20, look(Some(("a", 100))), 3);
+        sightings.look("n0", (8, 10), look(None), 3);
+        sightings.look("n0", (18, 20), look(Some(("a", 100))), 3);
         // The same end, as far as can be told.
-        sightings.look("n0", 30, look(Some(("a", 102))), 3);
-        sightings.look("n0", 40, look(Some(("a", 150))), 3);
+        sightings.look("n0", (28, 30), look(Some(("a", 102))), 3);
+        sightings.look("n0", (38, 40), look(Some(("a", 150))), 3);
         sightings.unseen("n0", 60, "no answer");
         sightings.unseen("n0", 70, "no answer");
-        sightings.look("n0", 90, look(None), 3);
+        sightings.look("n0", (88, 90), look(None), 3);
         // Nobody has said that this one is watched.
-        sightings.look("n1", 95, look(Some(("a", 100))), 3);
+        sightings.look("n1", (93, 95), look(Some(("a", 100))), 3);
         let noted: Vec<(u64, u64, Sight)> =
             sightings.take().into_iter().map(|one| (one.since, one.time, one.saw)).collect();
         let key = |held: Option<(&str, u64)>| Sight::Key {
@@ -229,13 +233,25 @@ mod tests {
         };
         let expected = [
             (5, 5, Sight::Watched { every_ms: 10, wall_us: Some(7) }),
-            (10, 20, key(Some(("a", 100)))),
-            (30, 40, key(Some(("a", 150)))),
-            (40, 60, Sight::Unseen { why: "no answer".to_string() }),
-            (40, 90, Sight::SeenAgain),
-            (40, 90, key(None)),
+            (8, 20, key(Some(("a", 100)))),
+            (28, 40, key(Some(("a", 150)))),
+            (38, 60, Sight::Unseen { why: "no answer".to_string() }),
+            (38, 90, Sight::SeenAgain),
+            (38, 90, key(None)),
         ];
         assert_eq!(noted, expected);
+    }
+
+    #[test]
+    fn of_a_node_whose_every_change_is_seen_it_is_known_when_it_stopped_and_not_what_became_of_its_keys() {
+        let mut sightings = Sightings::default();
+        sightings.begin("n0", 0, 0, None);
+        sightings.look("n0", (10, 10), look(Some(("a", 100))), 0);
+        sightings.unseen("n0", 60, "it does not run");
+        sightings.look("n0", (90, 90), look(None), 0);
+        sightings.look("n0", (95, 95), look(Some(("b", 200))), 0);
+        let times: Vec<(u64, u64)> = sightings.take().into_iter().map(|one| (one.since, one.time)).collect();
+        assert_eq!(times, [(0, 0), (10, 10), (60, 60), (60, 90), (60, 90), (95, 95)]);
     }
 
     #[test]
@@ -244,7 +260,7 @@ mod tests {
         sightings.begin("n0", 0, 10, None);
         let told = |primary, ahead_us| Look { primary: Some(primary), ahead_us: Some(ahead_us), ..Look::default() };
         for (now, look) in [(1, told(true, 1)), (2, told(true, 2)), (3, told(true, 5000)), (4, told(false, 5001))] {
-            sightings.look("n0", now, look, 2_000_000);
+            sightings.look("n0", (now, now), look, 2_000_000);
         }
         let saw: Vec<Sight> = sightings.take().into_iter().skip(1).map(|one| one.saw).collect();
         assert_eq!(saw, [Sight::Primary(true), Sight::Clock { ahead_us: 5000 }, Sight::Primary(false)]);
@@ -255,7 +271,7 @@ mod tests {
         let mut sightings = Sightings::default();
         sightings.begin("n0", 0, 10, None);
         for now in 0..=MOST as u64 + 10 {
-            sightings.look("n0", now, look(Some((&"x".repeat(500), now * 1000))), 0);
+            sightings.look("n0", (now, now), look(Some((&"x".repeat(500), now * 1000))), 0);
         }
         let noted = sightings.take();
         assert_eq!((noted.len(), &noted[MOST].saw), (MOST + 1, &Sight::NoMore));
@@ -267,7 +283,7 @@ mod tests {
     fn a_file_is_read_as_it_was_written_and_a_broken_line_is_named() {
         let mut sightings = Sightings::default();
         sightings.begin("n0", 1000, 10, None);
-        sightings.look("n0", 2000, look(Some(("a", 9000))), 0);
+        sightings.look("n0", (2000, 2000), look(Some(("a", 9000))), 0);
         let noted: Vec<Sighting> = sightings.take().into_iter().map(|one| one.since_start(1000)).collect();
         assert_eq!((noted[1].since, noted[1].time), (0, 1000));
         let text: String = noted.iter().map(|one| serde_json::to_string(one).unwrap() + "\n").collect();

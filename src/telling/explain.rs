@@ -199,19 +199,16 @@ fn sentence(story: &Story, operation: &Operation, clauses: Vec<Clause>) -> Optio
 pub fn principals<'a>(incident: &Incident<'a>) -> Vec<&'a Operation> {
     let mut principals: Vec<&Operation> = Vec::new();
     let accused = incident.anomalies.iter().flat_map(|anomaly| &anomaly.operations);
-    let indices: Vec<u64> = incident
-        .operations
-        .first()
-        .map(|operation| operation.index)
-        .into_iter()
-        .chain(incident.culprit().map(|operation| operation.index))
-        .chain(accused.copied())
-        .chain(incident.lost.iter().copied())
-        .collect();
+    let first = incident.operations.first().map(|operation| operation.index);
+    let culprit = incident.culprit().map(|operation| operation.index);
+    let indices = first.into_iter().chain(culprit).chain(accused.copied()).chain(incident.lost.iter().copied());
     for index in indices {
+        // An incident may have as many operations as the run.
+        if principals.len() == MOST_PRINCIPALS {
+            break;
+        }
         let known = incident.operations.iter().find(|operation| operation.index == index);
         if let Some(operation) = known
-            && principals.len() < MOST_PRINCIPALS
             && !principals.iter().any(|one| one.index == index)
         {
             principals.push(operation);

@@ -6,7 +6,7 @@ use super::explain::told;
 use super::numbers::Faults;
 use super::remedies::{Remedy, remedies};
 use super::story::{Incident, Story};
-use crate::checker::{AnomalyKind, HowKind, Sentence, Validity};
+use crate::checker::{Anomaly, AnomalyKind, HowKind, Sentence, Validity};
 use crate::words::{list, plural, sanitize};
 
 /// Said where clients' stamps could not be placed in run time.
@@ -102,15 +102,35 @@ pub struct AnomalyAccount {
     pub claimed: bool,
     /// Its incident's sentences.
     pub text: String,
-    /// Indices of the events in `history.jsonl` that the text follows from.
+    /// Indices of the events in `history.jsonl` that the text follows from; where these are more than a thousand, only those of
+    /// the operations above.
     pub lines: Vec<u64>,
 }
+
+/// An incident may have an anomaly for each operation of the run, so what all of them repeat has to end somewhere.
+const MOST_LINES: usize = 1000;
 
 /// All anomalies, ordered by time.
 pub(super) fn anomalies(story: &Story, accounts: &[IncidentAccount]) -> Vec<AnomalyAccount> {
     let mut anomalies = Vec::new();
     for (number, (incident, account)) in story.incidents.iter().zip(accounts).enumerate() {
         let (text, lines) = (account.text(), account.lines());
+        let lines_of = |anomaly: &Anomaly| {
+            if lines.len() <= MOST_LINES {
+                return lines.clone();
+            }
+            let operations = anomaly.operations.iter().filter_map(|index| story.operation(*index));
+            let mut own: Vec<u64> = operations
+                .flat_map(|one| {
+                    let phases = one.phases.iter().map(|stamp| stamp.index);
+                    [one.index].into_iter().chain(phases).chain(one.completed_index)
+                })
+                .collect();
+            own.retain(|line| lines.binary_search(line).is_ok());
+            own.sort_unstable();
+            own.dedup();
+            own
+        };
         anomalies.extend(incident.anomalies.iter().map(|anomaly| AnomalyAccount {
             kind: anomaly.kind,
             key: anomaly.key.clone(),
@@ -122,7 +142,7 @@ pub(super) fn anomalies(story: &Story, accounts: &[IncidentAccount]) -> Vec<Anom
             lost: anomaly.lost.clone(),
             claimed: story.breaks(anomaly.kind),
             text: text.clone(),
-            lines: lines.clone(),
+            lines: lines_of(anomaly),
         }));
     }
     anomalies.sort_by(|one, other| one.time_s.total_cmp(&other.time_s));

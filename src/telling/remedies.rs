@@ -2,7 +2,8 @@
 //!
 //! A remedy is a workload that differs from the run's in the thing that is missing. It is named only where a suite expects that
 //! workload to hold under the run's own nemesis, or under the scenario that brings about the same cause; a test plays each
-//! command that can be simulated. Nothing is said of incidents that cost no update, or whose cause is not certain.
+//! command that can be simulated. Of incidents that cost no update, only what is wrong with the lock itself is said, and nothing
+//! where a script kept the holder.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -56,10 +57,32 @@ const COMPARE: &str = "A resource that compares and sets: it writes only if the 
 const TOKENS: &str = "Fencing tokens that the resource checks at reads and at writes: once a newer holder has read, a write with an \
     older token is refused. Checking writes alone would not do, where two late holders write in the order of their tokens.";
 
-/// Locks with one thing wrong, and the same lock with it put right.
-const PUT_RIGHT: &[(&str, Try)] = &[
+/// What goes wrong where a lock has one thing wrong.
+#[derive(Clone, Copy)]
+enum Wrong {
+    /// Two clients have it at once.
+    Shared,
+    /// A client that should get it doesn't.
+    Stuck,
+}
+
+impl Wrong {
+    fn is_seen_in(self, incident: &Incident) -> bool {
+        match self {
+            Wrong::Shared => incident.has(AnomalyKind::OverlappingHolders) || incident.has(AnomalyKind::LostUpdate),
+            Wrong::Stuck => {
+                let mut kinds = incident.anomalies.iter().map(|anomaly| anomaly.kind);
+                kinds.any(|kind| kind.contradicts() == Some(Claim::Liveness) || kind == AnomalyKind::LeftBehind)
+            }
+        }
+    }
+}
+
+/// Locks with one thing wrong, what that leads to, and another lock with it put right.
+const PUT_RIGHT: &[(&str, Wrong, Try)] = &[
     (
         "redlock-wall",
+        Wrong::Shared,
         simulated(
             "redlock-patient",
             "A client that measures by a monotonic clock how long it took to get the lock. \
@@ -68,6 +91,7 @@ const PUT_RIGHT: &[(&str, Try)] = &[
     ),
     (
         "redlock-unchecked",
+        Wrong::Shared,
         simulated(
             "redlock-patient",
             "A client that subtracts the time that it took to get the lock from the lock's \
@@ -76,6 +100,7 @@ const PUT_RIGHT: &[(&str, Try)] = &[
     ),
     (
         "single-constant",
+        Wrong::Shared,
         simulated(
             "single",
             "A value that only this holder knows, and a release that compares it and deletes in one \
@@ -83,7 +108,17 @@ const PUT_RIGHT: &[(&str, Try)] = &[
         ),
     ),
     (
+        "single-constant",
+        Wrong::Stuck,
+        simulated(
+            "single",
+            "A value that only this client knows, and a release that compares it and deletes in one step: a client that is not \
+        sure whether it set the key can release it all the same.",
+        ),
+    ),
+    (
         "single-get-del",
+        Wrong::Shared,
         simulated(
             "single",
             "A release that compares and deletes in one step, on the server: between a GET and a DEL \
@@ -92,6 +127,7 @@ const PUT_RIGHT: &[(&str, Try)] = &[
     ),
     (
         "incr",
+        Wrong::Shared,
         simulated(
             "single",
             "A release that compares the lock's value and deletes in one step, which may be sent twice without \
@@ -99,15 +135,26 @@ const PUT_RIGHT: &[(&str, Try)] = &[
         ),
     ),
     (
-        "setnx-expire",
+        "incr",
+        Wrong::Stuck,
         simulated(
             "single",
-            "One command that sets the key and its end, SET with NX and PX: a client that dies between two \
+            "A key that is set with its end, SET with NX and PX: what a client leaves behind that died, or gave up, is gone after \
+        a TTL.",
+        ),
+    ),
+    (
+        "setnx-expire",
+        Wrong::Stuck,
+        simulated(
+            "single",
+            "One command that sets the key and its end, SET with NX and PX: a client that dies or gives up between two \
         commands leaves a lock without an end.",
         ),
     ),
     (
         "redlock-lazy-release",
+        Wrong::Stuck,
         simulated(
             "redlock",
             "A release on every node, also on those that did not answer: they may have set the \
@@ -116,6 +163,7 @@ const PUT_RIGHT: &[(&str, Try)] = &[
     ),
     (
         "redlock-lockstep",
+        Wrong::Stuck,
         simulated(
             "redlock",
             "A random delay before the next try, so that clients do not split the votes again and \
@@ -124,6 +172,7 @@ const PUT_RIGHT: &[(&str, Try)] = &[
     ),
     (
         "steal-hasty",
+        Wrong::Shared,
         simulated("steal", "A thief that waits until its victim has heard of the theft, or for a whole TTL."),
     ),
 ];
@@ -148,7 +197,7 @@ pub(super) fn remedies(story: &Story, incident: &Incident) -> (Vec<Remedy>, Vec<
         }
     };
     if !story.is_unlocked() {
-        for (_, better) in PUT_RIGHT.iter().filter(|(of, _)| *of == workload) {
+        for (_, _, better) in PUT_RIGHT.iter().filter(|(of, wrong, _)| *of == workload && wrong.is_seen_in(incident)) {
             add(*better, nemesis);
         }
         for (one, under) in for_nodes(story, incident) {

@@ -419,7 +419,7 @@ impl State {
         match &machine.running {
             Some(Running { what: What::Server { server, .. }, .. }) => {
                 if let Some(look) = server.look(clocks, wall) {
-                    sightings.look(&machine.name, now, look, CLOCKS_DIFFER);
+                    sightings.look(&machine.name, (now, now), look, CLOCKS_DIFFER);
                 }
             }
             _ => sightings.unseen(&machine.name, now, "it does not run"),

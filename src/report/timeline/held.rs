@@ -7,7 +7,7 @@ use crate::history::Process;
 use crate::report::Report;
 use crate::telling::moments::{self, Hold};
 use crate::telling::{Incident, principals};
-use crate::words::{length, moment};
+use crate::words::{length, moment, plural};
 
 /// More nodes than this nobody reads about; the time axis has them all.
 const MOST_NODES: usize = 7;
@@ -42,13 +42,12 @@ impl<'a> Held<'a> {
 
     /// How it is known.
     pub fn how(&self) -> String {
+        let whose = "Whose a value was is reckoned from when it came.";
         match self.servers.every {
-            0 => "Each change was noted as it happened.".to_string(),
-            every => {
-                format!(
-                    "Asked every {every} ms, on a connection of its own: what is told was so a little before it was seen."
-                )
-            }
+            0 => format!("Each change was noted as it happened. {whose}"),
+            every => format!(
+                "Asked every {every} ms, on a connection of its own: what is told was so a little before it was seen. {whose}"
+            ),
         }
     }
 
@@ -74,6 +73,8 @@ impl<'a> Held<'a> {
                 parts.push("nothing of this lock was seen".to_string());
             }
             parts.extend(self.circumstances(place, span));
+            let noted = self.servers.until.filter(|until| *until <= span.1);
+            parts.extend(noted.map(|until| format!("nothing was noted any more from {}", moment(until * 1000))));
             OfNode { node: node.clone(), text: parts.join("; ") + "." }
         });
         told.collect()
@@ -98,7 +99,11 @@ impl<'a> Held<'a> {
             parts.push(self.life(life, hold.map(|(_, hold)| hold)));
         }
         if others > 0 && parts.is_empty() {
-            parts.push(format!("{others} of others"));
+            parts.push(format!(
+                "{} that {} not told of",
+                plural(others, "value"),
+                if others == 1 { "is" } else { "are" }
+            ));
         }
         parts
     }
@@ -109,7 +114,9 @@ impl<'a> Held<'a> {
             Some(owner) => format!("{owner}'s"),
             None => format!("`{}`, whose is not certain,", life.value),
         };
-        let (from, to) = (moment(life.from * 1000), moment(life.to * 1000));
+        let (at, to) = (moment(life.from * 1000), moment(life.to * 1000));
+        // It may have come at any time in which nobody saw.
+        let came = if life.from - life.after > BRIEF.max(3000 * self.servers.every) { "seen from" } else { "from" };
         // Whether it went while its client had no reason to give it back. Of one that was not heard of again nobody knows.
         let is_early = hold.is_some_and(|hold| hold.ended && life.to + micros(SLACK) < micros(hold.end));
         let ends = life.ends.last().map_or(0, |(_, ends)| *ends);
@@ -120,10 +127,11 @@ impl<'a> Held<'a> {
             String::new()
         };
         match life.how {
-            1 => format!("{whose} from {from} until it ran out at {to}"),
-            2 => format!("{whose} from {from}, replaced by {to}{early}"),
-            3 => format!("{whose} from {from} to the end of the run"),
-            _ => format!("{whose} from {from}, gone by {to}{early}"),
+            1 => format!("{whose} {came} {at} until it ran out at {to}"),
+            2 => format!("{whose} {came} {at}, replaced by {to}{early}"),
+            3 => format!("{whose} {came} {at}, still there at the last look"),
+            4 => format!("{whose} {came} {at}, gone by {to}, after its end at {}", moment(ends * 1000)),
+            _ => format!("{whose} {came} {at}, gone by {to}{early}"),
         }
     }
 
@@ -132,14 +140,14 @@ impl<'a> Held<'a> {
         self.lanes.clients.get(place).map(String::as_str)
     }
 
-    /// What else was seen of a node meanwhile: that it did not answer, whom it took itself for, how wrong its clock was.
+    /// What else there is of a node meanwhile: that nobody saw it, whom it took itself for, how wrong its clock was.
     fn circumstances(&self, place: usize, (from, to): (u64, u64)) -> Vec<String> {
         let mut parts = Vec::new();
         let at = |time: u64| moment(time * 1000);
         for (_, since, until) in
             self.servers.unseen.iter().filter(|(node, since, until)| *node == place && *until >= from && *since <= to)
         {
-            parts.push(format!("it did not answer from {} to {}", at(*since), at(*until)));
+            parts.push(format!("it was not seen from {} to {}", at(*since), at(*until)));
         }
         for (_, time, primary) in
             self.servers.roles.iter().filter(|(node, time, _)| *node == place && *time <= to && *time > from)

@@ -25,14 +25,14 @@ pub(in crate::report) struct Servers {
     #[serde(skip)]
     pub(super) watched: BTreeSet<usize>,
     pub lives: Vec<Life>,
-    /// When a node did not answer: its place, from, to.
+    /// When a node was not seen, since it did not answer: its place, from, to.
     pub(super) unseen: Vec<(usize, u64, u64)>,
     /// When a node began to call itself a primary, or a replica: its place, time.
     pub(super) roles: Vec<(usize, u64, bool)>,
     /// How far its wall clock was ahead from then on, in microseconds.
     pub(super) clocks: Vec<(usize, u64, i64)>,
     /// From when on nothing was noted any more.
-    until: Option<u64>,
+    pub(super) until: Option<u64>,
 }
 
 /// The life of one value of one key on one node.
@@ -47,11 +47,12 @@ pub(in crate::report) struct Life {
     #[serde(skip)]
     pub(super) hold: u64,
     /// It came between these two.
-    after: u64,
+    pub(super) after: u64,
     pub from: u64,
     /// It went at this time at the latest.
     pub to: u64,
-    /// 0 it was gone before its end, 1 it ran out, 2 another value took its place, 3 it was still there at last.
+    /// 0 it was gone before its end, 1 it ran out, 2 another value took its place, 3 it was still there at the last look, 4 it
+    /// was gone when it was looked for after its end: whether it ran out or somebody removed it right before, nobody saw.
     pub(super) how: u8,
     /// From when on it was to end when; the first is that of its beginning. 0 for never.
     pub(super) ends: Vec<(u64, u64)>,
@@ -73,15 +74,15 @@ impl Owners {
         Owners(holds)
     }
 
-    /// Who got the lock from this life of its key, if that is one only: it came while the client asked, and was there when the
+    /// Who got the lock by a value of its key, if that is one only: it came first while the client asked, and was there when the
     /// client had it.
-    fn of_life(&self, key: &str, open: &Open, to: u64) -> Option<(Process, u64)> {
+    fn of_value(&self, key: &str, first: &Life, to: u64) -> Option<(Process, u64)> {
         let of_key = self.0.get(resource_key(key)?)?;
         // First as if all clocks agreed; what fits nobody then may still fit within what they differ.
-        [0, SLACK].into_iter().find_map(|slack| {
-            let first = of_key.partition_point(|(_, start, _)| *start + slack < open.after);
-            let begun = of_key[first..].iter().take_while(|(_, start, _)| *start <= to + slack);
-            let mut found = begun.filter(|(invoked, _, _)| *invoked <= open.from + slack);
+        [0, micros(SLACK)].into_iter().find_map(|slack| {
+            let began = of_key.partition_point(|(_, start, _)| micros(*start) + slack < first.after);
+            let begun = of_key[began..].iter().take_while(|(_, start, _)| micros(*start) <= to + slack);
+            let mut found = begun.filter(|(invoked, _, _)| micros(*invoked) <= first.from + slack);
             let (_, start, process) = found.next()?;
             Some(found.next().is_none().then_some((*process, *start)))
         })?
@@ -119,9 +120,6 @@ impl Servers {
         };
         let mut open: BTreeMap<(usize, &str), Open> = BTreeMap::new();
         let mut unseen: BTreeMap<usize, u64> = BTreeMap::new();
-        let whose = |key: &str, open: &Open, to| {
-            owners.of_life(key, open, to).map_or((-1, 0), |(process, start)| (i64::from(lanes.place(process)), start))
-        };
         let last = sightings.last().map_or(0, |sighting| sighting.time);
         for Sighting { time, since, node, saw } in sightings {
             let Some(&place) = places.get(&node[..]) else { continue };
@@ -148,9 +146,7 @@ impl Servers {
                         }
                         (before, held) => {
                             if let Some(before) = before {
-                                servers.end((place, key), before, (*since, *time, held.is_some()), |open, to| {
-                                    whose(key, open, to)
-                                });
+                                servers.end((place, key), before, (*since, *time), u8::from(held.is_some()) * 2);
                             }
                             held.as_ref().map(|held| Open {
                                 held: held.clone(),
@@ -165,46 +161,71 @@ impl Servers {
             }
         }
         for ((place, key), left) in open {
-            servers.end((place, key), left, (last, last, false), |open, to| whose(key, open, to));
-            servers.lives.last_mut().into_iter().filter(|life| life.how == 0).for_each(|life| life.how = 3);
+            servers.end((place, key), left, (last, last), 3);
         }
         servers.unseen.extend(unseen.into_iter().map(|(place, from)| (place, micros(from), micros(last))));
-        servers.lives.sort_by_key(|life| (life.node, life.from));
+        servers.lives.sort_by_key(|life| life.from);
+        if let Some(first) = servers.lives.get(MOST) {
+            servers.until = servers.until.min(Some(first.from)).or(Some(first.from));
+            servers.lives.truncate(MOST);
+        }
+        servers.name_owners(owners, lanes);
         servers.one_value_a_hold();
-        servers.same_value_same_owner();
-        servers.lives.truncate(MOST);
+        servers.lives.sort_by_key(|life| (life.node, life.from));
         servers
     }
 
     /// A life is over: it was there at the first of these times, and was not at the second.
-    fn end(
-        &mut self,
-        (node, key): (usize, &str),
-        open: Open,
-        (since, time, replaced): (u64, u64, bool),
-        owner: impl Fn(&Open, u64) -> (i64, u64),
-    ) {
-        let ran_out = open.held.ends.filter(|ends| *ends <= time + SLACK);
-        let to = ran_out.map_or(time, |ends| ends.min(time));
-        let (owner, hold) = owner(&open, since.clamp(open.from, to.max(open.from)));
+    fn end(&mut self, (node, key): (usize, &str), open: Open, (since, time): (u64, u64), how: u8) {
+        let over = open.held.ends.filter(|ends| *ends <= time && how != 3);
+        let how = match over {
+            // Nobody can have removed it before its end, or somebody would have been seen to.
+            Some(_) if self.every == 0 && since == time => 1,
+            Some(_) => 4,
+            None => how,
+        };
         self.lives.push(Life {
             node,
             key: sanitize(key, 60),
             value: sanitize(&open.held.value, 60),
-            owner,
-            hold,
+            owner: -1,
+            hold: 0,
             after: micros(open.after),
             from: micros(open.from),
-            to: micros(to).max(micros(open.from)),
-            how: if ran_out.is_some() {
-                1
-            } else if replaced {
-                2
-            } else {
-                0
-            },
+            to: micros(over.filter(|_| how == 1).unwrap_or(time).max(open.from)),
+            how,
             ends: open.ends.into_iter().map(|(time, ends)| (micros(time), micros(ends))).collect(),
         });
+    }
+
+    /// Whose each value was. Where it was on several nodes at once, the first of them tells: a copy may come late.
+    fn name_owners(&mut self, owners: &Owners, lanes: &Lanes) {
+        let mut of_value: BTreeMap<(&str, &str), Vec<Vec<usize>>> = BTreeMap::new();
+        let mut until: HashMap<(&str, &str), u64> = HashMap::new();
+        for (number, life) in self.lives.iter().enumerate() {
+            let value = (&life.key[..], &life.value[..]);
+            let until = until.entry(value).or_default();
+            let times = of_value.entry(value).or_default();
+            match times.last_mut().filter(|_| life.after <= *until) {
+                Some(together) => together.push(number),
+                None => times.push(vec![number]),
+            }
+            *until = life.to.max(*until);
+        }
+        let mut found: Vec<(usize, i64, u64)> = Vec::new();
+        for together in of_value.values().flatten() {
+            let first = &self.lives[together[0]];
+            // When half of the nodes had it no longer, its client can no more have got the lock by it.
+            let mut to: Vec<u64> = together.iter().map(|number| self.lives[*number].to).collect();
+            to.sort_unstable();
+            let to = to[to.len() / 2];
+            if let Some((process, start)) = owners.of_value(&first.key, first, to) {
+                found.extend(together.iter().map(|number| (*number, i64::from(lanes.place(process)), start)));
+            }
+        }
+        for (number, owner, hold) in found {
+            (self.lives[number].owner, self.lives[number].hold) = (owner, hold);
+        }
     }
 
     /// Who got the lock put one value onto its nodes. What others put there meanwhile, and did not get it by, may fit by its time
@@ -229,22 +250,6 @@ impl Servers {
             }
         }
     }
-
-    /// What one client put onto several nodes has one value.
-    fn same_value_same_owner(&mut self) {
-        let mut of_value: HashMap<String, Option<(i64, u64)>> = HashMap::new();
-        for life in self.lives.iter().filter(|life| life.owner >= 0) {
-            let its = (life.owner, life.hold);
-            let known = of_value.entry(life.value.clone()).or_insert(Some(its));
-            if *known != Some(its) {
-                // It may be one client's for all its holds.
-                *known = known.filter(|(owner, _)| *owner == life.owner).map(|(owner, _)| (owner, 0));
-            }
-        }
-        for life in self.lives.iter_mut().filter(|life| life.owner < 0) {
-            (life.owner, life.hold) = of_value.get(&life.value).copied().flatten().unwrap_or((-1, 0));
-        }
-    }
 }
 
 #[cfg(test)]
@@ -265,7 +270,12 @@ mod tests {
                     let held = Held { value: value.to_string(), ends: Some((from + 1000) * MS) };
                     ("lock:k0".to_string(), held)
                 });
-                sightings.look(node, now * MS, Look { keys: held.into_iter().collect(), ..Look::default() }, MS);
+                sightings.look(
+                    node,
+                    (now * MS, now * MS),
+                    Look { keys: held.into_iter().collect(), ..Look::default() },
+                    MS,
+                );
             }
         }
         sightings.take()
@@ -292,5 +302,64 @@ mod tests {
         assert_eq!(whose[..6], [of(0), of(1)].concat());
         assert_eq!(whose[6..], [(2, "a", 0, 101), (2, "x", -1, 0), (2, "c", 1, 221)]);
         assert_eq!(servers.watched, BTreeSet::from([0, 1, 2]));
+    }
+
+    /// The lives of what was seen: node, value, owner, how each ended and when.
+    fn lives(mut sightings: Sightings, holds: &[(u64, u64, u32)]) -> Vec<(usize, String, i64, u8, u64)> {
+        let holds = holds.iter().map(|(asked, got, client)| (asked * MS, got * MS, Process::Client(*client)));
+        let owners = Owners(HashMap::from([("k0".to_string(), holds.collect())]));
+        let servers = Servers::new(&sightings.take(), &owners, &Lanes::for_test(2, 3));
+        servers.lives.into_iter().map(|life| (life.node, life.value, life.owner, life.how, life.to / 1000)).collect()
+    }
+
+    fn look(value: Option<(&str, u64)>) -> Look {
+        let held = |(value, ends): (&str, u64)| Held { value: value.to_string(), ends: Some(ends * MS) };
+        Look { keys: value.map(|value| ("lock:k0".to_string(), held(value))).into_iter().collect(), ..Look::default() }
+    }
+
+    #[test]
+    fn a_copy_that_comes_late_makes_a_value_nobody_elses() {
+        let mut two_primaries = Sightings::default();
+        ["n0", "n1", "n2"].iter().for_each(|node| two_primaries.begin(node, 0, 0, None));
+        // n2 is a replica of n1.
+        for (node, value, from) in [("n1", "a", 98), ("n0", "b", 99), ("n2", "a", 100)] {
+            two_primaries.look(node, (from * MS, from * MS), look(Some((value, 1000))), 0);
+        }
+        for (node, to) in [("n0", 150), ("n1", 151), ("n2", 153)] {
+            two_primaries.look(node, (to * MS, to * MS), look(None), 0);
+        }
+        // Either may be either's. When the copy came, only c1 had not got its lock yet: it is not c1's for that.
+        let owners: Vec<i64> =
+            lives(two_primaries, &[(95, 99, 0), (90, 101, 1)]).into_iter().map(|life| life.2).collect();
+        assert_eq!(owners, [-1, -1, -1]);
+        let mut alone = Sightings::default();
+        ["n1", "n2"].iter().for_each(|node| alone.begin(node, 0, 0, None));
+        for (node, from) in [("n1", 98), ("n2", 100)] {
+            alone.look(node, (from * MS, from * MS), look(Some(("a", 1000))), 0);
+        }
+        let owners: Vec<i64> = lives(alone, &[(95, 99, 0), (99, 101, 1)]).into_iter().map(|life| life.2).collect();
+        assert_eq!(owners, [0, 0], "also the copy");
+    }
+
+    #[test]
+    fn that_a_value_ran_out_is_said_only_where_nobody_can_have_removed_it() {
+        let gone = |every, last, now| {
+            let mut sightings = Sightings::default();
+            sightings.begin("n0", 0, every, None);
+            sightings.look("n0", (90 * MS, 100 * MS), look(Some(("a", 200))), 0);
+            if last > 100 {
+                sightings.look("n0", (last * MS, last * MS), look(Some(("a", 200))), 0);
+            } else {
+                sightings.unseen("n0", 110 * MS, "it does not run");
+            }
+            sightings.look("n0", (now * MS, now * MS), look(None), 0);
+            let (_, _, _, how, to) = lives(sightings, &[]).remove(0);
+            (how, to)
+        };
+        // Every change was seen: to its end, or before that.
+        assert_eq!((gone(0, 101, 203), gone(0, 101, 199)), ((1, 200), (0, 199)));
+        // Looked at now and then, it may have been removed before its end, and so may that of a node that did not run.
+        assert_eq!((gone(20, 190, 210), gone(20, 100, 300), gone(0, 100, 300)), ((4, 210), (4, 300), (4, 300)));
+        assert_eq!(gone(20, 170, 190), (0, 190));
     }
 }

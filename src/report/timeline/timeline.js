@@ -284,7 +284,7 @@ const drawing = {
         pen.lineTo(x1, top + h); pen.fill(); pen.globalAlpha = 1;
       }
       bar(x0, x0 + 1, top, h, own);
-      if (life.how === 1) bar(x1 - 1, x1 + 1, top, h, C.bad);
+      if (life.how === 1 || life.how === 4) bar(x1 - 1, x1 + 1, top, h, C.bad);
       const named = life.owner < 0 ? "?" : who(life.owner);
       if (h > 16 && fits(named, x1 - x0)) label(named, x0 + 4, top + 7, C.ink);
       last = x1;
@@ -400,7 +400,7 @@ const tells = {
   node(life) {
     const facts = [[seconds(life.from), D.servers.every ? `came within ${long(life.from - life.after)} before that` : "", `${life.key} = ${life.value}`]];
     for (const [at, end] of life.ends) facts.push([seconds(at), "", end ? `to live for another ${long(end - at)}, until ${seconds(end, 3)}` : "without an end"]);
-    facts.push([seconds(life.to), "", ["removed before its end", "ran out", "another value took its place", "still there at the last look"][life.how]]);
+    facts.push([seconds(life.to), "", ["removed before its end", "ran out", "another value took its place", "still there at the last look", "gone when it was looked for after its end"][life.how]]);
     return { title: `${D.nodes[life.node]} held ${life.key}: ${life.owner < 0 ? "whose it was is not known" : "of " + who(life.owner) + ", as reckoned from when it came"}`, facts, time: life.from };
   },
   resource(write) { return tells.client(write.i); },

@@ -173,6 +173,21 @@ fn what_is_said_to_prevent_an_incident_does() {
 }
 
 #[test]
+fn a_lock_with_two_things_wrong_is_told_the_one_that_an_incident_shows() {
+    // INCR without an end, and a DEL that frees whoever has it.
+    for (nemesis, part, other) in [
+        ("crash-holder", "set with its end", "compares the lock's value"),
+        ("repeated-release", "compares the lock's value", "set with its end"),
+    ] {
+        let telling = simulate(&scenario("incr", nemesis, 1, "12s")).unwrap().report().telling;
+        let remedies: Vec<&str> =
+            telling.incidents.iter().flat_map(|one| &one.remedies).map(|remedy| &remedy.text[..]).collect();
+        assert!(remedies.iter().any(|text| text.contains(part)), "{nemesis}: {remedies:?}");
+        assert!(!remedies.iter().any(|text| text.contains(other)), "{nemesis}: {remedies:?}");
+    }
+}
+
+#[test]
 fn where_nothing_was_lost_or_the_lock_held_nothing_is_recommended() {
     for (workload, nemesis) in [("redlock-guarded", "pause"), ("redlock", "pause-node")] {
         let run = simulate(&scenario(workload, nemesis, 7, "12s")).unwrap();

@@ -331,3 +331,34 @@ fn programs_read_all_that_people_read() {
     let json = report_of(&broken_by(AnomalyKind::LostUpdate), report::results_json);
     insta::assert_snapshot!(json);
 }
+
+/// Each update reads what nobody wrote, so that all but the last are lost, together.
+fn all_lost(updates: u64) -> Build {
+    sound(|build| {
+        for turn in 0..updates {
+            let at = 10_000 + 10 * turn;
+            build.ok(turn as u32 % 3, at, at + 5, &format!("x:{turn}"), &format!("c:{turn}"));
+            build.phase(at, Phase::Acquired, at + 1).phase(at, Phase::Releasing, at + 4);
+        }
+        let end = 10_000 + 10 * updates;
+        build.read_on("k0", Process::Controller, end, end + 1, "-");
+    })
+}
+
+#[test]
+fn losses_that_are_told_together_repeat_their_lines_only_while_they_are_few() {
+    let told = |updates| {
+        report_of(&all_lost(updates), |report| {
+            let of_losses = report.telling.anomalies.iter().filter(|one| one.kind == AnomalyKind::LostUpdate);
+            let incident = &report.telling.incidents[0];
+            (of_losses.map(|one| one.lines.clone()).collect::<Vec<_>>(), incident.lines(), incident.lost.len() as u64)
+        })
+    };
+    let (few, incident, lost) = told(20);
+    assert_eq!((few.len(), lost), (20, 20));
+    assert!(few.iter().all(|lines| *lines == incident));
+    let (many, incident, lost) = told(3000);
+    assert_eq!((many.len(), lost), (3000, 3000));
+    let longest = many.iter().map(Vec::len).max();
+    assert!(incident.len() > 3000 && longest < Some(20), "{longest:?} of {}", incident.len());
+}
