@@ -44,7 +44,7 @@ fn why(story: &Story, incident: &Incident) -> Option<Why> {
     let (from, to) = (fault.inject, fault.heal.or(fault.span().1));
     let held_meanwhile = |operation: &Operation| {
         incident.fault_hits(&story.name(operation.process))
-            && moments::hold(operation).is_some_and(|hold| from <= hold.end && to.is_none_or(|to| hold.start <= to))
+            && moments::hold(operation).is_some_and(|hold| from <= hold.end && to.is_none_or(|to| hold.start < to))
     };
     let hits = |operation: &Operation| fault.targets.contains(&story.name(operation.process));
     let clause = match incident.operations.iter().any(|operation| held_meanwhile(operation)) {

@@ -116,11 +116,16 @@ fn asked(place: usize, operation: &Operation) -> Option<Owned> {
     let had = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
     let from = operation.phases.get(had)?.stamped?;
     let taken = operation.phases.before(had).filter(|stamp| stamp.phase == Phase::Acquiring).last()?.stamped?;
-    // One that was told that it is lost, or is silent of where its release began, had it for a time that nobody knows.
     let ends = |stamp: &PhaseStamp| matches!(stamp.phase, Phase::Lost | Phase::Releasing | Phase::Released);
-    let until = match operation.phases.after(had).find(ends) {
+    let end = operation.phases.after(had).find(ends);
+    let until = match end.filter(|end| end.phase != Phase::Released) {
         Some(end) => end.stamped?,
-        None => i64::MAX,
+        None if end.is_none() && operation.completed.is_none() => i64::MAX,
+        // One that is silent of where its release began had it for a time that nobody knows, but not less than it was at it.
+        None => {
+            let at_it = operation.phases.after(had).take_while(|stamp| !ends(stamp));
+            at_it.filter_map(|stamp| stamp.stamped).fold(from, i64::max)
+        }
     };
     Some(Owned { place, process: operation.process, taken, from, runs_out: i64::MAX, until })
 }

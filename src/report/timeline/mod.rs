@@ -40,7 +40,8 @@ pub(super) fn place_of(report: &Report, incident: usize) -> Option<String> {
 /// What the nodes held, life by life; None if nobody noted it.
 pub(super) fn servers(report: &Report, lanes: &Lanes) -> Option<Servers> {
     let beside = report.beside.filter(|beside| !beside.servers.is_empty())?;
-    Some(Servers::new(&beside.servers, &Owners::of(&report.story), lanes))
+    let run_ended = report.story.subject.history.last_time;
+    Some(Servers::new(&beside.servers, &Owners::of(&report.story), lanes, run_ended))
 }
 
 /// The timeline with its table, which the script fills. Nothing, of a history without operations.

@@ -49,7 +49,9 @@ pub(in crate::report) struct Life {
     /// It came between these two.
     pub(super) after: u64,
     pub from: u64,
-    /// It went at this time at the latest.
+    /// It had not gone yet at the first of these times, and had at the second.
+    #[serde(skip)]
+    seen: u64,
     pub to: u64,
     /// 0 it was gone before its end, 1 it ran out, 2 another value took its place, 3 it was still there at the last look, 4 it
     /// was gone when it was looked for after its end: whether it ran out or somebody removed it right before, nobody saw.
@@ -57,6 +59,9 @@ pub(in crate::report) struct Life {
     /// From when on it was to end when; the first is that of its beginning. 0 for never.
     pub(super) ends: Vec<(u64, u64)>,
 }
+
+/// A value of so many characters was drawn at random, or names a client; a shorter one may be the same for all.
+const DRAWN: usize = 16;
 
 /// Holds by key, in the order of their beginnings: when the operation began, when the hold did, and whose it was.
 pub(super) struct Owners(HashMap<String, Vec<(u64, u64, Process)>>);
@@ -96,6 +101,21 @@ pub(super) fn resource_key(key: &str) -> Option<&str> {
     Some(&name[..end])
 }
 
+/// What a value was at each time it was there, where all of it is one client's: what comes again, late, is no other's.
+fn of_one_client(holds: &mut [Option<(i64, u64)>]) {
+    let known: Vec<(i64, u64)> = holds.iter().flatten().copied().collect();
+    let Some(&first) = known.first() else { return };
+    let agree = || known.len() > 1 && known.iter().all(|(owner, _)| *owner == first.0);
+    let is_certain = holds[0].is_some() || agree();
+    for hold in holds {
+        match hold {
+            _ if !is_certain => *hold = None,
+            Some((owner, _)) if *owner == first.0 => {}
+            _ => *hold = Some(first),
+        }
+    }
+}
+
 /// A life that has not ended yet.
 struct Open {
     held: Held,
@@ -106,7 +126,7 @@ struct Open {
 
 impl Servers {
     /// What is drawn of these sightings.
-    pub(super) fn new(sightings: &[Sighting], owners: &Owners, lanes: &Lanes) -> Servers {
+    pub(super) fn new(sightings: &[Sighting], owners: &Owners, lanes: &Lanes, run_ended: u64) -> Servers {
         let places: HashMap<&str, usize> =
             lanes.nodes.iter().enumerate().map(|(place, name)| (&name[..], place)).collect();
         let mut servers = Servers {
@@ -120,7 +140,10 @@ impl Servers {
         };
         let mut open: BTreeMap<(usize, &str), Open> = BTreeMap::new();
         let mut unseen: BTreeMap<usize, u64> = BTreeMap::new();
-        let last = sightings.last().map_or(0, |sighting| sighting.time);
+        // What did not change was seen to the end of the run.
+        let noted = sightings.last().map_or(0, |sighting| sighting.time);
+        let is_cut = sightings.iter().any(|sighting| sighting.saw == Sight::NoMore);
+        let last = if is_cut { noted } else { noted.max(run_ended) };
         for Sighting { time, since, node, saw } in sightings {
             let Some(&place) = places.get(&node[..]) else { continue };
             match saw {
@@ -192,6 +215,7 @@ impl Servers {
             hold: 0,
             after: micros(open.after),
             from: micros(open.from),
+            seen: micros(since.max(open.from)),
             to: micros(over.filter(|_| how == 1).unwrap_or(time).max(open.from)),
             how,
             ends: open.ends.into_iter().map(|(time, ends)| (micros(time), micros(ends))).collect(),
@@ -212,15 +236,22 @@ impl Servers {
             }
             *until = life.to.max(*until);
         }
-        let mut found: Vec<(usize, i64, u64)> = Vec::new();
-        for together in of_value.values().flatten() {
+        let whose = |together: &Vec<usize>| {
             let first = &self.lives[together[0]];
             // When half of the nodes had it no longer, its client can no more have got the lock by it.
-            let mut to: Vec<u64> = together.iter().map(|number| self.lives[*number].to).collect();
-            to.sort_unstable();
-            let to = to[to.len() / 2];
-            if let Some((process, start)) = owners.of_value(&first.key, first, to) {
-                found.extend(together.iter().map(|number| (*number, i64::from(lanes.place(process)), start)));
+            let mut seen: Vec<u64> = together.iter().map(|number| self.lives[*number].seen).collect();
+            seen.sort_unstable();
+            let (process, start) = owners.of_value(&first.key, first, seen[seen.len() / 2])?;
+            Some((i64::from(lanes.place(process)), start))
+        };
+        let mut found: Vec<(usize, i64, u64)> = Vec::new();
+        for ((_, value), times) in &of_value {
+            let mut holds: Vec<Option<(i64, u64)>> = times.iter().map(whose).collect();
+            if value.len() >= DRAWN {
+                of_one_client(&mut holds);
+            }
+            for (together, hold) in times.iter().zip(holds) {
+                found.extend(hold.iter().flat_map(|(owner, hold)| together.iter().map(|life| (*life, *owner, *hold))));
             }
         }
         for (number, owner, hold) in found {
@@ -295,7 +326,7 @@ mod tests {
             &[("n2", "a", 98, 150), ("n2", "x", 217, 222), ("n2", "c", 228, 290)],
         ]
         .concat();
-        let servers = Servers::new(&seen(&values), &owners, &Lanes::for_test(2, 3));
+        let servers = Servers::new(&seen(&values), &owners, &Lanes::for_test(2, 3), 0);
         let whose: Vec<(usize, &str, i64, u64)> =
             servers.lives.iter().map(|life| (life.node, &life.value[..], life.owner, life.hold / MS)).collect();
         let of = |node| [(node, "a", 0, 101), (node, "b", 0, 161), (node, "c", 1, 221)];
@@ -308,7 +339,7 @@ mod tests {
     fn lives(mut sightings: Sightings, holds: &[(u64, u64, u32)]) -> Vec<(usize, String, i64, u8, u64)> {
         let holds = holds.iter().map(|(asked, got, client)| (asked * MS, got * MS, Process::Client(*client)));
         let owners = Owners(HashMap::from([("k0".to_string(), holds.collect())]));
-        let servers = Servers::new(&sightings.take(), &owners, &Lanes::for_test(2, 3));
+        let servers = Servers::new(&sightings.take(), &owners, &Lanes::for_test(2, 3), 0);
         servers.lives.into_iter().map(|life| (life.node, life.value, life.owner, life.how, life.to / 1000)).collect()
     }
 
@@ -361,5 +392,41 @@ mod tests {
         // Looked at now and then, it may have been removed before its end, and so may that of a node that did not run.
         assert_eq!((gone(20, 190, 210), gone(20, 100, 300), gone(0, 100, 300)), ((4, 210), (4, 300), (4, 300)));
         assert_eq!(gone(20, 170, 190), (0, 190));
+    }
+
+    #[test]
+    fn what_comes_again_late_is_no_other_clients() {
+        let owners = |value: &str| {
+            let mut sightings = Sightings::default();
+            ["n0", "n1"].iter().for_each(|node| sightings.begin(node, 0, 0, None));
+            for (node, from, to) in [("n0", 98, 120), ("n1", 300, 320)] {
+                sightings.look(node, (from * MS, from * MS), look(Some((value, 1000))), 0);
+                sightings.look(node, (to * MS, to * MS), look(None), 0);
+            }
+            lives(sightings, &[(95, 99, 0), (290, 305, 1)]).into_iter().map(|life| life.2).collect::<Vec<_>>()
+        };
+        assert_eq!(owners("52a795ff54ad40db"), [0, 0]);
+        // What all clients write says nothing.
+        assert_eq!(owners("1"), [0, 1]);
+    }
+
+    #[test]
+    fn what_was_there_at_last_was_there_to_the_end_of_the_run_unless_nothing_was_noted_any_more() {
+        let to = |cut: bool| {
+            let mut sightings = Sightings::default();
+            sightings.begin("n0", 0, 20, None);
+            sightings.look("n0", (90 * MS, 100 * MS), look(Some(("a", 0))), 0);
+            let mut noted = sightings.take();
+            noted.iter_mut().for_each(|one| {
+                if let Sight::Key { held: Some(held), .. } = &mut one.saw {
+                    held.ends = None;
+                }
+            });
+            let no_more = Sighting { time: 150 * MS, since: 150 * MS, node: "n0".to_string(), saw: Sight::NoMore };
+            noted.extend(cut.then_some(no_more));
+            let servers = Servers::new(&noted, &Owners(HashMap::new()), &Lanes::for_test(2, 3), 900 * MS);
+            (servers.lives[0].how, servers.lives[0].to / 1000)
+        };
+        assert_eq!((to(false), to(true)), ((3, 900), (3, 150)));
     }
 }

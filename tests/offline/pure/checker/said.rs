@@ -116,6 +116,28 @@ fn a_release_is_held_to_nothing_that_the_history_leaves_open() {
 }
 
 #[test]
+fn a_client_that_gave_its_lock_back_without_a_word_had_it_while_it_acted() {
+    // c1 ends its operation, or says only that the lock is given back, and nobody knows when it sent that.
+    for silent in [None, Some(Phase::Released)] {
+        for (wrote, lies) in [(1_150, 0), (1_210, 1)] {
+            let mut build = claiming(Claim::Releases);
+            takes(&mut build, 0, 100, 110);
+            let other = takes(&mut build, 1, 120, 1_115);
+            build.phase(other, Phase::Written, wrote);
+            silent.into_iter().for_each(|said| _ = build.phase(other, said, 1_400));
+            let build = releases(build, 1_200, Phase::Released, 1_210);
+            assert_eq!(found(&build, FalseRelease).len(), lies, "{silent:?} after {wrote}");
+        }
+    }
+    // Where it is still at it, it has its lock until that can have run out.
+    let mut build = claiming(Claim::Releases);
+    takes(&mut build, 0, 100, 110);
+    let other = takes(&mut build, 1, 120, 1_115);
+    build.operation(other).completed = None;
+    assert_eq!(found(&releases(build, 1_200, Phase::Released, 1_210), FalseRelease).len(), 1);
+}
+
+#[test]
 fn a_lock_that_was_taken_before_and_answered_late_is_no_other_holder() {
     // c1's request may have been carried out at once, and c0 have got the lock when c1's had run out.
     for (asked, lies) in [(30, 0), (31, 1)] {

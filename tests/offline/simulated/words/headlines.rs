@@ -150,12 +150,15 @@ fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
             let promoted = lines.events.iter().any(|event| event["type"] == "promotion");
             ensure(promoted, || "nobody was promoted".to_string())
         }
-        "while its holder was paused" | "while a client was paused" => kind(&["pause"], "c"),
+        "while its holder was paused" => while_it_held(lines, "pause"),
+        "while a client was paused" => kind(&["pause"], "c"),
         "while a node was paused" => kind(&["pause"], "n"),
-        "while its holder was killed" | "while a client was killed" => kind(&["kill"], "c"),
+        "while its holder was killed" => while_it_held(lines, "kill"),
+        "while a client was killed" => kind(&["kill"], "c"),
         "while a node was killed" => kind(&["kill"], "n"),
         "while a node lost power" => kind(&["power-loss"], "n"),
-        "while its holder's clock was wrong" | "while a client's clock was wrong" => kind(&["clock"], "c"),
+        "while its holder's clock was wrong" => while_it_held(lines, "clock"),
+        "while a client's clock was wrong" => kind(&["clock"], "c"),
         "while a node's clock was wrong" => kind(&["clock"], "n"),
         "while the network was partitioned" => kind(&["partition"], ""),
         "while packets were lost" => kind(&["loss"], ""),
@@ -166,10 +169,27 @@ fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
         "while nodes wrote snapshots" => kind(&["snapshot"], "n"),
         "while a replica was promoted to primary" => kind(&["failover"], ""),
         "while one of its calls was interrupted" => kind(&["call"], "c"),
-        "while its holder's background threads were paused" => kind(&["pause-background"], "c"),
+        "while its holder's background threads were paused" => while_it_held(lines, "pause-background"),
         "while a node's disk was slow" => kind(&["slow-disk"], "n"),
         other => Err(format!("`{other}` explains nothing that is known")),
     }
+}
+
+/// A client was seen to be hit, and had the lock before that was undone and after it began.
+fn while_it_held(lines: &Lines, kind: &str) -> Result<(), String> {
+    let of_fault = |seen: &Value, step: &str| {
+        let event = lines.events.iter().find(|event| event["fault"] == seen["fault"] && event["step"] == step)?;
+        event["time"].as_u64()
+    };
+    let hits = |seen: &&Value| {
+        let (from, to) = (of_fault(seen, "inject").unwrap_or(0), of_fault(seen, "heal").unwrap_or(u64::MAX));
+        lines.operations.iter().any(|one| {
+            let is_hit = seen["value"].as_array().is_some_and(|hit| hit.iter().any(|name| *name == one.client[..]));
+            is_hit && lines.hold(one).is_some_and(|(acquired, last)| acquired < to && from <= last)
+        })
+    };
+    let struck = seen(lines).into_iter().filter(|event| event["f"] == kind).any(|event| hits(&event));
+    ensure(struck, || format!("no holder was hit by a {kind}"))
 }
 
 /// Those that are no greater than one that was handed out before.

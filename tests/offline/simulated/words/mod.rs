@@ -19,8 +19,7 @@ use redjepsen::runner::Checked;
 use redjepsen::runner::simulate::{simulate, simulated_history};
 use redjepsen::scenario::{Options, Scenario, catalogue};
 
-use crate::kit::cases;
-use crate::kit::on_all_processors;
+use crate::kit::{cases, on_all_processors, scenario};
 use lines::Lines;
 use sentences::Scene;
 
@@ -252,4 +251,16 @@ fn without_the_cause(scenario: &Scenario) -> Option<Result<(), String>> {
     } else {
         Ok(())
     })
+}
+
+#[test]
+fn whoever_gets_the_lock_when_its_pause_is_over_was_no_holder_in_it() {
+    let headline = |workload, nemesis| {
+        let history = simulated_history(&scenario(workload, nemesis, 3, "12s")).unwrap();
+        let checked = Checked::new(load_reader(&history[..], "history").unwrap(), None, RunFacts::default());
+        checked.report().telling.headline
+    };
+    let (waiting, holding) = (headline("redlock-wall", "slow-client-clock"), headline("redlock", "pause"));
+    assert!(waiting.ends_with("while a client was paused."), "{waiting}");
+    assert!(holding.ends_with("while its holder was paused."), "{holding}");
 }
