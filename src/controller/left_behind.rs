@@ -14,6 +14,7 @@ use crate::cluster::Member;
 use crate::faults::{RedisCommand, RedisReply};
 use crate::history::{Claim, FactName};
 use crate::members::Role;
+use crate::topology::Program;
 use crate::units::nanos;
 use crate::words;
 
@@ -69,11 +70,11 @@ impl Run<'_> {
         }
     }
 
-    /// Whether what is under test promises that its locks run out.
+    /// Whether what is under test promises that its locks run out, on nodes that can be asked for them.
     fn locks_are_to_end(&self) -> bool {
         let workload = &self.scenario.workload;
         let is_promised = workload.library.is_some() || workload.claims.contains(&Claim::Promises);
-        is_promised && workload.lock.expires()
+        is_promised && workload.lock.expires() && workload.lock.program() == Program::Redis
     }
 
     /// How many keys of locks a node has, and those that outlast a lock, with when they end.

@@ -14,12 +14,13 @@ import org.redisson.config.Config;
 /**
  * Redisson's RLock with a lease; with `--watchdog` renewed, with `--fair` its fair lock, on several nodes its RedLock. With
  * `--shared` the threads of the client share one lock object, as the fields of a service do.
+ * With `--reentrant` each takes its lock once more and gives that back before it reads.
  * https://github.com/redisson/redisson
  */
 final class Redisson {
     public static void main(String[] arguments) {
         String name = "Redisson RLock " + Client.version("org.redisson", "redisson");
-        Client.serve(name, arguments, Set.of("watchdog", "fair", "shared"), settings -> {
+        Client.serve(name, arguments, Set.of("watchdog", "fair", "shared", "reentrant"), settings -> {
             List<RedissonClient> nodes = settings.nodes().stream().map(node -> connected(node, settings)).toList();
             long lease = settings.flags().contains("watchdog") ? -1 : settings.ttl().toMillis();
             Map<String, RLock> shared = new ConcurrentHashMap<>();
@@ -27,8 +28,11 @@ final class Redisson {
                 RLock lock = settings.flags().contains("shared")
                         ? shared.computeIfAbsent(operation.key(), key -> named(nodes, key, settings))
                         : named(nodes, operation.key(), settings);
-                boolean taken = lock.tryLock(operation.within().toMillis(), lease, TimeUnit.MILLISECONDS);
-                return taken ? new Held(lock::unlock).owned(lock::isHeldByCurrentThread) : null;
+                Held held = Held.taken(
+                        () -> lock.tryLock(operation.within().toMillis(), lease, TimeUnit.MILLISECONDS),
+                        lock::unlock,
+                        settings.flags().contains("reentrant"));
+                return held == null ? null : held.owned(lock::isHeldByCurrentThread);
             };
         });
     }
