@@ -185,7 +185,7 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
         board: Board::new(request.scenario.clients),
         hosts: OnceLock::new(),
         seen: Seen::default(),
-        grants: Grants::default(),
+        grants: Grants::new(request.scenario),
         usual_timeout_ms: request.header.acquire_timeout_ms,
         status: request.status,
         stop: Flag::default(),
@@ -388,7 +388,8 @@ impl Run<'_> {
     }
 
     fn overlapped(&self, pairs: u64) {
-        if pairs > 0 {
+        // Of a lock that several may hold, pairs say nothing.
+        if pairs > 0 && self.scenario.workload.permits == 1 {
             self.status.send_modify(|status| status.overlaps += pairs);
         }
     }

@@ -8,13 +8,14 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import org.redisson.RedissonRedLock;
 import org.redisson.api.RLock;
+import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
 /**
  * Redisson's RLock with a lease; with `--watchdog` renewed, with `--fair` its fair lock, on several nodes its RedLock. With
  * `--shared` the threads of the client share one lock object, as the fields of a service do.
- * With `--reentrant` each takes its lock once more and gives that back before it reads.
+ * Where several may have the lock, its RPermitExpirableSemaphore. With `--reentrant` each takes its lock once more and gives that back before it reads.
  * https://github.com/redisson/redisson
  */
 final class Redisson {
@@ -24,6 +25,9 @@ final class Redisson {
             List<RedissonClient> nodes = settings.nodes().stream().map(node -> connected(node, settings)).toList();
             long lease = settings.flags().contains("watchdog") ? -1 : settings.ttl().toMillis();
             Map<String, RLock> shared = new ConcurrentHashMap<>();
+            if (settings.permits() > 1) {
+                return semaphores(nodes.get(0), settings);
+            }
             return operation -> {
                 RLock lock = settings.flags().contains("shared")
                         ? shared.computeIfAbsent(operation.key(), key -> named(nodes, key, settings))
@@ -35,6 +39,21 @@ final class Redisson {
                 return held == null ? null : held.owned(lock::isHeldByCurrentThread);
             };
         });
+    }
+
+    /** Permits that run out by themselves, each with a number by which it is given back. */
+    private static Client.Locks semaphores(RedissonClient node, Client.Settings settings) {
+        return operation -> {
+            RPermitExpirableSemaphore semaphore = node.getPermitExpirableSemaphore(operation.key());
+            semaphore.trySetPermits(settings.permits());
+            String permit = semaphore.tryAcquire(
+                    operation.within().toMillis(), settings.ttl().toMillis(), TimeUnit.MILLISECONDS);
+            return permit == null ? null : new Held(() -> {
+                if (!semaphore.tryRelease(permit)) {
+                    throw new IllegalMonitorStateException("the permit has run out");
+                }
+            });
+        };
     }
 
     private static RLock named(List<RedissonClient> nodes, String key, Client.Settings settings) {
