@@ -151,14 +151,15 @@ pub(super) fn permits(history: &History) -> usize {
 
 /// The times in which at least so many of these spans go on at once, in their order.
 pub(super) fn at_least<T: Copy + Ord>(number: usize, spans: impl Iterator<Item = (T, T)>) -> Vec<(T, T)> {
-    // A span that begins as another one ends goes on with it.
-    let mut turns: Vec<(T, bool)> = spans.flat_map(|(start, end)| [(start, false), (end, true)]).collect();
+    // One that begins as another one ends is not at once with it.
+    let lasting = spans.filter(|(start, end)| start < end);
+    let mut turns: Vec<(T, bool)> = lasting.flat_map(|(start, end)| [(start, true), (end, false)]).collect();
     turns.sort_unstable();
     let (mut open, mut since, mut found) = (0, None, Vec::new());
-    for (time, ends) in turns {
-        match ends {
-            false => open += 1,
-            true => open -= 1,
+    for (time, begins) in turns {
+        match begins {
+            true => open += 1,
+            false => open -= 1,
         }
         match since {
             None if open == number => since = Some(time),

@@ -530,7 +530,8 @@ impl Scenario {
     /// The lock settings that clients are given, with every length resolved.
     pub fn lock_settings(&self, nodes: Vec<String>) -> Result<LockSettings, ScenarioError> {
         let options = self.workload.lock.options(self.ttl);
-        let mut options = options.map_err(|error| ScenarioError(format!("workload {}: {error}", self.workload_name)))?;
+        let mut options =
+            options.map_err(|error| ScenarioError(format!("workload {}: {error}", self.workload_name)))?;
         if self.workload.permits > 1 {
             options.own.insert("permits".to_string(), self.workload.permits.into());
         }
@@ -672,6 +673,26 @@ mod tests {
         let mut fenced = on("fenced", 6);
         fenced.workload.topology = on("cluster", 6).workload.topology;
         refused(fenced, "fenced takes several keys");
+    }
+
+    #[test]
+    fn of_a_lock_that_several_may_hold_nothing_is_asked_that_only_one_can_promise() {
+        let (workload_name, workload) = catalogue::workload("perfect-semaphore").unwrap();
+        let semaphore = Scenario { workload_name, nodes: 0, clients: 5, workload, ..scenario() };
+        semaphore.check().unwrap();
+        let options = semaphore.lock_settings(Vec::new()).unwrap().options;
+        assert_eq!(options.own.get("permits"), Some(&serde_json::json!(2)), "clients are told");
+        assert_eq!(toml::from_str::<Scenario>(&toml::to_string(&semaphore).unwrap()).unwrap(), semaphore);
+        let refused = |change: fn(&mut Scenario), expected: &str| {
+            let mut scenario = semaphore.clone();
+            change(&mut scenario);
+            let error = scenario.check().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        refused(|s| s.workload.permits = 0, "`permits = 0` is out of range");
+        refused(|s| s.clients = 2, "one too many takes more than 2");
+        refused(|s| s.workload.resource.kind = ResourceKind::Register, "may undo each other's updates");
+        refused(|s| s.workload.claims.push(Claim::Releases), "`releases` can't be claimed with `permits = 2`");
     }
 
     #[test]

@@ -110,7 +110,9 @@ fn found(story: &Story, claim: Claim) -> String {
         }
         Claim::MutualExclusion => match (seen, verdict.mutual_exclusion.comparable_holds) {
             (0, 0) => "no holds to compare".to_string(),
-            (0, all) if story.permits() > 1 => format!("never more than {} of {}", story.permits(), plural(all, "hold")),
+            (0, all) if story.permits() > 1 => {
+                format!("never more than {} of {}", story.permits(), plural(all, "hold"))
+            }
             (0, all) => format!("no overlap among {}", plural(all, "hold")),
             (seen, all) if story.permits() > 1 => format!("{} among {}", too_many(seen), plural(all, "hold")),
             (seen, all) => format!("{} among {}", plural(seen, "overlap"), plural(all, "hold")),
