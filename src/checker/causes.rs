@@ -27,15 +27,18 @@ pub(super) fn of_overlaps(history: &History, overlapping: &mut [Anomaly]) {
         let of = |earlier| Overlap::new(history, history.place_of(earlier)?, history.place_of(later)?);
         let found = match holders.len() {
             2 => of(earlier).map(|overlap| overlap.causes()),
-            // Of several who may have it at once, one that stayed too long explains it, and is told first; else nobody knows
-            // which of them was one too many.
+            // Of several who may have it at once, one that stayed too long explains it, and is told first, or else what struck
+            // the last one while it asked. Nobody knows which of them was one too many.
             _ => {
                 let stayed = |(place, holder): (usize, &u64)| Some((place, of(*holder)?.stayed()?));
                 let found = holders.iter().enumerate().filter(|(_, holder)| **holder != later).find_map(stayed);
-                found.map(|(place, found)| {
-                    holders.swap(0, place);
-                    found
-                })
+                match found {
+                    Some((place, found)) => {
+                        holders.swap(0, place);
+                        Some(found)
+                    }
+                    None => of(earlier).map(|overlap| Causes { how: None, fault: overlap.struck_while_it_asked() }),
+                }
             }
         };
         if let Some(found) = found {
@@ -195,6 +198,14 @@ impl<'h> Overlap<'h> {
             (None, None) => Causes { how: None, fault: self.late_command() },
             (Some(_), _) => Causes { how: None, fault },
         }
+    }
+
+    /// What happened to a command of the second holder while it asked.
+    fn struck_while_it_asked(&self) -> Option<&'h FaultWindow> {
+        let from = asked(self.operation(self.second));
+        self.most_telling(|window| {
+            window.kind.is_at_command() && self.hits(window, self.second) && overlaps(window, from, self.taken.time())
+        })
     }
 
     /// Somebody's command that was kept from a node until the first of these two had the lock.

@@ -14,7 +14,6 @@ use tracing::warn;
 use super::facts::{BETWEEN_TRIES, HEALTHY_LIMIT, connections_from};
 use super::{Run, RunError};
 use crate::faults::{RedisCommand, RedisReply};
-use crate::locks::LockSpec;
 use crate::members::client_name;
 use crate::scenario::Scenario;
 use crate::sync::lock;
@@ -36,11 +35,7 @@ pub(super) struct Holder {
 
 impl Grants {
     pub fn new(scenario: &Scenario) -> Grants {
-        let own = match &scenario.workload.lock {
-            LockSpec::Perfect(options) => options.holders,
-            _ => None,
-        };
-        Grants::to(own.unwrap_or(scenario.workload.permits))
+        Grants::to(scenario.workload.lock.holders().unwrap_or(scenario.workload.permits))
     }
 
     fn to(permits: u32) -> Grants {

@@ -14,7 +14,6 @@ use crate::cluster::Member;
 use crate::faults::{RedisCommand, RedisReply};
 use crate::history::{Claim, FactName};
 use crate::members::Role;
-use crate::topology::Program;
 use crate::units::nanos;
 use crate::words;
 
@@ -75,7 +74,7 @@ impl Run<'_> {
     fn locks_are_to_end(&self) -> bool {
         let workload = &self.scenario.workload;
         let is_promised = workload.library.is_some() || workload.claims.contains(&Claim::Promises);
-        is_promised && workload.lock.expires() && workload.permits == 1 && workload.lock.program() == Program::Redis
+        is_promised && workload.lock.expires() && workload.permits == 1 && workload.lock.is_on_redis()
     }
 
     /// How many keys of locks a node has, and those that outlast a lock, with when they end.

@@ -174,7 +174,8 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
         scenario: request.scenario,
         plan: request.plan,
         cluster,
-        observe: request.observe,
+        // What a node keeps of several holders does not say whose it is.
+        observe: request.observe && request.scenario.workload.permits == 1,
         recorder: SharedRecorder::new(request.recorder),
         folder: request
             .presence

@@ -37,6 +37,10 @@ impl Options for PerfectOptions {
         Ok(LockOptions { retry_delay_ms: Some(range(self.retry_delay, ttl)?), ..LockOptions::default() })
     }
 
+    fn holders(&self) -> Option<u32> {
+        self.holders
+    }
+
     fn describe(&self) -> String {
         format!(": granted by the controller, retry after {}", self.retry_delay)
     }

@@ -43,9 +43,13 @@ final class Redisson {
 
     /** Permits that run out by themselves, each with a number by which it is given back. */
     private static Client.Locks semaphores(RedissonClient node, Client.Settings settings) {
+        Map<String, RPermitExpirableSemaphore> known = new ConcurrentHashMap<>();
         return operation -> {
-            RPermitExpirableSemaphore semaphore = node.getPermitExpirableSemaphore(operation.key());
-            semaphore.trySetPermits(settings.permits());
+            RPermitExpirableSemaphore semaphore = known.computeIfAbsent(operation.key(), key -> {
+                RPermitExpirableSemaphore made = node.getPermitExpirableSemaphore(key);
+                made.trySetPermits(settings.permits());
+                return made;
+            });
             String permit = semaphore.tryAcquire(
                     operation.within().toMillis(), settings.ttl().toMillis(), TimeUnit.MILLISECONDS);
             return permit == null ? null : new Held(() -> {
