@@ -22,11 +22,26 @@ use crate::members::{Role, client_name};
 /// Says of each overlap how it came about, and which fault explains it.
 pub(super) fn of_overlaps(history: &History, overlapping: &mut [Anomaly]) {
     for anomaly in overlapping {
-        let &[earlier, later] = anomaly.operations.as_slice() else { continue };
-        if let (Some(first), Some(second)) = (history.place_of(earlier), history.place_of(later))
-            && let Some(overlap) = Overlap::new(history, first, second)
-        {
-            let found = overlap.causes();
+        let holders = &mut anomaly.operations;
+        let &[earlier, later, ..] = holders.as_slice() else { continue };
+        let of = |earlier| Overlap::new(history, history.place_of(earlier)?, history.place_of(later)?);
+        let found = match holders.len() {
+            2 => of(earlier).map(|overlap| overlap.causes()),
+            // Of several who may have it at once, one that stayed too long explains it, and is told first, or else what struck
+            // the last one while it asked. Nobody knows which of them was one too many.
+            _ => {
+                let stayed = |(place, holder): (usize, &u64)| Some((place, of(*holder)?.stayed()?));
+                let found = holders.iter().enumerate().filter(|(_, holder)| **holder != later).find_map(stayed);
+                match found {
+                    Some((place, found)) => {
+                        holders.swap(0, place);
+                        Some(found)
+                    }
+                    None => of(earlier).map(|overlap| Causes { how: None, fault: overlap.struck_while_it_asked() }),
+                }
+            }
+        };
+        if let Some(found) = found {
             anomaly.how = found.how;
             anomaly.fault = found.fault.map(|window| window.fault);
         }
@@ -67,11 +82,14 @@ impl<'h> Overlap<'h> {
 
     fn causes(&self) -> Causes<'h> {
         let extended = self.extended_too_late();
-        let found = match self.ran_out().filter(|ran_out| *ran_out <= self.taken.time()) {
-            Some(ran_out) => self.stayed_too_long(ran_out),
-            None => self.given_twice(),
-        };
+        let found = self.stayed().unwrap_or_else(|| self.given_twice());
         Causes { how: extended.or(found.how).or_else(|| self.without_validity()), ..found }
+    }
+
+    /// What kept the first holder, if its lock had run out when the other one had it.
+    fn stayed(&self) -> Option<Causes<'h>> {
+        let ran_out = self.ran_out().filter(|ran_out| *ran_out <= self.taken.time())?;
+        Some(self.stayed_too_long(ran_out))
     }
 
     fn operation(&self, place: usize) -> &'h Operation {
@@ -180,6 +198,14 @@ impl<'h> Overlap<'h> {
             (None, None) => Causes { how: None, fault: self.late_command() },
             (Some(_), _) => Causes { how: None, fault },
         }
+    }
+
+    /// What happened to a command of the second holder while it asked.
+    fn struck_while_it_asked(&self) -> Option<&'h FaultWindow> {
+        let from = asked(self.operation(self.second));
+        self.most_telling(|window| {
+            window.kind.is_at_command() && self.hits(window, self.second) && overlaps(window, from, self.taken.time())
+        })
     }
 
     /// Somebody's command that was kept from a node until the first of these two had the lock.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::gates::acknowledged;
-use super::holds::certain_hold;
+use super::holds::{at_least, certain_hold, permits};
 use super::locks::grant;
 use super::register::written;
 use super::words::{Words, count, length};
@@ -110,10 +110,18 @@ pub(super) fn mutual_exclusion(history: &History) -> Evidence {
         let all: u64 = of_clients.values().sum();
         (all * all - of_clients.values().map(|of_one| of_one * of_one).sum::<u64>()) / 2
     };
-    let pairs: u64 = keys.values().map(pairs).sum();
-    let text = format!("{} of holds", count(pairs, "comparable pair"));
+    let (facts, text) = match permits(history) {
+        1 => {
+            let pairs: u64 = keys.values().map(pairs).sum();
+            (pairs, format!("{} of holds", count(pairs, "comparable pair")))
+        }
+        permits => {
+            let asked = asked_in_vain(history, permits, |operation| !cut_short(&operation));
+            (asked, format!("{} at a lock that {permits} had", count(asked, "attempt")))
+        }
+    };
     let what = "each hold must carry `mono_ns`, CLOCK_MONOTONIC of the clients' kernel, where it begins and ends";
-    let mut evidence = Evidence::new(pairs, text, &rates, what);
+    let mut evidence = Evidence::new(facts, text, &rates, what);
     let whole = ReportingRate::of(history, held().map(|operation| (operation, !cut_short(&operation))));
     if let Some((client, said, all)) = whole.silent().filter(|_| rates.silent().is_none()) {
         evidence.missing = Some(format!(
@@ -123,6 +131,28 @@ pub(super) fn mutual_exclusion(history: &History) -> Evidence {
         ));
     }
     evidence
+}
+
+/// How many attempts at a lock that several may have went on while as many certainly had it: each could have been seen to get it.
+fn asked_in_vain(history: &History, permits: usize, counts: impl Fn(&Operation) -> bool) -> u64 {
+    let mut held: BTreeMap<&str, Vec<(i64, i64)>> = BTreeMap::new();
+    for operation in history.operations.iter().filter(|operation| counts(operation)) {
+        held.entry(&operation.key).or_default().extend(certain_hold(operation));
+    }
+    let full: BTreeMap<&str, Vec<(i64, i64)>> =
+        held.into_iter().map(|(key, held)| (key, at_least(permits, held.into_iter()))).collect();
+    let asked = |operation: &&Operation| {
+        let from = operation.phase(Phase::Acquiring).and_then(|stamp| stamp.stamped);
+        let until = match operation.phase(Phase::Acquired) {
+            Some(acquired) => acquired.stamped,
+            None => operation.completed.and_then(|time| i64::try_from(time).ok()),
+        };
+        let (Some(from), Some(until), Some(full)) = (from, until, full.get(operation.key.as_str())) else {
+            return false;
+        };
+        full[full.partition_point(|(_, end)| *end <= from)..].first().is_some_and(|(start, _)| *start < until)
+    };
+    history.operations.iter().filter(asked).count() as u64
 }
 
 /// The shortest time for which a client was told to hold the lock, in nanoseconds.

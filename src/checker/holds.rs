@@ -1,4 +1,4 @@
-//! Did two clients believe at once that they held a key's lock?
+//! Did two clients believe at once that they held a key's lock, or more than may?
 //!
 //! A certain hold is built from the clients' own stamps, which are taken on the safe side (PROTOCOL.md) and come from
 //! one clock. It begins when the client had acquired the lock and ends at the last moment at which it still acted as
@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::verdict::{Anomaly, AnomalyKind};
-use super::words::{Words, length, seconds};
+use super::words::{Words, count, length, seconds};
 use crate::history::{History, Operation, Phase};
 
 /// More anomalies of one kind than this help nobody; they are still counted.
@@ -27,14 +27,16 @@ struct Hold {
 pub(super) struct Overlaps {
     /// The first [`MOST_LISTED`] overlaps.
     pub anomalies: Vec<Anomaly>,
-    /// All pairs of overlapping holds.
+    /// All pairs of overlapping holds; of a lock that several may hold, the holds that were one too many.
     pub violations: u64,
     pub comparable_holds: u64,
 }
 
-/// Finds the pairs of overlapping holds on each key. Sorts the holds; the rest takes n log n plus the pairs listed.
+/// Finds the pairs of overlapping holds on each key or, if several may hold the lock, each hold that began when as many had it
+/// already. Sorts the holds; the rest takes n log n plus the pairs listed.
 pub(super) fn check(history: &History) -> Overlaps {
     let words = Words::new(history);
+    let permits = permits(history);
     let mut keys: BTreeMap<&str, Vec<Hold>> = BTreeMap::new();
     for (place, operation) in history.operations.iter().enumerate() {
         if let Some((start, end)) = certain_hold(operation) {
@@ -56,10 +58,16 @@ pub(super) fn check(history: &History) -> Overlaps {
                 open.pop_first();
                 by_place.remove(&place);
             }
-            overlaps.violations += open.len() as u64;
             let room = MOST_LISTED - overlaps.anomalies.len();
-            let earlier = by_place.values().take(room);
-            overlaps.anomalies.extend(earlier.map(|earlier| anomaly(history, *earlier, *hold, words)));
+            if permits == 1 {
+                overlaps.violations += open.len() as u64;
+                let earlier = by_place.values().take(room);
+                overlaps.anomalies.extend(earlier.map(|earlier| anomaly(history, *earlier, *hold, words)));
+            } else if open.len() >= permits {
+                overlaps.violations += 1;
+                let earlier = || by_place.values().copied().collect();
+                overlaps.anomalies.extend((room > 0).then(|| one_too_many(history, earlier(), *hold, words)));
+            }
             open.insert((hold.end, hold.place));
             by_place.insert(hold.place, *hold);
         }
@@ -112,6 +120,57 @@ fn anomaly(history: &History, earlier: Hold, later: Hold, words: Words) -> Anoma
         vec![operation(earlier).index, operation(later).index],
         summary,
     )
+}
+
+/// A hold that began when the lock had as many holders as it may have, or more: these, by when they took it.
+fn one_too_many(history: &History, mut earlier: Vec<Hold>, later: Hold, words: Words) -> Anomaly {
+    earlier.sort_unstable();
+    let index = |hold: &Hold| history.operations[hold.place].index;
+    let key = &history.operations[later.place].key;
+    let time = run_time(later.start);
+    let end = earlier.iter().map(|hold| hold.end).fold(later.end, i64::min);
+    let summary = format!(
+        "{} held the lock of {key} at once for {} from {}, and no more than {} may: {} acquired it at {}, when {} still had it",
+        count(earlier.len() as u64 + 1, "client"),
+        length(run_time(end.saturating_sub(later.start))),
+        seconds(time),
+        permits(history),
+        words.client(later.place),
+        seconds(time),
+        words.clients(earlier.iter().map(|hold| hold.place)),
+    );
+    let mut operations: Vec<u64> = earlier.iter().map(index).collect();
+    operations.insert(1, index(&later));
+    Anomaly::new(AnomalyKind::OverlappingHolders, key, time, operations, summary)
+}
+
+/// How many clients may hold a lock at once.
+pub(super) fn permits(history: &History) -> usize {
+    history.run.as_ref().map_or(1, |run| run.permits.max(1) as usize)
+}
+
+/// The times in which at least so many of these spans go on at once, in their order.
+pub(super) fn at_least<T: Copy + Ord>(number: usize, spans: impl Iterator<Item = (T, T)>) -> Vec<(T, T)> {
+    // One that begins as another one ends is not at once with it.
+    let lasting = spans.filter(|(start, end)| start < end);
+    let mut turns: Vec<(T, bool)> = lasting.flat_map(|(start, end)| [(start, true), (end, false)]).collect();
+    turns.sort_unstable();
+    let (mut open, mut since, mut found) = (0, None, Vec::new());
+    for (time, begins) in turns {
+        match begins {
+            true => open += 1,
+            false => open -= 1,
+        }
+        match since {
+            None if open == number => since = Some(time),
+            Some(start) if open < number => {
+                found.push((start, time));
+                since = None;
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 fn run_time(stamp: i64) -> u64 {

@@ -12,6 +12,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use super::evidence::Evidence;
+use super::holds::{at_least, permits};
 use super::verdict::{Anomaly, AnomalyKind, Gap};
 use super::words::{count, length, list, seconds};
 use crate::history::{ClientStep, FactName, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, Process};
@@ -43,6 +44,8 @@ type Span = (u64, u64);
 /// What is known about the lock of one key.
 #[derive(Default)]
 struct Key<'h> {
+    /// How many may have it at once; while fewer do, it is free.
+    permits: usize,
     /// When a live client certainly had it, and when one had it if attempts in doubt did.
     held: Vec<Span>,
     /// When a live client had it if the attempts in doubt got it.
@@ -99,7 +102,7 @@ pub(super) fn check(history: &History) -> Liveness {
 fn keys(history: &History) -> BTreeMap<&str, Key<'_>> {
     let ended = history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ended);
     let ended: HashMap<u32, u64> = ended.map(|(time, event)| (event.process, *time)).collect();
-    let lasts = Lasts::new(history);
+    let (lasts, permits) = (Lasts::new(history), permits(history));
     let mut keys: BTreeMap<&str, Key> = BTreeMap::new();
     for operation in history.operations.iter().filter(|operation| operation.f.is_locked()) {
         let key = keys.entry(&operation.key).or_default();
@@ -122,22 +125,31 @@ fn keys(history: &History) -> BTreeMap<&str, Key<'_>> {
     }
     for key in keys.values_mut() {
         key.held.sort_unstable();
+        key.permits = permits;
         key.asked.sort_unstable();
     }
     keys
 }
 
 impl<'h> Key<'h> {
+    /// When as many had it as may, given when each had it.
+    fn taken<'k>(&self, held: Cow<'k, [Span]>) -> Cow<'k, [Span]> {
+        match self.permits {
+            1 => held,
+            permits => Cow::Owned(at_least(permits, held.iter().copied())),
+        }
+    }
+
     /// What counts where no lock may be accused wrongly: every client that may have had it had it.
     fn for_certain(&self) -> Case<'_, 'h> {
-        Case::new(sorted(&self.held, &self.perhaps_held), self.failed.clone(), &self.asked)
+        Case::new(self.taken(sorted(&self.held, &self.perhaps_held)), self.failed.clone(), &self.asked)
     }
 
     /// What may have been: attempts in doubt did not get it.
     fn at_worst(&self) -> Case<'_, 'h> {
         let mut failed: Vec<_> = self.failed.iter().chain(&self.in_doubt).copied().collect();
         failed.sort_by_key(|(attempt, _)| *attempt);
-        Case::new(Cow::Borrowed(&self.held), failed, &self.asked)
+        Case::new(self.taken(Cow::Borrowed(&self.held)), failed, &self.asked)
     }
 }
 

@@ -100,7 +100,7 @@ pub fn check(history: &History) -> Verdict {
     let (valid, reasons) = if believable && broken().next().is_some() {
         let sentence = |claim: &ClaimVerdict| match claim.claim {
             Claim::Updates => broken_updates(&anomalies, lost_updates),
-            Claim::MutualExclusion => broken_exclusion(overlaps),
+            Claim::MutualExclusion => broken_exclusion(overlaps, holds::permits(history)),
             Claim::Tokens => {
                 format!("{} with a token that does not rise", words::count(lock.token_regressions, "acquisition"))
             }
@@ -219,8 +219,15 @@ fn broken_liveness(anomalies: &[Anomaly]) -> String {
     })
 }
 
-fn broken_exclusion(exclusion: MutualExclusion) -> String {
+fn broken_exclusion(exclusion: MutualExclusion, permits: usize) -> String {
     let MutualExclusion { violations, comparable_holds } = exclusion;
+    if permits > 1 {
+        return format!(
+            "more than {permits} clients held one lock at once: {} among {}",
+            format_args!("{} too many", words::count(violations, "hold")),
+            words::count(comparable_holds, "hold")
+        );
+    }
     format!(
         "two clients held one lock at once: {} among {}",
         words::count(violations, "overlap"),

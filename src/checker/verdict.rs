@@ -90,7 +90,7 @@ fn is_zero(number: &u64) -> bool {
 /// Times at which two clients certainly held the lock at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MutualExclusion {
-    /// Pairs of overlapping holds.
+    /// Pairs of overlapping holds; of a lock that several may hold, the holds that were one too many.
     pub violations: u64,
     /// Holds whose extent in time is certain enough to be compared.
     pub comparable_holds: u64,
@@ -216,7 +216,7 @@ pub enum AnomalyKind {
     ImpossibleRead,
     /// The order that the values dictate contradicts real time in some other way.
     OrderViolation,
-    /// Two clients believed at once that they held the lock.
+    /// Two clients believed at once that they held the lock, or more than may.
     OverlappingHolders,
     /// An acquisition had a token that is not greater than an earlier one's.
     TokenRegress,

@@ -15,12 +15,16 @@ use super::facts::{BETWEEN_TRIES, HEALTHY_LIMIT, connections_from};
 use super::{Run, RunError};
 use crate::faults::{RedisCommand, RedisReply};
 use crate::members::client_name;
+use crate::scenario::Scenario;
 use crate::sync::lock;
 use crate::words;
 
 /// Who holds the lock of each key.
-#[derive(Default)]
-pub(super) struct Grants(Mutex<BTreeMap<String, Holder>>);
+pub(super) struct Grants {
+    /// How many may hold a lock at once.
+    permits: usize,
+    held: Mutex<BTreeMap<String, Vec<Holder>>>,
+}
 
 /// An operation and the process that performs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,33 +34,44 @@ pub(super) struct Holder {
 }
 
 impl Grants {
+    pub fn new(scenario: &Scenario) -> Grants {
+        Grants::to(scenario.workload.lock.holders().unwrap_or(scenario.workload.permits))
+    }
+
+    fn to(permits: u32) -> Grants {
+        Grants { permits: permits as usize, held: Mutex::default() }
+    }
+
     /// Grants the lock to the asker if it is free; returns whether it was.
     pub fn ask(&self, key: &str, asker: Holder) -> bool {
         let mut held = self.held();
-        let free = !held.contains_key(key);
+        let holders = held.entry(key.to_string()).or_default();
+        let free = holders.len() < self.permits;
         if free {
-            held.insert(key.to_string(), asker);
+            holders.push(asker);
         }
         free
     }
 
     /// Frees the lock if the giver holds it.
     pub fn give_back(&self, key: &str, giver: Holder) {
-        self.held().retain(|held, holder| held != key || *holder != giver);
+        if let Some(holders) = self.held().get_mut(key) {
+            holders.retain(|holder| *holder != giver);
+        }
     }
 
     /// Whether a process holds any lock.
     fn has_any(&self, process: u32) -> bool {
-        self.held().values().any(|holder| holder.process == process)
+        self.held().values().flatten().any(|holder| holder.process == process)
     }
 
     /// Frees every lock that a process held.
     fn take_from(&self, process: u32) {
-        self.held().retain(|_, holder| holder.process != process);
+        self.held().values_mut().for_each(|holders| holders.retain(|holder| holder.process != process));
     }
 
-    fn held(&self) -> MutexGuard<'_, BTreeMap<String, Holder>> {
-        lock(&self.0)
+    fn held(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Holder>>> {
+        lock(&self.held)
     }
 }
 
@@ -125,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_key_has_one_holder_until_that_one_gives_it_back_or_is_gone() {
-        let grants = Grants::default();
+        let grants = Grants::to(1);
         let holder = |process, operation| Holder { process, operation };
         assert!(grants.ask("k0", holder(0, 1)));
         assert!(grants.ask("k1", holder(1, 2)), "each key has a lock of its own");
@@ -141,5 +156,14 @@ mod tests {
         assert!(!grants.has_any(1) && !grants.ask("k0", holder(3, 7)), "the others keep theirs");
         grants.take_from(2);
         assert!(grants.ask("k0", holder(3, 8)));
+    }
+
+    #[test]
+    fn a_semaphore_has_as_many_holders_as_it_has_permits() {
+        let grants = Grants::to(2);
+        let holder = |process| Holder { process, operation: u64::from(process) };
+        assert!(grants.ask("k0", holder(0)) && grants.ask("k0", holder(1)) && !grants.ask("k0", holder(2)));
+        grants.give_back("k0", holder(0));
+        assert!(grants.ask("k0", holder(2)) && !grants.ask("k0", holder(3)), "one was given back, and one is free");
     }
 }

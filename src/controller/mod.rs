@@ -174,7 +174,8 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
         scenario: request.scenario,
         plan: request.plan,
         cluster,
-        observe: request.observe,
+        // What a node keeps of several holders does not say whose it is.
+        observe: request.observe && request.scenario.workload.permits == 1,
         recorder: SharedRecorder::new(request.recorder),
         folder: request
             .presence
@@ -185,7 +186,7 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
         board: Board::new(request.scenario.clients),
         hosts: OnceLock::new(),
         seen: Seen::default(),
-        grants: Grants::default(),
+        grants: Grants::new(request.scenario),
         usual_timeout_ms: request.header.acquire_timeout_ms,
         status: request.status,
         stop: Flag::default(),
@@ -388,7 +389,8 @@ impl Run<'_> {
     }
 
     fn overlapped(&self, pairs: u64) {
-        if pairs > 0 {
+        // Of a lock that several may hold, pairs say nothing.
+        if pairs > 0 && self.scenario.workload.permits == 1 {
             self.status.send_modify(|status| status.overlaps += pairs);
         }
     }

@@ -72,6 +72,7 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
         ttl: has_roles.then_some(Length::Absolute(base.ttl)),
         persistence: Some(persistence),
         voters: None,
+        permits: None,
         expect: Default::default(),
         // The phrases are ours, so a text that is none would be a mistake here.
         script: script.iter().filter_map(|step| step.parse::<Step>().ok()).collect(),

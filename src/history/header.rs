@@ -28,6 +28,9 @@ pub struct Header {
     /// Whether the lock may be taken from its holder, by its design.
     #[serde(default, skip_serializing_if = "is_no")]
     pub steals: bool,
+    /// How many clients may hold the lock at once.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub permits: u32,
     /// How long an attempt to get the lock may wait, in milliseconds; the longest if they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acquire_timeout_ms: Option<u64>,

@@ -9,7 +9,7 @@ use crate::checker::Validity;
 use crate::fault_kinds::{Command, CommandFault};
 use crate::nemesis::{Argument, Fault, Step};
 use crate::scenario::{ClusterSettings, Scenario, catalogue};
-use crate::topology::Topology;
+use crate::topology::{Program, Topology};
 
 /// What kind of lock it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -36,6 +36,10 @@ impl Kind {
     /// The kind of this scenario's lock. `renewed`: whether it was seen to renew itself.
     pub fn of(scenario: &Scenario, renewed: bool) -> Kind {
         let workload = &scenario.workload;
+        let program = workload.lock.program();
+        if program != Program::Redis {
+            return Kind { reference: None, what: format!("a lock on {program}") };
+        }
         let (place, lock, watchdog) = match (&workload.topology, scenario.nodes) {
             (Topology::Independent, 0) => return Kind { reference: None, what: "a lock without nodes".to_string() },
             (Topology::Independent, 1) => ("one node", "single", "redlock-watchdog"),

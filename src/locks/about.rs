@@ -85,6 +85,11 @@ pub trait Options {
         0
     }
 
+    /// To how many at once the controller grants it, if that is not what the workload says.
+    fn holders(&self) -> Option<u32> {
+        None
+    }
+
     /// The facts of the lock where they depend on its options.
     fn refine(&self, about: About) -> About {
         about

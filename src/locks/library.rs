@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::about::{asking, is_default, is_yes, yes};
 use super::{About, LockOptions, Options};
+use crate::topology::Program;
 use crate::units::{Length, LengthRange};
 
 /// Its client finds the primary by itself, or says that it can't.
@@ -24,6 +25,9 @@ pub struct LibraryOptions {
     pub node_timeout: Length,
     /// How long to wait before asking again, for libraries that can be told.
     pub retry_delay: LengthRange,
+    /// What its nodes run.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub program: Program,
     /// Whether the lock runs out by itself.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub expires: bool,
@@ -43,6 +47,6 @@ impl Options for LibraryOptions {
     }
 
     fn refine(&self, about: About) -> About {
-        About { expires: self.expires, tokens: self.tokens, ..about }
+        About { program: self.program, expires: self.expires, tokens: self.tokens, ..about }
     }
 }

@@ -26,11 +26,19 @@ pub(crate) const ABOUT: About = About {
 pub struct PerfectOptions {
     /// How long to wait before asking again, drawn each time.
     pub retry_delay: LengthRange,
+    /// To how many at once it is granted; to as many as the workload's `permits` unless it says otherwise. More are a broken
+    /// lock, to see that it is found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holders: Option<u32>,
 }
 
 impl Options for PerfectOptions {
     fn resolve(&self, ttl: Duration) -> Result<LockOptions, String> {
         Ok(LockOptions { retry_delay_ms: Some(range(self.retry_delay, ttl)?), ..LockOptions::default() })
+    }
+
+    fn holders(&self) -> Option<u32> {
+        self.holders
     }
 
     fn describe(&self) -> String {

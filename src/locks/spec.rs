@@ -90,9 +90,19 @@ impl LockSpec {
         self.about().program
     }
 
+    /// Whether its nodes are Redis.
+    pub fn is_on_redis(&self) -> bool {
+        self.program() == Program::Redis
+    }
+
     /// How many replicas must acknowledge it.
     pub fn replicas(&self) -> u32 {
         self.parts().1.replicas()
+    }
+
+    /// To how many at once the controller grants it, if that is not what the workload says.
+    pub fn holders(&self) -> Option<u32> {
+        self.parts().1.holders()
     }
 
     /// What only this client is told, given its number.

@@ -55,6 +55,9 @@ pub struct Nemesis {
     /// How many independent nodes a lock must have for it to be about that lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub voters: Option<u32>,
+    /// How many clients may hold a lock at once for it to be about that lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permits: Option<u32>,
     /// What is expected of a workload, by the workload's name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expect: BTreeMap<String, Expectation>,
@@ -195,6 +198,7 @@ impl Nemesis {
             ttl: self.ttl.or(other.ttl),
             persistence: self.persistence.or(other.persistence),
             voters: self.voters.max(other.voters),
+            permits: self.permits.or(other.permits),
             expect: BTreeMap::new(),
             script: Vec::new(),
             faults: self.faults.into_iter().chain(other.faults).collect(),

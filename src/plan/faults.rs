@@ -40,8 +40,14 @@ pub fn quiet(scenario: &Scenario) -> Duration {
 
 /// Whether the lock is one that the nemesis is about.
 pub(super) fn fits(scenario: &Scenario) -> Result<(), PlanError> {
-    let Some(voters) = scenario.nemesis.voters else { return Ok(()) };
     let (nemesis, workload) = (&scenario.nemesis_name, &scenario.workload_name);
+    let had_by = scenario.workload.permits;
+    if let Some(permits) = scenario.nemesis.permits.filter(|permits| *permits != had_by) {
+        return Err(PlanError::Nemesis(format!(
+            "`{nemesis}` is about a lock that {permits} clients may hold at once, and that of workload {workload} may be held by {had_by}",
+        )));
+    }
+    let Some(voters) = scenario.nemesis.voters else { return Ok(()) };
     let about = format!("`{nemesis}` is about a lock on {voters} independent nodes or more, and workload {workload}");
     if scenario.workload.topology.has_roles() {
         return Err(PlanError::Nemesis(format!("{about} has a primary and its replicas")));

@@ -101,6 +101,7 @@ pub(super) fn header(scenario: &Scenario, plan: &Plan, simulated: bool) -> Heade
         steals: scenario.workload.lock.steals(),
         acquire_timeout_ms: Some(longest_acquire_timeout(scenario, plan)),
         least_hold_ms: scenario.hold.resolve(scenario.ttl).ok().map(|(shortest, _)| shortest.as_millis() as u64),
+        permits: scenario.workload.permits,
         longest_gap_ms: scenario.in_ms(scenario.workload.longest_gap),
         longest_overrun_ms: scenario.in_ms(scenario.workload.longest_overrun),
         waits_by_wall_clock: scenario.workload.waits_by.can_be_set(),

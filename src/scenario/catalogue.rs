@@ -106,6 +106,7 @@ fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
         ttl: None,
         persistence: None,
         voters: None,
+        permits: None,
         expect: BTreeMap::new(),
         script: Vec::new(),
         faults: vec![recurring],

@@ -38,6 +38,9 @@ pub use trust::TRUST;
 /// The file in a run's folder that holds its scenario.
 pub const FILE: &str = "scenario.toml";
 
+/// More holders at once than this need more clients than a run has.
+const MOST_PERMITS: u32 = 99;
+
 /// A client asks its library no more often than this.
 const SHORTEST_CHECK: Duration = Duration::from_millis(5);
 
@@ -101,6 +104,9 @@ pub struct Workload {
     /// How many clients share one process unless the user says otherwise.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub threads: u32,
+    /// How many clients may hold a lock at once: more than one for a semaphore.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub permits: u32,
     /// How the nodes relate to each other.
     #[serde(default, skip_serializing_if = "Topology::is_independent")]
     pub topology: Topology,
@@ -161,12 +167,39 @@ impl Workload {
                 ));
             }
         }
+        self.check_permits()?;
         match (&self.lock, &self.client) {
             (LockSpec::Library(_), None) => {
                 Err("`[lock.library]` comes with its client; add `[client.python]` or `[client.command]`".into())
             }
             (_, Some(client)) => client.check(),
             (_, None) => Ok(()),
+        }
+    }
+}
+
+impl Workload {
+    /// Checks that nothing is asked of several holders at once that only one can promise.
+    fn check_permits(&self) -> Result<(), String> {
+        if !(1..=MOST_PERMITS).contains(&self.permits) {
+            return Err(format!("`permits = {}` is out of range; it may be 1 to {MOST_PERMITS}", self.permits));
+        }
+        if self.permits == 1 {
+            return Ok(());
+        }
+        if self.resource.kind != ResourceKind::None {
+            return Err(format!(
+                "with `permits = {}` clients may undo each other's updates; say `kind = \"none\"` in `[resource]`",
+                self.permits
+            ));
+        }
+        // These follow from whose the lock is, and it has several owners.
+        let of_one = |claim: &&Claim| {
+            !matches!(claim, Claim::MutualExclusion | Claim::Liveness | Claim::Promises | Claim::Grants)
+        };
+        match self.claims.iter().find(of_one) {
+            Some(claim) => Err(format!("`{}` can't be claimed with `permits = {}`", claim.name(), self.permits)),
+            None => Ok(()),
         }
     }
 }
@@ -352,6 +385,13 @@ impl Scenario {
         self.check_names()?;
         within("--clients", self.clients, 1..=100)?;
         within("--threads", self.threads, 1..=self.clients)?;
+        let permits = self.workload.permits;
+        if permits > 1 && self.clients <= permits {
+            return Err(ScenarioError(format!(
+                "--clients {}: {permits} may hold the lock of workload {} at once, so one too many takes more than {permits}",
+                self.clients, self.workload_name
+            )));
+        }
         match (self.workload.lock.is_granted_by_controller(), self.nodes) {
             (true, 0) => {}
             (true, nodes) => {
@@ -490,7 +530,11 @@ impl Scenario {
     /// The lock settings that clients are given, with every length resolved.
     pub fn lock_settings(&self, nodes: Vec<String>) -> Result<LockSettings, ScenarioError> {
         let options = self.workload.lock.options(self.ttl);
-        let options = options.map_err(|error| ScenarioError(format!("workload {}: {error}", self.workload_name)))?;
+        let mut options =
+            options.map_err(|error| ScenarioError(format!("workload {}: {error}", self.workload_name)))?;
+        if self.workload.permits > 1 {
+            options.own.insert("permits".to_string(), self.workload.permits.into());
+        }
         let ttl_ms = millis(self.ttl);
         Ok(LockSettings { name: self.workload.lock.name().to_string(), ttl_ms, nodes, group: None, options })
     }
@@ -629,6 +673,26 @@ mod tests {
         let mut fenced = on("fenced", 6);
         fenced.workload.topology = on("cluster", 6).workload.topology;
         refused(fenced, "fenced takes several keys");
+    }
+
+    #[test]
+    fn of_a_lock_that_several_may_hold_nothing_is_asked_that_only_one_can_promise() {
+        let (workload_name, workload) = catalogue::workload("perfect-semaphore").unwrap();
+        let semaphore = Scenario { workload_name, nodes: 0, clients: 5, workload, ..scenario() };
+        semaphore.check().unwrap();
+        let options = semaphore.lock_settings(Vec::new()).unwrap().options;
+        assert_eq!(options.own.get("permits"), Some(&serde_json::json!(2)), "clients are told");
+        assert_eq!(toml::from_str::<Scenario>(&toml::to_string(&semaphore).unwrap()).unwrap(), semaphore);
+        let refused = |change: fn(&mut Scenario), expected: &str| {
+            let mut scenario = semaphore.clone();
+            change(&mut scenario);
+            let error = scenario.check().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        refused(|s| s.workload.permits = 0, "`permits = 0` is out of range");
+        refused(|s| s.clients = 2, "one too many takes more than 2");
+        refused(|s| s.workload.resource.kind = ResourceKind::Register, "may undo each other's updates");
+        refused(|s| s.workload.claims.push(Claim::Releases), "`releases` can't be claimed with `permits = 2`");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::headline::too_many;
 use super::story::{Standing, Story};
 use crate::checker::{AnomalyKind, ClaimVerdict};
 use crate::history::Claim;
@@ -45,7 +46,7 @@ impl ClaimAccount {
         };
         ClaimAccount {
             checked: verdict.clone(),
-            title: title(claim).to_string(),
+            title: title(story, claim),
             standing,
             standing_text: standing_text.to_string(),
             found: found(story, claim),
@@ -72,8 +73,11 @@ impl ClaimAccount {
 }
 
 /// What a claim says.
-fn title(claim: Claim) -> &'static str {
-    match claim {
+fn title(story: &Story, claim: Claim) -> String {
+    let title = match claim {
+        Claim::MutualExclusion if story.permits() > 1 => {
+            return format!("No more than {} clients hold the lock at once", story.permits());
+        }
         Claim::Updates => "Every acknowledged update survives",
         Claim::MutualExclusion => "No two clients hold the lock at once",
         Claim::Tokens => "Fencing tokens rise",
@@ -84,7 +88,8 @@ fn title(claim: Claim) -> &'static str {
         Claim::Ownership => "A client that is told that it has the lock has it",
         Claim::Losses => "A holder is told in time that its lock is gone",
         Claim::Grants => "No lock is handed out that has run out",
-    }
+    };
+    title.to_string()
 }
 
 /// What was found, in a few words.
@@ -105,7 +110,11 @@ fn found(story: &Story, claim: Claim) -> String {
         }
         Claim::MutualExclusion => match (seen, verdict.mutual_exclusion.comparable_holds) {
             (0, 0) => "no holds to compare".to_string(),
+            (0, all) if story.permits() > 1 => {
+                format!("never more than {} of {}", story.permits(), plural(all, "hold"))
+            }
             (0, all) => format!("no overlap among {}", plural(all, "hold")),
+            (seen, all) if story.permits() > 1 => format!("{} among {}", too_many(seen), plural(all, "hold")),
             (seen, all) => format!("{} among {}", plural(seen, "overlap"), plural(all, "hold")),
         },
         Claim::Tokens => match verdict.lock.token_regressions {

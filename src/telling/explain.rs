@@ -13,6 +13,8 @@ use crate::words::{count, length, line, list, moment, plural, quoted, sanitize};
 
 /// More operations than this are counted, not told and drawn one by one: two or three make the point.
 const MOST_PRINCIPALS: usize = 3;
+/// And more than this are too many even where all of them held the lock at once.
+const MOST_DRAWN: usize = 6;
 /// More values and summaries than this are counted, not listed.
 const LISTED: usize = 4;
 
@@ -24,6 +26,9 @@ struct Clause {
 
 /// What happened in an incident, in the order in which it happened.
 pub(super) fn told(story: &Story, incident: &Incident) -> Vec<Sentence> {
+    if story.permits() > 1 {
+        return too_many(story, incident);
+    }
     let Some(holders) = Holders::of(story, incident) else { return by_checker(story, incident) };
     let sentences = [holders.opening(), holders.others(), holders.later_writes(), holders.ending()];
     // What a library said of it meanwhile.
@@ -122,6 +127,19 @@ impl<'s, 'a> Holders<'s, 'a> {
     }
 }
 
+/// A lock that several may hold: who had it, what that one met, and when there were too many.
+fn too_many(story: &Story, incident: &Incident) -> Vec<Sentence> {
+    let of_holders = incident.has(AnomalyKind::OverlappingHolders);
+    let opening = match incident.operations[..] {
+        [first, second, ..] if of_holders && (incident.fault.is_some() || incident.how().is_some()) => vec![
+            sentence(story, first, took_the_lock(story, first, None)),
+            what_went_wrong(story, incident, first, second),
+        ],
+        _ => Vec::new(),
+    };
+    opening.into_iter().flatten().chain(by_checker(story, incident)).collect()
+}
+
 /// When an operation wrote, and what.
 fn wrote_at(story: &Story, incident: &Incident, first: &Operation, operation: &Operation) -> Option<Sentence> {
     let (write, wrote) = (moments::write(operation)?, wrote(story, operation)?);
@@ -198,13 +216,15 @@ fn sentence(story: &Story, operation: &Operation, clauses: Vec<Clause>) -> Optio
 /// enough to follow.
 pub fn principals<'a>(incident: &Incident<'a>) -> Vec<&'a Operation> {
     let mut principals: Vec<&Operation> = Vec::new();
+    // One holder too many is seen only beside all the others.
+    let most = incident.overlaps().iter().map(Vec::len).max().unwrap_or_default().clamp(MOST_PRINCIPALS, MOST_DRAWN);
     let accused = incident.anomalies.iter().flat_map(|anomaly| &anomaly.operations);
     let first = incident.operations.first().map(|operation| operation.index);
     let culprit = incident.culprit().map(|operation| operation.index);
     let indices = first.into_iter().chain(culprit).chain(accused.copied()).chain(incident.lost.iter().copied());
     for index in indices {
         // An incident may have as many operations as the run.
-        if principals.len() == MOST_PRINCIPALS {
+        if principals.len() == most {
             break;
         }
         let known = incident.operations.iter().find(|operation| operation.index == index);
@@ -392,13 +412,13 @@ fn wrote(story: &Story, operation: &Operation) -> Option<Clause> {
 fn both_held(incident: &Incident) -> Option<Sentence> {
     let pairs = incident.overlaps();
     // Also of pairs that another incident is about: the sentence is of all who take part in this one.
-    let mut holders: Vec<&Operation> = pairs.iter().flat_map(|(one, other)| [*one, *other]).collect();
+    let mut holders: Vec<&Operation> = pairs.concat();
     holders.sort_unstable_by_key(|holder| holder.index);
     holders.dedup_by_key(|holder| holder.index);
     let of_all = holders
         .iter()
         .enumerate()
-        .flat_map(|(place, one)| holders[place + 1..].iter().filter_map(|other| moments::overlap(one, other)));
+        .flat_map(|(place, one)| holders[place + 1..].iter().filter_map(|other| moments::overlap(&[*one, *other])));
     let mut times: Vec<(u64, u64)> = of_all.collect();
     let text = match times[..] {
         [] => return None,
@@ -413,7 +433,7 @@ fn both_held(incident: &Incident) -> Option<Sentence> {
         let hold = |phase| !matches!(phase, Phase::Acquiring | Phase::HalfAcquired);
         operation.phases.iter().filter(|stamp| hold(stamp.phase)).map(|stamp| stamp.index).collect()
     };
-    Sentence::new(text, pairs.into_iter().flat_map(|(one, other)| [ends(one), ends(other)].concat()))
+    Sentence::new(text, pairs.into_iter().flatten().flat_map(ends))
 }
 
 /// What it did to the data; None if the clients write none, or nobody knows.

@@ -112,6 +112,15 @@ fn overlapped(story: &Story, lock: &str) -> String {
     let none_lost = verdict.lost_updates.acknowledged > 0
         && story.contradictions(Claim::Updates) == 0
         && !story.has(AnomalyKind::WriteInFlight);
+    if story.permits() > 1 {
+        return format!(
+            "{lock} let more than {} clients hold the lock at once{}: {} among {}.",
+            story.permits(),
+            cause(story, false),
+            too_many(story.contradictions(Claim::MutualExclusion)),
+            plural(verdict.mutual_exclusion.comparable_holds, "hold"),
+        );
+    }
     format!(
         "{lock} let two clients hold the lock at once{}: {} among {}{}.",
         cause(story, false),
@@ -119,6 +128,11 @@ fn overlapped(story: &Story, lock: &str) -> String {
         plural(verdict.mutual_exclusion.comparable_holds, "hold"),
         if none_lost { "; no acknowledged update was lost" } else { "" }
     )
+}
+
+/// So many holders beyond those that a lock may have.
+pub(super) fn too_many(holds: u64) -> String {
+    format!("{} too many", plural(holds, "hold"))
 }
 
 /// The first wrong amount, as the checker says it.
@@ -161,8 +175,14 @@ fn kept(story: &Story) -> String {
         format!(" But for {} no client acquired the free lock of {}.", length(gap.to - gap.from), gap.key)
     });
     let never = match story.standing(Claim::MutualExclusion) {
-        Standing::Held if story.claims(Claim::MutualExclusion) => ", and never let two clients hold the lock at once",
-        _ => "",
+        Standing::Held if story.claims(Claim::MutualExclusion) => {
+            let who = match story.permits() {
+                1 => "two".to_string(),
+                permits => format!("more than {permits}"),
+            };
+            format!(", and never let {who} clients hold the lock at once")
+        }
+        _ => String::new(),
     };
     format!("{kept}{never}{}.{gap}", and_the_end(story))
 }

@@ -200,6 +200,9 @@ fn what(incident: &Incident) -> String {
         Some(AnomalyKind::StaleRead) => "A stale read",
         Some(AnomalyKind::ImpossibleRead) => "An impossible read",
         Some(AnomalyKind::OrderViolation) => "An order that contradicts real time",
+        Some(AnomalyKind::OverlappingHolders) if incident.overlaps().iter().any(|holders| holders.len() > 2) => {
+            "One holder too many"
+        }
         Some(AnomalyKind::OverlappingHolders) | None => "Two holders at once",
     };
     text.to_string()

@@ -112,9 +112,10 @@ pub fn expiry(operation: &Operation) -> Option<u64> {
     expiry_at(operation, hold.end).map(|(until, _)| until).filter(|until| *until < hold.end)
 }
 
-/// The time in which two operations both believed that they held the lock.
-pub fn overlap(one: &Operation, other: &Operation) -> Option<(u64, u64)> {
-    let (one, other) = (hold(one)?, hold(other)?);
-    let (from, to) = (one.start.max(other.start), one.end.min(other.end));
+/// The time in which all of these operations believed that they held the lock.
+pub fn overlap(operations: &[&Operation]) -> Option<(u64, u64)> {
+    let holds = operations.iter().map(|operation| hold(operation)).collect::<Option<Vec<_>>>()?;
+    let from = holds.iter().map(|hold| hold.start).max()?;
+    let to = holds.iter().map(|hold| hold.end).min()?;
     (from < to).then_some((from, to))
 }

@@ -169,6 +169,11 @@ impl<'a> Story<'a> {
         self.lost.contains(&operation.index)
     }
 
+    /// How many clients may hold a lock at once.
+    pub fn permits(&self) -> u32 {
+        self.subject.history.run.as_ref().map_or(1, |run| run.permits)
+    }
+
     /// The lock's time to live, in nanoseconds, if it has one.
     pub fn ttl_ns(&self) -> Option<u64> {
         let run = self.subject.history.run.as_ref();
@@ -448,15 +453,13 @@ impl<'a> Incident<'a> {
         self.operations.iter().find(|operation| operation.index == *index).copied()
     }
 
-    /// Pairs of operations that the checker found to hold the lock at once.
-    pub fn overlaps(&self) -> Vec<(&'a Operation, &'a Operation)> {
+    /// Operations that the checker found to hold the lock at once: pairs, or more than may.
+    pub fn overlaps(&self) -> Vec<Vec<&'a Operation>> {
         let find = |index: u64| self.operations.iter().find(|operation| operation.index == index).copied();
         (self.anomalies.iter())
             .filter(|anomaly| anomaly.kind == AnomalyKind::OverlappingHolders)
-            .filter_map(|anomaly| match anomaly.operations[..] {
-                [one, other, ..] => Some((find(one)?, find(other)?)),
-                _ => None,
-            })
+            .filter(|anomaly| anomaly.operations.len() > 1)
+            .filter_map(|anomaly| anomaly.operations.iter().map(|index| find(*index)).collect())
             .collect()
     }
 

@@ -27,7 +27,8 @@ use crate::units::Length;
 /// The port that every Redis server listens on.
 pub const REDIS_PORT: u16 = 6379;
 /// Which program a server is. A cluster in Docker has an image for each, a local one a program of this machine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Program {
     /// A Redis-compatible server; with `--sentinel` it is one that watches others.
     #[default]

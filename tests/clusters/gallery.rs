@@ -112,6 +112,7 @@ scenarios!(
     lost_write,
     no_random_delay,
     one_node_down,
+    one_too_many,
     pause_before_check,
     pause_before_reply,
     pause_before_write,

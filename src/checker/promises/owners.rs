@@ -4,7 +4,7 @@
 //! or until it can have run out. It cannot have run out sooner than a TTL after it can have been taken at the earliest:
 //! when its client asked, or, with one node, when the lock of the one before could be gone at the earliest. Whatever may
 //! take a lock away before that makes it uncertain: a node that forgot or whose clock was wrong, a promotion, a lock that
-//! lets clients steal. That a client releases or overwrites the lock of another one is not thought of: such a lock has
+//! lets clients steal, or several have it at once. That a client releases or overwrites the lock of another one is not thought of: such a lock has
 //! other claims that it breaks.
 
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ impl<'h> Owners<'h> {
         let ttl_ns = run.filter(|run| run.expires).map(|run| time(run.ttl_ms.saturating_mul(1_000_000)) - EARLY_NS);
         let one_node = run.is_some_and(|run| run.nodes == 1);
         let mut keys: BTreeMap<&str, Vec<Owned>> = BTreeMap::new();
-        if run.is_some_and(|run| !run.steals) {
+        if run.is_some_and(|run| !run.steals && run.permits == 1) {
             for (place, operation) in history.operations.iter().enumerate() {
                 if let Some(owned) = asked(place, operation) {
                     keys.entry(&operation.key).or_default().push(owned);

@@ -110,12 +110,14 @@ impl Scene {
             .map(|(operation, hold)| lane(story, incident, operation, hold, start))
             .collect();
         let overlaps = (incident.overlaps().iter())
-            .filter_map(|(one, other)| {
+            .filter_map(|holders| {
                 let place =
-                    |wanted: &Operation| principals.iter().position(|operation| operation.index == wanted.index);
-                let (from, to) = moments::overlap(one, other)?;
-                let label = format!("two holders for {}", length(to - from));
-                Some(Overlap { from, to, lanes: (place(one)?, place(other)?), label })
+                    |wanted: &&Operation| principals.iter().position(|operation| operation.index == wanted.index);
+                let lanes = holders.iter().map(place).collect::<Option<Vec<usize>>>()?;
+                let (from, to) = moments::overlap(holders)?;
+                let number = if holders.len() == 2 { "two".to_string() } else { holders.len().to_string() };
+                let label = format!("{number} holders for {}", length(to - from));
+                Some(Overlap { from, to, lanes: (*lanes.iter().min()?, *lanes.iter().max()?), label })
             })
             .collect();
         let named: Vec<String> = lanes.iter().map(|lane| lane.name.clone()).collect();

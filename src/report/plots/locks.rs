@@ -127,15 +127,15 @@ fn draw_overlaps(frame: &mut Frame, story: &Story, rows: Rows, lanes: &BTreeMap<
     let mut overlaps = 0;
     let anomalies = story.subject.verdict.anomalies.iter();
     for anomaly in anomalies.filter(|anomaly| anomaly.kind == AnomalyKind::OverlappingHolders) {
-        let [one, other, ..] = anomaly.operations[..] else { continue };
-        let (Some(one), Some(other)) = (story.operation(one), story.operation(other)) else { continue };
-        let Some((from, to)) = moments::overlap(one, other) else { continue };
+        let holders = anomaly.operations.iter().map(|index| story.operation(*index)).collect::<Option<Vec<_>>>();
+        let Some(holders) = holders else { continue };
+        let Some((from, to)) = moments::overlap(&holders) else { continue };
         overlaps += 1;
         let (from, to) = (frame.x(from), frame.x(to).max(frame.x(from) + 2.0));
         if !drawn.insert(((from * 2.0) as i32, (to * 2.0) as i32)) {
             continue;
         }
-        for lane in [one, other].into_iter().filter_map(|operation| lanes.get(&operation.process)) {
+        for lane in holders.into_iter().filter_map(|operation| lanes.get(&operation.process)) {
             let (y0, y1) = rows.bar(*lane);
             frame.picture.rect((from, y0), (to, y1), BAD);
         }

@@ -60,6 +60,7 @@ impl Build {
             steals: false,
             acquire_timeout_ms: None,
             least_hold_ms: None,
+            permits: 1,
             longest_gap_ms: None,
             longest_overrun_ms: None,
             waits_by_wall_clock: false,

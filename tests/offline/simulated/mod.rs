@@ -9,6 +9,7 @@ mod library;
 mod marked;
 mod mutation;
 mod nightly;
+mod permits;
 mod replay;
 mod report;
 mod risk;

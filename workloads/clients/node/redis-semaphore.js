@@ -1,12 +1,12 @@
 "use strict";
-// redis-semaphore's Mutex and, with `--redlock`, its RedlockMutex: https://github.com/swarthy/redis-semaphore
+// redis-semaphore's Mutex, with `--redlock` its RedlockMutex and, where several may have the lock, its Semaphore: https://github.com/swarthy/redis-semaphore
 
 const connections = require("./connections.js");
 const { serve } = require("./redjepsen.js");
 
 function connect(settings) {
   const redlock = settings.flags.has("redlock");
-  const { Mutex, RedlockMutex } = require("redis-semaphore");
+  const { Mutex, RedlockMutex, Semaphore } = require("redis-semaphore");
   const nodes = connections(settings);
   const [low, high] = settings.retryDelay;
 
@@ -17,7 +17,11 @@ function connect(settings) {
       retryInterval: (low + high) / 2,
       onLockLost: (error) => operation.lost(error.message),
     };
-    const mutex = redlock ? new RedlockMutex(nodes, key, options) : new Mutex(nodes[0], key, options);
+    const mutex = redlock
+      ? new RedlockMutex(nodes, key, options)
+      : settings.permits > 1
+        ? new Semaphore(nodes[0], key, settings.permits, options)
+        : new Mutex(nodes[0], key, options);
     return (await mutex.tryAcquire()) ? { release: () => mutex.release(), owned: () => mutex.isAcquired } : null;
   };
 }

@@ -459,6 +459,7 @@ async function started(hello, connect, flags) {
     nodes: lock.nodes,
     nodeTimeout: options.node_timeout_ms || lock.ttl_ms,
     retryDelay: options.retry_delay_ms || [10, 50],
+    permits: options.permits || 1,
     client: hello.client,
     options,
     flags,

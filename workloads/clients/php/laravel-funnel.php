@@ -1,5 +1,5 @@
 <?php
-// Laravel's Redis::funnel with a limit of one: https://github.com/illuminate/redis
+// Laravel's Redis::funnel with a limit of one, or of as many as the workload says: https://github.com/illuminate/redis
 
 declare(strict_types=1);
 
@@ -18,7 +18,7 @@ $connect = function (Settings $settings): callable {
     $redis = (new RedisManager(null, 'phpredis', ['default' => $node]))->connection();
 
     return function (Operation $operation) use ($settings, $seconds, $redis): ?Held {
-        $funnel = $redis->funnel($operation->key)->limit(1)->releaseAfter($seconds)->block(0);
+        $funnel = $redis->funnel($operation->key)->limit($settings->permits)->releaseAfter($seconds)->block(0);
         for ($deadline = Redjepsen\now() + $operation->within; Redjepsen\now() < $deadline; $settings->pause()) {
             try {
                 // The lock is held as long as a function of ours runs.

@@ -51,6 +51,7 @@ final class Settings
      * @param float $nodeTimeout how long a request to one node may take
      * @param float[] $retryDelay the shortest and the longest wait between two attempts
      * @param string[] $flags the options of the adapter that were given on its command line, without dashes
+     * @param int $permits how many clients may have a lock at once: more than one if it is a semaphore
      */
     public function __construct(
         public readonly int $ttlMs,
@@ -58,6 +59,7 @@ final class Settings
         public readonly float $nodeTimeout,
         public readonly array $retryDelay,
         public readonly array $flags,
+        public readonly int $permits = 1,
     ) {}
 
     public function ttl(): float
@@ -470,7 +472,7 @@ final class Client
         $options = $lock['options'] ?? [];
         [$low, $high] = $options['retry_delay_ms'] ?? [10, 50];
         $limit = ($options['node_timeout_ms'] ?? $lock['ttl_ms']) / 1000;
-        $this->settings = new Settings($lock['ttl_ms'], $lock['nodes'], $limit, [$low / 1000, $high / 1000], $flags);
+        $this->settings = new Settings($lock['ttl_ms'], $lock['nodes'], $limit, [$low / 1000, $high / 1000], $flags, $options['permits'] ?? 1);
         $this->fenced = $resource['fencing'] === 'token';
         $this->register = $resource['kind'] === 'none' ? null : new Register($resource['url']);
         reached(fn () => $this->register?->connect());

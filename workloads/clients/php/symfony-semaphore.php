@@ -1,5 +1,5 @@
 <?php
-// Symfony's Semaphore of one on RedisStore: https://github.com/symfony/semaphore
+// Symfony's Semaphore on RedisStore, of one or of as many as the workload says: https://github.com/symfony/semaphore
 
 declare(strict_types=1);
 
@@ -22,7 +22,7 @@ $connect = function (Settings $settings): callable {
     return function (Operation $operation) use ($settings, $connected, &$factory): ?Held {
         try {
             $factory ??= $connected();
-            $one = $factory->createSemaphore($operation->key, 1, 1, $settings->ttl(), false);
+            $one = $factory->createSemaphore($operation->key, $settings->permits, 1, $settings->ttl(), false);
             for ($deadline = Redjepsen\now() + $operation->within; !$one->acquire(); $settings->pause()) {
                 if (Redjepsen\now() > $deadline) {
                     return null;

@@ -198,3 +198,28 @@ fn a_lock_with_no_validity_left_and_a_release_meanwhile_are_told_as_what_they_ar
     before.hold(0, 100, 900).hold(1, 400, 500);
     assert_eq!(how(&before), None, "it was over when the others came");
 }
+
+#[test]
+fn of_several_who_may_hold_a_lock_whoever_stayed_too_long_explains_the_one_too_many() {
+    // c0 renews its lock; that of c1 runs out at 1,200.
+    let third = |taken: u64, paused: &str| {
+        let mut build = Build::new();
+        build.header().permits = 2;
+        build.hold(0, 100, 2_000).hold(1, 200, 2_000).hold(2, taken, taken + 100);
+        build.phase(99, Phase::Extended, 900).fault(7, paused, 500, 1_700);
+        build.operation(99).phases.edit(|stamps| stamps.swap(1, 2));
+        let anomaly = overlap(&build);
+        (anomaly.operations, anomaly.fault)
+    };
+    assert_eq!(third(1_500, "c1"), (vec![199, 1_499, 99], Some(7)), "it is told first");
+    assert_eq!(third(1_500, "c0").1, None, "it had its lock, whatever it met");
+    let struck = |target: &str| {
+        let mut build = Build::new();
+        build.header().permits = 2;
+        build.hold(0, 100, 900).hold(1, 200, 900).hold(2, 600, 700).fault(7, target, 599, 600);
+        build.history.faults[0].kind = FaultKind::Call;
+        fault(&build)
+    };
+    assert_eq!((struck("c2"), struck("c1")), (Some(7), None), "the last one's call was struck while it asked");
+    assert_eq!(third(600, "c1"), (vec![99, 599, 199], None), "all had theirs: nobody knows which is one too many");
+}

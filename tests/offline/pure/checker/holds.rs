@@ -221,3 +221,54 @@ proptest! {
         prop_assert_eq!(overlaps(&build).0 == 0, is_mutex(&build, ModelSpec::OwnerMutex));
     }
 }
+
+/// Three clients work on a lock that two may hold: from 10, 20 and `third` on, the first two until 100 and 90.
+fn of_two(third: u64) -> Build {
+    let mut build = Build::new();
+    build.header().permits = 2;
+    build.hold(0, 10, 100).hold(1, 20, 90).hold(2, third, 200);
+    build
+}
+
+#[test]
+fn of_a_lock_that_two_may_hold_a_third_is_one_too_many() {
+    let kept = of_two(90);
+    assert_eq!(overlaps(&kept), (0, vec![]), "two overlap, and the third comes as one of them goes");
+    let broken = of_two(89);
+    // The one that had it first, the one that was too many, and the others.
+    assert_eq!(overlaps(&broken), (1, vec![vec![9, 88, 19]]));
+    let verdict = broken.check();
+    assert_eq!(verdict.valid, Validity::Invalid);
+    assert_eq!(verdict.reasons, ["more than 2 clients held one lock at once: 1 hold too many among 3 holds"]);
+    assert_eq!(
+        verdict.anomalies[0].summary,
+        "3 clients held the lock of k0 at once for 1 ms from 0.089 s, and no more than 2 may: c2 acquired it at 0.089 s, when \
+         c0 and c1 still had it"
+    );
+    let mut other_keys = of_two(50);
+    other_keys.operation(49).key = "k1".into();
+    assert_eq!(overlaps(&other_keys), (0, vec![]));
+    let mut alone = of_two(90);
+    alone.header().permits = 1;
+    assert_eq!(overlaps(&alone).0, 2, "for one the same history is broken");
+    let mut more = of_two(50);
+    more.hold(3, 60, 70);
+    assert_eq!(overlaps(&more).0, 2, "each that comes while two have it, or more");
+}
+
+#[test]
+fn a_lock_that_two_may_hold_is_shown_by_those_who_asked_while_two_had_it() {
+    let evidence = |asked: u64, waiters: u64| {
+        let mut build = of_two(100);
+        for waiter in 0..waiters {
+            let at = asked + waiter;
+            build.fail_on("k0", 3, at, at + 5);
+        }
+        let verdict = build.check();
+        let claim = verdict.claims.into_iter().find(|claim| claim.claim == Claim::MutualExclusion).unwrap();
+        (claim.valid, claim.evidence, claim.text)
+    };
+    assert_eq!(evidence(30, 5), (Validity::Valid, 5, "5 attempts at a lock that 2 had".into()));
+    assert_eq!(evidence(30, 4).0, Validity::Unknown, "too few");
+    assert_eq!(evidence(110, 5).1, 0, "only one had it then");
+}

@@ -235,3 +235,19 @@ fn an_operation_in_doubt_keeps_the_lock_until_it_runs_out() {
     assert_eq!(freed(900), [""; 0]);
     assert_eq!(freed(300), ["k0"]);
 }
+
+#[test]
+fn a_lock_that_two_may_hold_is_free_while_one_has_it() {
+    let stuck_beside = |holders: u32| {
+        let mut build = live();
+        build.header().permits = 2;
+        build.hold(5, 5, 8);
+        for holder in 0..holders {
+            build.hold(holder, 10 + u64::from(holder), 3 * PATIENCE);
+        }
+        build.fail_on("k0", 3, 110, 100 + PATIENCE + 100);
+        stuck(&build)
+    };
+    assert_eq!(stuck_beside(1), ["k0"]);
+    assert_eq!(stuck_beside(2), [""; 0]);
+}

@@ -1,4 +1,4 @@
-"""dramatiq's ConcurrentRateLimiter of one, a mutex by its own words, which does not wait: https://github.com/Bogdanp/dramatiq"""
+"""dramatiq's ConcurrentRateLimiter, of one a mutex by its own words, which does not wait: https://github.com/Bogdanp/dramatiq"""
 
 import time
 
@@ -15,7 +15,7 @@ def connect(settings):
     def acquire(operation):
         deadline = time.monotonic() + operation.within
         while time.monotonic() < deadline:
-            mutex = ConcurrentRateLimiter(backend, operation.key, limit=1, ttl=settings.ttl_ms)
+            mutex = ConcurrentRateLimiter(backend, operation.key, limit=settings.permits, ttl=settings.ttl_ms)
             held = mutex.acquire(raise_on_failure=False)
             if held.__enter__():
                 return redjepsen.Held(lambda: held.__exit__(None, None, None))

@@ -529,6 +529,7 @@ def _understood(
             nodes=list(lock["nodes"]),
             node_timeout=options.get("node_timeout_ms", ttl_ms) / 1000,
             retry_delay=(low / 1000, high / 1000),
+            permits=options.get("permits", 1),
             options=options,
             flags=flags,
             client=hello.get("client", ""),

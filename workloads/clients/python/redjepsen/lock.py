@@ -44,6 +44,8 @@ class Settings:
     node_timeout: float
     #: The shortest and the longest wait between two attempts.
     retry_delay: Tuple[float, float] = (0.01, 0.05)
+    #: How many clients may have a lock at once: more than one if it is a semaphore.
+    permits: int = 1
     #: All of the workload's options, as the protocol has them.
     options: Dict[str, Any] = field(default_factory=dict)
     #: The options of the adapter that were given on its command line.

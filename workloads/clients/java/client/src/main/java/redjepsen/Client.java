@@ -37,10 +37,16 @@ public final class Client {
 
     /**
      * The lock that is to be taken; nodes are independent of each other. The flags are those of the adapter that were given
-     * on its command line, without dashes.
+     * on its command line, without dashes. So many clients may have a lock at once: more than one if it is a semaphore.
      */
     public record Settings(
-            Duration ttl, List<URI> nodes, Duration nodeTimeout, Duration retryDelay, String client, Set<String> flags) {}
+            Duration ttl,
+            List<URI> nodes,
+            Duration nodeTimeout,
+            Duration retryDelay,
+            int permits,
+            String client,
+            Set<String> flags) {}
 
     public interface Locks {
         /** Takes the lock of an operation; null, or an exception, if it did not get it. */
@@ -170,6 +176,7 @@ public final class Client {
                 nodes,
                 Duration.ofMillis(options.path("node_timeout_ms").asLong(ttl)),
                 Duration.ofMillis((delay.path(0).asLong(10) + delay.path(1).asLong(50)) / 2),
+                options.path("permits").asInt(1),
                 hello.path("client").asText(),
                 flags);
         Locks locks = reached(() -> connect.to(settings));

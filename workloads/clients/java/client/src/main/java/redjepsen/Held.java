@@ -22,6 +22,33 @@ public final class Held {
         this.release = release;
     }
 
+    /**
+     * What a thread has that took a lock; null if it did not get it. With {@code again} it takes the lock once more and gives that
+     * back, as a method does that calls another one which takes the same lock: it has it still.
+     *
+     * @param take asks for the lock as the operation says; false if it did not get it.
+     */
+    public static Held taken(Question<Boolean> take, Action release, boolean again) throws Exception {
+        if (!take.ask()) {
+            return null;
+        }
+        if (again) {
+            boolean inner = false;
+            try {
+                inner = take.ask();
+            } finally {
+                if (!inner) {
+                    release.run(); // the outer one: nobody is told of it
+                }
+            }
+            if (!inner) {
+                throw new IllegalStateException("its own thread did not get the lock once more");
+            }
+            release.run();
+        }
+        return new Held(release);
+    }
+
     /** For how many milliseconds the library says that the lock is valid from now; null if it does not say. */
     public Held validity(Question<Long> validity) {
         this.validity = validity;

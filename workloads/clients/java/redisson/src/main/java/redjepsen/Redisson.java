@@ -8,29 +8,56 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import org.redisson.RedissonRedLock;
 import org.redisson.api.RLock;
+import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
 /**
  * Redisson's RLock with a lease; with `--watchdog` renewed, with `--fair` its fair lock, on several nodes its RedLock. With
  * `--shared` the threads of the client share one lock object, as the fields of a service do.
+ * Where several may have the lock, its RPermitExpirableSemaphore. With `--reentrant` each takes its lock once more and gives that back before it reads.
  * https://github.com/redisson/redisson
  */
 final class Redisson {
     public static void main(String[] arguments) {
         String name = "Redisson RLock " + Client.version("org.redisson", "redisson");
-        Client.serve(name, arguments, Set.of("watchdog", "fair", "shared"), settings -> {
+        Client.serve(name, arguments, Set.of("watchdog", "fair", "shared", "reentrant"), settings -> {
             List<RedissonClient> nodes = settings.nodes().stream().map(node -> connected(node, settings)).toList();
             long lease = settings.flags().contains("watchdog") ? -1 : settings.ttl().toMillis();
             Map<String, RLock> shared = new ConcurrentHashMap<>();
+            if (settings.permits() > 1) {
+                return semaphores(nodes.get(0), settings);
+            }
             return operation -> {
                 RLock lock = settings.flags().contains("shared")
                         ? shared.computeIfAbsent(operation.key(), key -> named(nodes, key, settings))
                         : named(nodes, operation.key(), settings);
-                boolean taken = lock.tryLock(operation.within().toMillis(), lease, TimeUnit.MILLISECONDS);
-                return taken ? new Held(lock::unlock).owned(lock::isHeldByCurrentThread) : null;
+                Held held = Held.taken(
+                        () -> lock.tryLock(operation.within().toMillis(), lease, TimeUnit.MILLISECONDS),
+                        lock::unlock,
+                        settings.flags().contains("reentrant"));
+                return held == null ? null : held.owned(lock::isHeldByCurrentThread);
             };
         });
+    }
+
+    /** Permits that run out by themselves, each with a number by which it is given back. */
+    private static Client.Locks semaphores(RedissonClient node, Client.Settings settings) {
+        Map<String, RPermitExpirableSemaphore> known = new ConcurrentHashMap<>();
+        return operation -> {
+            RPermitExpirableSemaphore semaphore = known.computeIfAbsent(operation.key(), key -> {
+                RPermitExpirableSemaphore made = node.getPermitExpirableSemaphore(key);
+                made.trySetPermits(settings.permits());
+                return made;
+            });
+            String permit = semaphore.tryAcquire(
+                    operation.within().toMillis(), settings.ttl().toMillis(), TimeUnit.MILLISECONDS);
+            return permit == null ? null : new Held(() -> {
+                if (!semaphore.tryRelease(permit)) {
+                    throw new IllegalMonitorStateException("the permit has run out");
+                }
+            });
+        };
     }
 
     private static RLock named(List<RedissonClient> nodes, String key, Client.Settings settings) {

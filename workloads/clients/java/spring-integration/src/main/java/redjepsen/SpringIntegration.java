@@ -8,13 +8,14 @@ import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 
 /**
  * Spring Integration's RedisLockRegistry on Lettuce: it asks again and again, or with `--pub-sub` waits for a message; with
- * `--renewed` a scheduler renews the lock. https://github.com/spring-projects/spring-integration
+ * `--renewed` a scheduler renews the lock, with `--reentrant` it is taken once more and that given back before the work.
+ * https://github.com/spring-projects/spring-integration
  */
 final class SpringIntegration {
     public static void main(String[] arguments) {
         // Maven's own note is not in it: the manifest has the version.
         String name = "RedisLockRegistry " + RedisLockRegistry.class.getPackage().getImplementationVersion();
-        Client.serve(name, arguments, Set.of("renewed", "pub-sub"), settings -> {
+        Client.serve(name, arguments, Set.of("renewed", "pub-sub", "reentrant"), settings -> {
             boolean pubSub = settings.flags().contains("pub-sub");
             RedisLockRegistry registry = new RedisLockRegistry(Lettuce.connections(settings), "locks", settings.ttl());
             registry.setRedisLockType(pubSub ? RedisLockType.PUB_SUB_LOCK : RedisLockType.SPIN_LOCK);
@@ -26,7 +27,8 @@ final class SpringIntegration {
             }
             return operation -> {
                 DistributedLock lock = registry.obtain(operation.key());
-                return lock.tryLock(operation.within(), settings.ttl()) ? new Held(lock::unlock) : null;
+                boolean again = settings.flags().contains("reentrant");
+                return Held.taken(() -> lock.tryLock(operation.within(), settings.ttl()), lock::unlock, again);
             };
         });
     }
