@@ -160,6 +160,11 @@ fn facts(examined: &Examined) -> Vec<(&'static str, String)> {
     for (ttl, why) in &examined.refused {
         facts.push(("TTL refused", format!("{ttl}: {why}")));
     }
+    if !examined.sent.is_empty() && examined.sent.iter().all(|sent| sent.key.is_none()) {
+        let why = "no command names the operation's key, so there was none to strike; \
+                   is the lock called by the whole of it?";
+        facts.push(("not struck", why.to_string()));
+    }
     if examined.not_made > 0 {
         facts.push(("not tried", format!("{}, for want of time", plural(examined.not_made as u64, "run"))));
     }

@@ -455,6 +455,16 @@ fn what_breaks_by_itself_is_no_faults_doing() {
 }
 
 #[test]
+fn who_names_no_key_is_told_that_nothing_of_it_was_struck() {
+    let told = |key: Option<&str>| {
+        let sent = vec![Sent { key: key.map(str::to_string), ..command(When::Taking, "SET") }];
+        terminal(&Examined { sent, ..examined(Vec::new()) }, Look::PLAIN)
+            .contains("no command names the operation's key")
+    };
+    assert_eq!((told(None), told(Some("lock:k0"))), (true, false));
+}
+
+#[test]
 fn where_nothing_was_shown_nothing_is_claimed() {
     let nothing = examined(vec![tried("pause", OfItsKind::Unknown, vec![run(Validity::Unknown, None, "")])]);
     let text = terminal(&nothing, Look::PLAIN);
