@@ -1,7 +1,7 @@
 //! `redjepsen library`: from a workload to a page that says what becomes of its lock under everything that there is to try.
 //!
 //! Stages, one after the other, each of them a suite: three runs without faults, from which it is learnt what the library sends; short
-//! ones that show what else its client takes; the scenarios of the catalogue that fit; strikes at each command that was seen; pairs
+//! ones that show what else its client takes; one in which nothing goes wrong; the scenarios of the catalogue that fit; strikes at each command that was seen; pairs
 //! of those that it withstood; all of that with other TTLs; and what broke it and is not the fate of its kind, with more seeds. That
 //! is [compared](compare) with a lock of ours of the same kind, in virtual time, and [made smaller](shrink) on real servers.
 
@@ -83,6 +83,9 @@ const NOT_TRIED: [&str; 1] = ["all"];
 
 /// The stages that judge nothing.
 const LEARNING: [&str; 3] = ["commands", "ttls", "abilities"];
+
+/// Of these, those whose runs ask whether they can be made.
+const ASKING: [&str; 2] = ["ttls", "abilities"];
 
 /// By which scenarios it is found out what a client can do that not all can.
 const ASKS: [(Ability, &str); 3] =
@@ -173,7 +176,8 @@ impl Examination {
         let abilities = self.make("abilities", &self.asking(), None).await?;
         let unable = unable(&abilities);
         let (fitting, not_about) = self.fitting(&phases, &unable);
-        let mut stages: Vec<Made> = std::iter::once(learnt).chain(other_ttls).chain([abilities]).collect();
+        let usual = self.make("without-faults", &self.suite_file(vec![self.usual()]), None).await?;
+        let mut stages: Vec<Made> = std::iter::once(learnt).chain(other_ttls).chain([abilities, usual]).collect();
         let can = |ability| unable.iter().all(|(unable, _)| *unable != ability);
         let setting = Setting {
             nodes: self.plain.nodes,
@@ -232,6 +236,13 @@ impl Examination {
         for learnt in stages.iter().filter(|made| made.is_without_faults()) {
             compare(learnt, &[], &mut cases)?;
         }
+        // Whether it does so again decides what all the other runs can tell.
+        let by_itself = self.again(cases.iter().filter(|case| case.tried.came() == Came::Fell));
+        if !by_itself.cells.is_empty() {
+            let made = self.make("by-itself", &by_itself, None).await?;
+            compare(&made, &[], &mut cases)?;
+            stages.push(made);
+        }
         compare(&catalogue, &[], &mut cases)?;
         let knows_the_catalogue = !catalogue.lacks_a_script();
         let mut scripted = strikes::scenarios(sent, &Setting { knows_the_catalogue, ..setting });
@@ -265,7 +276,12 @@ impl Examination {
         }
         tell_progress("comparing with a lock of ours of the same kind, in virtual time");
         Compare { examination: self, kind, page_folder: &folder }.in_virtual_time(&mut cases);
-        let again = self.again(&cases);
+        let is_due = |case: &&Case| {
+            case.tried.came() == Came::Fell
+                && case.tried.of_its_kind != OfItsKind::Falls
+                && !(case.tried.plain && case.tried.is_certain())
+        };
+        let again = self.again(cases.iter().filter(is_due));
         if go_on && !again.cells.is_empty() {
             let made = self.make("more-seeds", &again, Some(self.until(MORE_SEEDS))).await?;
             compare(&made, &scripted, &mut cases)?;
@@ -323,10 +339,9 @@ impl Examination {
 
     /// What broke the lock and is not the fate of its kind, with other seeds, each with the TTL with which it did: what is called
     /// the library's own should have been seen more than once.
-    fn again(&self, cases: &[Case]) -> SuiteFile {
-        let is_due = |case: &&Case| case.tried.came() == Came::Fell && case.tried.of_its_kind != OfItsKind::Falls;
-        let mut due: Vec<&Case> = cases.iter().filter(is_due).collect();
-        due.sort_by_key(|case| case.is_drawn());
+    fn again<'c>(&self, cases: impl Iterator<Item = &'c Case>) -> SuiteFile {
+        let mut due: Vec<&Case> = cases.collect();
+        due.sort_by_key(|case| (!case.tried.plain, case.is_drawn()));
         let blocks = due.into_iter().filter_map(|case| {
             let ttl = case.tried.telling()?.ttl.parse().ok();
             Some(Block { with: Options { ttl, ..Options::default() }, ..self.block(case.nemesis.clone()) })
@@ -344,6 +359,12 @@ impl Examination {
     /// A run that only shows whether the library takes this TTL.
     fn shortly(&self, ttl: Length) -> Block {
         let with = Options { ttl: Some(ttl), time_limit: "2s".parse().ok(), ..Options::default() };
+        Block { with, ..self.block("none".to_string()) }
+    }
+
+    /// Clients as they usually are, and nothing goes wrong: for long enough that locks are extended too.
+    fn usual(&self) -> Block {
+        let with = Options { time_limit: "8s".parse().ok(), ..self.flags.options(self.flags.ttl.first().copied()) };
         Block { with, ..self.block("none".to_string()) }
     }
 
@@ -441,7 +462,10 @@ impl Examination {
         };
         let mut progress = if LEARNING.contains(&stage) { Progress::learning() } else { Progress::default() };
         let ended = series.make(&mut state, &mut progress).await?;
-        if let Ended::CannotRun(reason) = ended {
+        // A client that can do nothing of what it is asked for has answered.
+        if let Ended::CannotRun(reason) = &ended
+            && !ASKING.contains(&stage)
+        {
             return Err(Failure::could_not_run(reason));
         }
         let done = state.runs.iter().filter(|run| run.valid.is_some()).count();
@@ -492,8 +516,10 @@ fn refused(made: &Made) -> Vec<(Length, String)> {
 fn unable(made: &Made) -> Vec<(Ability, String)> {
     let why = |nemesis: &str| {
         let cell = made.suite.cells.iter().find(|cell| cell.nemesis == nemesis)?;
-        let run = made.state.runs.iter().find(|run| run.cell == cell.name)?;
-        run.valid.is_none().then(|| run.summary.clone())
+        match made.state.runs.iter().find(|run| run.cell == cell.name) {
+            Some(run) => run.valid.is_none().then(|| run.summary.clone()),
+            None => Some("it could not be asked whether it can".to_string()),
+        }
     };
     ASKS.iter().filter_map(|(ability, nemesis)| Some((*ability, why(nemesis)?))).collect()
 }
