@@ -37,7 +37,7 @@ fn headline(examined: &Examined) -> String {
     let scenarios = plural(shown as u64, "scenario");
     match fell {
         0 => format!("{} withstood all of {scenarios} that show anything", examined.name),
-        _ if examined.that(Came::Fell).iter().any(|tried| tried.plain) => {
+        _ if examined.that(Came::Fell).iter().any(|tried| tried.plain && tried.is_certain()) => {
             format!(
                 "{} breaks with no fault at all; of {scenarios} it falls to {fell}: {}",
                 examined.name,

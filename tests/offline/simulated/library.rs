@@ -448,6 +448,9 @@ fn what_breaks_by_itself_is_no_faults_doing() {
         "{text}"
     );
     assert!(rest.contains("two holders at once, in 1 of 1 run of 1 scenario; so it does with no fault too"), "{text}");
+    // Once in two runs may have been the machine.
+    let once = examined(vec![plain(vec![valid(), broken("lost update")])]);
+    assert!(terminal(&once, Look::PLAIN).starts_with("mine 1.0 falls to 1 of 1 scenario"));
     // Where it holds with no fault, nothing of this is said.
     let held = examined(vec![plain(vec![valid()]), tried("late-acquire-reply", Holds, struck())]);
     let text = terminal(&held, Look::PLAIN);
