@@ -9,7 +9,7 @@ use super::kind::{Kind, OfItsKind};
 use super::releases::SlowRelease;
 use super::sent::{Sent, When};
 use super::struck::Struck;
-use crate::checker::Validity;
+use crate::checker::{AnomalyKind, Validity};
 
 /// How the summary of a run begins that shows nothing.
 const NOTHING_PROVEN: &str = "This run proves nothing about the lock: ";
@@ -47,6 +47,8 @@ pub struct Tried {
     pub description: String,
     /// Whether it was made from what the library was seen to send.
     pub searched: bool,
+    /// Whether it has no fault and no script, so that what breaks there breaks by itself.
+    pub plain: bool,
     pub of_its_kind: OfItsKind,
     pub runs: Vec<TriedRun>,
 }
@@ -121,6 +123,21 @@ impl Symptom<'_> {
         key(self) == key(other) && self.commands == other.commands
     }
 
+    /// Why nothing can be said of the library by comparison; None if there is no run to compare with.
+    pub fn why_unexplained(&self) -> Option<&'static str> {
+        let (broken, of) = self.broken();
+        match () {
+            () if self.tried.iter().any(|tried| tried.is_certain()) => None,
+            () if broken < of => Some("not every time"),
+            () => Some("the machine was late whenever it happened"),
+        }
+    }
+
+    /// Whether it came with no fault at all.
+    pub fn is_plain(&self) -> bool {
+        self.tried.iter().all(|tried| tried.plain)
+    }
+
     /// In how many runs it came, of those that show anything.
     pub fn broken(&self) -> (usize, usize) {
         let each = self.tried.iter().map(|tried| tried.broken());
@@ -159,11 +176,21 @@ impl Tried {
         withstood.flat_map(|run| &run.struck).map(|struck| struck.times).sum()
     }
 
-    /// Whether it breaks the lock in every run that shows anything, and not only where the machine was late.
+    /// Whether it breaks the lock in every run that shows anything, and not only where the machine was late. Where nothing is
+    /// injected, two runs are enough: there was nothing in the others that could have struck at another moment.
     pub fn is_certain(&self) -> bool {
         let (broken, shown) = self.broken();
-        let broken_in_time = |run: &TriedRun| run.valid == Some(Validity::Invalid) && run.timing_was_kept;
-        broken == shown && self.runs.iter().any(broken_in_time)
+        let is_in_time = |run: &&TriedRun| run.valid == Some(Validity::Invalid) && run.timing_was_kept;
+        match self.runs.iter().filter(is_in_time).count() {
+            0 => false,
+            1 => broken == shown,
+            _ => broken == shown || self.plain,
+        }
+    }
+
+    /// What broke in the run that tells most.
+    pub fn anomaly(&self) -> Option<&str> {
+        self.telling().filter(|run| run.valid == Some(Validity::Invalid))?.anomaly.as_deref()
     }
 
     /// How many runs broke it, of those that show anything.
@@ -171,6 +198,19 @@ impl Tried {
         let broken = self.runs.iter().filter(|run| run.valid == Some(Validity::Invalid)).count();
         (broken, broken + self.runs.iter().filter(|run| run.withstood()).count())
     }
+}
+
+/// Whether one of these broke in this way with no fault at all. Who has two holders at once loses updates by chance, and the
+/// other way about.
+pub fn breaks_by_itself<'t>(tried: impl IntoIterator<Item = &'t Tried>, anomaly: &str) -> bool {
+    let of_exclusion = |anomaly: &str| {
+        [AnomalyKind::LostUpdate, AnomalyKind::OverlappingHolders, AnomalyKind::StaleRead, AnomalyKind::ImpossibleRead]
+            .iter()
+            .any(|kind| kind.name() == anomaly)
+    };
+    let is_alike = |other: &str| other == anomaly || of_exclusion(other) && of_exclusion(anomaly);
+    let mut plain = tried.into_iter().filter(|tried| tried.plain && tried.came() == Came::Fell);
+    plain.any(|tried| tried.runs.iter().filter_map(|run| run.anomaly.as_deref()).any(is_alike))
 }
 
 impl TriedRun {
@@ -205,13 +245,21 @@ impl Examined {
                 None => symptoms.push(one),
             }
         }
-        let rank = |symptom: &Symptom| match symptom.of_its_kind {
-            OfItsKind::Holds => 0,
-            OfItsKind::Unknown => 1,
-            OfItsKind::Falls => 2,
+        let rank = |symptom: &Symptom| {
+            let fate = match symptom.of_its_kind {
+                OfItsKind::Holds => 0,
+                OfItsKind::Unknown => 1,
+                OfItsKind::Falls => 2,
+            };
+            (fate, !symptom.is_plain())
         };
         symptoms.sort_by_key(rank);
         symptoms
+    }
+
+    /// Whether it breaks in this way with no fault at all too, so that a run with a fault does not tell what the fault did.
+    pub fn breaks_by_itself(&self, anomaly: &str) -> bool {
+        breaks_by_itself(self.tried.iter(), anomaly)
     }
 
     /// The scenarios in which a release took long, each with the longest; the longest of all first.

@@ -102,6 +102,8 @@ pub struct Setting {
     /// Whether its client ends an operation that is cancelled, and whether it has an event loop that can be blocked.
     pub cancels: bool,
     pub blocks: bool,
+    /// Whether the scenarios of the catalogue were all played: a strike that one of them makes can wait then.
+    pub knows_the_catalogue: bool,
 }
 
 /// The scenarios for these commands, on all nodes at once and, of several, on each of the first three. Time may not suffice for
@@ -118,7 +120,8 @@ pub fn scenarios(sent: &[Sent], setting: &Setting) -> Vec<Scripted> {
             let fitting = places.iter().filter(|place| strike.fits_at(**place, setting.nodes));
             for (far, place) in fitting.enumerate() {
                 let aim = Aim { strike: *strike, sent: sent_now.clone(), at: *place };
-                let was_played = is_first && far == 0 && strike.is_in_the_catalogue(sent_now.when);
+                let was_played =
+                    setting.knows_the_catalogue && is_first && far == 0 && strike.is_in_the_catalogue(sent_now.when);
                 scenarios.push(((sent_now.nth + sent_now.nth_key, far, was_played, rank), aim.scenario()));
             }
         }
@@ -137,6 +140,8 @@ impl Strike {
             // Who waits has nothing that could run out, but may stand in the way of others, or be forgotten.
             (LateReply | Reset | Close | LostReply | Kill | Cancel | NodeRestartSynced, When::Waiting) => true,
             (_, When::Waiting) => false,
+            // A holder who is cancelled gives its lock back anyway, so one who already does goes on.
+            (Cancel, When::Releasing) => false,
             // Only an acquisition has a limit.
             (GivenUp, _) => when == When::Taking && setting.expires,
             (Block, When::Releasing) => false,

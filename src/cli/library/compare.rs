@@ -10,7 +10,7 @@ use crate::cli::Failure;
 use crate::files;
 use crate::fuzz::Cause;
 use crate::history::{self, RecordedCommand};
-use crate::library::examined::{Came, Tried, TriedRun};
+use crate::library::examined::{Came, Tried, TriedRun, breaks_by_itself};
 use crate::library::kind::{self, Kind, OfItsKind};
 use crate::library::releases;
 use crate::library::sent::When;
@@ -38,7 +38,8 @@ pub(super) struct Case {
     pub aims: Vec<Aim>,
 }
 
-/// Adds the runs of a stage to the scenarios that were tried. `scripted` are those that were made for the library.
+/// Adds the runs of a stage to the scenarios that were tried. `scripted` are those that were made for the library. Of a stage that
+/// learns, what a single client does only counts if it broke something.
 pub(super) fn collect(
     page_folder: &Path,
     made: &Made,
@@ -46,7 +47,8 @@ pub(super) fn collect(
     cases: &mut Vec<Case>,
 ) -> Result<(), Failure> {
     for cell in &made.suite.cells {
-        let runs = made.state.runs.iter().filter(|run| run.cell == cell.name);
+        let counts = |run: &&RunOutcome| cell.scenario.clients > 1 || run.valid == Some(Validity::Invalid);
+        let runs = made.state.runs.iter().filter(|run| run.cell == cell.name).filter(counts);
         let runs: Vec<TriedRun> =
             runs.map(|run| one(page_folder, made.state.folder(), run, &cell.scenario)).collect::<Result<_, _>>()?;
         let place = match cases.iter().position(|case| case.tried.scenario == cell.nemesis) {
@@ -60,6 +62,7 @@ pub(super) fn collect(
                         scenario: cell.nemesis.clone(),
                         description: cell.scenario.nemesis.description.clone(),
                         searched: own.is_some(),
+                        plain: cell.scenario.nemesis.script.is_empty() && !cell.scenario.nemesis.injects(),
                         of_its_kind: OfItsKind::Unknown,
                         runs: Vec::new(),
                     },
@@ -172,6 +175,19 @@ impl Compare<'_> {
                 OfItsKind::Holds if !convicts => OfItsKind::Unknown,
                 other => other,
             };
+        }
+        // Which of the two it was, a run with a fault does not tell.
+        let by_itself: Vec<bool> = cases
+            .iter()
+            .map(|case| {
+                let plain = cases.iter().map(|case| &case.tried);
+                !case.tried.plain && case.tried.anomaly().is_some_and(|anomaly| breaks_by_itself(plain, anomaly))
+            })
+            .collect();
+        for (case, by_itself) in cases.iter_mut().zip(by_itself) {
+            if by_itself && case.tried.of_its_kind == OfItsKind::Holds {
+                case.tried.of_its_kind = OfItsKind::Unknown;
+            }
         }
     }
 

@@ -37,6 +37,13 @@ fn headline(examined: &Examined) -> String {
     let scenarios = plural(shown as u64, "scenario");
     match fell {
         0 => format!("{} withstood all of {scenarios} that show anything", examined.name),
+        _ if examined.that(Came::Fell).iter().any(|tried| tried.plain && tried.is_certain()) => {
+            format!(
+                "{} breaks with no fault at all; of {scenarios} it falls to {fell}: {}",
+                examined.name,
+                parts.join("; ")
+            )
+        }
         _ => format!("{} falls to {fell} of {scenarios}: {}", examined.name, parts.join("; ")),
     }
 }
@@ -66,7 +73,8 @@ fn meaning(of_its_kind: OfItsKind, examined: &Examined) -> String {
     match of_its_kind {
         OfItsKind::Holds => format!("Its own: {}, {}, withstands the same", reference(examined), examined.kind),
         OfItsKind::Unknown => {
-            "Unexplained: nothing to compare it with that was struck in the same way, or it does not happen every time"
+            "Unexplained: nothing to compare it with that was struck in the same way, or it does not happen every time, \
+             only when the machine is late, or with no fault too"
                 .to_string()
         }
         OfItsKind::Falls => format!("Its kind: {} falls to the same, {}", reference(examined), examined.kind),
@@ -81,13 +89,20 @@ fn symptom(symptom: &Symptom, examined: &Examined) -> String {
         let command = if command.is_empty() { "struck" } else { command };
         struck.push(format!("{command} {when}"));
     }
-    let struck = if struck.is_empty() { "struck at no client".to_string() } else { struck.join(", then ") };
+    let struck = match struck.is_empty() {
+        true if symptom.is_plain() => "with no fault at all".to_string(),
+        true => "struck at no client".to_string(),
+        false => struck.join(", then "),
+    };
     let (broken, of) = symptom.broken();
     let scenarios = plural(symptom.tried.len() as u64, "scenario");
     let fate = match symptom.of_its_kind {
         OfItsKind::Holds => format!("{} withstands it", reference(examined)),
         OfItsKind::Falls => format!("{} falls too", reference(examined)),
-        OfItsKind::Unknown => "nothing to compare with".to_string(),
+        OfItsKind::Unknown if examined.breaks_by_itself(symptom.anomaly) && !symptom.is_plain() => {
+            "so it does with no fault too".to_string()
+        }
+        OfItsKind::Unknown => symptom.why_unexplained().unwrap_or("nothing to compare with").to_string(),
     };
     format!("{struck}: {}, in {broken} of {} of {scenarios}; {fate}", symptom.anomaly, plural(of as u64, "run"))
 }
@@ -144,6 +159,11 @@ fn facts(examined: &Examined) -> Vec<(&'static str, String)> {
     ];
     for (ttl, why) in &examined.refused {
         facts.push(("TTL refused", format!("{ttl}: {why}")));
+    }
+    if !examined.sent.is_empty() && examined.sent.iter().all(|sent| sent.key.is_none()) {
+        let why = "no command names the operation's key, so there was none to strike; \
+                   is the lock called by the whole of it?";
+        facts.push(("not struck", why.to_string()));
     }
     if examined.not_made > 0 {
         facts.push(("not tried", format!("{}, for want of time", plural(examined.not_made as u64, "run"))));

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use redjepsen::checker::Validity;
 use redjepsen::history::{self, RecordedCommand};
-use redjepsen::library::examined::{Came, Examined, Tried, TriedRun};
+use redjepsen::library::examined::{Came, Examined, Tried, TriedRun, breaks_by_itself};
 use redjepsen::library::kind::{Kind, OfItsKind, judged};
 use redjepsen::library::pairs::pairs;
 use redjepsen::library::releases;
@@ -33,7 +33,7 @@ fn command(when: When, name: &str) -> Sent {
 
 /// A library whose client can be cancelled, as ours can, and has no event loop.
 fn setting(nodes: u32, expires: bool) -> Setting {
-    Setting { nodes, expires, cancels: true, blocks: false }
+    Setting { nodes, expires, cancels: true, blocks: false, knows_the_catalogue: true }
 }
 
 /// The run of this scenario with this lock of ours.
@@ -304,7 +304,14 @@ fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
 }
 
 fn tried(scenario: &str, of_its_kind: OfItsKind, runs: Vec<TriedRun>) -> Tried {
-    Tried { scenario: scenario.into(), description: format!("What {scenario} is"), searched: false, of_its_kind, runs }
+    Tried {
+        scenario: scenario.into(),
+        description: format!("What {scenario} is"),
+        searched: false,
+        plain: false,
+        of_its_kind,
+        runs,
+    }
 }
 
 fn examined(tried: Vec<Tried>) -> Examined {
@@ -410,6 +417,54 @@ fn what_does_not_happen_every_time_or_only_late_is_not_certain() {
     assert!(runs(&[true, false, true], &[Invalid, Invalid, Unknown]));
     assert!(!runs(&[true, true], &[Invalid, Valid]));
     assert!(!runs(&[false], &[Invalid]));
+}
+
+/// What breaks with no fault is told first, and is no other fault's doing.
+#[test]
+fn what_breaks_by_itself_is_no_faults_doing() {
+    use OfItsKind::{Holds, Unknown};
+    let broken =
+        |anomaly: &str| TriedRun { struck: Vec::new(), when: Vec::new(), ..run(Validity::Invalid, None, anomaly) };
+    let plain = |runs| Tried { plain: true, ..tried("none", Holds, runs) };
+    let valid = || run(Validity::Valid, None, "");
+    // Twice is enough there, where a strike has to come out alike each time; once may have been the machine.
+    assert!(plain(vec![valid(), broken("lost update"), broken("lost update")]).is_certain());
+    assert!(!plain(vec![valid(), broken("lost update")]).is_certain());
+    assert!(!tried("pause", Holds, plain(vec![valid(), broken("x"), broken("x")]).runs).is_certain());
+    let by = |tried: &[Tried], anomaly: &str| breaks_by_itself(tried, anomaly);
+    let alone = [plain(vec![broken("lost update")])];
+    // Two holders lose updates by chance; a lock that nobody gets is another matter.
+    assert!(by(&alone, "lost update") && by(&alone, "two holders at once"));
+    assert!(!by(&alone, "lock acquired late"));
+    assert!(!by(&[plain(vec![valid()])], "lost update"));
+    assert!(!by(&[tried("pause", Holds, vec![broken("lost update")])], "lost update"));
+    let struck = || vec![run(Validity::Invalid, Some(When::Taking), "two holders at once")];
+    let [one] = alone;
+    let text = terminal(&examined(vec![tried("late-acquire-reply", Unknown, struck()), one]), Look::PLAIN);
+    assert!(text.starts_with("mine 1.0 breaks with no fault at all; of 2 scenarios it falls to 2: "), "{text}");
+    let (own, rest) = text.split_once("Unexplained").unwrap();
+    assert!(
+        own.contains("with no fault at all: lost update, in 1 of 1 run of 1 scenario; `single` withstands it"),
+        "{text}"
+    );
+    assert!(rest.contains("two holders at once, in 1 of 1 run of 1 scenario; so it does with no fault too"), "{text}");
+    // Once in two runs may have been the machine.
+    let once = examined(vec![plain(vec![valid(), broken("lost update")])]);
+    assert!(terminal(&once, Look::PLAIN).starts_with("mine 1.0 falls to 1 of 1 scenario"));
+    // Where it holds with no fault, nothing of this is said.
+    let held = examined(vec![plain(vec![valid()]), tried("late-acquire-reply", Holds, struck())]);
+    let text = terminal(&held, Look::PLAIN);
+    assert!(text.starts_with("mine 1.0 falls to 1 of 2 scenarios") && !text.contains("no fault too"), "{text}");
+}
+
+#[test]
+fn who_names_no_key_is_told_that_nothing_of_it_was_struck() {
+    let told = |key: Option<&str>| {
+        let sent = vec![Sent { key: key.map(str::to_string), ..command(When::Taking, "SET") }];
+        terminal(&Examined { sent, ..examined(Vec::new()) }, Look::PLAIN)
+            .contains("no command names the operation's key")
+    };
+    assert_eq!((told(None), told(Some("lock:k0"))), (true, false));
 }
 
 #[test]
@@ -571,6 +626,10 @@ fn what_tells_most_comes_first() {
     ];
     let places = in_order.map(place);
     assert!(places.is_sorted(), "{places:?}");
+    // Where there was no time for the catalogue, what it would have played is not put off.
+    let unknown = scenarios(&sent, &Setting { knows_the_catalogue: false, ..setting(3, true) });
+    let place = |name: &str| unknown.iter().position(|one| one.name == name).unwrap_or_else(|| panic!("{name}"));
+    assert!(place("taking-set-late-reply") < place("taking-set-late-request"));
     // Only who can be cancelled is, and only who has an event loop is blocked.
     let able = |cancels, blocks| {
         let of = scenarios(&sent, &Setting { cancels, blocks, ..setting(1, true) });
