@@ -5,7 +5,7 @@ use super::story::{Incident, Story};
 use crate::checker::HowKind;
 use crate::history::{Claim, Operation};
 
-/// ` while its holder was paused`, if most incidents have that in common.
+/// ` when its holder was paused`, if most incidents have that in common.
 pub(super) fn cause(story: &Story, of_updates: bool) -> String {
     let is_relevant = |incident: &&Incident| {
         !of_updates || incident.anomalies.iter().any(|a| a.kind.contradicts() == Some(Claim::Updates))
@@ -30,12 +30,12 @@ pub(super) fn cause(story: &Story, of_updates: bool) -> String {
     }
 }
 
-/// What explains an incident: `while`, and that its holder was paused.
+/// What explains an incident: `when`, and that its holder was paused. It was not always still paused when something went wrong.
 type Why = (&'static str, &'static str);
 
 fn why(story: &Story, incident: &Incident) -> Option<Why> {
     match incident.how().map(|how| how.kind) {
-        Some(HowKind::Breakpoint) => return Some(("while", "a script kept its holder at a breakpoint")),
+        Some(HowKind::Breakpoint) => return Some(("when", "a script kept its holder at a breakpoint")),
         Some(HowKind::Stolen) => return Some(("when", "one client took it from another, as the lock allows")),
         Some(HowKind::Promoted) => return Some(("after", "a replica was promoted")),
         Some(HowKind::Extended | HowKind::Expired | HowKind::Released) | None => {}
@@ -52,5 +52,5 @@ fn why(story: &Story, incident: &Incident) -> Option<Why> {
         false if story.client_operations().any(hits) => fault.kind.says.client,
         false => fault.kind.says.node,
     };
-    Some(("while", clause))
+    Some(("when", clause))
 }

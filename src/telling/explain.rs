@@ -310,9 +310,7 @@ fn what_went_wrong(story: &Story, incident: &Incident, first: &Operation, second
     let is_it = incident.fault_hits(&name) && fault.targets.len() == 1;
     let then = match ran_out {
         Some((time, _)) if is_it && time >= from && to.is_none_or(|to| time <= to) => {
-            let meanwhile =
-                if fault.kind.does.process == OnProcess::Stops { "while it stood still" } else { "meanwhile" };
-            format!(", and its lock expired at {} {meanwhile}", moment(time))
+            format!(", and its lock expired at {} meanwhile", moment(time))
         }
         Some((time, _)) => format!("; {name}'s lock expired at {}", moment(time)),
         None => String::new(),

@@ -52,10 +52,12 @@ const REAL_ETCD: Try = Try {
            lock when its leader changes. This needs etcd.",
 };
 
-const COMPARE: &str = "A resource that compares and sets: it writes only if the value is still the one that the writer read. The lock \
-    may still be lost; the late write is then refused, which costs an error instead of an update.";
+const COMPARE: &str = "A resource that compares and sets: it writes only if the value is still the one that the writer read. Two \
+    clients may still hold the lock at once; of two writes that build on the same value the second is refused, which is an \
+    error and no lost update.";
 const TOKENS: &str = "Fencing tokens that the resource checks at reads and at writes: once a newer holder has read, a write with an \
-    older token is refused. Checking writes alone would not do, where two late holders write in the order of their tokens.";
+    older token is refused. Checking writes alone is not enough: of two late holders that have read the same value, both are let \
+    in if they write in the order of their tokens.";
 
 /// What goes wrong where a lock has one thing wrong.
 #[derive(Clone, Copy)]
@@ -86,7 +88,7 @@ const PUT_RIGHT: &[(&str, Wrong, Try)] = &[
         simulated(
             "redlock-patient",
             "A client that measures by a monotonic clock how long it took to get the lock. \
-        A wall clock can stand still or jump meanwhile.",
+        A wall clock can stop or jump meanwhile.",
         ),
     ),
     (
@@ -288,7 +290,7 @@ fn longer_ttl(story: &Story, incident: &Incident) -> Option<String> {
     let more = late.checked_sub(ttl).filter(|more| *more > 0)?;
     Some(format!(
         "A longer TTL only moves the limit: {name} sent its write {} after it had got the lock, {} more than the TTL of {}, and a \
-         client can stand still for longer than any TTL.",
+         client can be stopped for longer than any TTL.",
         length(late),
         length(more),
         length(ttl)

@@ -62,7 +62,7 @@ fn holds_and_falls(workload: &str, name: &str, missing: Option<impl Display>) {
     let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     // A reply that reached the holder late leaves open whether its lock had run out when the next one took it. The pause is
     // told in any case, as its cause only where that is certain.
-    let told = ["while its holder was paused", "In effect meanwhile: pause client:0."];
+    let told = ["when its holder was paused", "In effect meanwhile: pause client:0."];
     assert!(told.iter().any(|words| in_one_line.contains(words)), "{text}");
     assert!(in_one_line.contains(" over c1:") && in_one_line.contains(name), "{text}");
 }

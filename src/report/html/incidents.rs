@@ -47,7 +47,7 @@ fn in_full(report: &Report, held: Option<&timeline::Held>, number: usize) -> Mar
             h3 {
                 span class="number" { (number + 1) }
                 (account.what)
-                span class="when" { "key " (sanitize(&account.key, 40)) ", " (moment(account.time)) }
+                span class="when" { "key " (sanitize(&account.key, 40)) ", from " (moment(account.time)) }
             }
             p { (prose(&text)) }
             @if let Some(scene) = scene { (figure(&incident::draw(&scene, &text.replace('`', ""), false))) }
@@ -67,7 +67,7 @@ fn of_nodes(held: &timeline::Held, incident: &Incident) -> Markup {
         dl class="nodes" {
             @for of_node in held.during(incident) { dt { (of_node.node) } dd { (prose(&of_node.text)) } }
         }
-        p class="fine" { "As the nodes said themselves; no verdict rests on it. " (held.how()) }
+        p class="fine" { "This is what the nodes said themselves; no verdict rests on it. " (held.how()) }
     }
 }
 
@@ -81,7 +81,7 @@ fn remedies(account: &IncidentAccount) -> Markup {
             }
         }
         @if !account.no_remedies.is_empty() {
-            h4 { "What would not have" }
+            h4 { "What would not be enough" }
             ul class="remedies" { @for text in &account.no_remedies { li { (prose(text)) } } }
         }
     }

@@ -84,7 +84,7 @@ fn numbers(telling: &Telling) -> Markup {
                 div { dt { "acknowledged reads" } dd { (count(telling.acknowledged_reads)) } }
             } @else {
                 div class=[(overlaps > 0 && is_claimed).then_some("bad")] {
-                    dt { "overlapping holders" } dd { (count(overlaps)) }
+                    dt { "overlaps of holders" } dd { (count(overlaps)) }
                 }
             }
             div {

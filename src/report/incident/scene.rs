@@ -125,7 +125,7 @@ impl Scene {
             .flat_map(|fault| fault.targets.iter().map(move |target| (fault, target)))
             .filter(|(_, target)| !named.contains(target))
             .filter_map(|(fault, target)| {
-                let (from, to) = fault.span();
+                let (from, to) = in_effect(fault);
                 let (from, to) = (from.max(start), to.unwrap_or(end).min(end));
                 let label = fault_label(fault).0.to_string();
                 (from < to).then(|| Shade { from, to, label, whose: sanitize(target, 14), kind: ShadeKind::Fault })
@@ -189,7 +189,7 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
         waits_from: (held && asked < hold.start).then_some(asked),
         pauses: faults_on(story, &name, start, hold.end),
         name: sanitize(&name, 14),
-        words: vec![format!("believes it holds the lock, {holds}"), format!("holds {holds}"), holds],
+        words: vec![format!("believes it holds the lock, {holds}"), format!("believes it holds, {holds}"), holds],
         hold,
         held,
         marks: one_a_moment(marks),
@@ -242,7 +242,7 @@ fn writes(story: &Story, incident: &Incident, operation: &Operation) -> Option<(
 fn faults_on(story: &Story, name: &str, start: u64, end: u64) -> Vec<Shade> {
     let hits = |fault: &&FaultWindow| fault.injected.is_some() && fault.targets.iter().any(|target| target == name);
     let shades = story.subject.history.faults.iter().filter(hits).filter_map(|fault| {
-        let (from, to) = fault.span();
+        let (from, to) = in_effect(fault);
         let label = match (fault_label(fault), to) {
             ((label, true), Some(to)) => format!("{label} {}", length(to.saturating_sub(from))),
             ((label, _), _) => label.to_string(),
@@ -251,6 +251,12 @@ fn faults_on(story: &Story, name: &str, start: u64, end: u64) -> Vec<Shade> {
         (from < to).then(|| Shade { from, to, label, whose: name.to_string(), kind: ShadeKind::Fault })
     });
     shades.take(3).collect()
+}
+
+/// From its order to the order to heal it: what it struck may go on before its heal is seen.
+fn in_effect(fault: &FaultWindow) -> (u64, Option<u64>) {
+    let (from, to) = fault.span();
+    (from, fault.heal.or(to))
 }
 
 /// Marks in the order of time; one moment can have only one label.

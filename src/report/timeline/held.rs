@@ -46,7 +46,7 @@ impl<'a> Held<'a> {
         match self.servers.every {
             0 => format!("Each change was noted as it happened. {whose}"),
             every => format!(
-                "Asked every {every} ms, on a connection of its own: what is told was so a little before it was seen. {whose}"
+                "They were asked every {every} ms over a separate connection, so a change came a little before it was seen. {whose}"
             ),
         }
     }
@@ -108,7 +108,7 @@ impl<'a> Held<'a> {
         parts
     }
 
-    /// `c0's from 0.301 s, gone by 0.318 s, 983 ms before its end`
+    /// `c0's from 0.301 s, gone before 0.318 s, 983 ms before its end`
     fn life(&self, life: &Life, hold: Option<&Hold>) -> String {
         let whose = match self.owner(life) {
             Some(owner) => format!("{owner}'s"),
@@ -126,12 +126,13 @@ impl<'a> Held<'a> {
         } else {
             String::new()
         };
+        let gone = if self.servers.every == 0 { "at" } else { "before" };
         match life.how {
             1 => format!("{whose} {came} {at} until it ran out at {to}"),
-            2 => format!("{whose} {came} {at}, replaced by {to}{early}"),
+            2 => format!("{whose} {came} {at}, replaced {gone} {to}{early}"),
             3 => format!("{whose} {came} {at}, still there at the last look"),
-            4 => format!("{whose} {came} {at}, gone by {to}, after its end at {}", moment(ends * 1000)),
-            _ => format!("{whose} {came} {at}, gone by {to}{early}"),
+            4 => format!("{whose} {came} {at}, gone {gone} {to}, after its end at {}", moment(ends * 1000)),
+            _ => format!("{whose} {came} {at}, gone {gone} {to}{early}"),
         }
     }
 
@@ -152,16 +153,16 @@ impl<'a> Held<'a> {
         for (_, time, primary) in
             self.servers.roles.iter().filter(|(node, time, _)| *node == place && *time <= to && *time > from)
         {
-            parts.push(format!("it called itself a {} by {}", if *primary { "primary" } else { "replica" }, at(*time)));
+            parts.push(format!("at {} it called itself a {}", at(*time), if *primary { "primary" } else { "replica" }));
         }
         for (_, time, ahead) in
             self.servers.clocks.iter().filter(|(node, time, _)| *node == place && *time <= to && *time > from)
         {
             let by = length(ahead.unsigned_abs() * 1000);
             parts.push(match ahead {
-                0 => format!("its clock was right by {}", at(*time)),
-                1.. => format!("its clock was {by} fast by {}", at(*time)),
-                _ => format!("its clock was {by} slow by {}", at(*time)),
+                0 => format!("at {} its clock was right", at(*time)),
+                1.. => format!("at {} its clock was {by} fast", at(*time)),
+                _ => format!("at {} its clock was {by} slow", at(*time)),
             });
         }
         parts

@@ -125,7 +125,7 @@ fn the_headline_says_whose_claim_is_broken() {
     };
     assert_eq!(
         headline(&only_overlaps),
-        "Redlock let two clients hold the lock at once while its holder was paused: 35 overlaps among 113 holds; no acknowledged \
+        "Redlock let two clients hold the lock at once when its holder was paused: 35 overlaps among 113 holds; no acknowledged \
          update was lost."
     );
     let no_lock_no_fault = |run: &mut Checked| {

@@ -139,7 +139,7 @@ fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
         ensure(seen(lines).iter().any(hits), || format!("nobody saw {kinds:?}"))
     };
     match why {
-        "while a script kept its holder at a breakpoint" => {
+        "when a script kept its holder at a breakpoint" => {
             let opens = lines.events.iter().any(|event| event["script"]["opens"].is_array());
             ensure(opens, || "no step opened a breakpoint".to_string())
         }
@@ -150,27 +150,27 @@ fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
             let promoted = lines.events.iter().any(|event| event["type"] == "promotion");
             ensure(promoted, || "nobody was promoted".to_string())
         }
-        "while its holder was paused" => while_it_held(lines, "pause"),
-        "while a client was paused" => kind(&["pause"], "c"),
-        "while a node was paused" => kind(&["pause"], "n"),
-        "while its holder was killed" => while_it_held(lines, "kill"),
-        "while a client was killed" => kind(&["kill"], "c"),
-        "while a node was killed" => kind(&["kill"], "n"),
-        "while a node lost power" => kind(&["power-loss"], "n"),
-        "while its holder's clock was wrong" => while_it_held(lines, "clock"),
-        "while a client's clock was wrong" => kind(&["clock"], "c"),
-        "while a node's clock was wrong" => kind(&["clock"], "n"),
-        "while the network was partitioned" => kind(&["partition"], ""),
-        "while packets were lost" => kind(&["loss"], ""),
-        "while packets were delayed" => kind(&["delay"], ""),
-        "while connections were reset" => kind(&["reset"], ""),
-        "while nodes evicted keys" => kind(&["evict"], "n"),
-        "while nodes lost their keys" => kind(&["flush"], "n"),
-        "while nodes wrote snapshots" => kind(&["snapshot"], "n"),
-        "while a replica was promoted to primary" => kind(&["failover"], ""),
-        "while one of its calls was interrupted" => kind(&["call"], "c"),
-        "while its holder's background threads were paused" => while_it_held(lines, "pause-background"),
-        "while a node's disk was slow" => kind(&["slow-disk"], "n"),
+        "when its holder was paused" => while_it_held(lines, "pause"),
+        "when a client was paused" => kind(&["pause"], "c"),
+        "when a node was paused" => kind(&["pause"], "n"),
+        "when its holder was killed" => while_it_held(lines, "kill"),
+        "when a client was killed" => kind(&["kill"], "c"),
+        "when a node was killed" => kind(&["kill"], "n"),
+        "when a node lost power" => kind(&["power-loss"], "n"),
+        "when its holder's clock was wrong" => while_it_held(lines, "clock"),
+        "when a client's clock was wrong" => kind(&["clock"], "c"),
+        "when a node's clock was wrong" => kind(&["clock"], "n"),
+        "when the network was partitioned" => kind(&["partition"], ""),
+        "when packets were lost" => kind(&["loss"], ""),
+        "when packets were delayed" => kind(&["delay"], ""),
+        "when connections were reset" => kind(&["reset"], ""),
+        "when nodes evicted keys" => kind(&["evict"], "n"),
+        "when nodes lost their keys" => kind(&["flush"], "n"),
+        "when nodes wrote snapshots" => kind(&["snapshot"], "n"),
+        "when a replica was promoted to primary" => kind(&["failover"], ""),
+        "when one of its calls was interrupted" => kind(&["call"], "c"),
+        "when its holder's background threads were paused" => while_it_held(lines, "pause-background"),
+        "when a node's disk was slow" => kind(&["slow-disk"], "n"),
         other => Err(format!("`{other}` explains nothing that is known")),
     }
 }

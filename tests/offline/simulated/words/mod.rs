@@ -261,6 +261,6 @@ fn whoever_gets_the_lock_when_its_pause_is_over_was_no_holder_in_it() {
         checked.report().telling.headline
     };
     let (waiting, holding) = (headline("redlock-wall", "slow-client-clock"), headline("redlock", "pause"));
-    assert!(waiting.ends_with("while a client was paused."), "{waiting}");
-    assert!(holding.ends_with("while its holder was paused."), "{holding}");
+    assert!(waiting.ends_with("when a client was paused."), "{waiting}");
+    assert!(holding.ends_with("when its holder was paused."), "{holding}");
 }

@@ -42,7 +42,7 @@ pub const FORMS: &[(&str, &str, Check)] = &[
     ),
     (
         "fault",
-        "{x=whom} was {x=past} at {t=at}[ for {l=long}][, and never resumed] ({x=how})[, and its lock expired at {t=expiry} while it stood still][, and its lock expired at {t=expiry} meanwhile][; {c=whose}'s lock expired at {t=expiry}].",
+        "{x=whom} was {x=past} at {t=at}[ for {l=long}][, and never resumed] ({x=how})[, and its lock expired at {t=expiry} meanwhile][; {c=whose}'s lock expired at {t=expiry}].",
         fault,
     ),
     (
