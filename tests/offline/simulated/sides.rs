@@ -38,7 +38,7 @@ const fn one_sided(scenario: &'static str, missing: Expectation, lock: &'static 
     OneSided { scenario, missing, lock, elsewhere }
 }
 
-pub const ONE_SIDED: [OneSided; 7] = [
+pub const ONE_SIDED: [OneSided; 8] = [
     // Whoever holds a lock that runs out is as helpless as under `pause`.
     one_sided("blocked-holder", Expectation::Valid, "redis-py-asyncio", Elsewhere::NotKnown),
     // All that were tried give the lock back on their way out.
@@ -47,6 +47,8 @@ pub const ONE_SIDED: [OneSided; 7] = [
     one_sided("crash-everysec", Expectation::Violation, "redlock", Elsewhere::SomeRuns([1, 2])),
     one_sided("crash-synced", Expectation::Violation, "redlock", Elsewhere::In("crash-no-persistence")),
     one_sided("failover-in-sync", Expectation::Violation, "replicated", Elsewhere::In("failover")),
+    // It is told that it lost what it had, but not that what it is given late is over.
+    one_sided("late-permit", Expectation::Valid, "redis-semaphore-of-two", Elsewhere::In("one-too-many")),
     one_sided("lost-ack", Expectation::Violation, "steal-hasty", Elsewhere::In("victim-unreachable")),
     // Whoever comes to `half-released` has the gap, and gives away the next holder's lock.
     one_sided("pause-in-release", Expectation::Valid, "single-get-del", Elsewhere::Guarded),
