@@ -37,7 +37,7 @@ fn of_header(run: &Header) -> Vec<Row> {
         row("nemesis", &run.nemesis),
         row("clients, nodes, keys", format!("{}, {}, {}", clients(run.clients, run.threads), run.nodes, run.keys)),
         row("lock's TTL", ttl(run.expires, text(run.ttl_ms))),
-        row("time limit", text(run.time_limit_ms)),
+        row("clients busy for", text(run.time_limit_ms)),
         row("seed", run.seed.to_string()),
     ]
 }
@@ -92,7 +92,7 @@ fn of_scenario(scenario: &Scenario) -> Vec<Row> {
         row("holders think for", scenario.hold.to_string()),
         row("rate aimed at", format!("{} operations a second", scenario.rate)),
         row("wait for the lock", format!("at most {}", text(scenario.acquire_timeout))),
-        row("time limit", text(scenario.time_limit)),
+        row("clients busy for", text(scenario.time_limit)),
         row("seed", scenario.seed.to_string()),
     ];
     if workload.resource.kind == ResourceKind::Replicated {

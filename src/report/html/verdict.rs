@@ -95,7 +95,7 @@ fn numbers(telling: &Telling) -> Markup {
                 dt { "acknowledged a second" }
                 dd { @match telling.acknowledged_per_second { Some(rate) => { (format!("{rate:.1}")) }, None => { "–" } } }
             }
-            div { dt { "clients were busy for" } dd { (length((telling.busy_s * 1e9) as u64)) } }
+            div { dt { "with operations in flight" } dd { (length((telling.busy_s * 1e9) as u64)) } }
             div {
                 dt { "operations ok / fail / info" }
                 dd { (count(telling.counts.ok)) small { " / " } (count(telling.counts.fail)) small { " / " } (count(telling.counts.info)) }
