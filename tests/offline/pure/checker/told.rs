@@ -140,6 +140,8 @@ fn said(build: &mut Build, kind: AnomalyKind) {
         build.phase(asked - 1, Phase::Acquiring, asked).phase(asked - 1, Phase::Acquired, acquired);
         build.operation(asked - 1).fails(Some("unavailable".into()), None);
     }
+    // Still at it when c0 speaks.
+    build.phase(4_119, Phase::Owned, 5_300);
     match kind {
         AnomalyKind::FalseRelease => {
             build.phase(4_099, Phase::Releasing, 5_200).phase(4_099, Phase::Released, 5_210);
