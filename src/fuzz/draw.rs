@@ -73,6 +73,7 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
         persistence: Some(persistence),
         voters: None,
         permits: None,
+        takes_over: false,
         expect: Default::default(),
         // The phrases are ours, so a text that is none would be a mistake here.
         script: script.iter().filter_map(|step| step.parse::<Step>().ok()).collect(),

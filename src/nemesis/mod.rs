@@ -58,6 +58,9 @@ pub struct Nemesis {
     /// How many clients may hold a lock at once for it to be about that lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permits: Option<u32>,
+    /// Whether it is about locks that others take over from a holder which hangs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub takes_over: bool,
     /// What is expected of a workload, by the workload's name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub expect: BTreeMap<String, Expectation>,
@@ -199,6 +202,7 @@ impl Nemesis {
             persistence: self.persistence.or(other.persistence),
             voters: self.voters.max(other.voters),
             permits: self.permits.or(other.permits),
+            takes_over: self.takes_over || other.takes_over,
             expect: BTreeMap::new(),
             script: Vec::new(),
             faults: self.faults.into_iter().chain(other.faults).collect(),

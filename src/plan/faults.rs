@@ -47,6 +47,11 @@ pub(super) fn fits(scenario: &Scenario) -> Result<(), PlanError> {
             "`{nemesis}` is about a lock that {permits} clients may hold at once, and that of workload {workload} may be held by {had_by}",
         )));
     }
+    if scenario.nemesis.takes_over && scenario.workload.lock.is_granted_by_controller() {
+        return Err(PlanError::Nemesis(format!(
+            "`{nemesis}` is about a lock that others take over from a holder which hangs, and that of workload {workload} is its holder's until that ends",
+        )));
+    }
     let Some(voters) = scenario.nemesis.voters else { return Ok(()) };
     let about = format!("`{nemesis}` is about a lock on {voters} independent nodes or more, and workload {workload}");
     if scenario.workload.topology.has_roles() {

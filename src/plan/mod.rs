@@ -326,18 +326,25 @@ mod tests {
 
     #[test]
     fn a_scenario_is_refused_for_a_lock_that_it_is_not_about() {
-        let on = |workload: &str, nodes: u32| {
+        let on = |nemesis, workload: &str, nodes: u32| {
             let (workload_name, workload) = catalogue::workload(workload).unwrap();
-            Plan::draw(&Scenario { workload_name, workload, nodes, keys: 1, ..scenario("one-node-down", 7) })
+            Plan::draw(&Scenario { workload_name, workload, nodes, clients: 6, keys: 1, ..scenario(nemesis, 7) })
         };
-        on("redlock", 3).unwrap();
-        on("etcd", 3).unwrap();
-        for (workload, nodes, expected) in [
-            ("single", 1, "is about a lock on 3 independent nodes or more, and workload single has 1 node"),
-            ("redlock", 2, "has 2 nodes"),
-            ("replicated", 3, "has a primary and its replicas"),
+        on("one-node-down", "redlock", 3).unwrap();
+        on("one-node-down", "etcd", 3).unwrap();
+        on("hung-holder", "single", 1).unwrap();
+        for (nemesis, workload, nodes, expected) in [
+            ("hung-holder", "perfect", 0, "is about a lock that others take over from a holder which hangs"),
+            (
+                "one-node-down",
+                "single",
+                1,
+                "is about a lock on 3 independent nodes or more, and workload single has 1 node",
+            ),
+            ("one-node-down", "redlock", 2, "has 2 nodes"),
+            ("one-node-down", "replicated", 3, "has a primary and its replicas"),
         ] {
-            let error = on(workload, nodes).unwrap_err().to_string();
+            let error = on(nemesis, workload, nodes).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
     }
