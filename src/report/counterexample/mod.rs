@@ -160,7 +160,7 @@ impl Counterexample {
         match (self.minimal, self.operations.len()) {
             (true, 1) => "It has no place in any order, whatever else happened.".into(),
             (true, 2) => "Without either of them there is an order.".into(),
-            (true, _) => "Without any one of them the others have an order.".into(),
+            (true, _) => "Leave out any one of them, and the rest can be put in order.".into(),
             (false, _) => "Fewer might suffice, but the search for them took too long.".into(),
         }
     }
