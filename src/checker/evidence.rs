@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::gates::acknowledged;
-use super::holds::{at_least, certain_hold, permits};
+use super::holds::{at_least, certain_hold};
 use super::locks::grant;
 use super::register::written;
 use super::words::{Words, count, length};
@@ -110,7 +110,7 @@ pub(super) fn mutual_exclusion(history: &History) -> Evidence {
         let all: u64 = of_clients.values().sum();
         (all * all - of_clients.values().map(|of_one| of_one * of_one).sum::<u64>()) / 2
     };
-    let (facts, text) = match permits(history) {
+    let (facts, text) = match history.permits() as usize {
         1 => {
             let pairs: u64 = keys.values().map(pairs).sum();
             (pairs, format!("{} of holds", count(pairs, "comparable pair")))

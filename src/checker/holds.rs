@@ -36,7 +36,7 @@ pub(super) struct Overlaps {
 /// already. Sorts the holds; the rest takes n log n plus the pairs listed.
 pub(super) fn check(history: &History) -> Overlaps {
     let words = Words::new(history);
-    let permits = permits(history);
+    let permits = history.permits() as usize;
     let mut keys: BTreeMap<&str, Vec<Hold>> = BTreeMap::new();
     for (place, operation) in history.operations.iter().enumerate() {
         if let Some((start, end)) = certain_hold(operation) {
@@ -134,7 +134,7 @@ fn one_too_many(history: &History, mut earlier: Vec<Hold>, later: Hold, words: W
         count(earlier.len() as u64 + 1, "client"),
         length(run_time(end.saturating_sub(later.start))),
         seconds(time),
-        permits(history),
+        history.permits(),
         words.client(later.place),
         seconds(time),
         words.clients(earlier.iter().map(|hold| hold.place)),
@@ -142,11 +142,6 @@ fn one_too_many(history: &History, mut earlier: Vec<Hold>, later: Hold, words: W
     let mut operations: Vec<u64> = earlier.iter().map(index).collect();
     operations.insert(1, index(&later));
     Anomaly::new(AnomalyKind::OverlappingHolders, key, time, operations, summary)
-}
-
-/// How many clients may hold a lock at once.
-pub(super) fn permits(history: &History) -> usize {
-    history.run.as_ref().map_or(1, |run| run.permits.max(1) as usize)
 }
 
 /// The times in which at least so many of these spans go on at once, in their order.

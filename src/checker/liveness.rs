@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use super::evidence::Evidence;
-use super::holds::{at_least, permits};
+use super::holds::at_least;
 use super::verdict::{Anomaly, AnomalyKind, Gap};
 use super::words::{count, length, list, seconds};
 use crate::history::{ClientStep, FactName, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, Process};
@@ -102,7 +102,7 @@ pub(super) fn check(history: &History) -> Liveness {
 fn keys(history: &History) -> BTreeMap<&str, Key<'_>> {
     let ended = history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ended);
     let ended: HashMap<u32, u64> = ended.map(|(time, event)| (event.process, *time)).collect();
-    let (lasts, permits) = (Lasts::new(history), permits(history));
+    let (lasts, permits) = (Lasts::new(history), history.permits() as usize);
     let mut keys: BTreeMap<&str, Key> = BTreeMap::new();
     for operation in history.operations.iter().filter(|operation| operation.f.is_locked()) {
         let key = keys.entry(&operation.key).or_default();

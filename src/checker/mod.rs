@@ -100,7 +100,7 @@ pub fn check(history: &History) -> Verdict {
     let (valid, reasons) = if believable && broken().next().is_some() {
         let sentence = |claim: &ClaimVerdict| match claim.claim {
             Claim::Updates => broken_updates(&anomalies, lost_updates),
-            Claim::MutualExclusion => broken_exclusion(overlaps, holds::permits(history)),
+            Claim::MutualExclusion => broken_exclusion(overlaps, history.permits()),
             Claim::Tokens => {
                 format!("{} with a token that does not rise", words::count(lock.token_regressions, "acquisition"))
             }
@@ -219,7 +219,7 @@ fn broken_liveness(anomalies: &[Anomaly]) -> String {
     })
 }
 
-fn broken_exclusion(exclusion: MutualExclusion, permits: usize) -> String {
+fn broken_exclusion(exclusion: MutualExclusion, permits: u32) -> String {
     let MutualExclusion { violations, comparable_holds } = exclusion;
     if permits > 1 {
         return format!(

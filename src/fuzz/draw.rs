@@ -13,7 +13,7 @@ use crate::fault_kinds::{CallEffect, Drawn, FaultKind};
 use crate::history::Progress;
 use crate::nemesis::{Fault, Nemesis, Step, Target, Targets, Whom};
 use crate::scenario::Scenario;
-use crate::topology::{Persistence, Program};
+use crate::topology::Persistence;
 use crate::units::Length;
 
 /// The kinds of faults that are drawn unless the user says which: those whose declaration says how.
@@ -84,7 +84,7 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
 
 /// The kinds that this scenario can have.
 fn fitting(base: &Scenario, kinds: &[FaultKind]) -> Vec<FaultKind> {
-    let of_redis = base.workload.lock.program() == Program::Redis && base.nodes > 0;
+    let of_redis = base.workload.lock.is_on_redis() && base.nodes > 0;
     let has_roles = base.workload.topology.has_roles();
     let fits = |kind: &FaultKind| (has_roles || !kind.needs.roles) && (of_redis || !kind.needs.redis);
     kinds.iter().copied().filter(fits).collect()

@@ -492,6 +492,11 @@ impl History {
         self.run.as_ref().is_some_and(|run| run.simulated)
     }
 
+    /// How many clients may hold a lock at once.
+    pub fn permits(&self) -> u32 {
+        self.run.as_ref().map_or(1, |run| run.permits.max(1))
+    }
+
     /// The place of an operation, by the index of its `invoke` event.
     pub fn place_of(&self, index: u64) -> Option<usize> {
         self.operations.binary_search_by_key(&index, |operation| operation.index).ok()
@@ -672,7 +677,12 @@ impl FaultWindow {
     /// From when to when it was certainly in effect, if it was observed: up to the order to heal it, or for ever.
     pub fn certain_span(&self) -> Option<(u64, u64)> {
         let (since, _) = self.injected.filter(|(_, observed)| *observed)?;
-        Some((since, self.heal.or(self.healed.map(|(time, _)| time)).unwrap_or(u64::MAX).max(since)))
+        Some((since, self.ordered_span().1.unwrap_or(u64::MAX).max(since)))
+    }
+
+    /// From its order to the order to heal it, or until that was seen: what it struck may go on before its heal is seen.
+    pub fn ordered_span(&self) -> (u64, Option<u64>) {
+        (self.inject, self.heal.or(self.healed.map(|(time, _)| time)))
     }
 
     /// From when to when the fault may have been in effect; open-ended if no heal was recorded.

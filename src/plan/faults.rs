@@ -211,7 +211,7 @@ fn members(rng: &mut impl Rng, who: &Targets, scenario: &Scenario) -> Result<Tar
                     scenario.workload_name
                 )));
             }
-            Target::Voter if scenario.workload.lock.program() != Program::Redis => {
+            Target::Voter if !scenario.workload.lock.is_on_redis() => {
                 return Err(PlanError::Nemesis(format!(
                     "target `{target}`, but lock {} lives in a database, of which no node has it alone; name a `node`",
                     scenario.workload.lock.name()

@@ -24,7 +24,7 @@ use crate::history::{Claim, Function, ResourceKind};
 use crate::locks::{self, LockSettings, LockSpec};
 use crate::nemesis::{Expectation, Nemesis, Step};
 use crate::runs;
-use crate::topology::{Group, OwnClient, Persistence, Program, Topology};
+use crate::topology::{Group, OwnClient, Persistence, Topology};
 use crate::units::{Length, LengthError, LengthRange, as_text, millis};
 
 pub use cluster::ClusterSettings;
@@ -456,7 +456,7 @@ impl Scenario {
         }
         self.check_library_version()?;
         self.nemesis.check().map_err(|text| ScenarioError(format!("nemesis {}: {text}", self.nemesis_name)))?;
-        if self.record_commands && self.workload.lock.program() != Program::Redis {
+        if self.record_commands && !self.workload.lock.is_on_redis() {
             return Err(ScenarioError(
                 "--record-commands asks Redis for its MONITOR, and this lock has none".to_string(),
             ));

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::{ClusterSettings, Scenario, ScenarioError, catalogue};
 use crate::nemesis::Expectation;
-use crate::topology::{ClientMount, ClusterKind, OwnClient, Persistence, Program};
+use crate::topology::{ClientMount, ClusterKind, OwnClient, Persistence};
 use crate::units::{Length, LengthRange};
 
 /// Enough that some client is always waiting for the lock.
@@ -110,7 +110,7 @@ impl Options {
             Some(version) => workload.with_library_version(&workload_name, version).map_err(ScenarioError)?,
             None => workload,
         };
-        if self.persistence.is_some() && workload.lock.program() != Program::Redis {
+        if self.persistence.is_some() && !workload.lock.is_on_redis() {
             return Err(ScenarioError(format!(
                 "--persistence is for Redis; lock {} lives in a database, which keeps what it has acknowledged",
                 workload.lock.name()

@@ -41,7 +41,7 @@ fn why(story: &Story, incident: &Incident) -> Option<Why> {
         Some(HowKind::Extended | HowKind::Expired | HowKind::Released) | None => {}
     }
     let fault = incident.fault?;
-    let (from, to) = (fault.inject, fault.heal.or(fault.span().1));
+    let (from, to) = fault.ordered_span();
     let held_meanwhile = |operation: &Operation| {
         incident.fault_hits(&story.name(operation.process))
             && moments::hold(operation).is_some_and(|hold| from <= hold.end && to.is_none_or(|to| hold.start < to))

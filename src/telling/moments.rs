@@ -47,31 +47,30 @@ pub fn hold(operation: &Operation) -> Option<Hold> {
 
 /// The operation's write, if it got that far.
 pub fn write(operation: &Operation) -> Option<Write> {
-    let (mut acknowledged, mut last) = (None, None);
-    for stamp in &operation.phases {
-        match stamp.phase {
-            Phase::Written => acknowledged = acknowledged.or(Some(stamp.time())),
-            // A client held at a breakpoint reports again when it goes on.
-            Phase::BeforeWrite => last = Some(stamp.time()),
-            _ => {}
-        }
-    }
-    let sent = last.or(acknowledged)?;
+    let (last, written) = write_stamps(operation);
+    let acknowledged = written.map(PhaseStamp::time);
+    let sent = last.map(PhaseStamp::time).or(acknowledged)?;
     Some(Write { sent, acknowledged: acknowledged.map(|time| time.max(sent)) })
 }
 
 /// When a write was sent and acknowledged, by stamps on the safe side of it: it took effect in between. None without such
 /// stamps.
 pub fn certain_write(operation: &Operation) -> Option<(u64, u64)> {
+    let (sent, written) = write_stamps(operation);
+    Some((sent.filter(|stamp| stamp.stamped.is_some())?.time(), written?.time()))
+}
+
+/// The last stamp before a write, since a client held at a breakpoint reports again when it goes on, and the first after it.
+fn write_stamps(operation: &Operation) -> (Option<PhaseStamp>, Option<PhaseStamp>) {
     let (mut sent, mut written) = (None, None);
     for stamp in &operation.phases {
         match stamp.phase {
             Phase::BeforeWrite => sent = Some(stamp),
-            Phase::Written => written = written.or(Some(stamp.time())),
+            Phase::Written => written = written.or(Some(stamp)),
             _ => {}
         }
     }
-    Some((sent.filter(|stamp| stamp.stamped.is_some())?.time(), written?))
+    (sent, written)
 }
 
 /// Whether an operation without a certain answer may have sent a write: those with a lock say so before they do.

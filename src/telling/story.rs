@@ -171,7 +171,7 @@ impl<'a> Story<'a> {
 
     /// How many clients may hold a lock at once.
     pub fn permits(&self) -> u32 {
-        self.subject.history.run.as_ref().map_or(1, |run| run.permits)
+        self.subject.history.permits()
     }
 
     /// The lock's time to live, in nanoseconds, if it has one.

@@ -125,7 +125,7 @@ impl Scene {
             .flat_map(|fault| fault.targets.iter().map(move |target| (fault, target)))
             .filter(|(_, target)| !named.contains(target))
             .filter_map(|(fault, target)| {
-                let (from, to) = in_effect(fault);
+                let (from, to) = fault.ordered_span();
                 let (from, to) = (from.max(start), to.unwrap_or(end).min(end));
                 let label = fault_label(fault).0.to_string();
                 (from < to).then(|| Shade { from, to, label, whose: sanitize(target, 14), kind: ShadeKind::Fault })
@@ -242,21 +242,16 @@ fn writes(story: &Story, incident: &Incident, operation: &Operation) -> Option<(
 fn faults_on(story: &Story, name: &str, start: u64, end: u64) -> Vec<Shade> {
     let hits = |fault: &&FaultWindow| fault.injected.is_some() && fault.targets.iter().any(|target| target == name);
     let shades = story.subject.history.faults.iter().filter(hits).filter_map(|fault| {
-        let (from, to) = in_effect(fault);
-        let label = match (fault_label(fault), to) {
-            ((label, true), Some(to)) => format!("{label} {}", length(to.saturating_sub(from))),
+        // As long as the text and the table of faults say.
+        let label = match (fault_label(fault), fault.span()) {
+            ((label, true), (from, Some(to))) => format!("{label} {}", length(to.saturating_sub(from))),
             ((label, _), _) => label.to_string(),
         };
+        let (from, to) = fault.ordered_span();
         let (from, to) = (from.max(start), to.unwrap_or(u64::MAX).min(end));
         (from < to).then(|| Shade { from, to, label, whose: name.to_string(), kind: ShadeKind::Fault })
     });
     shades.take(3).collect()
-}
-
-/// From its order to the order to heal it: what it struck may go on before its heal is seen.
-fn in_effect(fault: &FaultWindow) -> (u64, Option<u64>) {
-    let (from, to) = fault.span();
-    (from, fault.heal.or(to))
 }
 
 /// Marks in the order of time; one moment can have only one label.
