@@ -65,7 +65,7 @@ fn of_nodes(held: &timeline::Held, incident: &Incident) -> Markup {
     html! {
         h4 { "What the nodes held" }
         dl class="nodes" {
-            @for of_node in held.during(incident) { dt { (of_node.node) } dd { (prose(&of_node.text)) } }
+            @for same in held.during(incident) { dt { (same.nodes) } dd { (prose(&same.text)) } }
         }
         p class="fine" { "This is what the nodes said themselves; no verdict rests on it. " (held.how()) }
     }

@@ -7,7 +7,7 @@ use crate::history::Process;
 use crate::report::Report;
 use crate::telling::moments::{self, Hold};
 use crate::telling::{Incident, principals};
-use crate::words::{length, moment, plural};
+use crate::words::{length, list, moment, plural};
 
 /// More nodes than this nobody reads about; the time axis has them all.
 const MOST_NODES: usize = 7;
@@ -15,9 +15,10 @@ const MOST_NODES: usize = 7;
 /// What was there for less time, in microseconds, and is nobody's for certain, is counted only.
 const BRIEF: u64 = 50_000;
 
-/// What one node held.
-pub(in crate::report) struct OfNode {
-    pub node: String,
+/// What a node held, or several that held the same.
+pub(in crate::report) struct OfNodes {
+    /// `n0, n1 and n2`.
+    pub nodes: String,
     /// In backticks is what a server said.
     pub text: String,
 }
@@ -42,7 +43,7 @@ impl<'a> Held<'a> {
 
     /// How it is known.
     pub fn how(&self) -> String {
-        let whose = "Whose a value was is reckoned from when it came.";
+        let whose = "Whose a value was is reckoned from when it came and was to end.";
         match self.servers.every {
             0 => format!("Each change was noted as it happened. {whose}"),
             every => format!(
@@ -52,7 +53,7 @@ impl<'a> Held<'a> {
     }
 
     /// Of each node that was looked at, what it held of the incident's lock since the first of its clients had it.
-    pub fn during(&self, incident: &Incident) -> Vec<OfNode> {
+    pub fn during(&self, incident: &Incident) -> Vec<OfNodes> {
         let last = self.report.story.subject.history.last_time;
         let principals: Vec<(Process, Hold)> = principals(incident)
             .into_iter()
@@ -60,24 +61,45 @@ impl<'a> Held<'a> {
             .collect();
         let from = principals.iter().map(|(_, hold)| hold.start).min().unwrap_or(incident.time);
         let span = (micros(from), micros(data::span(incident, last).1));
-        let nodes = self.lanes.nodes.iter().enumerate().filter(|(place, _)| self.servers.watched.contains(place));
-        let told = nodes.take(MOST_NODES).map(|(place, node)| {
+        let watched = (0..self.lanes.nodes.len()).filter(|place| self.servers.watched.contains(place));
+        let mut told: Vec<(Vec<String>, Vec<&Life>, Vec<String>)> = Vec::new();
+        for place in watched.take(MOST_NODES) {
             let of_key = |life: &&Life| {
                 life.node == place
                     && resource_key(&life.key) == Some(incident.key)
                     && life.to > span.0
                     && life.from <= span.1
             };
-            let mut parts = self.lives(self.servers.lives.iter().filter(of_key), &principals);
+            let lives: Vec<&Life> = self.servers.lives.iter().filter(of_key).collect();
+            let circumstances = self.circumstances(place, span);
+            let node = self.lanes.nodes[place].clone();
+            match told.iter_mut().find(|(_, others, beside)| *beside == circumstances && self.are_alike(&lives, others)) {
+                Some((nodes, _, _)) => nodes.push(node),
+                None => told.push((vec![node], lives, circumstances)),
+            }
+        }
+        let noted = self.servers.until.filter(|until| *until <= span.1);
+        let of_nodes = |(nodes, lives, circumstances): (Vec<String>, Vec<&Life>, Vec<String>)| {
+            let mut parts = self.lives(lives.into_iter(), &principals);
             if parts.is_empty() {
                 parts.push("nothing of this lock was seen".to_string());
             }
-            parts.extend(self.circumstances(place, span));
-            let noted = self.servers.until.filter(|until| *until <= span.1);
+            parts.extend(circumstances);
             parts.extend(noted.map(|until| format!("nothing was noted any more from {}", moment(until * 1000))));
-            OfNode { node: node.clone(), text: parts.join("; ") + "." }
-        });
-        told.collect()
+            OfNodes { nodes: list(&nodes), text: parts.join("; ") + "." }
+        };
+        told.into_iter().map(of_nodes).collect()
+    }
+
+    /// Whether two nodes held the same, as far as one look differs from the next.
+    fn are_alike(&self, lives: &[&Life], others: &[&Life]) -> bool {
+        let near = |one: u64, other: u64| one.abs_diff(other) <= (self.servers.every * 1000).max(micros(SLACK) / 2);
+        let alike = |(one, other): (&&Life, &&Life)| {
+            (&one.value, one.owner, one.how) == (&other.value, other.owner, other.how)
+                && near(one.from, other.from)
+                && near(one.to, other.to)
+        };
+        lives.len() == others.len() && lives.iter().zip(others).all(alike)
     }
 
     /// What each of those held who are told of; the others in between are counted.

@@ -1,7 +1,7 @@
 //! The lives of locks on their nodes, from sightings; and whose each of them was.
 //!
 //! A server does not know the clients by name: whose a key was is reckoned from when it came and when a client then reported
-//! to have got the lock. Where that fits two clients, or none, nobody is named.
+//! to have got the lock. Where that fits two clients, the key's end tells when it was set; where it does not, nobody is named.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -63,12 +63,23 @@ pub(in crate::report) struct Life {
 /// A value of so many characters was drawn at random, or names a client; a shorter one may be the same for all.
 const DRAWN: usize = 16;
 
-/// Holds by key, in the order of their beginnings: when the operation began, when the hold did, and whose it was.
-pub(super) struct Owners(HashMap<String, Vec<(u64, u64, Process)>>);
+/// How far a client's asking may be from when a key's end says that it was set, in microseconds: a server tells whole
+/// milliseconds, and its answer was on its way.
+const NEAR: u64 = 3000;
+
+/// A hold: when its operation began, when it did, in nanoseconds, and whose it was.
+type Begun = (u64, u64, Process);
+
+/// The holds of each key, in the order of their beginnings.
+pub(super) struct Owners {
+    holds: HashMap<String, Vec<Begun>>,
+    /// For how long a lock is taken, in microseconds.
+    ttl: Option<u64>,
+}
 
 impl Owners {
     pub fn of(story: &Story) -> Owners {
-        let mut holds: HashMap<String, Vec<(u64, u64, Process)>> = HashMap::new();
+        let mut holds: HashMap<String, Vec<Begun>> = HashMap::new();
         for operation in story.client_operations() {
             if let Some(hold) = moments::hold(operation) {
                 let of_key = holds.entry(operation.key.to_string()).or_default();
@@ -76,21 +87,29 @@ impl Owners {
             }
         }
         holds.values_mut().for_each(|of_key| of_key.sort_by_key(|(_, start, _)| *start));
-        Owners(holds)
+        Owners { holds, ttl: story.ttl_ns().map(micros) }
     }
 
-    /// Who got the lock by a value of its key, if that is one only: it came first while the client asked, and was there when the
-    /// client had it.
-    fn of_value(&self, key: &str, first: &Life, to: u64) -> Option<(Process, u64)> {
-        let of_key = self.0.get(resource_key(key)?)?;
+    /// Who may have got the lock by a value of its key: it came first while the client asked, and was there when the client
+    /// had it.
+    fn of_value(&self, first: &Life, to: u64) -> Vec<Begun> {
+        let of_key = resource_key(&first.key).and_then(|key| self.holds.get(key)).map_or(&[][..], Vec::as_slice);
         // First as if all clocks agreed; what fits nobody then may still fit within what they differ.
-        [0, micros(SLACK)].into_iter().find_map(|slack| {
+        let fits = [0, micros(SLACK)].into_iter().map(|slack| {
             let began = of_key.partition_point(|(_, start, _)| micros(*start) + slack < first.after);
             let begun = of_key[began..].iter().take_while(|(_, start, _)| micros(*start) <= to + slack);
-            let mut found = begun.filter(|(invoked, _, _)| micros(*invoked) <= first.from + slack);
-            let (_, start, process) = found.next()?;
-            Some(found.next().is_none().then_some((*process, *start)))
-        })?
+            begun.filter(|(invoked, _, _)| micros(*invoked) <= first.from + slack).copied().collect::<Vec<_>>()
+        });
+        fits.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
+    }
+
+    /// Those of them who asked at the moment at which a key is set that has such an end; none if it never ends.
+    fn asked_when_set(&self, found: &[Begun], first: &Life) -> Vec<Begun> {
+        let ends = first.ends.first().map_or(0, |(_, ends)| *ends);
+        let Some(set) = self.ttl.and_then(|ttl| ends.checked_sub(ttl)) else { return Vec::new() };
+        let asked =
+            |(invoked, start, _): &Begun| (micros(*invoked)..=micros(*start) + NEAR * 2).contains(&(set + NEAR));
+        found.iter().filter(|begun| asked(begun)).copied().collect()
     }
 }
 
@@ -236,13 +255,23 @@ impl Servers {
             }
             *until = life.to.max(*until);
         }
-        let whose = |together: &Vec<usize>| {
+        let may_be = |together: &Vec<usize>| {
             let first = &self.lives[together[0]];
             // When half of the nodes had it no longer, its client can no more have got the lock by it.
             let mut seen: Vec<u64> = together.iter().map(|number| self.lives[*number].seen).collect();
             seen.sort_unstable();
-            let (process, start) = owners.of_value(&first.key, first, seen[seen.len() / 2])?;
-            Some((i64::from(lanes.place(process)), start))
+            let found = owners.of_value(first, seen[seen.len() / 2]);
+            let by_end = owners.asked_when_set(&found, first);
+            (found, by_end)
+        };
+        // A lock that is kept for other than its TTL, or was extended before it was seen, does not say by its end when it was
+        // set: then there is one that nobody asked for at that moment, and no end is gone by.
+        let mut all = of_value.values().flatten().map(may_be);
+        let ends_tell = all.all(|(found, by_end)| found.is_empty() || !by_end.is_empty());
+        let whose = |together: &Vec<usize>| {
+            let (found, by_end) = may_be(together);
+            let one = [Some(found), Some(by_end).filter(|_| ends_tell)].into_iter().flatten().find(|of| of.len() == 1)?;
+            Some((i64::from(lanes.place(one[0].2)), one[0].1))
         };
         let mut found: Vec<(usize, i64, u64)> = Vec::new();
         for ((_, value), times) in &of_value {
@@ -317,7 +346,7 @@ mod tests {
         // c0 holds the lock twice in a row, then c1; n2 had another's value first, who tried in vain meanwhile.
         let holds = [(95, 101, 0), (155, 161, 0), (215, 221, 1)];
         let holds = holds.map(|(asked, got, client)| (asked * MS, got * MS, Process::Client(client)));
-        let owners = Owners(HashMap::from([("k0".to_string(), holds.to_vec())]));
+        let owners = Owners { holds: HashMap::from([("k0".to_string(), holds.to_vec())]), ttl: Some(1_000_000) };
         let all = |value, from, to| ["n0", "n1"].map(|node| (node, value, from, to));
         let values = [
             &all("a", 98, 150)[..],
@@ -338,7 +367,7 @@ mod tests {
     /// The lives of what was seen: node, value, owner, how each ended and when.
     fn lives(mut sightings: Sightings, holds: &[(u64, u64, u32)]) -> Vec<(usize, String, i64, u8, u64)> {
         let holds = holds.iter().map(|(asked, got, client)| (asked * MS, got * MS, Process::Client(*client)));
-        let owners = Owners(HashMap::from([("k0".to_string(), holds.collect())]));
+        let owners = Owners { holds: HashMap::from([("k0".to_string(), holds.collect())]), ttl: Some(1_000_000) };
         let servers = Servers::new(&sightings.take(), &owners, &Lanes::for_test(2, 3), 0);
         servers.lives.into_iter().map(|life| (life.node, life.value, life.owner, life.how, life.to / 1000)).collect()
     }
@@ -346,6 +375,21 @@ mod tests {
     fn look(value: Option<(&str, u64)>) -> Look {
         let held = |(value, ends): (&str, u64)| Held { value: value.to_string(), ends: Some(ends * MS) };
         Look { keys: value.map(|value| ("lock:k0".to_string(), held(value))).into_iter().collect(), ..Look::default() }
+    }
+
+    #[test]
+    fn of_two_who_may_have_put_it_there_its_end_tells_the_one_unless_ends_do_not_tell() {
+        // c1 gave the lock back right before c0 got it, and nobody looked in between.
+        let owners = |kept_for: u64| {
+            let mut sightings = Sightings::default();
+            sightings.begin("n0", 0, 20, None);
+            for (now, value) in [(140, None), (160, Some(("a", 158 + kept_for))), (420, None)] {
+                sightings.look("n0", (now * MS, now * MS), look(value), 0);
+            }
+            lives(sightings, &[(145, 146, 1), (157, 158, 0)]).into_iter().map(|life| life.2).collect::<Vec<_>>()
+        };
+        assert_eq!(owners(1000), [0]);
+        assert_eq!((owners(988), owners(1100), owners(500)), (vec![1], vec![-1], vec![-1]));
     }
 
     #[test]
@@ -424,7 +468,7 @@ mod tests {
             });
             let no_more = Sighting { time: 150 * MS, since: 150 * MS, node: "n0".to_string(), saw: Sight::NoMore };
             noted.extend(cut.then_some(no_more));
-            let servers = Servers::new(&noted, &Owners(HashMap::new()), &Lanes::for_test(2, 3), 900 * MS);
+            let servers = Servers::new(&noted, &Owners { holds: HashMap::new(), ttl: None }, &Lanes::for_test(2, 3), 900 * MS);
             (servers.lives[0].how, servers.lives[0].to / 1000)
         };
         assert_eq!((to(false), to(true)), ((3, 900), (3, 150)));
