@@ -14,10 +14,8 @@ use super::holds::certain_hold;
 use super::verdict::{Anomaly, How, HowKind};
 use super::words::{Words, length, seconds};
 use crate::fault_kinds::{OnData, OnPackets, OnProcess};
-use crate::history::{
-    CallEffect, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, SeenPromotion, StepEvent,
-};
-use crate::members::{Role, client_name};
+use crate::history::{CallEffect, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, SeenPromotion};
+use crate::members::Role;
 
 /// Says of each overlap how it came about, and which fault explains it.
 pub(super) fn of_overlaps(history: &History, overlapping: &mut [Anomaly]) {
@@ -277,7 +275,7 @@ impl<'h> Overlap<'h> {
     }
 
     /// The breakpoint at which the script kept an operation at this moment: the stamps of its arrival and of its going on.
-    /// Whoever stops at one reports the phase again when it goes on; the script says when it let it go.
+    /// Whoever stops at one reports the phase again when it goes on.
     fn breakpoint(&self, operation: &Operation, moment: u64) -> Option<(PhaseStamp, PhaseStamp)> {
         let in_background = |stamp: &PhaseStamp| matches!(stamp.phase, Phase::Extended | Phase::Owned);
         let acts: Vec<PhaseStamp> = operation.phases.iter().filter(|stamp| !in_background(stamp)).collect();
@@ -285,12 +283,8 @@ impl<'h> Overlap<'h> {
             pair[0].phase == pair[1].phase && pair[0].time() <= moment && moment < pair[1].time()
         };
         let pair = acts.windows(2).find(around)?;
-        let client = self.words.process(operation.process);
-        let opens = |step: &StepEvent| {
-            step.opens.iter().any(|opened| client_name(opened.client) == client && opened.from == pair[0].phase)
-        };
-        let (let_go, _) = self.history.steps.iter().find(|(time, step)| *time >= pair[0].received && opens(step))?;
-        (*let_go > moment).then_some((pair[0], pair[1]))
+        let let_go = self.history.let_go(&self.words.process(operation.process), pair[0])?;
+        (let_go > moment).then_some((pair[0], pair[1]))
     }
 
     fn hits(&self, window: &FaultWindow, place: usize) -> bool {

@@ -497,6 +497,14 @@ impl History {
         self.run.as_ref().map_or(1, |run| run.permits.max(1))
     }
 
+    /// When the script let a client of this name go on from the breakpoint that it had reached.
+    pub fn let_go(&self, client: &str, reached: PhaseStamp) -> Option<u64> {
+        let opens = |step: &StepEvent| {
+            step.opens.iter().any(|opened| client_name(opened.client) == client && opened.from == reached.phase)
+        };
+        self.steps.iter().find(|(time, step)| *time >= reached.received && opens(step)).map(|(time, _)| *time)
+    }
+
     /// The place of an operation, by the index of its `invoke` event.
     pub fn place_of(&self, index: u64) -> Option<usize> {
         self.operations.binary_search_by_key(&index, |operation| operation.index).ok()

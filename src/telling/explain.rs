@@ -18,6 +18,9 @@ const MOST_DRAWN: usize = 6;
 /// More values and summaries than this are counted, not listed.
 const LISTED: usize = 4;
 
+/// A stay at a breakpoint that is told, in nanoseconds.
+const KEPT_NS: u64 = 20_000_000;
+
 /// Something that a line says, as a part of a sentence.
 struct Clause {
     text: String,
@@ -143,9 +146,23 @@ fn too_many(story: &Story, incident: &Incident) -> Vec<Sentence> {
 /// When an operation wrote, and what.
 fn wrote_at(story: &Story, incident: &Incident, first: &Operation, operation: &Operation) -> Option<Sentence> {
     let (write, wrote) = (moments::write(operation)?, wrote(story, operation)?);
+    let name = story.name(operation.process);
     let back = if operation.index == first.index { went_on(story, incident, first, write.sent) } else { "" };
-    let text = format!("At {} {} {back}{}.", moment(write.sent), story.name(operation.process), wrote.text);
-    Sentence::new(text, wrote.lines)
+    let is_told = incident.fault_hits(&name) || incident.how().is_some_and(|how| how.kind == HowKind::Breakpoint);
+    let kept = kept_before_its_write(story, operation).filter(|_| !is_told);
+    let by_script = kept.map_or_else(String::new, |(since, _)| {
+        format!(", kept before its write by the script since {},", moment(since))
+    });
+    let text = format!("At {} {name}{by_script} {back}{}.", moment(write.sent), wrote.text);
+    Sentence::new(text, wrote.lines.into_iter().chain(kept.map(|(_, line)| line)))
+}
+
+/// Since when the script kept an operation before its write, with the line that says so; none if that was no time to speak of.
+fn kept_before_its_write(story: &Story, operation: &Operation) -> Option<(u64, u64)> {
+    let reached = operation.phase(Phase::BeforeWrite)?;
+    let let_go = story.subject.history.let_go(&story.name(operation.process), reached)?;
+    let wrote = moments::write(operation)?.sent;
+    (let_go <= wrote && let_go.saturating_sub(reached.time()) >= KEPT_NS).then(|| (reached.time(), reached.index))
 }
 
 /// The checker's own summaries, for what is no story of two holders.

@@ -80,7 +80,17 @@ impl Page<'_> {
 /// A command to be copied: a click selects all of it, and a page with a script has a button.
 pub fn command(text: &str) -> Markup {
     html! {
-        div class="command" { pre { (text) } button type="button" class="copy" { "Copy" } }
+        div class="command" { pre { (unbroken(text)) } button type="button" class="copy" { "Copy" } }
+    }
+}
+
+/// A command whose flags a browser does not break: it would after each hyphen.
+fn unbroken(text: &str) -> Markup {
+    html! {
+        @for (number, word) in text.split(' ').enumerate() {
+            @if number > 0 { " " }
+            @if word.starts_with('-') { span { (word) } } @else { (word) }
+        }
     }
 }
 

@@ -73,7 +73,8 @@ impl<'a> Held<'a> {
             let lives: Vec<&Life> = self.servers.lives.iter().filter(of_key).collect();
             let circumstances = self.circumstances(place, span);
             let node = self.lanes.nodes[place].clone();
-            match told.iter_mut().find(|(_, others, beside)| *beside == circumstances && self.are_alike(&lives, others)) {
+            match told.iter_mut().find(|(_, others, beside)| *beside == circumstances && self.are_alike(&lives, others))
+            {
                 Some((nodes, _, _)) => nodes.push(node),
                 None => told.push((vec![node], lives, circumstances)),
             }

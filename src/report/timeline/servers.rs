@@ -270,7 +270,8 @@ impl Servers {
         let ends_tell = all.all(|(found, by_end)| found.is_empty() || !by_end.is_empty());
         let whose = |together: &Vec<usize>| {
             let (found, by_end) = may_be(together);
-            let one = [Some(found), Some(by_end).filter(|_| ends_tell)].into_iter().flatten().find(|of| of.len() == 1)?;
+            let one =
+                [Some(found), Some(by_end).filter(|_| ends_tell)].into_iter().flatten().find(|of| of.len() == 1)?;
             Some((i64::from(lanes.place(one[0].2)), one[0].1))
         };
         let mut found: Vec<(usize, i64, u64)> = Vec::new();
@@ -468,7 +469,8 @@ mod tests {
             });
             let no_more = Sighting { time: 150 * MS, since: 150 * MS, node: "n0".to_string(), saw: Sight::NoMore };
             noted.extend(cut.then_some(no_more));
-            let servers = Servers::new(&noted, &Owners { holds: HashMap::new(), ttl: None }, &Lanes::for_test(2, 3), 900 * MS);
+            let servers =
+                Servers::new(&noted, &Owners { holds: HashMap::new(), ttl: None }, &Lanes::for_test(2, 3), 900 * MS);
             (servers.lives[0].how, servers.lives[0].to / 1000)
         };
         assert_eq!((to(false), to(true)), ((3, 900), (3, 150)));
