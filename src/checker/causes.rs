@@ -1,8 +1,8 @@
 //! How it came that two clients held a lock at once, as far as the history makes it certain.
 //!
 //! Two questions come first. Had the earlier holder's lock run out when the other one had it, by the holder's own account? Then
-//! the holder stayed too long, and what kept it at that moment explains it: a pause, an answer that did not come, or the script,
-//! which kept it at a breakpoint. Or had it not? Then somebody gave the same lock away twice, and what came in between may
+//! the holder stayed too long, and what kept it at that moment explains it: a pause, an answer that did not come, a machine that
+//! stood still, or the script, which kept it at a breakpoint. Or had it not? Then somebody gave the same lock away twice, and what came in between may
 //! explain it: a node that forgot, a replica that was promoted, a client whose acquisition or release was disturbed.
 //! What was in effect at some other moment explains nothing. Where only an order is known, only the order is told; nobody
 //! can tell from a history when a command was carried out, only when it was sent and answered.
@@ -135,6 +135,9 @@ impl<'h> Overlap<'h> {
         if stopped.is_some() {
             return Causes { how: None, fault: stopped };
         }
+        if let Some(how) = self.machine_stood_still(ran_out) {
+            return Causes { how: Some(how), fault: None };
+        }
         if let Some((kept, gone_on)) = self.breakpoint(holder, ran_out) {
             let text = format!(
                 "The script stopped {} at `{}` at {}, and its lock ran out there",
@@ -155,6 +158,21 @@ impl<'h> Overlap<'h> {
                 && is_in_effect(window, ran_out)
         });
         Causes { how: None, fault }
+    }
+
+    /// Whether the machine stood still when the first holder's lock ran out, and had not yet when it was taken.
+    fn machine_stood_still(&self, ran_out: u64) -> Option<How> {
+        let stalls = self.history.stalls.iter().zip(&self.history.stall_lines);
+        let mut meanwhile =
+            stalls.filter(|((from, to), _)| (*from..=*to).contains(&ran_out) && *from >= self.began.time());
+        let (&(from, to), line) = meanwhile.next()?;
+        let text = format!(
+            "The machine stood still from {} to {}, and {}'s lock ran out meanwhile",
+            seconds(from),
+            seconds(to),
+            self.client(self.first),
+        );
+        How::new(HowKind::StoodStill, text, [self.began.index, *line])
     }
 
     /// What came between the two acquisitions, or disturbed them.

@@ -186,6 +186,8 @@ pub struct How {
 pub enum HowKind {
     /// The earlier holder was told that it still had the lock when another client had it.
     Extended,
+    /// The machine stood still when the earlier holder's lock ran out.
+    StoodStill,
     /// A script kept the earlier holder at a breakpoint when its lock ran out.
     Breakpoint,
     /// The lock lets a client take it from another one, and it was taken so.

@@ -113,6 +113,7 @@ impl Builder {
             }
             Body::Stall(stall) => {
                 self.history.stalls.push((event.time.saturating_sub(stall.lasted_ns), event.time));
+                self.history.stall_lines.push(event.index);
             }
             Body::Promotion(promotion) => {
                 self.history.promotions.push(SeenPromotion { index: event.index, time: event.time, promotion });

@@ -467,6 +467,8 @@ pub struct History {
     pub promotions: Vec<SeenPromotion>,
     /// From when to when the machine stood still, in order.
     pub stalls: Vec<(u64, u64)>,
+    /// Indices of the events that say so, in the same order.
+    pub stall_lines: Vec<u64>,
     /// Where clients contradict themselves or others, in order.
     pub contradictions: Vec<Contradiction>,
     /// The operations whose limit for waiting differs from the header's, as indices of their `invoke` events, with that

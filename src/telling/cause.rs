@@ -35,7 +35,8 @@ type Why = (&'static str, &'static str);
 
 fn why(story: &Story, incident: &Incident) -> Option<Why> {
     match incident.how().map(|how| how.kind) {
-        Some(HowKind::Breakpoint) => return Some(("when", "a script kept its holder at a breakpoint")),
+        Some(HowKind::Breakpoint) => return Some(("when", "a holder took longer than its lock lived")),
+        Some(HowKind::StoodStill) => return Some(("when", "the machine stood still")),
         Some(HowKind::Stolen) => return Some(("when", "one client took it from another, as the lock allows")),
         Some(HowKind::Promoted) => return Some(("after", "a replica was promoted")),
         Some(HowKind::Extended | HowKind::Expired | HowKind::Released) | None => {}

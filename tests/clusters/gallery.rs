@@ -106,6 +106,7 @@ scenarios!(
     late_extend_request,
     late_release,
     late_second_reply,
+    long_work,
     lost_ack,
     lost_release_reply,
     lost_reply,

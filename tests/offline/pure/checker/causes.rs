@@ -78,6 +78,14 @@ fn a_script_that_keeps_a_holder_beyond_its_lock_says_so_itself() {
     assert_eq!(kind, HowKind::Breakpoint);
     assert_eq!(text, "The script stopped c0 at `before-write` at 0.200 s, and its lock ran out there.");
     assert_eq!(how(&kept(300)), None, "it was let go before");
+    let mut stalled = kept(1_890);
+    stalled.history.stalls.push((700 * MS, 1_400 * MS));
+    stalled.history.stall_lines.push(40);
+    let (kind, text) = how(&stalled).unwrap();
+    assert_eq!(kind, HowKind::StoodStill, "the machine kept it too");
+    assert_eq!(text, "The machine stood still from 0.700 s to 1.400 s, and c0's lock ran out meanwhile.");
+    stalled.history.stalls[0] = (300 * MS, 900 * MS);
+    assert_eq!(how(&stalled).unwrap().0, HowKind::Breakpoint, "that was over before");
     let mut paused = kept(300);
     paused.fault(7, "c0", 250, 1_850);
     assert_eq!((how(&paused), fault(&paused)), (None, Some(7)));

@@ -139,9 +139,12 @@ fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
         ensure(seen(lines).iter().any(hits), || format!("nobody saw {kinds:?}"))
     };
     match why {
-        "when a script kept its holder at a breakpoint" => {
+        "when a holder took longer than its lock lived" => {
             let opens = lines.events.iter().any(|event| event["script"]["opens"].is_array());
             ensure(opens, || "no step opened a breakpoint".to_string())
+        }
+        "when the machine stood still" => {
+            ensure(lines.events.iter().any(|event| event["type"] == "stall"), || "it never did".to_string())
         }
         "when one client took it from another, as the lock allows" => {
             ensure(lines.header["steals"] == true, || "nobody steals".to_string())

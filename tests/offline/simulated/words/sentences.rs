@@ -62,6 +62,11 @@ pub const FORMS: &[(&str, &str, Check)] = &[
         "At {t=at} {c=who} was told that its lock was extended, {l=late} after {c=other} had taken it.",
         extended,
     ),
+    (
+        "cause: stall",
+        "The machine stood still from {t=from} to {t=to}, and {c=who}'s lock ran out meanwhile.",
+        stood_still,
+    ),
     ("cause: breakpoint", "The script stopped {c=who} at `{w=phase}` at {t=at}, and its lock ran out there.", kept),
     (
         "cause: stolen",
@@ -75,7 +80,11 @@ pub const FORMS: &[(&str, &str, Check)] = &[
         "{c=who}, which had taken the lock before at {t=taken}, was giving it back from {t=from}[ to {t=to}].",
         released,
     ),
-    ("wrote", "At {t=at} {c=who} [went on, believing that it still held the lock, and ]{x=wrote}.", wrote_at),
+    (
+        "wrote",
+        "At {t=at} {c=who}[, kept before its write by the script since {t=since},] [went on, believing that it still held the lock, and ]{x=wrote}.",
+        wrote_at,
+    ),
     ("lost", "The acknowledged update {v=value} of {c=who} is lost: no later value builds on it.", lost),
     ("lost", "{n=count} acknowledged updates are lost, since no later value builds on them: {x=values}.", lost_many),
     (
@@ -273,6 +282,18 @@ fn wrote_at<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result
     let place = stamp_at(lines, cited, &holes["who"], "before-write", &holes["at"])
         .or_else(|_| stamp_at(lines, cited, &holes["who"], "written", &holes["at"]))?;
     let operation = lines.operation_of(place).ok_or("a stamp of no operation")?;
+    if let Some(since) = holes.get("since") {
+        let reached = stamp_at(lines, cited, &holes["who"], "before-write", since)?;
+        let opens = |event: &&Value| {
+            let opens = event["script"]["opens"].as_array().map_or(&[][..], Vec::as_slice);
+            opens
+                .iter()
+                .any(|opened| opened["from"] == "before-write" && format!("c{}", opened["client"]) == holes["who"])
+        };
+        let let_go = lines.events.iter().skip(reached).find(opens).ok_or("no step let it go")?;
+        let kept = let_go["time"].as_u64().unwrap().saturating_sub(lines.time(reached));
+        ensure(kept >= 20_000_000, || format!("it was kept for {kept} ns"))?;
+    }
     wrote(scene, operation, &holes["wrote"], cited)
 }
 
@@ -465,6 +486,21 @@ fn extended<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result
         lines.time(extended).checked_sub(lines.time(*place)).is_some_and(|late| is_length(&holes["late"], late))
     });
     ensure(taken.is_some(), || format!("{} took it at no such time", holes["other"]))
+}
+
+fn stood_still<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    let lines = scene.lines;
+    let stall = cited.iter().find(|place| lines.events[**place]["type"] == "stall").ok_or("no line of a stall")?;
+    let (to, lasted) = (lines.time(*stall), lines.events[*stall]["stall"]["lasted_ns"].as_u64().unwrap());
+    let span = (moment(to.saturating_sub(lasted)), moment(to));
+    ensure(span == (holes["from"].clone(), holes["to"].clone()), || format!("it stood still from {span:?}"))?;
+    let told = stamps(lines, cited, &holes["who"], "acquired").into_iter().next();
+    let told = told.ok_or("its acquisition is not cited")?;
+    let ttl = lines.header["ttl_ms"].as_u64().unwrap();
+    let ran_out = lines.time(told) + lines.events[told]["validity_ms"].as_u64().unwrap_or(ttl) * 1_000_000;
+    let holder = lines.operation_of(told).ok_or("a stamp of no operation")?;
+    let extended = !lines.stamps(holder, "extended").is_empty();
+    ensure(extended || (to - lasted..=to).contains(&ran_out), || "it ran out at another time".to_string())
 }
 
 fn kept<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
