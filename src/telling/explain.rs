@@ -376,13 +376,23 @@ fn meanwhile(story: &Story, operation: &Operation, told: Option<&FaultWindow>) -
         .filter(|fault| fault.was_observed() && !fault.what.is_empty())
         .filter(|fault| fault.inject <= end && fault.span().1.is_none_or(|to| to >= operation.invoked))
         .collect();
-    let mut names: Vec<String> = others.iter().map(|fault| format!("`{}`", sanitize(&fault.what, 120))).collect();
+    let mut names: Vec<String> = others.iter().map(|fault| ordered(fault)).collect();
     let more = names.len().saturating_sub(LISTED);
     names.truncate(LISTED);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     let also = if told.is_some() { "Also in effect" } else { "In effect meanwhile" };
     let lines = others.iter().flat_map(|fault| fault.lines.iter().copied()).chain([operation.index]);
     (!others.is_empty()).then(|| Sentence::new(format!("{also}: {}{more}.", names.join(", ")), lines)).flatten()
+}
+
+/// What was ordered, and whom that struck if the order names roles: `partition primary from replica`, of n0 and n1.
+fn ordered(fault: &FaultWindow) -> String {
+    let order = format!("`{}`", sanitize(&fault.what, 120));
+    let by_name = fault.what.contains(|c: char| c.is_ascii_digit());
+    match &fault.targets[..] {
+        targets if by_name || targets.is_empty() || targets.len() > LISTED => order,
+        targets => format!("{order} ({})", list(&targets.iter().map(|one| sanitize(one, 30)).collect::<Vec<_>>())),
+    }
 }
 
 /// Whether the first holder was struck, and wrote afterwards without having been told that its lock was gone.

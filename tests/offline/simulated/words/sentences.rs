@@ -434,8 +434,12 @@ fn in_effect<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Resul
             format!("{inject} was not in effect")
         })?;
         let name = format!("`{}`", inject["text"].as_str().unwrap());
-        if let Some(at) = what.find(&name) {
-            what.replace_range(at..at + name.len(), "");
+        let Some(at) = what.find(&name) else { continue };
+        what.replace_range(at..at + name.len(), "");
+        if let Some(whom) = what[at..].strip_prefix(" (").and_then(|rest| rest.split(')').next()) {
+            let struck: Vec<&str> = inject["value"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+            let told: Vec<&str> = whom.split(" and ").flat_map(|some| some.split(", ")).collect();
+            ensure(told == struck, || format!("{inject} did not strike {whom}"))?;
         }
     }
     ensure(!what.contains('`'), || format!("no fault {what}"))
