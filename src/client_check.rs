@@ -1,6 +1,6 @@
 //! What a lock client of the user's own can show: which claims its reports bear on, at which phases it stops when it is told to,
 //! and so which scenarios it can serve. Two runs tell that: one in which it works by itself, and one whose script stops it at
-//! each phase in turn and lets a second client ask for the lock meanwhile.
+//! each phase in turn and lets another client ask for the lock meanwhile.
 //!
 //! Pure: the runs are made elsewhere, by the same controller as any other, and judged by the same checker. Whether its *lock* is
 //! any good is not asked here.
@@ -9,8 +9,10 @@ use std::collections::BTreeMap;
 
 use crate::checker::{self, Validity};
 use crate::history::{
-    Claim, ClientStep, Function, History, Operation, Outcome, Phase, Process, ResourceKind, StepOutcome,
+    Claim, ClientStep, Function, History, Operation, Outcome, Phase, PhaseStamp, Process, ResourceKind, StepEvent,
+    StepOutcome,
 };
+use crate::members::client_name;
 use crate::nemesis::{Nemesis, Step};
 use crate::scenario::Scenario;
 
@@ -66,17 +68,13 @@ pub fn stopped(like: &Scenario) -> Result<Scenario, String> {
         ]);
     }
     if like.workload.resource.kind != ResourceKind::Replicated {
-        script.extend(
-            [
-                "start client:0 to acquired or end within 3ttl",
-                "start client:1 giving up after 0.2ttl",
-                "await client:1 end within 0.6ttl or go on",
-                "go client:0",
-                "await client:0 end within 3ttl or go on",
-                "await client:1 end within 3ttl or go on",
-            ]
-            .map(str::to_string),
-        );
+        // As many as may have it, and then one more.
+        let asks = like.workload.permits;
+        script.extend((0..asks).map(|holder| format!("start client:{holder} to acquired or end within 3ttl")));
+        script.push(format!("start client:{asks} giving up after 0.2ttl"));
+        script.push(format!("await client:{asks} end within 0.6ttl or go on"));
+        script.extend((0..asks).map(|holder| format!("go client:{holder}")));
+        script.extend((0..=asks).map(|client| format!("await client:{client} end within 3ttl or go on")));
     }
     let script = script.iter().map(|step| step.parse::<Step>().map_err(|error| error.to_string()));
     let mut scenario = at_work(like);
@@ -127,8 +125,8 @@ pub struct ClaimUse {
 pub enum Refused {
     /// It said that it was refused, after so many nanoseconds.
     After(u64),
-    /// It got the lock.
-    NotAtAll,
+    /// It got the lock after so many nanoseconds, while as many had it as may.
+    NotAtAll(u64),
     /// It does not know what became of it.
     Unsure,
     /// It was still waiting after three times the limit that it had.
@@ -212,15 +210,16 @@ impl ClientCheck {
         self.mistakes.is_empty() && self.answers[0] > 0
     }
 
-    /// Whether every claim of the workload can be judged, and a script can stop it wherever such a lock comes by.
+    /// Whether every claim of the workload can be judged, a script can stop it wherever such a lock comes by, and its lock keeps
+    /// others out.
     pub fn is_complete(&self) -> bool {
         let stops = |used: &PhaseUse| {
             used.stopped == Stopped::Waited || OPTIONAL.contains(&used.phase) || used.phase == Phase::Released
         };
         self.is_right()
-            && self.claims.iter().all(|claim| !claim.claimed || claim.missing.is_none())
+            && self.claims.iter().all(|claim| !claim.claimed || claim.missing.is_none() || claim.claim.is_conditional())
             && self.phases.iter().all(stops)
-            && !matches!(self.refused, Some(Refused::Unsure | Refused::Late))
+            && !matches!(self.refused, Some(Refused::Unsure | Refused::Late | Refused::NotAtAll(_)))
     }
 
     /// What a scenario needs that the client lacks.
@@ -336,24 +335,31 @@ fn how_it_stopped(phase: Phase, history: &History) -> Stopped {
 
 /// What the second client of the script did while the first one had the lock.
 fn refused(history: &History) -> Refused {
-    let asked = history.steps.iter().find(|(_, event)| event.step.starts_with("start client:1 "));
+    let asks = history.permits();
+    let of_it = |event: &StepEvent, word: &str| event.step.starts_with(&format!("{word} client:{asks} "));
+    let asked = history.steps.iter().find(|(_, event)| of_it(event, "start"));
     let Some((from, _)) = asked else { return Refused::NotTried };
-    let awaited = history.steps.iter().find(|(time, event)| time > from && event.step.starts_with("await client:1 "));
+    let awaited = history.steps.iter().find(|(time, event)| time > from && of_it(event, "await"));
     if awaited.is_some_and(|(_, event)| event.outcome != StepOutcome::Happened) {
         return Refused::Late;
     }
-    let second = |operation: &&Operation| {
-        is_of(history, operation, "c1") && history.acquire_timeouts.contains_key(&operation.index)
+    let one_more = |operation: &&Operation| {
+        is_of(history, operation, &client_name(asks)) && history.acquire_timeouts.contains_key(&operation.index)
     };
-    match history.operations.iter().find(second) {
-        None => Refused::NotTried,
-        Some(operation) => match operation.outcome {
-            Outcome::Ok => Refused::NotAtAll,
-            Outcome::Info => Refused::Unsure,
-            Outcome::Fail => {
-                Refused::After(operation.completed.unwrap_or(operation.invoked).saturating_sub(operation.invoked))
-            }
-        },
+    let Some(operation) = history.operations.iter().find(one_more) else { return Refused::NotTried };
+    let answered = operation.phase(Phase::Acquired).map(PhaseStamp::time).or(operation.completed);
+    let after = answered.unwrap_or(operation.invoked).saturating_sub(operation.invoked);
+    let had_it = |holder: u32| {
+        let mut of_holder = history.operations.iter().filter(|one| is_of(history, one, &client_name(holder)));
+        let began = |one: &Operation| one.phase(Phase::Acquired).is_some_and(|stamp| Some(stamp.time()) < answered);
+        let over = |one: &Operation| one.phase(Phase::Releasing).map(PhaseStamp::time).or(one.completed);
+        of_holder.any(|one| began(one) && over(one) > answered)
+    };
+    match operation.outcome {
+        Outcome::Ok if !(0..asks).all(had_it) => Refused::NotTried,
+        Outcome::Ok => Refused::NotAtAll(after),
+        Outcome::Info => Refused::Unsure,
+        Outcome::Fail => Refused::After(after),
     }
 }
 

@@ -14,9 +14,8 @@ use crate::report;
 use crate::runner::{Console, KeepCluster, Place, RunSettings, Runner};
 use crate::runs::Temporary;
 use crate::scenario::{Options, Scenario, catalogue, quoted};
+use crate::words::plural;
 
-/// Two clients take turns, and one of them asks while the other one has the lock.
-const CLIENTS: u32 = 2;
 const TIME_LIMIT: &str = "3s";
 
 #[derive(Debug, Args)]
@@ -36,7 +35,8 @@ pub struct ClientCheckFlags {
     store: Option<PathBuf>,
 }
 
-/// Exits 0 if nothing is missing, 1 if the client breaks the protocol, 2 if a claim or an ordinary breakpoint is missing.
+/// Exits 0 if nothing is missing, 1 if the client breaks the protocol, 2 if a claim or an ordinary breakpoint is missing, or the
+/// lock keeps nobody out.
 pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
     let options = flags.options()?;
     let fits = |nemesis: &str| -> Result<Scenario, String> {
@@ -45,7 +45,9 @@ pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
         let scenario = scenario.map_err(|error| error.to_string())?;
         Plan::draw(&scenario).map(|_| scenario).map_err(|error| error.to_string())
     };
-    let like = fits("none").map_err(Failure::arguments)?;
+    let mut like = fits("none").map_err(Failure::arguments)?;
+    // They take turns, and one of them asks while as many have the lock as may.
+    like.clients = flags.options.clients.unwrap_or(like.workload.permits + 1);
     if flags.command.is_none() && like.workload.client.is_none() {
         return Err(Failure::arguments(format!(
             "workload {} has no client of its own; give the command of yours: redjepsen client-check \"COMMAND\"",
@@ -64,7 +66,8 @@ pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
     };
     // What a run says of itself names a folder that will be gone.
     let mut runner = Runner::new(false, Console { progress: |_| {}, ..CONSOLE })?;
-    tell_progress("two of the client are at work for 3 s; then a script stops one of them at each phase");
+    let many = plural(like.clients.into(), "client");
+    tell_progress(&format!("{many} at work for 3 s; then a script stops one of them at each phase"));
     let histories = async {
         let at_work = make(&mut runner, &store, &client_check::at_work(&like)).await?;
         Ok::<_, Failure>((at_work, make(&mut runner, &store, &stopped).await?))
@@ -76,7 +79,7 @@ pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
         None => failure,
     })?;
 
-    // Clients are as many as a scenario says where it matters; here there were two.
+    // Clients are as many as a scenario says where it matters.
     let of_the_catalogue = |name: &str| -> Result<Nemesis, String> {
         let any_number = Options { clients: None, ..options.clone() };
         let scenario = any_number.scenario(&flags.workload, name, flags.seed, Path::new(""));
@@ -123,7 +126,6 @@ impl ClientCheckFlags {
         let time_limit = TIME_LIMIT.parse().map_err(Failure::could_not_run)?;
         Ok(Options {
             client_cmd: self.command.clone(),
-            clients: self.options.clients.or(Some(CLIENTS)),
             time_limit: self.options.time_limit.or(Some(time_limit)),
             ..self.options.clone()
         })

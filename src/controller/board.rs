@@ -1,6 +1,7 @@
 //! Tracks how far each client is in its operation, so that a nemesis can pick the client that holds the lock, and a
 //! script can wait for a client.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use crate::sync::lock;
 #[derive(Clone)]
 pub struct Board {
     clients: Arc<Mutex<Vec<ClientProgress>>>,
+    /// When the operation was begun that was the last one to get each key's lock, of those begun.
+    taken: Arc<Mutex<HashMap<String, Instant>>>,
     changed: Arc<Notify>,
 }
 
@@ -24,6 +27,8 @@ pub struct ClientProgress {
     pub begun: u64,
     /// The key of the operation it began last.
     pub key: String,
+    /// When it began that.
+    pub began: Option<Instant>,
     /// Operations that have ended.
     pub ended: u64,
     /// How many of those were acknowledged.
@@ -40,7 +45,7 @@ const READS_BY_THEN: Duration = Duration::from_millis(30);
 impl Board {
     pub fn new(clients: u32) -> Board {
         let clients = Arc::new(Mutex::new(vec![ClientProgress::default(); clients as usize]));
-        Board { clients, changed: Arc::default() }
+        Board { clients, taken: Arc::default(), changed: Arc::default() }
     }
 
     /// A client begins an operation.
@@ -48,13 +53,26 @@ impl Board {
         self.change(client, |standing| {
             standing.begun += 1;
             standing.key = key.to_string();
+            standing.began = Some(Instant::now());
             standing.reached.clear();
         });
     }
 
     /// A client has reached a phase.
     pub fn reach(&self, client: u32, phase: Phase) {
-        self.change(client, |standing| standing.reached.push((phase, Instant::now())));
+        self.change(client, |standing| {
+            standing.reached.push((phase, Instant::now()));
+            if let (Phase::Acquired, Some(began)) = (phase, standing.began) {
+                let mut taken = lock(&self.taken);
+                let last = taken.entry(standing.key.clone()).or_insert(began);
+                *last = began.max(*last);
+            }
+        });
+    }
+
+    /// Whether an operation got a key's lock that was begun after this moment.
+    pub fn was_taken_since(&self, key: &str, moment: Instant) -> bool {
+        lock(&self.taken).get(key).is_some_and(|began| *began > moment)
     }
 
     /// A client's operation is over.

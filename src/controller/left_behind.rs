@@ -1,21 +1,29 @@
 //! What is left of locks once the last client has gone, and how long those last that nodes keep meanwhile. Of a lock that
 //! runs out nothing may be left that lasts for much longer than its TTL, and none may be set for much longer: by the end of
 //! a run most of its time may be over.
+//!
+//! Libraries keep more than locks by a lock's name, such as the counter of its tokens, which is to last. What was there when
+//! somebody took the lock anew keeps nobody out, and is no lock.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::sync::Mutex;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 use super::{Run, RunError};
 use crate::cluster::Member;
 use crate::faults::{RedisCommand, RedisReply};
-use crate::history::{Claim, FactName};
+use crate::history::{Claim, FactName, locked_key};
 use crate::members::Role;
+use crate::sync::lock;
 use crate::units::nanos;
 use crate::words;
+
+/// When each key that never ends was first seen, once faults were over, by its node and its name.
+pub(super) type NeverEnd = Mutex<BTreeMap<(String, String), Instant>>;
 
 impl Run<'_> {
     /// Once the last client is gone: whether a node keeps a lock that never ends, or long after its TTL, though the
@@ -24,14 +32,16 @@ impl Run<'_> {
         if !self.locks_are_to_end() {
             return Ok(());
         }
-        let (mut looked_at, mut endless) = (0_u64, Vec::new());
+        let (mut looked_at, mut endless, mut beside) = (0_u64, Vec::new(), Vec::new());
         for node in self.cluster.members().filter(|member| member.role == Role::Node) {
             match self.endless_locks_on(node, longest_left(self.scenario.ttl)).await {
                 Ok((keys, found)) => {
                     looked_at += keys;
-                    let told =
-                        |(key, end): (String, String)| format!("{} on {}, which {end}", words::quoted(&key), node.name);
-                    endless.extend(found.into_iter().map(told));
+                    for (key, end) in found {
+                        let text = format!("{} on {}, which {end}", words::quoted(&key), node.name);
+                        let kept = if self.keeps_nobody_out(node, &key) { &mut beside } else { &mut endless };
+                        kept.push(text);
+                    }
                 }
                 // Nothing is known then, and nothing is said.
                 Err(text) => {
@@ -40,8 +50,42 @@ impl Run<'_> {
                 }
             }
         }
-        let text = if endless.is_empty() { format!("{looked_at} keys looked at") } else { endless.join(", ") };
+        let text = match (&endless[..], &beside[..]) {
+            ([], []) => format!("{looked_at} keys looked at"),
+            ([], _) => format!("{looked_at} keys looked at; no lock is {}", beside.join(", ")),
+            _ => endless.join(", "),
+        };
         self.fact(FactName::NothingEndless, endless.is_empty(), text)
+    }
+
+    /// Once faults are over, looks again and again which keys are there that never end, for as long as it is polled.
+    pub(super) async fn watch_for_what_never_ends(&self) -> Infallible {
+        self.faults_are_over.raised().await;
+        loop {
+            self.note_what_never_ends().await;
+            sleep(self.scenario.ttl).await;
+        }
+    }
+
+    /// Notes which keys are there that never end. A node that does not answer is left out.
+    pub(super) async fn note_what_never_ends(&self) {
+        if !self.locks_are_to_end() {
+            return;
+        }
+        for node in self.cluster.members().filter(|member| member.role == Role::Node) {
+            let Ok((_, found)) = self.endless_locks_on(node, Duration::MAX).await else { continue };
+            let seen = Instant::now();
+            let mut never_end = lock(&self.never_end);
+            for (key, _) in found.into_iter().filter(|(_, end)| end == NEVER) {
+                never_end.entry((node.name.clone(), key)).or_insert(seen);
+            }
+        }
+    }
+
+    /// Whether somebody asked for the lock when this key was there already, once faults were over, and got it.
+    fn keeps_nobody_out(&self, node: &Member, key: &str) -> bool {
+        let seen = lock(&self.never_end).get(&(node.name.clone(), key.to_string())).copied();
+        seen.zip(locked_key(key)).is_some_and(|(seen, of)| self.board.was_taken_since(of, seen))
     }
 
     /// Looks again and again, for as long as it is polled, whether a node keeps a lock that has far more than its TTL left,

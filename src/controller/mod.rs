@@ -163,6 +163,9 @@ struct Run<'a> {
     stop: Flag,
     /// Raised when operations in flight are no longer waited for.
     cut_off: Flag,
+    /// Raised when no fault will come any more.
+    faults_are_over: Flag,
+    never_end: left_behind::NeverEnd,
     next_operation: AtomicU64,
     in_effect: nemesis::FaultsInEffect,
 }
@@ -191,6 +194,8 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
         status: request.status,
         stop: Flag::default(),
         cut_off: Flag::default(),
+        faults_are_over: Flag::default(),
+        never_end: left_behind::NeverEnd::default(),
         next_operation: AtomicU64::new(0),
         in_effect: nemesis::FaultsInEffect::default(),
     };
@@ -303,14 +308,16 @@ impl Run<'_> {
         };
         let clients = all_or_first_error(clients.into_iter().map(|client| self.drive(client)));
         let nemesis = async {
-            match scripted {
+            let over = match scripted {
                 Some(clients) => self.run_script(clients).await,
                 None => {
                     let series: BTreeSet<usize> = self.plan.faults.iter().map(|planned| planned.series).collect();
                     let series = series.into_iter().map(|series| self.inject_series(series, began));
                     all_or_first_error(series).await.map(|_| ())
                 }
-            }
+            };
+            self.faults_are_over.raise();
+            over
         };
         tokio::select! {
             biased;
@@ -318,6 +325,7 @@ impl Run<'_> {
             never = self.watch_for_strikes() => match never? {},
             never = self.watch_for_promotions() => match never? {},
             never = self.watch_for_long_locks() => match never? {},
+            never = self.watch_for_what_never_ends() => match never {},
         }
     }
 

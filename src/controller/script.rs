@@ -164,6 +164,7 @@ impl Run<'_> {
                 return Ok(());
             }
         }
+        self.note_what_never_ends().await;
         self.everybody(clients, CLOSING).await;
         Ok(())
     }

@@ -195,6 +195,13 @@ impl Held {
     }
 }
 
+/// What the lock of this name on a node protects: `k0` of `prefix:{lock:k0}`.
+pub fn locked_key(name: &str) -> Option<&str> {
+    let key = &name[name.find("lock:k")? + "lock:".len()..];
+    let end = key[1..].find(|c: char| !c.is_ascii_digit()).map_or(key.len(), |end| end + 1);
+    Some(&key[..end])
+}
+
 fn cut(mut value: String) -> String {
     if let Some((end, _)) = value.char_indices().nth(LONGEST_VALUE) {
         value.truncate(end);

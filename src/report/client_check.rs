@@ -39,6 +39,9 @@ pub fn terminal(check: &ClientCheck, then: &str, kept: bool, look: Look) -> Stri
             claim.claim.name(),
             &match &claim.missing {
                 None => format!("can be judged: {}{broken}{claimed}", claim.evidence),
+                Some(_) if claim.claim.is_conditional() => {
+                    format!("shows where a lock is lost or given away under a fault, and not in a check without any{claimed}")
+                }
                 Some(missing) => format!("CAN'T be judged: {missing}{claimed}"),
             },
         );
@@ -130,11 +133,13 @@ fn headline(check: &ClientCheck) -> String {
 fn refused(refused: Option<Refused>) -> String {
     match refused {
         None => "there is none to ask for".to_string(),
-        Some(Refused::After(after)) => format!("a second client gives up after {}", length(after)),
-        Some(Refused::NotAtAll) => "a second client got it at once: is it taken at all?".to_string(),
-        Some(Refused::Unsure) => "a second client does not know whether it was refused".to_string(),
-        Some(Refused::Late) => "a second client was still waiting at three times its `acquire_timeout_ms`".to_string(),
-        Some(Refused::NotTried) => "not tried, since the client does not stop while it has it".to_string(),
+        Some(Refused::After(after)) => format!("another client gives up after {}", length(after)),
+        Some(Refused::NotAtAll(after)) => {
+            format!("NOBODY IS KEPT OUT: another client got it too, after {}", length(after))
+        }
+        Some(Refused::Unsure) => "another client does not know whether it was refused".to_string(),
+        Some(Refused::Late) => "another client was still waiting at three times its `acquire_timeout_ms`".to_string(),
+        Some(Refused::NotTried) => "not tried, since no client stood still while it had it".to_string(),
     }
 }
 
@@ -171,6 +176,13 @@ fn advice(check: &ClientCheck) -> Vec<String> {
             "Put `mono_ns` on {}: CLOCK_MONOTONIC in nanoseconds, of this machine's kernel.",
             list(&unstamped)
         ));
+    }
+    if let Some(Refused::NotAtAll(_)) = check.refused {
+        advice.push(
+            "See whether the lock is taken at all, and whether the client says `acquired` also where its library gave up: every \
+             scenario would only show that."
+                .into(),
+        );
     }
     if matches!(check.refused, Some(Refused::Late)) {
         advice.push("Give up after `acquire_timeout_ms`, and answer `fail` with `not-acquired`.".into());

@@ -2,8 +2,8 @@
 
 use super::data;
 use super::lanes::{Lanes, micros};
-use super::servers::{Life, SLACK, Servers, resource_key};
-use crate::history::Process;
+use super::servers::{Life, SLACK, Servers};
+use crate::history::{Process, locked_key};
 use crate::report::Report;
 use crate::telling::moments::{self, Hold};
 use crate::telling::{Incident, principals};
@@ -66,7 +66,7 @@ impl<'a> Held<'a> {
         for place in watched.take(MOST_NODES) {
             let of_key = |life: &&Life| {
                 life.node == place
-                    && resource_key(&life.key) == Some(incident.key)
+                    && locked_key(&life.key) == Some(incident.key)
                     && life.to > span.0
                     && life.from <= span.1
             };

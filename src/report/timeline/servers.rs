@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::Serialize;
 
 use super::lanes::{Lanes, micros};
-use crate::history::{Held, Process, Sight, Sighting};
+use crate::history::{Held, Process, Sight, Sighting, locked_key};
 use crate::telling::{Story, moments};
 use crate::words::sanitize;
 
@@ -93,7 +93,7 @@ impl Owners {
     /// Who may have got the lock by a value of its key: it came first while the client asked, and was there when the client
     /// had it.
     fn of_value(&self, first: &Life, to: u64) -> Vec<Begun> {
-        let of_key = resource_key(&first.key).and_then(|key| self.holds.get(key)).map_or(&[][..], Vec::as_slice);
+        let of_key = locked_key(&first.key).and_then(|key| self.holds.get(key)).map_or(&[][..], Vec::as_slice);
         // First as if all clocks agreed; what fits nobody then may still fit within what they differ.
         let fits = [0, micros(SLACK)].into_iter().map(|slack| {
             let began = of_key.partition_point(|(_, start, _)| micros(*start) + slack < first.after);
@@ -111,13 +111,6 @@ impl Owners {
             |(invoked, start, _): &Begun| (micros(*invoked)..=micros(*start) + NEAR * 2).contains(&(set + NEAR));
         found.iter().filter(|begun| asked(begun)).copied().collect()
     }
-}
-
-/// `k0` of `prefix:{lock:k0}`.
-pub(super) fn resource_key(key: &str) -> Option<&str> {
-    let name = &key[key.find("lock:k")? + "lock:".len()..];
-    let end = name[1..].find(|c: char| !c.is_ascii_digit()).map_or(name.len(), |end| end + 1);
-    Some(&name[..end])
 }
 
 /// What a value was at each time it was there, where all of it is one client's: what comes again, late, is no other's.

@@ -21,7 +21,7 @@ def connect(settings):
             lock = shared.setdefault(operation.key, lock)
         extend = lambda: lock.extend(settings.ttl, replace_ttl=True)
         held = lock.acquire(blocking_timeout=operation.within)
-        return redjepsen.Held(lock.release, extend=extend, owned=lock.owned) if held else None
+        return redjepsen.Held(lock.release, extend=extend, owned=getattr(lock, "owned", None)) if held else None
 
     return acquire
 
