@@ -7,10 +7,11 @@ use serde_json::json;
 
 use super::linear::MODELS;
 use super::{Exit, Failure, look, print};
+use crate::files;
 use crate::scenario::catalogue::{self, CatalogueError, Entry, ISSUES, NEMESES, SUITES, WORKLOADS};
-use crate::scenario::{self, CLIENT_FILES, PythonClient, WorkloadClient};
+use crate::scenario::{self, CLIENT_FILES, PythonClient, WorkloadClient, quoted};
 use crate::suite;
-use crate::words::wrap;
+use crate::words::{plural, wrap};
 
 /// A column of fewer characters is harder to read than one that is broken by the terminal.
 const SHORTEST_LINE: usize = 24;
@@ -20,7 +21,7 @@ pub fn list(name: Option<&str>, json: bool) -> Result<Exit, Failure> {
         None if json => as_json()?,
         None => everything()?,
         Some("issues") => section(ISSUES_TITLE, &issues()?, look().width) + ISSUES_HELP,
-        Some(name) => files(name)?,
+        Some(name) => shown(name)?,
     })?;
     Ok(Exit::Valid)
 }
@@ -119,11 +120,11 @@ fn section(title: &str, entries: &[(String, String)], line: Option<usize>) -> St
 const FOLDERS: [(&str, &[Entry]); 4] =
     [("workloads", WORKLOADS), ("nemeses", NEMESES), ("suites", SUITES), ("issues", ISSUES)];
 
-/// The files with that name, and for a library the files of its client.
-fn files(name: &str) -> Result<String, Failure> {
+/// The files with that name, each with its folder.
+fn named(name: &str) -> Result<Vec<(&'static str, &'static Entry)>, Failure> {
     let issue = scenario::known_issue(name).ok().map(|_| name.replace('#', "-"));
     let name = issue.as_deref().unwrap_or(name);
-    let files: Vec<(&str, &Entry)> = FOLDERS
+    let files: Vec<_> = FOLDERS
         .into_iter()
         .flat_map(|(folder, entries)| entries.iter().map(move |entry| (folder, entry)))
         .filter(|(_, (entry, _))| *entry == name)
@@ -135,9 +136,15 @@ fn files(name: &str) -> Result<String, Failure> {
             format!("there is no workload, nemesis, suite or issue `{name}`; {alike}`redjepsen list` shows them");
         return Err(Failure::arguments(text));
     }
+    Ok(files)
+}
+
+/// The files with that name, and for a library the files of its client.
+fn shown(name: &str) -> Result<String, Failure> {
+    let found = named(name)?;
     let mut text: String =
-        files.iter().map(|(folder, (name, text))| format!("# {folder}/{name}.toml\n{text}\n")).collect();
-    if files.iter().any(|(folder, _)| *folder == "workloads") {
+        found.iter().map(|(folder, (name, text))| format!("# {folder}/{name}.toml\n{text}\n")).collect();
+    if found.iter().any(|(folder, _)| *folder == "workloads") {
         text.push_str(&client(name).map_err(Failure::could_not_run)?);
     }
     Ok(text)
@@ -146,18 +153,76 @@ fn files(name: &str) -> Result<String, Failure> {
 /// The client of a workload that has one, and how to make one's own of it.
 fn client(workload: &str) -> Result<String, CatalogueError> {
     let Some(client) = catalogue::workload(workload)?.1.client else { return Ok(String::new()) };
-    let of_python = |client: &PythonClient| client.requirements.iter().chain([&client.adapter]).cloned().collect();
-    let (paths, then): (Vec<PathBuf>, _) = match &client {
-        WorkloadClient::Python(client) => (of_python(client), OWN_LIBRARY),
-        WorkloadClient::Command(client) => (client.sources.clone(), OTHER_LANGUAGE),
+    let (paths, then) = match &client {
+        WorkloadClient::Python(client) => (of_python(client), OWN_LIBRARY.to_string()),
+        WorkloadClient::Command(client) => (client.sources.clone(), OTHER_LANGUAGE.replace("NAME", workload)),
     };
     let of_it = |path: &str| paths.iter().any(|wanted| Path::new(path).starts_with(wanted));
-    let files = CLIENT_FILES.iter().filter(|(path, _)| of_it(path));
-    let shown = files.map(|(path, text)| match client {
-        WorkloadClient::Python(_) => format!("# workloads/{path}\n{text}\n"),
-        WorkloadClient::Command(_) => format!("# workloads/{path}\n"),
+    let told = CLIENT_FILES.iter().filter(|(path, _)| of_it(path)).map(|(path, text)| match is_beside(path) {
+        false => format!("# workloads/{path}\n{text}\n"),
+        true => format!("# workloads/{path}\n"),
     });
-    Ok(shown.collect::<String>() + then)
+    Ok(told.collect::<String>() + &then)
+}
+
+fn of_python(client: &PythonClient) -> Vec<PathBuf> {
+    client.requirements.iter().chain([&client.adapter]).cloned().collect()
+}
+
+/// Whether a file of a client is no part of its adapter, but pins packages or is of the package that all adapters of its language
+/// are made on.
+fn is_beside(path: &str) -> bool {
+    const PINS: [&str; 4] = ["package-lock.json", "go.sum", "Cargo.lock", "install.sh"];
+    const PACKAGES: [&str; 6] = [
+        "go/redjepsen/",
+        "java/client/",
+        "rust/redjepsen-client/",
+        "node/redjepsen.js",
+        "php/redjepsen.php",
+        "php/packages/",
+    ];
+    let of_language = path.strip_prefix("clients/").unwrap_or(path);
+    PINS.iter().any(|name| path.ends_with(name)) || PACKAGES.iter().any(|name| of_language.starts_with(name))
+}
+
+/// Writes what has that name into a new folder, where it can be changed and played; of a library all that its client is made of.
+pub fn save(name: &str, folder: &Path) -> Result<Exit, Failure> {
+    let found = named(name)?;
+    let client = match found.iter().any(|(of, _)| *of == "workloads") {
+        true => catalogue::workload(name).map_err(Failure::could_not_run)?.1.client,
+        false => None,
+    };
+    let wanted: Vec<PathBuf> = match &client {
+        None => Vec::new(),
+        Some(WorkloadClient::Python(client)) => of_python(client),
+        // The build files of a language name all its clients.
+        Some(WorkloadClient::Command(client)) => {
+            client.sources.iter().map(|path| path.components().take(2).collect()).collect()
+        }
+    };
+    std::fs::create_dir(folder).map_err(|error| {
+        Failure::arguments(format!("--save {}: {error}; it takes a folder that is not there yet", folder.display()))
+    })?;
+    let mut files: Vec<(PathBuf, &str)> =
+        found.iter().map(|(_, (name, text))| (PathBuf::from(format!("{name}.toml")), *text)).collect();
+    let of_client = CLIENT_FILES.iter().filter(|(path, _)| wanted.iter().any(|of| Path::new(path).starts_with(of)));
+    files.extend(of_client.map(|(path, text)| (PathBuf::from(path), *text)));
+    for (path, text) in &files {
+        let path = folder.join(path);
+        let written = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        written.map_err(|error| Failure::could_not_run(format!("{}: {error}", path.display())))?;
+        files::write(&path, text).map_err(Failure::could_not_run)?;
+    }
+    print(match found.iter().any(|(of, _)| *of == "workloads") {
+        true => format!(
+            "{} in {}; redjepsen run --workload {}\n",
+            plural(files.len() as u64, "file"),
+            folder.display(),
+            quoted(&folder.join(format!("{name}.toml")).display().to_string())
+        ),
+        false => format!("{} in {}\n", plural(files.len() as u64, "file"), folder.display()),
+    })?;
+    Ok(Exit::Valid)
 }
 
 /// What to do with a client in Python.
@@ -169,6 +234,7 @@ const OWN_LIBRARY: &str = "\
 
 /// What to do with one in another language.
 const OTHER_LANGUAGE: &str = "\
-# These files of redjepsen's source are its client, a program that speaks JSON lines (docs/client-protocol.md). For one in
-# twenty lines of Python: redjepsen list redis-py
+# These files are its client. To make one of your own of it, write them into a folder, with the package that they are made on:
+#   redjepsen list NAME --save mylock
+#   redjepsen run --cluster local --workload mylock/NAME.toml --nemesis none --time-limit 10s
 ";

@@ -98,6 +98,9 @@ enum Command {
         /// Print all of them as JSON, for programs
         #[arg(long, conflicts_with = "name")]
         json: bool,
+        /// Write its file into this new folder, to be changed there; of a library also its client, with the package that it is made on
+        #[arg(long, value_name = "FOLDER", requires = "name")]
+        save: Option<PathBuf>,
     },
     /// Remove what dead runs left behind (containers, networks, folders), and nothing else; or old runs from a store
     Clean(clean::CleanFlags),
@@ -278,7 +281,8 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Risk(flags) => risk::risk(&flags),
         Command::Report { folder } => check::report(&folder),
         Command::Export(flags) => export::export(&flags),
-        Command::List { name, json } => list::list(name.as_deref(), json),
+        Command::List { name: Some(name), save: Some(folder), .. } => list::save(&name, &folder),
+        Command::List { name, json, .. } => list::list(name.as_deref(), json),
         Command::Clean(flags) => in_runtime(clean::clean(flags)),
         Command::Install { workloads } => in_runtime(install::install(&workloads)),
         Command::Image => in_runtime(image::image()),

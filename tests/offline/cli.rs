@@ -177,8 +177,32 @@ fn the_catalogue_can_be_read() {
         assert!(python.contains(part), "{part}: {python}");
     }
     let rust = shown("rslock");
-    assert!(rust.contains("# workloads/clients/rust/rslock/src/main.rs\n") && !rust.contains("fn main"), "{rust}");
+    assert!(rust.contains("# workloads/clients/rust/rslock/src/main.rs\n") && rust.contains("fn main"), "{rust}");
+    assert!(!rust.contains("checksum ="), "the lock file is named only: {rust}");
     assert!(!shown("redlock").contains("mylock"), "it needs no client");
+}
+
+#[test]
+fn what_is_listed_can_be_saved_and_changed() {
+    let place = tempfile::tempdir().unwrap();
+    let save = |name: &str, folder: &str| {
+        let mut command = redjepsen();
+        command.current_dir(place.path()).args(["list", name, "--save", folder]).assert()
+    };
+    save("redislock-go", "mine").code(0).stdout(contains("redjepsen run --workload mine/redislock-go.toml"));
+    for file in
+        ["redislock-go.toml", "clients/go/redislock/main.go", "clients/go/redjepsen/client.go", "clients/go/go.sum"]
+    {
+        assert!(place.path().join("mine").join(file).is_file(), "{file}");
+    }
+    assert!(!place.path().join("mine/clients/rust").exists());
+    save("pause", "nemesis").code(0);
+    assert!(place.path().join("nemesis/pause.toml").is_file());
+    // Nothing is written over, and nothing is begun for what is not there.
+    save("redislock-go", "mine").code(254).stderr(contains("a folder that is not there yet"));
+    save("nothing", "new").code(254).stderr(contains("there is no workload"));
+    assert!(!place.path().join("new").exists());
+    redjepsen().args(["list", "--save", "new"]).assert().code(254);
 }
 
 #[test]
