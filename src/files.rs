@@ -257,6 +257,42 @@ fn text(content: Vec<u8>) -> io::Result<String> {
     String::from_utf8(content).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
+/// A file that a client is installed from is written by hand.
+const LARGEST_SOURCE: u64 = BY_HAND;
+/// What all of them may have, in bytes.
+const ALL_SOURCES: usize = 64 << 20;
+
+/// A file's content, or that of all files in a folder with their names. Links in a folder are not followed.
+pub fn content(path: &Path) -> Result<Vec<u8>, FileError> {
+    let mut all = Vec::new();
+    add_content(path, &mut all)?;
+    Ok(all)
+}
+
+fn add_content(path: &Path, all: &mut Vec<u8>) -> Result<(), FileError> {
+    if !path.is_dir() {
+        all.extend(bytes_named(path, LARGEST_SOURCE)?);
+        if all.len() > ALL_SOURCES {
+            let text = format!("more than {} MiB to install from; name fewer `sources`", ALL_SOURCES >> 20);
+            return Err(FileError::read(path, io::Error::other(text)));
+        }
+        return Ok(());
+    }
+    let list = || fs::read_dir(path)?.collect::<io::Result<Vec<_>>>();
+    let mut inside = list().map_err(|source| FileError::read(path, source))?;
+    // What is made from the rest.
+    let made = ["target", "__pycache__"];
+    inside.retain(|entry| {
+        !made.iter().any(|name| entry.file_name() == *name) && entry.file_type().is_ok_and(|kind| !kind.is_symlink())
+    });
+    inside.sort_by_key(fs::DirEntry::file_name);
+    for entry in inside {
+        all.extend(entry.file_name().as_encoded_bytes());
+        add_content(&entry.path(), all)?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;

@@ -31,10 +31,6 @@ const ISOLATED: [&str; 1] = ["-I"];
 /// Packages are downloaded, and some are compiled.
 const INSTALL_LIMIT: Duration = Duration::from_secs(600);
 const ASK_LIMIT: Duration = Duration::from_secs(20);
-/// A file that a client is installed from is written by hand.
-const LARGEST_SOURCE: u64 = files::BY_HAND;
-/// What all of them may have, in bytes.
-const ALL_SOURCES: usize = 64 << 20;
 
 /// What is to be done so that a client can run.
 struct Recipe {
@@ -187,11 +183,11 @@ async fn python(
         install.push(ENV.to_string());
         for file in [requirements].into_iter().chain(&client.built_with) {
             let file = existing(folder, file)?;
-            made_of.extend(source(&file).map_err(|error| error.to_string())?);
+            made_of.extend(files::content(&file).map_err(|error| error.to_string())?);
             install.push(file.display().to_string());
         }
         for path in &client.sources {
-            made_of.extend(source(&existing(folder, path)?).map_err(|error| error.to_string())?);
+            made_of.extend(files::content(&existing(folder, path)?).map_err(|error| error.to_string())?);
         }
         made_of.extend(about.version.as_bytes());
         path.insert(0, ENV.to_string());
@@ -213,7 +209,7 @@ fn command(client: &CommandClient, another: Option<Another<'_>>, folder: &Path) 
     let place = |word: &String| word.replace("{folder}", &here);
     let mut made_of = Vec::new();
     for path in &client.sources {
-        made_of.extend(source(&existing(folder, path)?).map_err(|error| error.to_string())?);
+        made_of.extend(files::content(&existing(folder, path)?).map_err(|error| error.to_string())?);
     }
     let mut command: Vec<String> = client.command.iter().map(place).collect();
     if let Some(program) = command.first_mut().filter(|program| !program.contains('/')) {
@@ -344,37 +340,6 @@ fn unpacked(cache: &Cache) -> Result<PathBuf, String> {
 fn existing(folder: &Path, path: &Path) -> Result<PathBuf, String> {
     let whole = folder.join(path);
     if whole.exists() { Ok(whole) } else { Err(format!("there is no {}", whole.display())) }
-}
-
-/// A file's content, or that of all files in a folder with their names. Links in a folder are not followed.
-fn source(path: &Path) -> Result<Vec<u8>, FileError> {
-    let mut all = Vec::new();
-    add_source(path, &mut all)?;
-    Ok(all)
-}
-
-fn add_source(path: &Path, all: &mut Vec<u8>) -> Result<(), FileError> {
-    if !path.is_dir() {
-        all.extend(files::bytes_named(path, LARGEST_SOURCE)?);
-        if all.len() > ALL_SOURCES {
-            let text = format!("more than {} MiB to install from; name fewer `sources`", ALL_SOURCES >> 20);
-            return Err(FileError::read(path, io::Error::other(text)));
-        }
-        return Ok(());
-    }
-    let list = || std::fs::read_dir(path)?.collect::<io::Result<Vec<_>>>();
-    let mut inside = list().map_err(|source| FileError::read(path, source))?;
-    // What is made from the rest.
-    let made = ["target", "__pycache__"];
-    inside.retain(|entry| {
-        !made.iter().any(|name| entry.file_name() == *name) && entry.file_type().is_ok_and(|kind| !kind.is_symlink())
-    });
-    inside.sort_by_key(std::fs::DirEntry::file_name);
-    for entry in inside {
-        all.extend(entry.file_name().as_encoded_bytes());
-        add_source(&entry.path(), all)?;
-    }
-    Ok(())
 }
 
 fn on_path(program: &str) -> Result<PathBuf, String> {

@@ -230,6 +230,23 @@ impl WorkloadClient {
         }
     }
 
+    /// The files and folders that it is made of, as its workload's file names them.
+    fn made_of(&self) -> Vec<&PathBuf> {
+        match self {
+            WorkloadClient::Python(client) => {
+                let files = client.requirements.iter().chain(&client.built_with).chain([&client.adapter]);
+                files.chain(&client.sources).collect()
+            }
+            WorkloadClient::Command(client) => client.sources.iter().collect(),
+        }
+    }
+
+    /// The same, where they are; none of a client that comes with redjepsen.
+    pub fn own_files(&self) -> Vec<PathBuf> {
+        let here = |folder: &Path| self.made_of().into_iter().map(|path| folder.join(path)).collect();
+        self.folder().map_or_else(Vec::new, here)
+    }
+
     /// The same client of a workload file in this folder.
     pub(super) fn in_folder(&mut self, of_file: &Path) {
         match self {
@@ -240,17 +257,12 @@ impl WorkloadClient {
 
     pub(super) fn check(&self) -> Result<(), String> {
         let outside = |path: &Path| path.is_absolute() || path.components().any(|part| part.as_os_str() == "..");
-        let paths: Vec<&PathBuf> = match self {
-            WorkloadClient::Python(client) => {
-                let files = client.requirements.iter().chain(&client.built_with).chain([&client.adapter]);
-                files.chain(&client.sources).collect()
-            }
-            WorkloadClient::Command(client) if client.command.is_empty() => {
-                return Err("`[client.command]`: `command` is empty; give a program and its arguments".to_string());
-            }
-            WorkloadClient::Command(client) => client.sources.iter().collect(),
-        };
-        match paths.into_iter().find(|path| outside(path)) {
+        if let WorkloadClient::Command(client) = self
+            && client.command.is_empty()
+        {
+            return Err("`[client.command]`: `command` is empty; give a program and its arguments".to_string());
+        }
+        match self.made_of().into_iter().find(|path| outside(path)) {
             Some(path) => Err(format!(
                 "`[client]`: {} leads out of the workload file's folder; give a path below it",
                 path.display()

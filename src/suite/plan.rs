@@ -7,10 +7,11 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::file::{Block, Expected, Found, Names, SuiteFile};
+use crate::files;
 use crate::nemesis::Expectation;
 use crate::plan::{Action, Plan};
 use crate::scenario::catalogue::{self, CatalogueError};
-use crate::scenario::{self, Options, Scenario};
+use crate::scenario::{self, Options, Scenario, WorkloadClient};
 use crate::topology::{ClusterKind, KINDS};
 
 /// A suite of which every cell can be run.
@@ -134,6 +135,11 @@ impl Suite {
         for (_, cell) in &in_order {
             let PlannedCell { name, expected, found, seeds, scenario, .. } = cell;
             hash.update(format!("{name}\n{expected:?}\n{found:?}\n{seeds:?}\n{scenario:?}\n"));
+        }
+        // A client of the user's that was changed is another client.
+        let clients = in_order.iter().filter_map(|(_, cell)| cell.scenario.workload.client.as_ref());
+        for file in clients.flat_map(WorkloadClient::own_files).collect::<BTreeSet<_>>() {
+            hash.update(files::content(&file).unwrap_or_default());
         }
         let placed = (0..).zip(in_order).map(|(place, (_, cell))| PlannedCell { place, ..cell });
         let cells: Vec<PlannedCell> = placed.collect();
@@ -360,4 +366,30 @@ const STEP_MS: u64 = 100;
 fn around_ms(cluster: ClusterKind) -> u64 {
     let slowest = || KINDS.iter().map(|kind| kind.around_ms).max().unwrap_or_default();
     cluster.named().map_or_else(slowest, |kind| kind.around_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_of_ones_own_that_was_changed_makes_another_suite() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        let workload = catalogue::WORKLOADS.iter().find(|(name, _)| *name == "redis-py").unwrap().1;
+        let workload = workload.replace("clients/python/adapters/redis-py.py", "mine.py");
+        write("mine.toml", &workload.replace("clients/python/requirements/redis-py.txt", "mine.txt"));
+        write("mine.txt", "redis==8.1.0\n");
+        write("suite.toml", "[[cells]]\nworkload = \"./mine.toml\"\nnemesis = \"none\"\n");
+        let sha256 = |adapter: &str| {
+            write("mine.py", adapter);
+            let (name, file, from) =
+                super::super::file::open(&folder.path().join("suite.toml").to_string_lossy()).unwrap();
+            let source = Source { name: &name, file: &file, folder: &from };
+            Suite::plan(&source, Clusters { instead: None, auto: ClusterKind::LOCAL }).unwrap().sha256
+        };
+        let before = sha256("print(1)");
+        assert_eq!(sha256("print(1)"), before);
+        assert_ne!(sha256("print(2)"), before);
+    }
 }
