@@ -108,8 +108,10 @@ impl Operations {
             keys: if scenario.nemesis.script.is_empty() { scenario.keys } else { 1 },
             hold_ms: (millis(low), millis(high)),
             longest_think_ms: (2.0 * mean_think_ms) as u64,
-            mix: (scenario.workload.resource.kind == ResourceKind::Replicated)
-                .then(|| scenario.workload.operations.unwrap_or_default()),
+            mix: match scenario.workload.resource.kind {
+                ResourceKind::Replicated => Some(scenario.workload.operations.unwrap_or(OperationMix::UNLOCKED)),
+                _ => scenario.workload.operations,
+            },
         })
     }
 
@@ -240,7 +242,7 @@ mod tests {
         let (reads, writes, cas) = drawn(&mixed, 4000);
         assert_eq!(reads + writes + cas, 4000);
         assert!((1800..2200).contains(&reads) && (850..1150).contains(&writes), "{reads} {writes} {cas}");
-        mixed.workload.operations = Some(OperationMix { read: 0, write: 3, cas: 0 });
+        mixed.workload.operations = Some(OperationMix { read: 0, cas: 0, write: 3, ..OperationMix::UNLOCKED });
         assert_eq!(drawn(&mixed, 100), (0, 100, 0));
         assert_eq!(drawn(&scenario("none", 7), 100), (0, 0, 0));
     }

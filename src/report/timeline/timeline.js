@@ -12,7 +12,7 @@ const packed = Uint8Array.from(atob(JSON.parse($("#timeline-data").textContent))
 const D = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
 
 // ---- data -------------------------------------------------------------------------------------------------------------
-const O = D.operations, N = O.client.length, WORDS = ["rmw", "hold", "read", "write", "cas"], OUTCOMES = ["ok", "fail", "info"];
+const O = D.operations, N = O.client.length, WORDS = ["rmw", "hold", "read", "write", "cas", "shared"], OUTCOMES = ["ok", "fail", "info"];
 const PHASES = ["acquiring", "half-acquired", "acquired", "extended", "read", "before-write", "written", "lost", "releasing", "half-released", "released"];
 const line = new Float64Array(N), invoked = new Float64Array(N), firstPhase = new Uint32Array(N + 1), token = new Map(O.tokens);
 for (let i = 0, l = 0, t = 0; i < N; i++) { line[i] = l += O.line[i]; invoked[i] = t += O.invoked[i]; firstPhase[i + 1] = firstPhase[i] + O.phases[i]; }
