@@ -89,8 +89,13 @@ fn anomaly(history: &History, earlier: Hold, later: Hold, words: Words) -> Anoma
     let operation = |hold: Hold| &history.operations[hold.place];
     let time = run_time(later.start);
     let together = run_time(earlier.end.min(later.end).saturating_sub(later.start));
+    let modes = match (earlier.shared, later.shared) {
+        (true, false) => ", the first for reading,",
+        (false, true) => ", the second for reading,",
+        _ => "",
+    };
     let summary = format!(
-        "{} and {} both held the lock of {} for {} from {}: {} acquired it at {} and still acted as its holder at {}",
+        "{} and {} both held the lock of {}{modes} for {} from {}: {} acquired it at {} and still acted as its holder at {}",
         words.client(earlier.place),
         words.client(later.place),
         operation(earlier).key,

@@ -2,6 +2,7 @@
 //! their steps, from the whole language.
 //! Whatever is drawn is [fair](super::fair).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rand::seq::IndexedRandom;
@@ -61,7 +62,9 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
     let has_roles = base.workload.topology.has_roles();
     let has_halves = base.workload.lock.has_halves();
     let kinds = fitting(base, kinds);
-    let script = Draw { rng, nodes: base.nodes, has_roles, has_halves, clients, kinds, steps: Vec::new() }.script();
+    let has_readers = base.workload.has_readers();
+    let (nodes, steps, readers) = (base.nodes, Vec::new(), BTreeSet::new());
+    let script = Draw { rng, nodes, has_roles, has_halves, has_readers, clients, kinds, steps, readers }.script();
     let nemesis = Nemesis {
         description: format!("Drawn from seed {seed}"),
         story: "Drawn from the whole language of faults.".to_string(),
@@ -97,9 +100,13 @@ struct Draw {
     has_roles: bool,
     /// Whether the lock is acquired in two steps.
     has_halves: bool,
+    /// Whether clients also take it for reading.
+    has_readers: bool,
     clients: u32,
     kinds: Vec<FaultKind>,
     steps: Vec<String>,
+    /// The clients that have taken it for reading.
+    readers: BTreeSet<usize>,
 }
 
 impl Draw {
@@ -172,6 +179,16 @@ impl Draw {
         }
     }
 
+    /// In which mode a client takes the lock that it is to go on with until this phase.
+    fn how(&mut self, client: usize, until: &str) -> &'static str {
+        let of_writers = matches!(until, "before-write" | "written");
+        if !self.has_readers || of_writers || !self.rng.random_bool(0.6) {
+            return "";
+        }
+        self.readers.insert(client);
+        " as reader"
+    }
+
     /// Some client goes a step further.
     fn advance(&mut self, doing: &mut [Doing]) {
         let client = self.rng.random_range(0..doing.len());
@@ -185,9 +202,12 @@ impl Draw {
                     },
                     false => String::new(),
                 };
-                (format!("start client:{client} to {}{limit}", PHASES[place]), Doing::Waits(place, PATIENCE))
+                let how = self.how(client, PHASES[place]);
+                (format!("start client:{client}{how} to {}{limit}", PHASES[place]), Doing::Waits(place, PATIENCE))
             }
-            Doing::Nothing => (format!("start client:{client}"), Doing::Works),
+            Doing::Nothing => (format!("start client:{client}{}", self.how(client, "")), Doing::Works),
+            // What else there is to wait at is of writers.
+            Doing::Waits(..) if self.readers.contains(&client) => (format!("go client:{client}"), Doing::Works),
             Doing::Waits(place, patience) => {
                 let later = self.rng.random_range(place..PHASES.len());
                 // The same phase stands in several places.
