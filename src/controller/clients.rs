@@ -405,13 +405,18 @@ impl Run<'_> {
                     ))));
                 }
                 FromClient::Acquire { .. } if self.scenario.workload.lock.is_granted_by_controller() => {
-                    let granted = self.grants.ask(&operation.key, Holder { process: client.process, operation: id, shared: f.is_shared() });
+                    let granted = self
+                        .grants
+                        .ask(&operation.key, Holder { process: client.process, operation: id, shared: f.is_shared() });
                     if let Err(broken) = client.host.send(&ToClient::Granted { id, granted }).await {
                         return Ok(Err(broken));
                     }
                 }
                 FromClient::Release { .. } if self.scenario.workload.lock.is_granted_by_controller() => {
-                    self.grants.give_back(&operation.key, Holder { process: client.process, operation: id, shared: f.is_shared() });
+                    self.grants.give_back(
+                        &operation.key,
+                        Holder { process: client.process, operation: id, shared: f.is_shared() },
+                    );
                 }
                 answer => return Ok(Ok(Answer::Message(answer))),
             }

@@ -177,7 +177,10 @@ impl Run<'_> {
             for (client, (wanted, acknowledged)) in (0..).zip(wanted.iter().zip(&before)) {
                 for _ in *acknowledged..*wanted {
                     let acquire_timeout = self.scenario.acquire_timeout;
-                    clients.begin(client, OperationOptions { reads: Some(false), breakpoints: Vec::new(), acquire_timeout });
+                    clients.begin(
+                        client,
+                        OperationOptions { reads: Some(false), breakpoints: Vec::new(), acquire_timeout },
+                    );
                 }
             }
             for client in 0..self.scenario.clients {

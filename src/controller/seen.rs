@@ -108,7 +108,12 @@ mod tests {
         assert_eq!(hold(3, 15, 35), 3);
         // Its reports may come late.
         assert_eq!(hold(4, 50, 60) + hold(5, 41, 45), 0);
-        assert_eq!(seen.phase("other", 6, Function::Rmw, Phase::Acquired, Some(10)) + seen.end("other", 6) + seen.end("none", 6), 0);
+        assert_eq!(
+            seen.phase("other", 6, Function::Rmw, Phase::Acquired, Some(10))
+                + seen.end("other", 6)
+                + seen.end("none", 6),
+            0
+        );
         assert_eq!(seen.phase("k", 7, Function::Rmw, Phase::Releasing, Some(1000)), 0, "it never said that it had it");
         // Those who read may have it side by side, and nobody who writes beside them.
         let read = |process, from, to| held(Function::Shared, process, from, to);

@@ -351,10 +351,17 @@ mod tests {
     fn every_declared_draw_is_a_fault_of_its_kind() {
         for has_roles in [false, true] {
             for kind in kinds() {
-                let rng = ChaCha8Rng::seed_from_u64(1);
-                let base =
-                    Draw { rng, nodes: 3, has_roles, has_halves: false, clients: 2, kinds: vec![kind], steps: vec![] };
-                let mut draw = base;
+                let mut draw = Draw {
+                    rng: ChaCha8Rng::seed_from_u64(1),
+                    nodes: 3,
+                    has_roles,
+                    has_halves: false,
+                    has_readers: false,
+                    clients: 2,
+                    kinds: vec![kind],
+                    steps: vec![],
+                    readers: BTreeSet::new(),
+                };
                 for _ in 0..50 {
                     assert_eq!(draw.fault(&[Doing::Nothing; 2]).map(|fault| fault.kind), Some(kind));
                 }
@@ -363,8 +370,20 @@ mod tests {
     }
 
     #[test]
+    fn locks_are_taken_for_reading_where_the_workload_does_that_and_a_reader_waits_nowhere_to_write() {
+        let steps = |workload: &str| -> Vec<String> {
+            let base = Options::default().scenario(workload, "none", 1, Path::new("")).unwrap();
+            let scripts = (0..200).flat_map(|seed| scenario(&base, &kinds(), seed).nemesis.script);
+            scripts.map(|step| step.to_string()).filter(|step| step.contains(" as reader")).collect()
+        };
+        assert!(steps("perfect").is_empty());
+        let readers = steps("perfect-shared");
+        assert!(readers.len() > 50 && !readers.iter().any(|step| step.contains("write") || step.contains("written")));
+    }
+
+    #[test]
     fn whatever_is_drawn_can_be_played_and_is_the_same_for_the_same_seed() {
-        for workload in ["redlock", "single", "perfect", "fenced", "replicated", "cluster"] {
+        for workload in ["redlock", "single", "perfect", "perfect-shared", "fenced", "replicated", "cluster"] {
             let base = Options::default().scenario(workload, "none", 1, Path::new("")).unwrap();
             let mut drawn_kinds = std::collections::BTreeSet::new();
             for seed in 0..300 {

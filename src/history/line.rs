@@ -478,6 +478,23 @@ mod tests {
                 survives(Body::Complete(Completion { process, f, key, outcome, old, amount, new, error, text }));
             }
         }
+        let (process, f, key) = (Process::Client(3), Function::Shared, Text::from("k0"));
+        let orders = Orders::default();
+        survives(Body::Invoke(Invocation { process, f, key: key.clone(), new: None, orders }));
+        for old in [Reading::Unknown, Reading::Empty, Reading::Value("c1:1".into())] {
+            let (key, new, amount, error, text) = (key.clone(), None, None, None, None);
+            survives(Body::Complete(Completion {
+                process,
+                f,
+                key,
+                outcome: Outcome::Ok,
+                old,
+                amount,
+                new,
+                error,
+                text,
+            }));
+        }
         survives(Body::Complete(Completion {
             process: Process::Controller,
             f: Function::Read,

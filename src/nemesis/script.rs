@@ -17,7 +17,14 @@ pub enum Step {
     /// that. With `to read or end` the operation may also end without that phase, as it does if the lock was refused;
     /// with `within 0.2ttl` the script has failed if neither comes in that time. `start client:0 as reader`: it takes the
     /// lock for reading.
-    Start { client: u32, reads: bool, to: Option<Phase>, or_end: bool, gives_up: Option<Length>, within: Option<Length> },
+    Start {
+        client: u32,
+        reads: bool,
+        to: Option<Phase>,
+        or_end: bool,
+        gives_up: Option<Length>,
+        within: Option<Length>,
+    },
     /// `go client:0`: the client continues from where it waits; with `to PHASE` no further than that, as above.
     Go { client: u32, to: Option<Phase> },
     /// `cancel client:0`: the operation in flight is cancelled, as by the end of its context or an interrupt of its thread.

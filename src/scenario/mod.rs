@@ -279,7 +279,8 @@ impl OperationMix {
             return Err(format!("`{name} = {weight}` is out of range; a weight may be 0 to {MOST}"));
         }
         if let Some((f, _)) = self.weights().into_iter().find(|(f, weight)| *weight > 0 && f.is_locked() != locked) {
-            let (name, how) = (format!("{f:?}").to_lowercase(), if locked { "takes no lock" } else { "takes the lock" });
+            let (name, how) =
+                (format!("{f:?}").to_lowercase(), if locked { "takes no lock" } else { "takes the lock" });
             return Err(format!("`{name}` {how}, and this workload has {}", if locked { "one" } else { "none" }));
         }
         match (self.write + self.cas + self.rmw, locked) {
@@ -522,8 +523,11 @@ impl Scenario {
                 Ok(()) => return Ok(()),
                 Err(text) => text,
             },
-            (ResourceKind::Register, Some(_)) if *permits > 1 || lock.gives_tokens() || claims.contains(&Claim::Tokens) => {
-                "readers share their lock, so it has one permit and no fencing tokens; leave `[operations]` out".to_string()
+            (ResourceKind::Register, Some(_))
+                if *permits > 1 || lock.gives_tokens() || claims.contains(&Claim::Tokens) =>
+            {
+                "readers share their lock, so it has one permit and no fencing tokens; leave `[operations]` out"
+                    .to_string()
             }
             (ResourceKind::Register, Some(mix)) => match mix.check(true) {
                 Ok(()) => return Ok(()),
@@ -727,6 +731,27 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_that_is_also_taken_for_reading_guards_a_register_and_asks_it_of_clients() {
+        let (workload_name, workload) = catalogue::workload("perfect-shared").unwrap();
+        let shared = Scenario { workload_name, nodes: 0, workload, ..scenario() };
+        shared.check().unwrap();
+        assert_eq!(shared.asks_of_clients(), [Ability::Shared]);
+        assert_eq!(scenario().asks_of_clients(), []);
+        assert_eq!(toml::from_str::<Scenario>(&toml::to_string(&shared).unwrap()).unwrap(), shared);
+        let refused = |change: fn(&mut Scenario), expected: &str| {
+            let mut scenario = shared.clone();
+            change(&mut scenario);
+            let error = scenario.check().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        refused(|s| s.workload.resource.kind = ResourceKind::List, "`[operations]` is for `kind = \"replicated\"`");
+        refused(|s| s.workload.claims.push(Claim::Tokens), "readers share their lock");
+        refused(|s| s.workload.operations.as_mut().unwrap().rmw = 0, "nothing is ever written; give `rmw` a weight");
+        refused(|s| s.workload.operations.as_mut().unwrap().cas = 1, "`cas` takes no lock, and this workload has one");
+        refused(|s| s.workload.operations.as_mut().unwrap().shared = 1001, "`shared = 1001` is out of range");
+    }
+
+    #[test]
     fn a_resource_without_a_lock_is_on_nodes_that_replicate_it() {
         let on = |workload: &str| {
             let (workload_name, workload) = catalogue::workload(workload).unwrap();
@@ -752,7 +777,10 @@ mod tests {
         refused(|s| s.workload.resource.fencing = Fencing::CompareAndSet, "`fencing` must be none");
         refused(|s| s.workload.claims.push(Claim::MutualExclusion), "only `updates` can be claimed");
         refused(|s| s.workload.resource.kind = ResourceKind::Counter, "`[operations]` is for `kind = \"replicated\"`");
-        refused(|s| s.workload.resource.kind = ResourceKind::Register, "`read` takes no lock, and this workload has one");
+        refused(
+            |s| s.workload.resource.kind = ResourceKind::Register,
+            "`read` takes no lock, and this workload has one",
+        );
         const NOTHING: OperationMix = OperationMix { read: 0, write: 0, cas: 0, rmw: 0, shared: 0 };
         fn mixed(scenario: &mut Scenario, mix: Option<OperationMix>) {
             scenario.workload.operations = mix;
@@ -769,7 +797,10 @@ mod tests {
         writes.check().unwrap();
         let typo = toml::to_string(&on("register-cluster").workload).unwrap().replace("cas = 1", "casx = 1");
         let error = toml::from_str::<Workload>(&typo).unwrap_err().to_string();
-        assert!(error.contains("unknown field `casx`, expected one of `read`, `write`, `cas`, `rmw`, `shared`"), "{error}");
+        assert!(
+            error.contains("unknown field `casx`, expected one of `read`, `write`, `cas`, `rmw`, `shared`"),
+            "{error}"
+        );
     }
 
     #[test]

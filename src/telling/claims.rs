@@ -79,7 +79,8 @@ fn title(story: &Story, claim: Claim) -> String {
             return format!("No more than {} clients hold the lock at once", story.permits());
         }
         Claim::Updates if story.has_readers() => {
-            return "Every acknowledged update survives, and what a reader read stays while it has the lock".to_string();
+            return "Every acknowledged update survives, and what a reader read stays while it has the lock"
+                .to_string();
         }
         Claim::MutualExclusion if story.has_readers() => {
             return "No client holds the lock beside one that holds it for writing".to_string();

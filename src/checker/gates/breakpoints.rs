@@ -91,7 +91,8 @@ fn was_robbed(history: &History, holder: &Operation, ttl_ns: u64) -> bool {
     // The node set it after the request left.
     let asked = holder.phase(Phase::Acquiring).map_or(holder.invoked, |stamp| stamp.received);
     let earliest = asked.saturating_add(ttl_ns);
-    let of_others = history.operations.iter().filter(|other| other.key == holder.key && other.process != holder.process);
+    let of_others =
+        history.operations.iter().filter(|other| other.key == holder.key && other.process != holder.process);
     // Who reads beside a reader robs nobody.
     of_others.filter(|other| !(other.f.is_shared() && holder.f.is_shared())).any(|other| {
         other

@@ -31,7 +31,11 @@ fn a_read_write_lock_is_not_accused_of_readers_side_by_side_and_is_of_a_reader_b
         let kept = granted("", nemesis);
         assert_eq!(kept.verdict.valid, Validity::Valid, "{nemesis}: {:?}", kept.verdict.reasons);
         let evidence = &kept.verdict.claims.iter().find(|claim| claim.text.contains("of holds")).unwrap().text;
-        assert_eq!(evidence.contains("; readers had it side by side"), nemesis != "paused-reader", "{nemesis}: {evidence}");
+        assert_eq!(
+            evidence.contains("; readers had it side by side"),
+            nemesis != "paused-reader",
+            "{nemesis}: {evidence}"
+        );
 
         let broken = granted("holders = 2", nemesis);
         assert_eq!(broken.verdict.valid, Validity::Invalid, "{nemesis}");
@@ -42,4 +46,17 @@ fn a_read_write_lock_is_not_accused_of_readers_side_by_side_and_is_of_a_reader_b
     let broken = granted("holders = 2", "none");
     let stale = broken.verdict.anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::StaleRead);
     assert!(stale.count() > 0, "a writer came under readers");
+}
+
+#[test]
+fn a_client_that_does_not_say_that_it_takes_locks_for_reading_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("single-shared.toml");
+    let single = include_str!("../../../workloads/single.toml");
+    let text = single.split("[expect]").next().unwrap().to_string() + "[operations]\nrmw = 1\nshared = 1\n";
+    std::fs::write(&file, text).unwrap();
+    let scenario = Options::default().scenario(file.to_str().unwrap(), "none", 7, Path::new("")).unwrap();
+    let end = simulate(&scenario).unwrap().history.end.unwrap();
+    assert!(!end.completed);
+    assert!(end.text.contains("`shared` is not among the `capabilities`"), "{}", end.text);
 }

@@ -406,7 +406,8 @@ fn read_under_a_lock(until: u64) -> Build {
 
 #[test]
 fn what_a_reader_has_read_stays_until_it_gives_its_lock_back() {
-    let kinds = |build: &Build| build.found().into_iter().map(|(kind, operations, _)| (kind, operations)).collect::<Vec<_>>();
+    let kinds =
+        |build: &Build| build.found().into_iter().map(|(kind, operations, _)| (kind, operations)).collect::<Vec<_>>();
     read_under_a_lock(41).accepted();
     let broken = read_under_a_lock(59);
     assert_eq!(kinds(&broken), [(OverlappingHolders, vec![19, 41]), (StaleRead, vec![19, 41])]);
