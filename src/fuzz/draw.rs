@@ -396,7 +396,7 @@ mod tests {
                 drawn_kinds.extend(drawn.nemesis.all_faults().map(|fault| fault.kind));
             }
             let expected = match workload {
-                "perfect" => 8,
+                "perfect" | "perfect-shared" => 8,
                 "replicated" | "cluster" => kinds().len(),
                 _ => kinds().len() - 1,
             };
