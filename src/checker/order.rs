@@ -167,12 +167,17 @@ fn stale_read(
         format!("{}'s read of {}", words.client(witness), seen(register, witness))
     };
     let is_kept = register.operations[read.place].f.is_shared();
-    let when = if is_kept { "and still had the lock for reading at" } else { "after" };
+    // The end of its hold, and not the earliest time that this may have been by the controller's clock.
+    let held = register.operations[read.place].certain_hold().filter(|_| is_kept);
+    let (when, at) = match held.and_then(|(_, end)| u64::try_from(end).ok()) {
+        Some(end) => ("and still had the lock for reading at", end),
+        None => ("after", read.invoked.0),
+    };
     let summary = format!(
         "{} read {} {when} {}, but {evidence}, a later value, was over by {}",
         words.client(read.place),
         seen(register, read.place),
-        seconds(read.invoked.0),
+        seconds(at),
         seconds(latest_known(register, witness)),
     );
     let time = latest_known(register, read.place);
