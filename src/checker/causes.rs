@@ -10,7 +10,6 @@
 use std::cmp::Reverse;
 
 use super::attribute::{overlaps, promoted, telling, trigger};
-use super::holds::certain_hold;
 use super::verdict::{Anomaly, How, HowKind};
 use super::words::{Words, length, seconds};
 use crate::fault_kinds::{OnData, OnPackets, OnProcess};
@@ -264,7 +263,7 @@ impl<'h> Overlap<'h> {
             is_under_way(other) && other.key == *key && ![self.first, self.second].contains(place)
         });
         others.find_map(|(place, other)| {
-            let (held_from, _) = certain_hold(other)?;
+            let (held_from, _) = other.certain_hold()?;
             let sent = other.phases.iter().filter(|stamp| stamp.phase == Phase::Releasing).last()?;
             let over = other.phase(Phase::Released);
             let until = over

@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::gates::acknowledged;
-use super::holds::{at_least, certain_hold};
+use super::holds::at_least;
 use super::locks::grant;
 use super::register::written;
 use super::words::{Words, count, length};
-use crate::history::{Claim, FactName, Function, History, Operation, Outcome, Phase, PhaseStamp, Process};
+use crate::history::{Claim, FactName, Function, History, Operation, Outcome, Phase, PhaseStamp, Process, Reading};
 
 /// Fewer facts than this prove nothing about a claim.
 pub const LEAST_EVIDENCE: u64 = 5;
@@ -76,11 +76,16 @@ pub(super) fn updates(history: &History, happened: &[(u32, bool)]) -> Evidence {
     let by_client = |operation: &&Operation| operation.process != Process::Controller;
     let is_read = |operation: &&Operation| operation.f == Function::Read && operation.outcome == Outcome::Ok;
     let reads = history.operations.iter().filter(is_read).filter(by_client).count() as u64;
+    let told = |operation: &&Operation| operation.old != Reading::Unknown && history.kept_until(operation).is_some();
+    let shared = history.operations.iter().filter(told).count() as u64;
     let mut text = format!("{} with a known predecessor", count(updates, "update"));
-    if reads > 0 {
-        text = format!("{text}, and {}", count(reads, "read"));
+    for (number, what) in [(reads, "read"), (shared, "shared read")] {
+        if number > 0 {
+            text = format!("{text}, and {}", count(number, what));
+        }
     }
-    Evidence::new(updates + reads, text, &rates, "each update that took effect must say what it replaced (`old`)")
+    let all = updates + reads + shared;
+    Evidence::new(all, text, &rates, "each update that took effect must say what it replaced (`old`)")
 }
 
 /// Whether an operation certainly had the lock, or reports things that only a holder reports.
@@ -90,30 +95,41 @@ fn had_the_lock(operation: &&Operation) -> bool {
 }
 
 /// Mutual exclusion: pairs of holds by different clients on one key that could have been seen to overlap.
-pub(super) fn mutual_exclusion(history: &History) -> Evidence {
+pub(super) fn mutual_exclusion(history: &History, side_by_side: u64) -> Evidence {
     let words = Words::new(history);
     let held = || history.operations.iter().filter(had_the_lock);
     let rates = ReportingRate::of(history, held().map(|operation| (operation, is_extent_told(operation))));
-    let mut holds: BTreeMap<(&str, Process), u64> = BTreeMap::new();
+    let mut holds: BTreeMap<(&str, Process, bool), u64> = BTreeMap::new();
     let least = least_hold(history);
     let cut_short = |operation: &&Operation| is_cut_short(history, words, operation, least);
     // A hold of length zero overlaps only holds that it lies within.
-    let lasts = |operation: &&Operation| certain_hold(operation).is_some_and(|(start, end)| start < end);
+    let lasts = |operation: &&Operation| operation.certain_hold().is_some_and(|(start, end)| start < end);
     for operation in held().filter(lasts).filter(|operation| !cut_short(operation)) {
-        *holds.entry((&operation.key, operation.process)).or_default() += 1;
+        *holds.entry((&operation.key, operation.process, operation.f.is_shared())).or_default() += 1;
     }
-    let mut keys: BTreeMap<&str, BTreeMap<String, u64>> = BTreeMap::new();
-    for ((key, process), number) in holds {
-        *keys.entry(key).or_default().entry(words.process(process)).or_default() += number;
+    // All of each client, and those for reading.
+    let mut keys: BTreeMap<&str, BTreeMap<String, (u64, u64)>> = BTreeMap::new();
+    for ((key, process, shared), number) in holds {
+        let (all, reading) = keys.entry(key).or_default().entry(words.process(process)).or_default();
+        (*all, *reading) = (*all + number, *reading + if shared { number } else { 0 });
     }
-    let pairs = |of_clients: &BTreeMap<String, u64>| {
-        let all: u64 = of_clients.values().sum();
-        (all * all - of_clients.values().map(|of_one| of_one * of_one).sum::<u64>()) / 2
+    let pairs_of = |numbers: &mut dyn Iterator<Item = u64>| {
+        let (all, squares) = numbers.fold((0, 0), |(all, squares), one| (all + one, squares + one * one));
+        (all * all - squares) / 2
+    };
+    // Two who both read may have it at once.
+    let pairs = |of_clients: &BTreeMap<String, (u64, u64)>| {
+        pairs_of(&mut of_clients.values().map(|(all, _)| *all))
+            - pairs_of(&mut of_clients.values().map(|(_, reading)| *reading))
     };
     let (facts, text) = match history.permits() as usize {
         1 => {
             let pairs: u64 = keys.values().map(pairs).sum();
-            (pairs, format!("{} of holds", count(pairs, "comparable pair")))
+            let readers = match side_by_side {
+                0 => String::new(),
+                times => format!("; readers had it side by side {}", count(times, "time")),
+            };
+            (pairs, format!("{} of holds{readers}", count(pairs, "comparable pair")))
         }
         permits => {
             let asked = asked_in_vain(history, permits, |operation| !cut_short(&operation));
@@ -137,7 +153,7 @@ pub(super) fn mutual_exclusion(history: &History) -> Evidence {
 fn asked_in_vain(history: &History, permits: usize, counts: impl Fn(&Operation) -> bool) -> u64 {
     let mut held: BTreeMap<&str, Vec<(i64, i64)>> = BTreeMap::new();
     for operation in history.operations.iter().filter(|operation| counts(operation)) {
-        held.entry(&operation.key).or_default().extend(certain_hold(operation));
+        held.entry(&operation.key).or_default().extend(operation.certain_hold());
     }
     let full: BTreeMap<&str, Vec<(i64, i64)>> =
         held.into_iter().map(|(key, held)| (key, at_least(permits, held.into_iter()))).collect();
@@ -165,7 +181,7 @@ fn least_hold(history: &History) -> i64 {
 /// hold was ordered: then they do not say how long the client had the lock. Timers may end early, but not by so much,
 /// unless they follow a clock that a fault set.
 fn is_cut_short(history: &History, words: Words, operation: &Operation, least: i64) -> bool {
-    let Some((start, end)) = certain_hold(operation) else { return false };
+    let Some((start, end)) = operation.certain_hold() else { return false };
     let client = || words.process(operation.process);
     let mut clocks = history.faults.iter().filter(|window| window.kind.does.wall_clock);
     operation.outcome == Outcome::Ok

@@ -1,4 +1,5 @@
-//! Did two clients believe at once that they held a key's lock, or more than may?
+//! Did two clients believe at once that they held a key's lock, or more than may? Those who hold it for reading may be any
+//! number, as long as nobody beside them has it for writing.
 //!
 //! A certain hold is built from the clients' own stamps, which are taken on the safe side (PROTOCOL.md) and come from
 //! one clock. It begins when the client had acquired the lock and ends at the last moment at which it still acted as
@@ -9,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::verdict::{Anomaly, AnomalyKind};
 use super::words::{Words, count, length, seconds};
-use crate::history::{History, Operation, Phase};
+use crate::history::History;
 
 /// More anomalies of one kind than this help nobody; they are still counted.
 const MOST_LISTED: usize = 1000;
@@ -21,6 +22,8 @@ struct Hold {
     end: i64,
     /// Place of the operation in the history.
     place: usize,
+    /// Whether it is for reading, beside others who read.
+    shared: bool,
 }
 
 /// The findings on holds.
@@ -30,6 +33,8 @@ pub(super) struct Overlaps {
     /// All pairs of overlapping holds; of a lock that several may hold, the holds that were one too many.
     pub violations: u64,
     pub comparable_holds: u64,
+    /// Pairs of holds for reading that went on at once, as they may.
+    pub side_by_side: u64,
 }
 
 /// Finds the pairs of overlapping holds on each key or, if several may hold the lock, each hold that began when as many had it
@@ -39,11 +44,12 @@ pub(super) fn check(history: &History) -> Overlaps {
     let permits = history.permits() as usize;
     let mut keys: BTreeMap<&str, Vec<Hold>> = BTreeMap::new();
     for (place, operation) in history.operations.iter().enumerate() {
-        if let Some((start, end)) = certain_hold(operation) {
-            keys.entry(&operation.key).or_default().push(Hold { start, end, place });
+        if let Some((start, end)) = operation.certain_hold() {
+            let shared = operation.f.is_shared();
+            keys.entry(&operation.key).or_default().push(Hold { start, end, place, shared });
         }
     }
-    let mut overlaps = Overlaps { anomalies: Vec::new(), violations: 0, comparable_holds: 0 };
+    let mut overlaps = Overlaps { anomalies: Vec::new(), violations: 0, comparable_holds: 0, side_by_side: 0 };
     for holds in keys.values_mut() {
         // By start, then by end, so that a hold of length zero precedes those that begin with it.
         holds.sort_unstable();
@@ -51,17 +57,20 @@ pub(super) fn check(history: &History) -> Overlaps {
         // Holds that had not ended when the latest one began, by their end.
         let mut open: BTreeSet<(i64, usize)> = BTreeSet::new();
         let mut by_place: BTreeMap<usize, Hold> = BTreeMap::new();
+        let mut readers = 0;
         for hold in holds.iter() {
             while let Some(&(end, place)) = open.first()
                 && end <= hold.start
             {
                 open.pop_first();
-                by_place.remove(&place);
+                readers -= u64::from(by_place.remove(&place).is_some_and(|gone| gone.shared));
             }
             let room = MOST_LISTED - overlaps.anomalies.len();
             if permits == 1 {
-                overlaps.violations += open.len() as u64;
-                let earlier = by_place.values().take(room);
+                let beside = if hold.shared { readers } else { 0 };
+                overlaps.side_by_side += beside;
+                overlaps.violations += open.len() as u64 - beside;
+                let earlier = by_place.values().filter(|earlier| !(earlier.shared && hold.shared)).take(room);
                 overlaps.anomalies.extend(earlier.map(|earlier| anomaly(history, *earlier, *hold, words)));
             } else if open.len() >= permits {
                 overlaps.violations += 1;
@@ -70,40 +79,23 @@ pub(super) fn check(history: &History) -> Overlaps {
             }
             open.insert((hold.end, hold.place));
             by_place.insert(hold.place, *hold);
+            readers += u64::from(hold.shared);
         }
     }
     overlaps
-}
-
-/// From the `acquired` stamp to the last stamp at which the client still acted as the holder: `releasing`, or the
-/// latest one before it fell silent or was told that the lock is lost. None without a trusted `acquired` stamp.
-pub(super) fn certain_hold(operation: &Operation) -> Option<(i64, i64)> {
-    if !operation.f.is_locked() {
-        return None;
-    }
-    let mut stamps = operation.phases.iter();
-    let start = stamps.find(|stamp| stamp.phase == Phase::Acquired)?.stamped?;
-    let mut end = start;
-    for stamp in stamps {
-        match (stamp.phase, stamp.stamped) {
-            (Phase::Lost | Phase::Released, _) => break,
-            (Phase::Releasing, Some(releasing)) => return Some((start, releasing.max(start))),
-            (Phase::Releasing, None) => break,
-            (Phase::Read | Phase::BeforeWrite | Phase::Written | Phase::Extended, Some(stamped)) => {
-                end = end.max(stamped)
-            }
-            _ => {}
-        }
-    }
-    Some((start, end))
 }
 
 fn anomaly(history: &History, earlier: Hold, later: Hold, words: Words) -> Anomaly {
     let operation = |hold: Hold| &history.operations[hold.place];
     let time = run_time(later.start);
     let together = run_time(earlier.end.min(later.end).saturating_sub(later.start));
+    let modes = match (earlier.shared, later.shared) {
+        (true, false) => ", the first for reading,",
+        (false, true) => ", the second for reading,",
+        _ => "",
+    };
     let summary = format!(
-        "{} and {} both held the lock of {} for {} from {}: {} acquired it at {} and still acted as its holder at {}",
+        "{} and {} both held the lock of {}{modes} for {} from {}: {} acquired it at {} and still acted as its holder at {}",
         words.client(earlier.place),
         words.client(later.place),
         operation(earlier).key,

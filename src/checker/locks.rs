@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 
-use super::holds::certain_hold;
 use super::verdict::{Anomaly, AnomalyKind, UntoldLoss};
 use super::words::{Words, length, seconds};
 use crate::history::{Expects, History, Operation, Phase, Process, StepOutcome};
@@ -93,9 +92,9 @@ fn tokens(history: &History, found: &mut Vec<Anomaly>) -> Tokens {
     tokens
 }
 
-/// The grant of an operation, if the operation reports everything needed to compare it.
+/// The grant of an operation, if the operation reports everything needed to compare it. Readers may share a token.
 pub(super) fn grant(place: usize, operation: &Operation) -> Option<Grant> {
-    let acquired = operation.phase(Phase::Acquired)?;
+    let acquired = operation.phase(Phase::Acquired).filter(|_| !operation.f.is_shared())?;
     let began = operation.phase(Phase::Acquiring)?.stamped?;
     Some(Grant { began, over: acquired.stamped?, token: acquired.token?, place })
 }
@@ -140,7 +139,7 @@ fn untold_losses(history: &History, overlapping: &[Anomaly]) -> Vec<UntoldLoss> 
         if operation.phases.iter().any(|stamp| stamp.phase == Phase::Lost) {
             continue;
         }
-        let Some((_, end)) = certain_hold(operation) else { continue };
+        let Some((_, end)) = operation.certain_hold() else { continue };
         losses.entry(earlier).or_insert(UntoldLoss {
             operation: earlier,
             time: anomaly.time,

@@ -100,7 +100,7 @@ pub fn check(history: &History) -> Verdict {
     let (valid, reasons) = if believable && broken().next().is_some() {
         let sentence = |claim: &ClaimVerdict| match claim.claim {
             Claim::Updates => broken_updates(&anomalies, lost_updates),
-            Claim::MutualExclusion => broken_exclusion(overlaps, history.permits()),
+            Claim::MutualExclusion => broken_exclusion(overlaps, history),
             Claim::Tokens => {
                 format!("{} with a token that does not rise", words::count(lock.token_regressions, "acquisition"))
             }
@@ -133,7 +133,8 @@ struct OfLocks {
 
 impl OfLocks {
     fn check(history: &History) -> OfLocks {
-        let holds::Overlaps { anomalies: mut overlapping, violations, comparable_holds } = holds::check(history);
+        let found = holds::check(history);
+        let holds::Overlaps { anomalies: mut overlapping, violations, comparable_holds, side_by_side } = found;
         causes::of_overlaps(history, &mut overlapping);
         OfLocks {
             owed: locks::check(history, &overlapping),
@@ -141,7 +142,7 @@ impl OfLocks {
             overlapping,
             promises: promises::check(history),
             liveness: liveness::check(history),
-            exclusion: evidence::mutual_exclusion(history),
+            exclusion: evidence::mutual_exclusion(history, side_by_side),
         }
     }
 }
@@ -219,8 +220,9 @@ fn broken_liveness(anomalies: &[Anomaly]) -> String {
     })
 }
 
-fn broken_exclusion(exclusion: MutualExclusion, permits: u32) -> String {
+fn broken_exclusion(exclusion: MutualExclusion, history: &History) -> String {
     let MutualExclusion { violations, comparable_holds } = exclusion;
+    let permits = history.permits();
     if permits > 1 {
         return format!(
             "more than {permits} clients held one lock at once: {} among {}",
@@ -229,7 +231,8 @@ fn broken_exclusion(exclusion: MutualExclusion, permits: u32) -> String {
         );
     }
     format!(
-        "two clients held one lock at once: {} among {}",
+        "{} held one lock at once: {} among {}",
+        if history.has_readers() { "a writer and another client" } else { "two clients" },
         words::count(violations, "overlap"),
         words::count(comparable_holds, "hold")
     )

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use linearizability::value_graph::Zone;
 
 use super::lineage::{LineKind, Lineage};
-use super::register::{Moment, NEVER, Observation, Register, Root, completed};
+use super::register::{Moment, NEVER, Observation, Register, Root, completed, written};
 use super::verdict::{Anomaly, AnomalyKind};
 use super::words::{Words, reading, seconds};
 use crate::history::Outcome;
@@ -124,9 +124,10 @@ fn check_line(register: &Register, line: &[usize], words: Words, found: &mut Vec
         let here = &register.nodes[node];
         // What a writer read is part of its own node and checked there.
         for read in here.reads.iter().filter(|read| !read.by_writer && later.0 < read.invoked) {
-            let replaced = line.get(place + 1).map(|&next| &register.nodes[next]);
-            let replaced = replaced.filter(|next| next.completed < read.invoked).and_then(|next| next.writer());
-            found.push(stale_read(register, read, replaced.unwrap_or(later.1), words));
+            let next = line.get(place + 1).map(|&next| &register.nodes[next]);
+            let replaced = next.filter(|next| next.completed < read.invoked).and_then(|next| next.writer());
+            let replacer = next.and_then(|next| next.writer());
+            found.push(stale_read(register, read, replaced.unwrap_or(later.1), replacer, words));
         }
         for read in &here.reads {
             later = later.min((read.completed, read.place));
@@ -151,22 +152,39 @@ fn check_line(register: &Register, line: &[usize], words: Words, found: &mut Vec
     }
 }
 
-fn stale_read(register: &Register, read: &Observation, witness: usize, words: Words) -> Anomaly {
+/// A read of a value that was replaced by then, as `witness` shows; `replacer` may have done it.
+fn stale_read(
+    register: &Register,
+    read: &Observation,
+    witness: usize,
+    replacer: Option<usize>,
+    words: Words,
+) -> Anomaly {
     let operation = &register.operations[witness];
     let evidence = if operation.f.writes() && operation.outcome == Outcome::Ok {
         format!("{}'s write of {}", words.client(witness), words.new_value(witness))
     } else {
         format!("{}'s read of {}", words.client(witness), seen(register, witness))
     };
+    let is_kept = register.operations[read.place].f.is_shared();
+    // The end of its hold, and not the earliest time that this may have been by the controller's clock.
+    let held = register.operations[read.place].certain_hold().filter(|_| is_kept);
+    let (when, at) = match held.and_then(|(_, end)| u64::try_from(end).ok()) {
+        Some(end) => ("and still had the lock for reading at", end),
+        None => ("after", read.invoked.0),
+    };
     let summary = format!(
-        "{} read {} after {}, but {evidence}, a later value, was over by {}",
+        "{} read {} {when} {}, but {evidence}, a later value, was over by {}",
         words.client(read.place),
         seen(register, read.place),
-        seconds(read.invoked.0),
+        seconds(at),
         seconds(latest_known(register, witness)),
     );
     let time = latest_known(register, read.place);
-    anomaly(register, AnomalyKind::StaleRead, time, vec![read.place, witness], summary)
+    // Whether a reader's lock failed depends on whose write came under it.
+    let replacer = replacer.filter(|replacer| is_kept && *replacer != witness);
+    let places = [read.place, witness].into_iter().chain(replacer).collect();
+    anomaly(register, AnomalyKind::StaleRead, time, places, summary)
 }
 
 /// A line to be ordered against others: its index among the lines, and its extent in real time.
@@ -237,7 +255,8 @@ fn told_late(
     let reads = nodes.flat_map(|&node| &register.nodes[node].reads);
     let stale: Vec<&Observation> = reads.filter(|read| !read.by_writer && over.0 < read.invoked).collect();
     if stale.iter().any(|read| read.place == late) {
-        found.extend(stale.into_iter().map(|read| stale_read(register, read, over.1, words)));
+        let replacer = first_of_its_line(register, over.1);
+        found.extend(stale.into_iter().map(|read| stale_read(register, read, over.1, replacer, words)));
         return;
     }
     let summary = format!(
@@ -251,6 +270,17 @@ fn told_late(
         seconds(over.0.0),
     );
     found.push(anomaly(register, AnomalyKind::OrderViolation, began.0, vec![late, over.1], summary));
+}
+
+/// Who wrote the first value of the line that an operation is on.
+fn first_of_its_line(register: &Register, place: usize) -> Option<usize> {
+    let operation = &register.operations[place];
+    let own = written(operation).and_then(|value| register.node_of_value(value));
+    let mut node = own.or_else(|| register.node_of(&operation.old))?;
+    while let Ok(parent) = register.nodes[node].parent() {
+        node = parent;
+    }
+    register.nodes[node].writer()
 }
 
 /// The value that the operation at this place read, in words.

@@ -42,6 +42,12 @@ pub(super) fn check(history: &History) -> Updates {
         // The report carries no index, so it counts as the last of its nanosecond.
         (operation.completed, operation.completed_index) = (Some(received), Some(u64::MAX));
     }
+    for (place, operation) in history.operations.iter().enumerate() {
+        // What a reader's lock keeps from writers must still be there when it gives it back.
+        if let Some(until) = history.kept_until(operation) {
+            operations.edit(place).invoked = until;
+        }
+    }
     let in_doubt: HashSet<usize> = done.iter().map(|(place, _)| *place).collect();
     let mut keys: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     let mut acknowledged = 0;

@@ -34,7 +34,7 @@ use self::redis_node::RedisNode;
 use self::register::{Read, Register, Write};
 use self::row::RowLock;
 use crate::history::{Function, Phase, ResourceKind};
-use crate::locks::{Holding, Lock, PhaseHook, Renewal, RequestError};
+use crate::locks::{Holding, Lock, PhaseHook, Renewal, RequestError, perfect};
 use crate::machine::{Machine, ThisMachine};
 use crate::resource::ResourceValue;
 use crate::sync::lock;
@@ -89,7 +89,10 @@ pub async fn serve(
             }
         }
     }
-    let can = if hello.protocol == NEWEST { vec![capability::THREADS, capability::CANCEL] } else { Vec::new() };
+    let mut can = if hello.protocol == NEWEST { vec![capability::THREADS, capability::CANCEL] } else { Vec::new() };
+    // Other locks of ours have one mode.
+    let has_modes = hello.protocol == NEWEST && hello.lock.name == perfect::ABOUT.name;
+    can.extend(has_modes.then_some(capability::SHARED));
     let ready = Ready {
         protocol: hello.protocol,
         name: concat!("redjepsen ", env!("CARGO_PKG_VERSION")).to_string(),
@@ -177,7 +180,7 @@ impl Worker {
     async fn perform(&self, invoke: &Invoke, phases: &Phases<'_>) -> anyhow::Result<FromClient> {
         match (invoke.f, &invoke.value) {
             (f, None) if f.writes() => Ok(fail(invoke, "unsupported", "there is no value to write")),
-            (Function::Rmw | Function::Hold | Function::Write | Function::Cas, _) => {
+            (Function::Rmw | Function::Shared | Function::Hold | Function::Write | Function::Cas, _) => {
                 let answer = match (self, &invoke.value) {
                     (Worker::Apart(guarded), Some(new)) if !invoke.f.is_locked() => {
                         guarded.update(invoke, new, phases).await?
@@ -286,6 +289,13 @@ impl Guarded {
     ) -> anyhow::Result<FromClient> {
         match &invoke.value {
             Some(new) if invoke.f == Function::Rmw => self.read_think_write(invoke, new, holding, phases).await,
+            _ if invoke.f == Function::Shared => match self.read_and_think(invoke, holding, phases).await? {
+                Ok(stored) => {
+                    let count = stored.count();
+                    Ok(FromClient::Ok { id: invoke.id, old: Some(stored.value), new: None, count })
+                }
+                Err(answer) => Ok(answer),
+            },
             _ => {
                 hold(invoke, phases).await;
                 if phases.is_cancelled() {
@@ -304,19 +314,39 @@ impl Guarded {
         phases: &Phases<'_>,
     ) -> anyhow::Result<FromClient> {
         let token = holding.and_then(|holding| holding.held.token);
+        let stored = match self.read_and_think(invoke, holding, phases).await? {
+            Ok(stored) => stored,
+            Err(answer) => return Ok(answer),
+        };
+        phases.report(Phase::BeforeWrite, |_| {}).await?;
+        if phases.is_cancelled() {
+            return Ok(cancelled(invoke));
+        }
+        let written = self.register.write(&invoke.key, stored.text(), &stored.updated(new), token).await;
+        conclude(invoke, Some(stored), new, written, phases).await
+    }
+
+    /// What was read under the lock, if the client believes, after its thinking, that it still has it; else the answer.
+    async fn read_and_think(
+        &self,
+        invoke: &Invoke,
+        holding: Option<&Holding<'_, ClientClock>>,
+        phases: &Phases<'_>,
+    ) -> anyhow::Result<Result<ResourceValue, FromClient>> {
+        let token = holding.and_then(|holding| holding.held.token);
         let text = match self.register.read(&invoke.key, token).await {
             Ok(Read::Value(text)) => text,
-            Ok(Read::Fenced) => return Ok(fail(invoke, "fenced", FENCED)),
+            Ok(Read::Fenced) => return Ok(Err(fail(invoke, "fenced", FENCED))),
             // Whatever happened to the read, nothing was written.
-            Err(error) => return Ok(fail(invoke, "unavailable", error)),
+            Err(error) => return Ok(Err(fail(invoke, "unavailable", error))),
         };
         let stored = match ResourceValue::read(self.kind, text) {
             Ok(stored) => stored,
-            Err(error) => return Ok(fail(invoke, "unsupported", error)),
+            Err(error) => return Ok(Err(fail(invoke, "unsupported", error))),
         };
         think(invoke, &stored, phases).await?;
         if phases.is_cancelled() {
-            return Ok(cancelled(invoke));
+            return Ok(Err(cancelled(invoke)));
         }
         if let Some(holding) = holding
             && let Err(reason) = holding.look()
@@ -324,14 +354,9 @@ impl Guarded {
             if !holding.is_known_lost() {
                 phases.report(Phase::Lost, |phase| phase.text = Some(reason.clone())).await?;
             }
-            return Ok(fail(invoke, "lock-lost", reason));
+            return Ok(Err(fail(invoke, "lock-lost", reason)));
         }
-        phases.report(Phase::BeforeWrite, |_| {}).await?;
-        if phases.is_cancelled() {
-            return Ok(cancelled(invoke));
-        }
-        let written = self.register.write(&invoke.key, stored.text(), &stored.updated(new), token).await;
-        conclude(invoke, Some(stored), new, written, phases).await
+        Ok(Ok(stored))
     }
 
     /// A write or a compare-and-set without a lock.

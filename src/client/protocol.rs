@@ -4,7 +4,8 @@
 //! are ignored, an unknown message type is an error, a line is at most [`LONGEST_LINE`] bytes.
 //!
 //! Version 2 is for what a program with one operation at a time can't do: several clients that are threads or tasks of
-//! one process (`threads`), an operation that is cancelled (`cancel`), an event loop that is blocked (`block`). Each
+//! one process (`threads`), an operation that is cancelled (`cancel`), an event loop that is blocked (`block`); and for a
+//! lock that is also taken for reading (`shared`). Each
 //! client of a process is still a client of its own, with its name in the history and one operation at a time, so
 //! neither a history nor the checker knows of it; what hits the process hits them all. `hello` names the version that the
 //! run needs, which is 1 unless the run has one of these, and the client says in `capabilities` which of them it can do.
@@ -28,6 +29,8 @@ pub mod capability {
     pub const CANCEL: &str = "cancel";
     /// Block its own event loop.
     pub const BLOCK: &str = "block";
+    /// Take the lock for reading, beside others who do.
+    pub const SHARED: &str = "shared";
 }
 
 /// The longest line that either side may send, in bytes.

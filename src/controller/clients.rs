@@ -57,6 +57,8 @@ pub(super) struct Client {
 /// How to perform an operation.
 #[derive(Clone, Debug)]
 pub(super) struct OperationOptions {
+    /// Whether it takes the lock for reading, if a script says what it does.
+    pub reads: Option<bool>,
     /// Phases at which the client waits for a `go`.
     pub breakpoints: Vec<Phase>,
     /// How long the client tries to acquire the lock.
@@ -193,6 +195,8 @@ impl Run<'_> {
         needed.extend(cancels.map(|step| (capability::CANCEL, format!("`{}`", step.text))));
         let block = self.scenario.nemesis.all_faults().find(|fault| fault.kind.needs.by_client);
         needed.extend(block.map(|fault| (capability::BLOCK, format!("`{fault}`"))));
+        let readers = self.scenario.workload.has_readers();
+        needed.extend(readers.then(|| (capability::SHARED, "`shared` in `[operations]` of the workload".to_string())));
         needed
     }
 
@@ -237,7 +241,8 @@ impl Run<'_> {
         failures: &mut u32,
     ) -> Result<Option<OperationOptions>, RunError> {
         loop {
-            let usual = OperationOptions { breakpoints: Vec::new(), acquire_timeout: self.scenario.acquire_timeout };
+            let acquire_timeout = self.scenario.acquire_timeout;
+            let usual = OperationOptions { reads: None, breakpoints: Vec::new(), acquire_timeout };
             let turn = tokio::select! {
                 biased;
                 () = self.stop.raised() => return Ok(None),
@@ -262,7 +267,9 @@ impl Run<'_> {
         let process = Process::Client(client.process);
         let (f, new) = match self.scenario.workload.resource.kind {
             ResourceKind::Register | ResourceKind::Counter | ResourceKind::List | ResourceKind::Row => {
-                (Function::Rmw, Some(operation.value.clone()))
+                let scripted = options.reads.map(|reads| if reads { Function::Shared } else { Function::Rmw });
+                let f = scripted.or(operation.f).unwrap_or(Function::Rmw);
+                (f, f.writes().then(|| operation.value.clone()))
             }
             ResourceKind::Replicated => {
                 // A script waits for phases, and a compare-and-set goes through all of them and leaves nothing out.
@@ -298,7 +305,7 @@ impl Run<'_> {
         client.host.begin(client.thread, id);
         let mut cancelled = false;
         let answer = match client.host.send(&invoke).await {
-            Ok(()) => self.follow(client, id, operation, &mut cancelled).await?,
+            Ok(()) => self.follow(client, id, f, operation, &mut cancelled).await?,
             Err(broken) => Err(broken),
         };
         client.host.end(client.thread);
@@ -318,7 +325,7 @@ impl Run<'_> {
         self.count(outcome);
         self.overlapped(self.seen.end(&operation.key, client.process));
         let unique = matches!(self.scenario.workload.resource.kind, ResourceKind::Register | ResourceKind::Row);
-        if unique && outcome == Outcome::Ok && self.seen.replaced(&operation.key, &completion.old) {
+        if unique && f.writes() && outcome == Outcome::Ok && self.seen.replaced(&operation.key, &completion.old) {
             self.status.send_modify(|status| status.lost += 1);
         }
         self.recorder.append(Body::Complete(completion))?;
@@ -331,6 +338,7 @@ impl Run<'_> {
         &self,
         client: &mut Client,
         id: u64,
+        f: Function,
         operation: &PlannedOperation,
         cancelled: &mut bool,
     ) -> Result<Result<Answer, Broken>, RunError> {
@@ -381,7 +389,7 @@ impl Run<'_> {
             match message {
                 FromClient::Phase(phase) => {
                     let reached = phase.phase;
-                    let overlaps = self.seen.phase(&operation.key, client.process, reached, phase.mono_ns);
+                    let overlaps = self.seen.phase(&operation.key, client.process, f, reached, phase.mono_ns);
                     self.overlapped(overlaps);
                     self.recorder.append(Body::Phase(report(client.process, phase)))?;
                     // What it is told when it asks brings it no further.
@@ -397,13 +405,18 @@ impl Run<'_> {
                     ))));
                 }
                 FromClient::Acquire { .. } if self.scenario.workload.lock.is_granted_by_controller() => {
-                    let granted = self.grants.ask(&operation.key, Holder { process: client.process, operation: id });
+                    let granted = self
+                        .grants
+                        .ask(&operation.key, Holder { process: client.process, operation: id, shared: f.is_shared() });
                     if let Err(broken) = client.host.send(&ToClient::Granted { id, granted }).await {
                         return Ok(Err(broken));
                     }
                 }
                 FromClient::Release { .. } if self.scenario.workload.lock.is_granted_by_controller() => {
-                    self.grants.give_back(&operation.key, Holder { process: client.process, operation: id });
+                    self.grants.give_back(
+                        &operation.key,
+                        Holder { process: client.process, operation: id, shared: f.is_shared() },
+                    );
                 }
                 answer => return Ok(Ok(Answer::Message(answer))),
             }

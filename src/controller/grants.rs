@@ -1,4 +1,5 @@
-//! The perfect lock, which the controller itself grants: one holder for each key, until it gives the lock back.
+//! The perfect lock, which the controller itself grants: one holder for each key, or any number of those who only read, until
+//! they give the lock back.
 //!
 //! A holder that dies keeps the lock until nothing it sent can arrive at the resource any more: its process is gone,
 //! and the resource has closed its connections. Whatever had arrived by then was carried out, and whatever is still in
@@ -31,6 +32,8 @@ pub(super) struct Grants {
 pub(super) struct Holder {
     pub process: u32,
     pub operation: u64,
+    /// Whether it has the lock for reading, beside others who do.
+    pub shared: bool,
 }
 
 impl Grants {
@@ -46,7 +49,8 @@ impl Grants {
     pub fn ask(&self, key: &str, asker: Holder) -> bool {
         let mut held = self.held();
         let holders = held.entry(key.to_string()).or_default();
-        let free = holders.len() < self.permits;
+        let beside = asker.shared && holders.iter().all(|holder| holder.shared);
+        let free = beside || holders.len() < self.permits;
         if free {
             holders.push(asker);
         }
@@ -141,7 +145,7 @@ mod tests {
     #[test]
     fn a_key_has_one_holder_until_that_one_gives_it_back_or_is_gone() {
         let grants = Grants::to(1);
-        let holder = |process, operation| Holder { process, operation };
+        let holder = |process, operation| Holder { process, operation, shared: false };
         assert!(grants.ask("k0", holder(0, 1)));
         assert!(grants.ask("k1", holder(1, 2)), "each key has a lock of its own");
         assert!(!grants.ask("k0", holder(1, 3)));
@@ -159,9 +163,22 @@ mod tests {
     }
 
     #[test]
+    fn readers_have_it_side_by_side_and_nobody_beside_a_writer() {
+        let grants = Grants::to(1);
+        let holder = |process, shared| Holder { process, operation: u64::from(process), shared };
+        assert!(grants.ask("k0", holder(0, true)) && grants.ask("k0", holder(1, true)));
+        assert!(!grants.ask("k0", holder(2, false)), "there are readers");
+        grants.give_back("k0", holder(0, true));
+        assert!(!grants.ask("k0", holder(2, false)), "there still is one");
+        grants.give_back("k0", holder(1, true));
+        assert!(grants.ask("k0", holder(2, false)));
+        assert!(!grants.ask("k0", holder(0, true)) && !grants.ask("k0", holder(3, false)), "there is a writer");
+    }
+
+    #[test]
     fn a_semaphore_has_as_many_holders_as_it_has_permits() {
         let grants = Grants::to(2);
-        let holder = |process| Holder { process, operation: u64::from(process) };
+        let holder = |process| Holder { process, operation: u64::from(process), shared: false };
         assert!(grants.ask("k0", holder(0)) && grants.ask("k0", holder(1)) && !grants.ask("k0", holder(2)));
         grants.give_back("k0", holder(0));
         assert!(grants.ask("k0", holder(2)) && !grants.ask("k0", holder(3)), "one was given back, and one is free");

@@ -178,7 +178,10 @@ impl Run<'_> {
             for (client, (wanted, acknowledged)) in (0..).zip(wanted.iter().zip(&before)) {
                 for _ in *acknowledged..*wanted {
                     let acquire_timeout = self.scenario.acquire_timeout;
-                    clients.begin(client, OperationOptions { breakpoints: Vec::new(), acquire_timeout });
+                    clients.begin(
+                        client,
+                        OperationOptions { reads: Some(false), breakpoints: Vec::new(), acquire_timeout },
+                    );
                 }
             }
             for client in 0..self.scenario.clients {
@@ -194,9 +197,10 @@ impl Run<'_> {
     /// Carries out one step; if what it waits for did not happen, says what did.
     async fn step(&self, step: &PlannedStep, clients: &mut ScriptedClients) -> Result<Result<(), Failed>, RunError> {
         let waits_for = match &step.action {
-            Action::Start { client, breakpoints, stops, acquire_timeout_ms, within_ms, .. } => {
+            Action::Start { client, reads, breakpoints, stops, acquire_timeout_ms, within_ms, .. } => {
                 let acquire_timeout = Duration::from_millis(*acquire_timeout_ms);
-                clients.begin(*client, OperationOptions { breakpoints: breakpoints.clone(), acquire_timeout });
+                let reads = Some(*reads);
+                clients.begin(*client, OperationOptions { reads, breakpoints: breakpoints.clone(), acquire_timeout });
                 breakpoints
                     .first()
                     .filter(|_| *stops)
@@ -338,7 +342,7 @@ mod tests {
         let (sender, mut told) = unbounded_channel();
         let mut clients = ScriptedClients::new(vec![sender]);
         let breakpoints = vec![Phase::Acquired, Phase::BeforeWrite, Phase::Releasing];
-        clients.begin(0, OperationOptions { breakpoints, acquire_timeout: Duration::ZERO });
+        clients.begin(0, OperationOptions { reads: None, breakpoints, acquire_timeout: Duration::ZERO });
         clients.open(0, Phase::Acquired);
         clients.let_go(0);
         clients.let_go(0);

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
 
-use crate::history::{Phase, Reading};
+use crate::history::{Function, Phase, Reading};
 use crate::sync::lock;
 
 /// As many of the latest holds of a key are compared, and replaced values remembered: enough for a run that people watch.
@@ -16,21 +16,24 @@ pub(super) struct Seen(Mutex<BTreeMap<String, Key>>);
 
 #[derive(Default)]
 struct Key {
-    /// From and to, of holds that are over, by their end.
-    over: VecDeque<(u64, u64)>,
+    /// Of holds that are over, by their end.
+    over: VecDeque<Span>,
     /// By process, of those that go on.
-    open: BTreeMap<u32, (u64, u64)>,
+    open: BTreeMap<u32, Span>,
     replaced: BTreeSet<Option<String>>,
 }
 
+/// From and to of a hold, and whether it is for reading, beside others who read.
+type Span = (u64, u64, bool);
+
 impl Seen {
-    /// A client has reached a phase, at this moment of its clock. Returns how many more pairs of holds overlap.
-    pub fn phase(&self, key: &str, process: u32, phase: Phase, stamp: Option<u64>) -> u64 {
+    /// A client has reached a phase of an operation, at this moment of its clock. Returns how many more pairs of holds overlap.
+    pub fn phase(&self, key: &str, process: u32, f: Function, phase: Phase, stamp: Option<u64>) -> u64 {
         let mut keys = lock(&self.0);
         let key = keys.entry(key.to_string()).or_default();
         match (phase, stamp) {
             (Phase::Acquired, Some(stamp)) => {
-                key.open.insert(process, (stamp, stamp));
+                key.open.insert(process, (stamp, stamp, f.is_shared()));
                 0
             }
             (Phase::Releasing, stamp) => {
@@ -70,17 +73,17 @@ impl Seen {
 
 impl Key {
     fn extend(&mut self, process: u32, stamp: Option<u64>) {
-        if let (Some((_, end)), Some(stamp)) = (self.open.get_mut(&process), stamp) {
+        if let (Some((_, end, _)), Some(stamp)) = (self.open.get_mut(&process), stamp) {
             *end = stamp.max(*end);
         }
     }
 
     fn close(&mut self, process: u32) -> u64 {
-        let Some((from, to)) = self.open.remove(&process) else { return 0 };
-        let overlap = |other: &&(u64, u64)| other.0 < to && from < other.1;
+        let Some((from, to, reads)) = self.open.remove(&process) else { return 0 };
+        let overlap = |other: &&Span| other.0 < to && from < other.1 && !(reads && other.2);
         let pairs = self.over.iter().rev().take_while(|other| other.1 > from).filter(overlap).count() as u64;
         let place = self.over.partition_point(|other| other.1 <= to);
-        self.over.insert(place, (from, to));
+        self.over.insert(place, (from, to, reads));
         if self.over.len() > MOST {
             self.over.pop_front();
         }
@@ -95,17 +98,26 @@ mod tests {
     #[test]
     fn holds_that_overlap_are_counted_once_and_others_are_not() {
         let seen = Seen::default();
-        let hold = |process, from, to| {
-            assert_eq!(seen.phase("k", process, Phase::Acquired, Some(from)), 0);
-            seen.phase("k", process, Phase::Releasing, Some(to)) + seen.phase("k", process, Phase::Released, None)
+        let held = |f, process, from, to| {
+            assert_eq!(seen.phase("k", process, f, Phase::Acquired, Some(from)), 0);
+            seen.phase("k", process, f, Phase::Releasing, Some(to)) + seen.phase("k", process, f, Phase::Released, None)
         };
+        let hold = |process, from, to| held(Function::Rmw, process, from, to);
         assert_eq!([hold(0, 10, 20), hold(1, 20, 30), hold(2, 30, 40)], [0, 0, 0]);
         // One that was paused, from before the last two.
         assert_eq!(hold(3, 15, 35), 3);
         // Its reports may come late.
         assert_eq!(hold(4, 50, 60) + hold(5, 41, 45), 0);
-        assert_eq!(seen.phase("other", 6, Phase::Acquired, Some(10)) + seen.end("other", 6) + seen.end("none", 6), 0);
-        assert_eq!(seen.phase("k", 7, Phase::Releasing, Some(1000)), 0, "it never said that it had it");
+        assert_eq!(
+            seen.phase("other", 6, Function::Rmw, Phase::Acquired, Some(10))
+                + seen.end("other", 6)
+                + seen.end("none", 6),
+            0
+        );
+        assert_eq!(seen.phase("k", 7, Function::Rmw, Phase::Releasing, Some(1000)), 0, "it never said that it had it");
+        // Those who read may have it side by side, and nobody who writes beside them.
+        let read = |process, from, to| held(Function::Shared, process, from, to);
+        assert_eq!([read(0, 110, 120), read(1, 115, 125), hold(2, 118, 130)], [0, 0, 2]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! their steps, from the whole language.
 //! Whatever is drawn is [fair](super::fair).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rand::seq::IndexedRandom;
@@ -61,7 +62,9 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
     let has_roles = base.workload.topology.has_roles();
     let has_halves = base.workload.lock.has_halves();
     let kinds = fitting(base, kinds);
-    let script = Draw { rng, nodes: base.nodes, has_roles, has_halves, clients, kinds, steps: Vec::new() }.script();
+    let has_readers = base.workload.has_readers();
+    let (nodes, steps, readers) = (base.nodes, Vec::new(), BTreeSet::new());
+    let script = Draw { rng, nodes, has_roles, has_halves, has_readers, clients, kinds, steps, readers }.script();
     let nemesis = Nemesis {
         description: format!("Drawn from seed {seed}"),
         story: "Drawn from the whole language of faults.".to_string(),
@@ -97,9 +100,13 @@ struct Draw {
     has_roles: bool,
     /// Whether the lock is acquired in two steps.
     has_halves: bool,
+    /// Whether clients also take it for reading.
+    has_readers: bool,
     clients: u32,
     kinds: Vec<FaultKind>,
     steps: Vec<String>,
+    /// The clients that have taken it for reading.
+    readers: BTreeSet<usize>,
 }
 
 impl Draw {
@@ -172,6 +179,16 @@ impl Draw {
         }
     }
 
+    /// In which mode a client takes the lock that it is to go on with until this phase.
+    fn how(&mut self, client: usize, until: &str) -> &'static str {
+        let of_writers = matches!(until, "before-write" | "written");
+        if !self.has_readers || of_writers || !self.rng.random_bool(0.6) {
+            return "";
+        }
+        self.readers.insert(client);
+        " as reader"
+    }
+
     /// Some client goes a step further.
     fn advance(&mut self, doing: &mut [Doing]) {
         let client = self.rng.random_range(0..doing.len());
@@ -185,9 +202,12 @@ impl Draw {
                     },
                     false => String::new(),
                 };
-                (format!("start client:{client} to {}{limit}", PHASES[place]), Doing::Waits(place, PATIENCE))
+                let how = self.how(client, PHASES[place]);
+                (format!("start client:{client}{how} to {}{limit}", PHASES[place]), Doing::Waits(place, PATIENCE))
             }
-            Doing::Nothing => (format!("start client:{client}"), Doing::Works),
+            Doing::Nothing => (format!("start client:{client}{}", self.how(client, "")), Doing::Works),
+            // What else there is to wait at is of writers.
+            Doing::Waits(..) if self.readers.contains(&client) => (format!("go client:{client}"), Doing::Works),
             Doing::Waits(place, patience) => {
                 let later = self.rng.random_range(place..PHASES.len());
                 // The same phase stands in several places.
@@ -331,10 +351,17 @@ mod tests {
     fn every_declared_draw_is_a_fault_of_its_kind() {
         for has_roles in [false, true] {
             for kind in kinds() {
-                let rng = ChaCha8Rng::seed_from_u64(1);
-                let base =
-                    Draw { rng, nodes: 3, has_roles, has_halves: false, clients: 2, kinds: vec![kind], steps: vec![] };
-                let mut draw = base;
+                let mut draw = Draw {
+                    rng: ChaCha8Rng::seed_from_u64(1),
+                    nodes: 3,
+                    has_roles,
+                    has_halves: false,
+                    has_readers: false,
+                    clients: 2,
+                    kinds: vec![kind],
+                    steps: vec![],
+                    readers: BTreeSet::new(),
+                };
                 for _ in 0..50 {
                     assert_eq!(draw.fault(&[Doing::Nothing; 2]).map(|fault| fault.kind), Some(kind));
                 }
@@ -343,8 +370,20 @@ mod tests {
     }
 
     #[test]
+    fn locks_are_taken_for_reading_where_the_workload_does_that_and_a_reader_waits_nowhere_to_write() {
+        let steps = |workload: &str| -> Vec<String> {
+            let base = Options::default().scenario(workload, "none", 1, Path::new("")).unwrap();
+            let scripts = (0..200).flat_map(|seed| scenario(&base, &kinds(), seed).nemesis.script);
+            scripts.map(|step| step.to_string()).filter(|step| step.contains(" as reader")).collect()
+        };
+        assert!(steps("perfect").is_empty());
+        let readers = steps("perfect-shared");
+        assert!(readers.len() > 50 && !readers.iter().any(|step| step.contains("write") || step.contains("written")));
+    }
+
+    #[test]
     fn whatever_is_drawn_can_be_played_and_is_the_same_for_the_same_seed() {
-        for workload in ["redlock", "single", "perfect", "fenced", "replicated", "cluster"] {
+        for workload in ["redlock", "single", "perfect", "perfect-shared", "fenced", "replicated", "cluster"] {
             let base = Options::default().scenario(workload, "none", 1, Path::new("")).unwrap();
             let mut drawn_kinds = std::collections::BTreeSet::new();
             for seed in 0..300 {
@@ -357,7 +396,7 @@ mod tests {
                 drawn_kinds.extend(drawn.nemesis.all_faults().map(|fault| fault.kind));
             }
             let expected = match workload {
-                "perfect" => 8,
+                "perfect" | "perfect-shared" => 8,
                 "replicated" | "cluster" => kinds().len(),
                 _ => kinds().len() - 1,
             };

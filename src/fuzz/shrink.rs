@@ -364,8 +364,15 @@ fn simpler(step: &Step) -> Vec<Step> {
     };
     match step {
         Step::Wait(length) => round(*length).into_iter().map(Step::Wait).collect(),
-        Step::Start { client, to: Some(_), gives_up, .. } => {
-            vec![Step::Start { client: *client, to: None, or_end: false, gives_up: *gives_up, within: None }]
+        Step::Start { client, reads, to: Some(_), gives_up, .. } => {
+            vec![Step::Start {
+                client: *client,
+                reads: *reads,
+                to: None,
+                or_end: false,
+                gives_up: *gives_up,
+                within: None,
+            }]
         }
         Step::Inject(fault) => simpler_faults(fault).into_iter().map(Step::Inject).collect(),
         _ => Vec::new(),

@@ -225,7 +225,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
             let new = match f {
                 Function::Rmw | Function::Cas => Some(pair(f, line.value)?.1),
                 Function::Write => Some(written(line.value)?),
-                Function::Hold | Function::Read => None,
+                Function::Hold | Function::Read | Function::Shared => None,
             };
             let orders = Orders {
                 acquire_timeout_ms: line.acquire_timeout_ms,
@@ -260,7 +260,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
                 }
                 Function::Write => (Json::Null, Some(written(line.value)?)),
                 Function::Hold => (Json::Null, None),
-                Function::Read => (need(line.value, "value")?, None),
+                Function::Read | Function::Shared => (need(line.value, "value")?, None),
             };
             // If it is not known that the operation happened, null means that nobody knows what it read.
             let old = match (outcome, old) {
@@ -352,7 +352,7 @@ fn value_to_json<'l>(f: Function, old: Json<'l>, new: &'l Option<Text>) -> Json<
         Function::Rmw | Function::Cas => Json::List(vec![old, new]),
         Function::Write => new,
         Function::Hold => Json::Null,
-        Function::Read => old,
+        Function::Read | Function::Shared => old,
     }
 }
 
@@ -477,6 +477,23 @@ mod tests {
                 let (error, text, amount) = (None, None, None);
                 survives(Body::Complete(Completion { process, f, key, outcome, old, amount, new, error, text }));
             }
+        }
+        let (process, f, key) = (Process::Client(3), Function::Shared, Text::from("k0"));
+        let orders = Orders::default();
+        survives(Body::Invoke(Invocation { process, f, key: key.clone(), new: None, orders }));
+        for old in [Reading::Unknown, Reading::Empty, Reading::Value("c1:1".into())] {
+            let (key, new, amount, error, text) = (key.clone(), None, None, None, None);
+            survives(Body::Complete(Completion {
+                process,
+                f,
+                key,
+                outcome: Outcome::Ok,
+                old,
+                amount,
+                new,
+                error,
+                text,
+            }));
         }
         survives(Body::Complete(Completion {
             process: Process::Controller,

@@ -4,7 +4,8 @@
 //! say when. An acquire lasts from `acquiring` to `acquired` and has the token, if there is one. A release lasts from
 //! `releasing` to `released`. If a client stopped reporting, or was told that its lock is lost, the lock became free at
 //! an unknown time after its last act as the holder: an indeterminate release, since it is the expiry that releases.
-//! Attempts that got nothing are left out, since an acquire that never returned explains nothing.
+//! Attempts that got nothing are left out, since an acquire that never returned explains nothing; and those who had it for reading,
+//! whom no model of a mutex knows.
 
 use super::{History, Operation, Outcome, Phase, Process, Stamps};
 use linearizability::history::{NEVER, Op, OpFunction, Table, Value};
@@ -45,7 +46,7 @@ struct Act<'h> {
 /// The acquires and releases of a run, and the times of their ends by index, in nanoseconds of run time.
 pub fn lock_table(history: &History) -> (Table, Vec<i64>) {
     let mut acts = Vec::new();
-    for operation in history.operations.iter().filter(|operation| operation.f.is_locked()) {
+    for operation in history.operations.iter().filter(|operation| operation.f.is_locked() && !operation.f.is_shared()) {
         if let Process::Client(process) = operation.process {
             acts.extend(of_operation(operation, process).into_iter().flatten());
         }

@@ -202,6 +202,8 @@ pub enum Function {
     Rmw,
     /// Acquire the lock, think, release: the lock alone.
     Hold,
+    /// Acquire the lock for reading, beside others who do, read the resource, think, release.
+    Shared,
     /// Read the resource without the lock.
     Read,
     /// Write a new value without the lock, whatever was there.
@@ -213,7 +215,12 @@ pub enum Function {
 impl Function {
     /// Whether it takes the lock.
     pub fn is_locked(self) -> bool {
-        matches!(self, Function::Rmw | Function::Hold)
+        matches!(self, Function::Rmw | Function::Hold | Function::Shared)
+    }
+
+    /// Whether it takes the lock for reading, beside others who do.
+    pub fn is_shared(self) -> bool {
+        self == Function::Shared
     }
 
     /// Whether it is meant to write a new value.
@@ -507,6 +514,21 @@ impl History {
         self.steps.iter().find(|(time, step)| *time >= reached.received && opens(step)).map(|(time, _)| *time)
     }
 
+    /// Whether somebody takes the lock for reading, beside others who do.
+    pub fn has_readers(&self) -> bool {
+        self.operations.iter().any(|operation| operation.f.is_shared())
+    }
+
+    /// Until when what an operation has read certainly was to stay as it was, in nanoseconds of run time: a lock for reading keeps
+    /// writers out until its holder gives it back, or is told that it is lost. `None` if nothing kept them out, or that is not known.
+    pub fn kept_until(&self, operation: &Operation) -> Option<u64> {
+        let (_, end) = operation.certain_hold().filter(|_| operation.f.is_shared())?;
+        let error = self.clock.map_or(0, |clock| clock.error_ns);
+        let until = u64::try_from(end).unwrap_or(0).saturating_sub(error);
+        let kept = operation.outcome == Outcome::Ok && operation.invoked < until;
+        kept.then_some(until).filter(|until| operation.completed.is_some_and(|completed| *until <= completed))
+    }
+
     /// The place of an operation, by the index of its `invoke` event.
     pub fn place_of(&self, index: u64) -> Option<usize> {
         self.operations.binary_search_by_key(&index, |operation| operation.index).ok()
@@ -621,6 +643,29 @@ impl Operation {
             return None;
         }
         self.phases.iter().find(|stamp| stamp.phase == phase)
+    }
+
+    /// From the `acquired` stamp to the last stamp at which the client still acted as the holder: `releasing`, or the
+    /// latest one before it fell silent or was told that the lock is lost. None without a trusted `acquired` stamp.
+    pub fn certain_hold(&self) -> Option<(i64, i64)> {
+        if !self.f.is_locked() {
+            return None;
+        }
+        let mut stamps = self.phases.iter();
+        let start = stamps.find(|stamp| stamp.phase == Phase::Acquired)?.stamped?;
+        let mut end = start;
+        for stamp in stamps {
+            match (stamp.phase, stamp.stamped) {
+                (Phase::Lost | Phase::Released, _) => break,
+                (Phase::Releasing, Some(releasing)) => return Some((start, releasing.max(start))),
+                (Phase::Releasing, None) => break,
+                (Phase::Read | Phase::BeforeWrite | Phase::Written | Phase::Extended, Some(stamped)) => {
+                    end = end.max(stamped)
+                }
+                _ => {}
+            }
+        }
+        Some((start, end))
     }
 
     /// The protocol's error word, if it failed or is in doubt.

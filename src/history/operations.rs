@@ -19,10 +19,12 @@ pub fn operation_table(history: &History, key: Option<&str>) -> (Table, Vec<i64>
     let kept: Vec<&Operation> = history.operations.iter().filter(touches).collect();
     let mut events: Vec<(u64, u64)> = Vec::with_capacity(2 * kept.len());
     for operation in &kept {
-        events.push((operation.index, operation.invoked));
+        // A reader's lock keeps what it read until it gives it back: its read may as well be the last thing that it did.
+        events.push((operation.index, history.kept_until(operation).unwrap_or(operation.invoked)));
         events.extend(returned(operation));
     }
-    events.sort_unstable();
+    // Lines are in the order of their times.
+    events.sort_unstable_by_key(|(index, time)| (*time, *index));
     events.dedup_by_key(|(index, _)| *index);
     let places: HashMap<u64, u32> = events.iter().map(|(index, _)| *index).zip(0..).collect();
     let place = |index: u64| places.get(&index).copied().unwrap_or(NEVER);
@@ -69,7 +71,7 @@ fn meaning(operation: &Operation, values: &mut Values) -> (OpFunction, Value, Va
         Function::Rmw => (OpFunction::Rmw, read, wrote),
         Function::Cas if read != Value::UNKNOWN => (OpFunction::Cas, read, wrote),
         Function::Cas | Function::Write => (OpFunction::Write, wrote, Value::NIL),
-        Function::Hold | Function::Read => (OpFunction::Read, read, wrote),
+        Function::Hold | Function::Read | Function::Shared => (OpFunction::Read, read, wrote),
     }
 }
 

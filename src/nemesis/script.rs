@@ -15,8 +15,16 @@ pub enum Step {
     /// `start client:0`: the client begins its next operation. `start client:0 to read`: it goes no further than that
     /// phase, which the step waits for. With `giving up after 0.1ttl`: it tries to acquire the lock for no longer than
     /// that. With `to read or end` the operation may also end without that phase, as it does if the lock was refused;
-    /// with `within 0.2ttl` the script has failed if neither comes in that time.
-    Start { client: u32, to: Option<Phase>, or_end: bool, gives_up: Option<Length>, within: Option<Length> },
+    /// with `within 0.2ttl` the script has failed if neither comes in that time. `start client:0 as reader`: it takes the
+    /// lock for reading.
+    Start {
+        client: u32,
+        reads: bool,
+        to: Option<Phase>,
+        or_end: bool,
+        gives_up: Option<Length>,
+        within: Option<Length>,
+    },
     /// `go client:0`: the client continues from where it waits; with `to PHASE` no further than that, as above.
     Go { client: u32, to: Option<Phase> },
     /// `cancel client:0`: the operation in flight is cancelled, as by the end of its context or an interrupt of its thread.
@@ -77,7 +85,7 @@ const PHASES: [(&str, Phase); 11] = [
     ("released", Phase::Released),
 ];
 
-const EXPECTED: &str = "`start client:N`, `start client:N to PHASE or end giving up after 1ttl within 2ttl`, `go client:N`, `go client:N to PHASE`, `cancel client:N`, \
+const EXPECTED: &str = "`start client:N`, `start client:N to PHASE or end giving up after 1ttl within 2ttl`, `start client:N as reader`, `go client:N`, `go client:N to PHASE`, `cancel client:N`, \
                         `await client:N PHASE`, `await client:N end within 3ttl or go on`, \
                         `expect client:N PHASE within 1ttl`, `await primary changes within 1ttl`, `await FAULT` (at a \
                         command), `wait 1.1ttl`, a fault, `heal FAULT` or `heal all`";
@@ -95,14 +103,22 @@ impl FromStr for Step {
                     Some(rest) => (rest, true),
                     None => (rest, false),
                 };
-                let (client, to) = client_to(rest)?;
+                let (rest, to) = to(rest)?;
+                let (rest, reads) = match rest.strip_suffix(" as reader") {
+                    Some(rest) => (rest, true),
+                    None => (rest, false),
+                };
+                let client = client(rest)?;
                 if to.is_none() && (within.is_some() || or_end) {
                     let expected = "`to PHASE`: without it this step waits for nothing";
                     return Err(PhraseError::expected(text, expected));
                 }
-                Ok(Step::Start { client, to, or_end, gives_up, within })
+                Ok(Step::Start { client, reads, to, or_end, gives_up, within })
             }
-            "go" => client_to(rest).map(|(client, to)| Step::Go { client, to }),
+            "go" => {
+                let (rest, to) = to(rest)?;
+                Ok(Step::Go { client: client(rest)?, to })
+            }
             "cancel" => Ok(Step::Cancel { client: client(rest)? }),
             "await" if rest.starts_with("primary") => match rest.strip_prefix("primary changes within ") {
                 Some(within) => Ok(Step::AwaitPrimary { within: length(within.trim())? }),
@@ -125,10 +141,11 @@ impl FromStr for Step {
     }
 }
 
-fn client_to(text: &str) -> Result<(u32, Option<Phase>), PhraseError> {
+/// What comes before `to PHASE`, and that phase, if it is there.
+fn to(text: &str) -> Result<(&str, Option<Phase>), PhraseError> {
     match text.split_once(" to ") {
-        None => Ok((client(text)?, None)),
-        Some((one, phase)) => Ok((client(one)?, Some(self::phase(phase.trim())?))),
+        None => Ok((text, None)),
+        Some((what, to)) => Ok((what, Some(phase(to.trim())?))),
     }
 }
 
@@ -201,8 +218,9 @@ impl fmt::Display for Step {
         };
         let to = |to: &Option<Phase>| to.map_or(String::new(), |phase| format!(" to {}", Milestone::Phase(phase)));
         match self {
-            Step::Start { client, to: phase, or_end, gives_up, within } => {
-                write!(f, "start client:{client}{}{}", to(phase), if *or_end { " or end" } else { "" })?;
+            Step::Start { client, reads, to: phase, or_end, gives_up, within } => {
+                write!(f, "start client:{client}{}", if *reads { " as reader" } else { "" })?;
+                write!(f, "{}{}", to(phase), if *or_end { " or end" } else { "" })?;
                 gives_up.map_or(Ok(()), |after| write!(f, " giving up after {after}"))?;
                 f.write_str(&for_long(within, false))
             }
@@ -236,6 +254,8 @@ mod tests {
             "start client:0",
             "start client:0 to before-write",
             "start client:0 giving up after 0.1ttl",
+            "start client:0 as reader",
+            "start client:0 as reader to read or end giving up after 0.1ttl within 0.2ttl",
             "start client:0 to acquiring giving up after 0.1ttl",
             "start client:1 to before-write within 0.2ttl",
             "start client:1 to before-write or end giving up after 0.1ttl within 0.2ttl",
@@ -273,6 +293,9 @@ mod tests {
             ("begin client:0", "expected `start client:N`"),
             ("start", "expected `client:N`"),
             ("start holder", "expected `client:N`"),
+            ("start client:0 as writer", "expected `client:N`"),
+            ("start client:0 to read as reader", "a phase (`acquiring`"),
+            ("go client:0 as reader", "expected `client:N`"),
             ("start client:0 or end", "`to PHASE`"),
             ("start client:0 to read or go on", "a phase (`acquiring`"),
             ("start client:0 giving up after 1ttl within 1ttl", "`to PHASE`"),

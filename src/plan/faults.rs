@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 use serde::Serialize;
 
 use super::{PlanError, millis, stream};
-use crate::nemesis::{Argument, Direction, Fault, LinkSelector, Shape, Target, Targets, Whom};
+use crate::nemesis::{Argument, Direction, Fault, LinkSelector, Shape, Step, Target, Targets, Whom};
 use crate::scenario::Scenario;
 use crate::topology::Program;
 use crate::words;
@@ -50,6 +50,13 @@ pub(super) fn fits(scenario: &Scenario) -> Result<(), PlanError> {
     if scenario.nemesis.takes_over && scenario.workload.lock.is_granted_by_controller() {
         return Err(PlanError::Nemesis(format!(
             "`{nemesis}` is about a lock that others take over from a holder which hangs, and that of workload {workload} is its holder's until that ends",
+        )));
+    }
+    let as_reader = |step: &Step| matches!(step, Step::Start { reads: true, .. });
+    if scenario.nemesis.script.iter().any(as_reader) && !scenario.workload.has_readers() {
+        return Err(PlanError::Nemesis(format!(
+            "`{nemesis}` is about a lock that is also taken for reading, and workload {workload} does not do that (`shared` in \
+             `[operations]`)"
         )));
     }
     let Some(voters) = scenario.nemesis.voters else { return Ok(()) };

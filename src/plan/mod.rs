@@ -108,8 +108,10 @@ impl Operations {
             keys: if scenario.nemesis.script.is_empty() { scenario.keys } else { 1 },
             hold_ms: (millis(low), millis(high)),
             longest_think_ms: (2.0 * mean_think_ms) as u64,
-            mix: (scenario.workload.resource.kind == ResourceKind::Replicated)
-                .then(|| scenario.workload.operations.unwrap_or_default()),
+            mix: match scenario.workload.resource.kind {
+                ResourceKind::Replicated => Some(scenario.workload.operations.unwrap_or(OperationMix::UNLOCKED)),
+                _ => scenario.workload.operations,
+            },
         })
     }
 
@@ -240,9 +242,14 @@ mod tests {
         let (reads, writes, cas) = drawn(&mixed, 4000);
         assert_eq!(reads + writes + cas, 4000);
         assert!((1800..2200).contains(&reads) && (850..1150).contains(&writes), "{reads} {writes} {cas}");
-        mixed.workload.operations = Some(OperationMix { read: 0, write: 3, cas: 0 });
+        mixed.workload.operations = Some(OperationMix { read: 0, cas: 0, write: 3, ..OperationMix::UNLOCKED });
         assert_eq!(drawn(&mixed, 100), (0, 100, 0));
         assert_eq!(drawn(&scenario("none", 7), 100), (0, 0, 0));
+        let (workload_name, workload) = catalogue::workload("perfect-shared").unwrap();
+        let locked = Scenario { workload_name, workload, nodes: 0, ..scenario("none", 7) };
+        let shared =
+            Operations::of(&locked, 0).unwrap().take(3000).filter(|one| one.f == Some(Function::Shared)).count();
+        assert!((1900..2100).contains(&shared), "{shared}");
     }
 
     #[test]
@@ -314,6 +321,19 @@ mod tests {
         assert!(!kept(&["start client:1", "await client:1 end"]), "that is not to take so long");
         assert!(!kept(&["go client:0 to before-write"]));
         assert!(!kept(&["wait 0.6ttl", "go client:0 to before-write", "wait 0.6ttl"]), "at one of them");
+    }
+
+    #[test]
+    fn readers_are_in_scripts_of_locks_that_are_taken_for_reading_and_of_no_others() {
+        let steps = ["start client:0 as reader to read", "go client:0"];
+        let error = Plan::draw(&scripted(&steps)).unwrap_err().to_string();
+        assert!(
+            error.contains("is about a lock that is also taken for reading, and workload redlock does not"),
+            "{error}"
+        );
+        let (workload_name, workload) = catalogue::workload("perfect-shared").unwrap();
+        let plan = Plan::draw(&Scenario { workload_name, workload, nodes: 0, ..scripted(&steps) }).unwrap();
+        assert!(matches!(plan.script[0].action, Action::Start { reads: true, .. }));
     }
 
     #[test]

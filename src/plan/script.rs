@@ -27,6 +27,9 @@ pub enum Action {
     /// the first of them or, if `or_end`, the operation has ended.
     Start {
         client: u32,
+        /// Whether it takes the lock for reading.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        reads: bool,
         breakpoints: Vec<Phase>,
         stops: bool,
         acquire_timeout_ms: u64,
@@ -148,13 +151,14 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
         }
         let within_ms = millis(patience(scenario));
         let action = match step {
-            Step::Start { client, to, or_end, gives_up, within } => {
+            Step::Start { client, reads, to, or_end, gives_up, within } => {
                 let kept = Duration::ZERO;
                 clients.insert(*client, ScriptedClient { started: Some(steps.len()), at: *to, kept });
                 let timeout = gives_up.map_or(scenario.acquire_timeout, |length| length.resolve(ttl));
                 let within_ms = within.map_or(within_ms, |within| millis(within.resolve(ttl)));
                 Action::Start {
                     client: *client,
+                    reads: *reads,
                     breakpoints: to.iter().copied().collect(),
                     stops: to.is_some(),
                     acquire_timeout_ms: millis(timeout),

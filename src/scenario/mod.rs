@@ -179,6 +179,11 @@ impl Workload {
 }
 
 impl Workload {
+    /// Whether some clients take the lock for reading, beside each other.
+    pub fn has_readers(&self) -> bool {
+        self.operations.is_some_and(|mix| mix.shared > 0)
+    }
+
     /// Checks that nothing is asked of several holders at once that only one can promise.
     fn check_permits(&self) -> Result<(), String> {
         if !(1..=MOST_PERMITS).contains(&self.permits) {
@@ -243,31 +248,46 @@ pub struct OperationMix {
     pub write: u32,
     #[serde(default)]
     pub cas: u32,
-}
-
-impl Default for OperationMix {
-    /// All equally often.
-    fn default() -> Self {
-        OperationMix { read: 1, write: 1, cas: 1 }
-    }
+    /// Updates under the lock.
+    #[serde(default)]
+    pub rmw: u32,
+    /// Reads under a lock for reading.
+    #[serde(default)]
+    pub shared: u32,
 }
 
 impl OperationMix {
+    /// What clients do without a lock unless the workload says otherwise: all equally often.
+    pub const UNLOCKED: OperationMix = OperationMix { read: 1, write: 1, cas: 1, rmw: 0, shared: 0 };
+
     /// Each function with its weight.
-    pub fn weights(self) -> [(Function, u32); 3] {
-        [(Function::Read, self.read), (Function::Write, self.write), (Function::Cas, self.cas)]
+    pub fn weights(self) -> [(Function, u32); 5] {
+        [
+            (Function::Read, self.read),
+            (Function::Write, self.write),
+            (Function::Cas, self.cas),
+            (Function::Rmw, self.rmw),
+            (Function::Shared, self.shared),
+        ]
     }
 
-    fn check(self) -> Result<(), String> {
+    /// Checks the weights of a workload with or without a lock.
+    fn check(self, locked: bool) -> Result<(), String> {
         const MOST: u32 = 1000;
         if let Some((f, weight)) = self.weights().into_iter().find(|(_, weight)| *weight > MOST) {
             let name = format!("{f:?}").to_lowercase();
             return Err(format!("`{name} = {weight}` is out of range; a weight may be 0 to {MOST}"));
         }
-        if self.write == 0 && self.cas == 0 {
-            return Err("nothing is ever written; give `write` or `cas` a weight in `[operations]`".to_string());
+        if let Some((f, _)) = self.weights().into_iter().find(|(f, weight)| *weight > 0 && f.is_locked() != locked) {
+            let (name, how) =
+                (format!("{f:?}").to_lowercase(), if locked { "takes no lock" } else { "takes the lock" });
+            return Err(format!("`{name}` {how}, and this workload has {}", if locked { "one" } else { "none" }));
         }
-        Ok(())
+        match (self.write + self.cas + self.rmw, locked) {
+            (0, true) => Err("nothing is ever written; give `rmw` a weight in `[operations]`".to_string()),
+            (0, false) => Err("nothing is ever written; give `write` or `cas` a weight in `[operations]`".to_string()),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -327,6 +347,8 @@ pub enum Ability {
     Cancel,
     /// To block their own event loop.
     Block,
+    /// To take the lock for reading.
+    Shared,
 }
 
 impl Scenario {
@@ -374,6 +396,7 @@ impl Scenario {
             (Ability::Threads, self.threads > 1),
             (Ability::Cancel, self.nemesis.script.iter().any(cancels)),
             (Ability::Block, self.nemesis.all_faults().any(|fault| fault.kind.needs.by_client)),
+            (Ability::Shared, self.workload.has_readers()),
         ]
         .into_iter()
         .filter_map(|(ability, is_asked)| is_asked.then_some(ability))
@@ -461,7 +484,7 @@ impl Scenario {
                 "--record-commands asks Redis for its MONITOR, and this lock has none".to_string(),
             ));
         }
-        self.check_unlocked()?;
+        self.check_operations()?;
         self.check_topology()?;
         self.check_cluster()?;
         self.lock_settings(Vec::new()).map(|_| ())
@@ -478,9 +501,9 @@ impl Scenario {
         }
     }
 
-    /// Checks that a workload without a lock fits its resource and topology.
-    fn check_unlocked(&self) -> Result<(), ScenarioError> {
-        let Workload { topology, lock, resource, operations, claims, .. } = &self.workload;
+    /// Checks that the operations fit the resource, and that a workload without a lock fits its topology too.
+    fn check_operations(&self) -> Result<(), ScenarioError> {
+        let Workload { topology, lock, resource, operations, claims, permits, .. } = &self.workload;
         let wrong = match (resource.kind, operations) {
             (ResourceKind::Replicated, _) if !matches!(lock, LockSpec::None(_)) => {
                 format!("`kind = \"replicated\"` is used without a lock, so it is `[lock.none]`, not {}", lock.name())
@@ -496,11 +519,23 @@ impl Scenario {
             (ResourceKind::Replicated, _) if claims.iter().any(|claim| *claim != Claim::Updates) => {
                 "without a lock only `updates` can be claimed".to_string()
             }
-            (ResourceKind::Replicated, Some(mix)) => match mix.check() {
+            (ResourceKind::Replicated, Some(mix)) => match mix.check(false) {
                 Ok(()) => return Ok(()),
                 Err(text) => text,
             },
-            (_, Some(_)) => "`[operations]` is for `kind = \"replicated\"`; leave it out".to_string(),
+            (ResourceKind::Register, Some(_))
+                if *permits > 1 || lock.gives_tokens() || claims.contains(&Claim::Tokens) =>
+            {
+                "readers share their lock, so it has one permit and no fencing tokens; leave `[operations]` out"
+                    .to_string()
+            }
+            (ResourceKind::Register, Some(mix)) => match mix.check(true) {
+                Ok(()) => return Ok(()),
+                Err(text) => text,
+            },
+            (_, Some(_)) => {
+                "`[operations]` is for `kind = \"replicated\"` and `kind = \"register\"`; leave it out".to_string()
+            }
             (_, None) => return Ok(()),
         };
         Err(ScenarioError(format!("workload {}: {wrong}", self.workload_name)))
@@ -696,6 +731,27 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_that_is_also_taken_for_reading_guards_a_register_and_asks_it_of_clients() {
+        let (workload_name, workload) = catalogue::workload("perfect-shared").unwrap();
+        let shared = Scenario { workload_name, nodes: 0, workload, ..scenario() };
+        shared.check().unwrap();
+        assert_eq!(shared.asks_of_clients(), [Ability::Shared]);
+        assert_eq!(scenario().asks_of_clients(), []);
+        assert_eq!(toml::from_str::<Scenario>(&toml::to_string(&shared).unwrap()).unwrap(), shared);
+        let refused = |change: fn(&mut Scenario), expected: &str| {
+            let mut scenario = shared.clone();
+            change(&mut scenario);
+            let error = scenario.check().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        refused(|s| s.workload.resource.kind = ResourceKind::List, "`[operations]` is for `kind = \"replicated\"`");
+        refused(|s| s.workload.claims.push(Claim::Tokens), "readers share their lock");
+        refused(|s| s.workload.operations.as_mut().unwrap().rmw = 0, "nothing is ever written; give `rmw` a weight");
+        refused(|s| s.workload.operations.as_mut().unwrap().cas = 1, "`cas` takes no lock, and this workload has one");
+        refused(|s| s.workload.operations.as_mut().unwrap().shared = 1001, "`shared = 1001` is out of range");
+    }
+
+    #[test]
     fn a_resource_without_a_lock_is_on_nodes_that_replicate_it() {
         let on = |workload: &str| {
             let (workload_name, workload) = catalogue::workload(workload).unwrap();
@@ -720,20 +776,31 @@ mod tests {
         refused(|s| s.workload.topology = Topology::Independent, "say `[topology.sentinel]`");
         refused(|s| s.workload.resource.fencing = Fencing::CompareAndSet, "`fencing` must be none");
         refused(|s| s.workload.claims.push(Claim::MutualExclusion), "only `updates` can be claimed");
-        refused(|s| s.workload.resource.kind = ResourceKind::Register, "`[operations]` is for `kind = \"replicated\"`");
-        let mix = |read, write, cas| Some(OperationMix { read, write, cas });
+        refused(|s| s.workload.resource.kind = ResourceKind::Counter, "`[operations]` is for `kind = \"replicated\"`");
+        refused(
+            |s| s.workload.resource.kind = ResourceKind::Register,
+            "`read` takes no lock, and this workload has one",
+        );
+        const NOTHING: OperationMix = OperationMix { read: 0, write: 0, cas: 0, rmw: 0, shared: 0 };
         fn mixed(scenario: &mut Scenario, mix: Option<OperationMix>) {
             scenario.workload.operations = mix;
         }
-        refused(|s| mixed(s, Some(OperationMix { read: 0, write: 0, cas: 0 })), "nothing is ever written");
-        refused(|s| mixed(s, Some(OperationMix { read: 5, write: 0, cas: 0 })), "nothing is ever written");
-        refused(|s| mixed(s, Some(OperationMix { read: 1, write: 1001, cas: 0 })), "`write = 1001` is out of range");
+        refused(|s| mixed(s, Some(NOTHING)), "nothing is ever written");
+        refused(|s| mixed(s, Some(OperationMix { read: 5, ..NOTHING })), "nothing is ever written");
+        refused(|s| mixed(s, Some(OperationMix { write: 1001, ..NOTHING })), "`write = 1001` is out of range");
+        refused(
+            |s| mixed(s, Some(OperationMix { shared: 1, ..OperationMix::UNLOCKED })),
+            "`shared` takes the lock, and this workload has none",
+        );
         let mut writes = on("register-cluster");
-        mixed(&mut writes, mix(0, 1, 0));
+        mixed(&mut writes, Some(OperationMix { write: 1, ..NOTHING }));
         writes.check().unwrap();
         let typo = toml::to_string(&on("register-cluster").workload).unwrap().replace("cas = 1", "casx = 1");
         let error = toml::from_str::<Workload>(&typo).unwrap_err().to_string();
-        assert!(error.contains("unknown field `casx`, expected one of `read`, `write`, `cas`"), "{error}");
+        assert!(
+            error.contains("unknown field `casx`, expected one of `read`, `write`, `cas`, `rmw`, `shared`"),
+            "{error}"
+        );
     }
 
     #[test]

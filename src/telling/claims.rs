@@ -78,6 +78,13 @@ fn title(story: &Story, claim: Claim) -> String {
         Claim::MutualExclusion if story.permits() > 1 => {
             return format!("No more than {} clients hold the lock at once", story.permits());
         }
+        Claim::Updates if story.has_readers() => {
+            return "Every acknowledged update survives, and what a reader read stays while it has the lock"
+                .to_string();
+        }
+        Claim::MutualExclusion if story.has_readers() => {
+            return "No client holds the lock beside one that holds it for writing".to_string();
+        }
         Claim::Updates => "Every acknowledged update survives",
         Claim::MutualExclusion => "No two clients hold the lock at once",
         Claim::Tokens => "Fencing tokens rise",

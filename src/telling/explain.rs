@@ -270,7 +270,8 @@ fn took_the_lock(story: &Story, operation: &Operation, earlier: Option<&Operatio
         }));
     }
     let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
-    let text = format!("took the lock at {}{details}", moment(acquired.time()));
+    let how = if operation.f.is_shared() { " for reading" } else { "" };
+    let text = format!("took the lock{how} at {}{details}", moment(acquired.time()));
     let mut clauses = vec![Clause { text, lines: vec![acquired.index] }];
     let too = if earlier.is_some_and(|earlier| earlier.old == operation.old) { " too" } else { "" };
     let read = match &operation.old {
@@ -470,6 +471,10 @@ fn consequence(story: &Story, incident: &Incident) -> Option<Sentence> {
         // The checker's last clause says whose write it was.
         let why = anomaly.summary.rsplit_once("; ").map_or(anomaly.summary.as_str(), |(_, why)| why);
         return Sentence::new(format!("This loss is not the lock's: {why}."), of_all());
+    }
+    let stale = incident.anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::StaleRead);
+    if let Some(anomaly) = stale.filter(|_| incident.lost.is_empty()) {
+        return Sentence::new(in_full(&anomaly.summary), of_all());
     }
     if incident.lost.is_empty() {
         return Sentence::new(nothing_lost(story, incident)?, of_all());

@@ -60,6 +60,10 @@ fn violation(story: &Story) -> String {
     if broken(Claim::Updates) {
         let observations = plural(story.contradictions(Claim::Updates), "observation");
         let why = cause(story, true);
+        let reads = verdict.anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::StaleRead).count() as u64;
+        if story.has_readers() && reads == story.contradictions(Claim::Updates) {
+            return format!("{lock} let {} go stale under the lock{why}.", plural(reads, "read"));
+        }
         return format!("{lock} produced {observations} that no correct order of the updates explains{why}.");
     }
     if broken(Claim::MutualExclusion) {
@@ -122,12 +126,18 @@ fn overlapped(story: &Story, lock: &str) -> String {
         );
     }
     format!(
-        "{lock} let two clients hold the lock at once{}: {} among {}{}.",
+        "{lock} let {} hold the lock at once{}: {} among {}{}.",
+        two_clients(story),
         cause(story, false),
         plural(story.contradictions(Claim::MutualExclusion), "overlap"),
         plural(verdict.mutual_exclusion.comparable_holds, "hold"),
         if none_lost { "; no acknowledged update was lost" } else { "" }
     )
+}
+
+/// Those who must not hold a lock at once.
+fn two_clients(story: &Story) -> &'static str {
+    if story.has_readers() { "a writer and another client" } else { "two clients" }
 }
 
 /// So many holders beyond those that a lock may have.
@@ -177,10 +187,10 @@ fn kept(story: &Story) -> String {
     let never = match story.standing(Claim::MutualExclusion) {
         Standing::Held if story.claims(Claim::MutualExclusion) => {
             let who = match story.permits() {
-                1 => "two".to_string(),
-                permits => format!("more than {permits}"),
+                1 => two_clients(story).to_string(),
+                permits => format!("more than {permits} clients"),
             };
-            format!(", and never let {who} clients hold the lock at once")
+            format!(", and never let {who} hold the lock at once")
         }
         _ => String::new(),
     };

@@ -6,7 +6,7 @@ use super::story::Story;
 use crate::checker::Validity;
 use crate::history::{Header, ResourceKind};
 use crate::nemesis::Expectation;
-use crate::scenario::{Fencing, Scenario};
+use crate::scenario::{Fencing, OperationMix, Scenario};
 use crate::units::nanos;
 use crate::words::{length, sanitize};
 
@@ -97,9 +97,11 @@ fn of_scenario(scenario: &Scenario) -> Vec<Row> {
     ];
     if workload.resource.kind == ResourceKind::Replicated {
         rows.retain(|row| !OF_LOCKS.contains(&row.name.as_str()));
-        let mix = workload.operations.unwrap_or_default();
+        let mix = workload.operations.unwrap_or(OperationMix::UNLOCKED);
         rows.push(row("cas thinks for", scenario.hold.to_string()));
         rows.push(row("reads : writes : cas", format!("{} : {} : {}", mix.read, mix.write, mix.cas)));
+    } else if let Some(mix) = workload.operations {
+        rows.push(row("updates : reads under the lock", format!("{} : {}", mix.rmw, mix.shared)));
     }
     rows
 }

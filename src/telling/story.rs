@@ -169,6 +169,11 @@ impl<'a> Story<'a> {
         self.lost.contains(&operation.index)
     }
 
+    /// Whether some clients take the lock for reading, beside each other.
+    pub fn has_readers(&self) -> bool {
+        self.subject.history.has_readers()
+    }
+
     /// How many clients may hold a lock at once.
     pub fn permits(&self) -> u32 {
         self.subject.history.permits()

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use super::super::verdict::{Anomaly, Gate};
 use super::super::words::{Words, seconds};
 use super::gate;
-use crate::history::{Claim, History, Opened, Operation, Phase};
+use crate::history::{Claim, History, Opened, Operation, Phase, PhaseStamp};
 use crate::members::client_name;
 
 /// A holder whose lock ran out while it stood at a breakpoint.
@@ -63,15 +63,16 @@ fn kept<'h>(history: &'h History, time: u64, opened: &Opened, ttl_ns: u64) -> Op
     let name = client_name(client);
     let is_its = |operation: &&Operation| words.process(operation.process) == name && operation.invoked <= time;
     let operation = history.operations.iter().rev().find(is_its)?;
-    let stood = operation.phase(from).filter(|stamp| stamp.received <= time)?.received;
+    // By the client's own stamps: on a busy machine reports are read late.
+    let stood = operation.phase(from).filter(|stamp| stamp.received <= time)?.time();
     // Whoever stands there may be asked whether it has the lock.
     let acts = operation.phases.iter().filter(|stamp| stamp.phase != Phase::Owned);
-    let next = acts.map(|stamp| stamp.received).filter(|received| *received > stood).min();
+    let next = acts.map(PhaseStamp::time).filter(|at| *at > stood).min();
     let opened = next.map_or(time, |next| next.min(time));
     let granted = operation.phases.iter().filter(|stamp| matches!(stamp.phase, Phase::Acquired | Phase::Extended));
-    let until = granted.filter(|stamp| stamp.received <= opened).map(|stamp| {
+    let until = granted.filter(|stamp| stamp.time() <= opened).map(|stamp| {
         let left = stamp.validity_ms.map_or(ttl_ns, |left| left.saturating_mul(1_000_000));
-        stamp.received.saturating_add(left)
+        stamp.time().saturating_add(left)
     });
     let ended = until.max().filter(|ended| stood <= *ended && *ended < opened)?;
     let by_a_fault = history.faults.iter().any(|window| {
@@ -89,11 +90,12 @@ fn kept<'h>(history: &'h History, time: u64, opened: &Opened, ttl_ns: u64) -> Op
 fn was_robbed(history: &History, holder: &Operation, ttl_ns: u64) -> bool {
     let Some(acquired) = holder.phase(Phase::Acquired) else { return false };
     // The node set it after the request left.
-    let asked = holder.phase(Phase::Acquiring).map_or(holder.invoked, |stamp| stamp.received);
+    let asked = holder.phase(Phase::Acquiring).map_or(holder.invoked, PhaseStamp::time);
     let earliest = asked.saturating_add(ttl_ns);
-    history.operations.iter().filter(|other| other.key == holder.key && other.process != holder.process).any(|other| {
-        other
-            .phase(Phase::Acquired)
-            .is_some_and(|other| acquired.received < other.received && other.received < earliest)
+    let of_others =
+        history.operations.iter().filter(|other| other.key == holder.key && other.process != holder.process);
+    // Who reads beside a reader robs nobody.
+    of_others.filter(|other| !(other.f.is_shared() && holder.f.is_shared())).any(|other| {
+        other.phase(Phase::Acquired).is_some_and(|other| acquired.time() < other.time() && other.time() < earliest)
     })
 }

@@ -3,7 +3,7 @@
 use super::super::verdict::Gate;
 use super::super::words::{Words, count, list, seconds};
 use super::refuted::refuted;
-use super::{acknowledged, gate, held, is_update, or_silence, started};
+use super::{acknowledged, gate, held, is_work, or_silence, started};
 use crate::history::{FaultWindow, History, Operation, Outlives, Phase, Progress};
 use crate::members::Role;
 
@@ -57,7 +57,7 @@ pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Ga
     let holds: Vec<(String, u64, u64)> = history
         .operations
         .iter()
-        .filter(|operation| is_update(operation) && held(operation))
+        .filter(|operation| is_work(operation) && held(operation))
         .map(|operation| {
             let taken = operation.phase(Phase::HalfAcquired).or(operation.phase(Phase::Acquired));
             let since = taken.map_or(operation.invoked, |stamp| stamp.received);

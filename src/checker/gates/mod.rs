@@ -232,11 +232,12 @@ const CANCELLED: &str = "cancelled";
 
 /// The acknowledged updates, or the holds if nothing is written.
 pub(super) fn acknowledged(history: &History) -> impl Iterator<Item = &Operation> + Clone {
-    history.operations.iter().filter(|operation| is_update(operation) && operation.outcome == Outcome::Ok)
+    let is_update = |operation: &&Operation| operation.f.writes() || operation.f == Function::Hold;
+    history.operations.iter().filter(is_update).filter(|operation| operation.outcome == Outcome::Ok)
 }
 
 /// Whether the operation is what a run is about: it writes the resource or takes the lock.
-fn is_update(operation: &Operation) -> bool {
+fn is_work(operation: &Operation) -> bool {
     operation.f.is_locked() || operation.f.writes()
 }
 
@@ -293,20 +294,22 @@ fn contention(history: &History) -> Gate {
     let words = Words::new(history);
     let clients: BTreeSet<String> = acknowledged(history).map(|operation| words.process(operation.process)).collect();
     let mut keys: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
-    for operation in history.operations.iter().filter(|operation| is_update(operation) && held(operation)) {
+    for operation in history.operations.iter().filter(|operation| is_work(operation) && held(operation)) {
         keys.entry(&operation.key).or_default().push(operation);
     }
     let contended = keys.values_mut().any(|operations| {
         operations.sort_by_key(|operation| operation.invoked);
-        let mut in_flight: BTreeSet<(u64, String)> = BTreeSet::new();
+        let mut in_flight: BTreeSet<(u64, String, bool)> = BTreeSet::new();
         operations.iter().any(|operation| {
-            while in_flight.first().is_some_and(|(end, _)| *end <= operation.invoked) {
+            while in_flight.first().is_some_and(|(end, ..)| *end <= operation.invoked) {
                 in_flight.pop_first();
             }
             let client = words.process(operation.process);
-            let contended = in_flight.iter().any(|(_, other)| *other != client);
+            let shared = operation.f.is_shared();
+            // Two who both read do not keep each other out.
+            let contended = in_flight.iter().any(|(_, other, reads)| *other != client && !(shared && *reads));
             // Without a completion it counts as over at once: a dead client no longer contends.
-            in_flight.insert((operation.completed.unwrap_or(operation.invoked), client));
+            in_flight.insert((operation.completed.unwrap_or(operation.invoked), client, shared));
             contended
         })
     });

@@ -214,7 +214,7 @@ fn answers(operation: &Operation, words: Words) -> Vec<Answered> {
         }
         match operation.f {
             Function::Hold => {}
-            Function::Read => found.push(answer(By::Resource, "read the resource", whole)),
+            Function::Read | Function::Shared => found.push(answer(By::Resource, "read the resource", whole)),
             Function::Rmw | Function::Write | Function::Cas => found.push(answer(By::Resource, WROTE, whole)),
         }
     }

@@ -48,7 +48,9 @@ impl<'h> Owners<'h> {
         let one_node = run.is_some_and(|run| run.nodes == 1);
         let mut keys: BTreeMap<&str, Vec<Owned>> = BTreeMap::new();
         if run.is_some_and(|run| !run.steals && run.permits == 1) {
-            for (place, operation) in history.operations.iter().enumerate() {
+            // Who has it for reading may have it beside others.
+            let alone = |(_, operation): &(usize, &Operation)| !operation.f.is_shared();
+            for (place, operation) in history.operations.iter().enumerate().filter(alone) {
                 if let Some(owned) = asked(place, operation) {
                     keys.entry(&operation.key).or_default().push(owned);
                 }

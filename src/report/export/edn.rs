@@ -2,7 +2,8 @@
 //! indices, keys as in `jepsen.independent` where there are several.
 //!
 //! What a holder of a lock does is a compare-and-set of what it read. Where nobody knows what it read, it is a write, which may
-//! come after anything: so no such history is refused that the run's own check would accept.
+//! come after anything: so no such history is refused that the run's own check would accept. What a reader's lock kept from writers
+//! is a read that begins when it gives the lock back.
 
 use std::fmt::Write;
 
@@ -14,6 +15,7 @@ pub(super) fn word(f: Function) -> &'static str {
     match f {
         Function::Rmw => "rmw",
         Function::Hold => "hold",
+        Function::Shared => "shared",
         Function::Read => "read",
         Function::Write => "write",
         Function::Cas => "cas",
@@ -63,7 +65,8 @@ fn add_operation(history: &History, operation: &Operation, several: bool, events
         format!(":time {time}, :type :{kind}, :process {process}, :f :{f}, :value {}", of_key(value.to_string()))
     };
     let asked = if f == "read" { "nil" } else { &value };
-    events.push((operation.invoked, operation.index, event(operation.invoked, "invoke", asked)));
+    let from = history.kept_until(operation).unwrap_or(operation.invoked);
+    events.push((from, operation.index, event(from, "invoke", asked)));
     if let (Some(time), Some(index)) = (operation.completed, operation.completed_index) {
         let value = if operation.outcome == Outcome::Ok { &value } else { asked };
         let error = operation.error().map_or(String::new(), |error| format!(", :error {}", quoted(error)));
@@ -80,7 +83,7 @@ fn meaning(operation: &Operation) -> (&'static str, String) {
         Reading::Value(old) => Some(quoted(old)),
     };
     match (operation.f, old) {
-        (Function::Read | Function::Hold, old) => ("read", old.unwrap_or_else(|| "nil".to_string())),
+        (Function::Read | Function::Hold | Function::Shared, old) => ("read", old.unwrap_or_else(|| "nil".to_string())),
         (Function::Rmw | Function::Cas, Some(old)) => ("cas", format!("[{old} {}]", value(operation.new.as_deref()))),
         (Function::Rmw | Function::Cas | Function::Write, _) => ("write", value(operation.new.as_deref())),
     }

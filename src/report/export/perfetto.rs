@@ -61,7 +61,8 @@ fn operation_events(report: &Report, operation: &Operation, tid: u32, events: &m
     if let Some(hold) = moments::hold(operation) {
         // Within the operation's slice: a client may have stamped its phases before the controller's invocation was over.
         let held = ((hold.start / 1000).clamp(span.0, span.1), (hold.end / 1000).clamp(span.0, span.1));
-        events.push(slice(CLIENTS, tid, "holds the lock", held, json!({})));
+        let name = if operation.f.is_shared() { "holds the lock for reading" } else { "holds the lock" };
+        events.push(slice(CLIENTS, tid, name, held, json!({})));
     }
     if let Some(time) = moments::effect(operation).filter(|_| operation.outcome != Outcome::Fail) {
         events.push(json!({"ph": "i", "s": "t", "name": format!("writes {}", operation.new.as_deref().unwrap_or("")),

@@ -189,7 +189,11 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
         waits_from: (held && asked < hold.start).then_some(asked),
         pauses: faults_on(story, &name, start, hold.end),
         name: sanitize(&name, 14),
-        words: vec![format!("believes it holds the lock, {holds}"), format!("believes it holds, {holds}"), holds],
+        words: vec![
+            format!("believes it holds the lock{}, {holds}", if operation.f.is_shared() { " for reading" } else { "" }),
+            format!("believes it holds, {holds}"),
+            holds,
+        ],
         hold,
         held,
         marks: one_a_moment(marks),

@@ -147,7 +147,7 @@ impl Frame {
 
     /// A triangle for reads, a dot for all others.
     pub fn mark(&mut self, f: Function, (x, y): Point, radius: f64, ink: Ink) {
-        if f != Function::Read {
+        if !matches!(f, Function::Read | Function::Shared) {
             return self.picture.dot((x, y), radius, ink);
         }
         let radius = radius * 1.2;

@@ -27,12 +27,15 @@ pub fn locks(story: &Story) -> Picture {
     let rows = Rows { top: frame.top + 14.0, height: (frame.bottom - frame.top - 14.0) / names.len() as f64 };
     let faults = shade_faults(&mut frame, story, rows, &names);
     name_rows(&mut frame, rows, &names);
-    let holds = draw_holds(&mut frame, story, rows, &lanes);
+    let [holds, shared] = draw_holds(&mut frame, story, rows, &lanes);
     let overlaps = draw_overlaps(&mut frame, story, rows, &lanes);
-    if holds == 0 {
+    if holds + shared == 0 {
         frame.nothing("no client said that it held the lock");
     }
     frame.key(Key::Area(BAR), format!("holds ({holds})"));
+    if shared > 0 {
+        frame.key(Key::Area(BAR.mix(SHARED)), format!("for reading ({shared})"));
+    }
     if overlaps > 0 {
         frame.key(Key::Area(BAD), format!("two at once ({overlaps})"));
     }
@@ -104,18 +107,22 @@ fn name_rows(frame: &mut Frame, rows: Rows, names: &[String]) {
     }
 }
 
-/// A bar for each hold; returns how many there are.
-fn draw_holds(frame: &mut Frame, story: &Story, rows: Rows, lanes: &BTreeMap<Process, usize>) -> usize {
+/// How much of a hold's colour one for reading has.
+const SHARED: f64 = 0.45;
+
+/// A bar for each hold; returns how many there are, and how many more for reading.
+fn draw_holds(frame: &mut Frame, story: &Story, rows: Rows, lanes: &BTreeMap<Process, usize>) -> [usize; 2] {
     let mut drawn = HashSet::new();
-    let mut holds = 0;
+    let mut holds = [0, 0];
     for operation in story.client_operations() {
         let (Some(hold), Some(lane)) = (moments::hold(operation), lanes.get(&operation.process)) else { continue };
-        holds += 1;
+        let is_shared = operation.f.is_shared();
+        holds[usize::from(is_shared)] += 1;
         let (from, to) = (frame.x(hold.start), frame.x(hold.end).max(frame.x(hold.start) + 1.0));
         // Thousands of holds in one pixel are one bar.
-        if drawn.insert((*lane, (from * 2.0) as i32, (to * 2.0) as i32)) {
+        if drawn.insert((*lane, (from * 2.0) as i32, (to * 2.0) as i32, is_shared)) {
             let (y0, y1) = rows.bar(*lane);
-            frame.picture.rect((from, y0), (to, y1), BAR);
+            frame.picture.rect((from, y0), (to, y1), if is_shared { BAR.mix(SHARED) } else { BAR });
         }
     }
     holds

@@ -55,9 +55,10 @@ const OUTCOMES: [(Outcome, &str, Ink); 3] = [
     (Outcome::Info, "info", Ink(0xff, 0xa4, 0x00, 1.0)),
     (Outcome::Fail, "fail", Ink(0xff, 0x1e, 0x90, 1.0)),
 ];
-const FUNCTIONS: [(Function, &str); 5] = [
+const FUNCTIONS: [(Function, &str); 6] = [
     (Function::Rmw, "rmw"),
     (Function::Hold, "hold"),
+    (Function::Shared, "shared"),
     (Function::Read, "read"),
     (Function::Write, "write"),
     (Function::Cas, "cas"),

@@ -295,6 +295,7 @@ fn columns(report: &Report, chosen: &[usize], lanes: &Lanes, keys: &mut Names, t
             Function::Read => 2,
             Function::Write => 3,
             Function::Cas => 4,
+            Function::Shared => 5,
         });
         columns.key.push(keys.place(&operation.key));
         columns.invoked.push(micros(begin).saturating_sub(invoked));

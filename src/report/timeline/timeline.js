@@ -12,7 +12,7 @@ const packed = Uint8Array.from(atob(JSON.parse($("#timeline-data").textContent))
 const D = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
 
 // ---- data -------------------------------------------------------------------------------------------------------------
-const O = D.operations, N = O.client.length, WORDS = ["rmw", "hold", "read", "write", "cas"], OUTCOMES = ["ok", "fail", "info"];
+const O = D.operations, N = O.client.length, WORDS = ["rmw", "hold", "read", "write", "cas", "shared"], OUTCOMES = ["ok", "fail", "info"];
 const PHASES = ["acquiring", "half-acquired", "acquired", "extended", "read", "before-write", "written", "lost", "releasing", "half-released", "released"];
 const line = new Float64Array(N), invoked = new Float64Array(N), firstPhase = new Uint32Array(N + 1), token = new Map(O.tokens);
 for (let i = 0, l = 0, t = 0; i < N; i++) { line[i] = l += O.line[i]; invoked[i] = t += O.invoked[i]; firstPhase[i + 1] = firstPhase[i] + O.phases[i]; }
@@ -248,9 +248,10 @@ const drawing = {
       if (x1 - x0 > 1) bar(x0, x1, mid - .5, 1, C.muted);
       if (O.held[i] >= 0) {
         const h0 = X(invoked[i] + O.held[i]), h1 = X(invoked[i] + O.held[i] + O.hold[i]);
-        bar(h0, h1, mid - tall, 2 * tall, own);
+        const half = reads(i) ? tall / 2 : tall;
+        bar(h0, h1, mid - half, 2 * half, own);
         const valid = O.valid[i] >= 0 ? X(invoked[i] + O.held[i] + O.valid[i]) : Infinity;
-        if (valid < h1) { bar(valid, h1, mid - tall, 2 * tall, C.paper); hatch(valid, h1, mid - tall, 2 * tall, own, 4); bar(valid, valid + 1, mid - tall - 3, 2 * tall + 6, C.bad); }
+        if (valid < h1) { bar(valid, h1, mid - half, 2 * half, C.paper); hatch(valid, h1, mid - half, 2 * half, own, 4); bar(valid, valid + 1, mid - tall - 3, 2 * tall + 6, C.bad); }
         if (token.has(i) && fits("#" + token.get(i), Math.min(h1, valid) - h0)) label("#" + token.get(i), h0 + 4, mid + .5, C.paper);
       }
       last = x1;
@@ -386,6 +387,7 @@ function around(time) {
   const near = D.logs.filter(([at]) => Math.abs(at - time) < 2e5).slice(0, 12);
   return near.map(([at, member, said]) => [seconds(at, 3), member, said]);
 }
+const reads = (i) => WORDS[O.f[i]] === "shared";
 const tells = {
   client(i) {
     const facts = [[seconds(invoked[i]), `index ${line[i]}`, `${who(O.client[i])} begins ${WORDS[O.f[i]]} of ${D.keys[O.key[i]]}${O.wrote[i] ? ", to write " + text(O.wrote[i]) : ""}`]];
@@ -553,6 +555,7 @@ function legend() {
   const item = (fill, said, border) => { const li = make("li"), mark = make("i"); mark.style.background = fill; if (border) mark.style.border = border; li.append(mark, said); return li; };
   const parts = [item(C.muted, "thin line: the operation; bar: the hold, hatched once it was over by the client's own count"), item(C.pause, "fault, and what it strikes"), item(C.ink, "◆ written, ▲ read, ? not known whether it was done"), item(C.bad, "lost, or incident; at a node's key: it ran out")];
   if (D.servers) parts.push(item(C["pause-wash"], `node: the slope is what was left of the key's life${D.servers.every ? `; looked at every ${D.servers.every} ms, hatched where it did not answer` : ""}; grey: nobody who got the lock`));
+  if (O.f.some((_, i) => reads(i))) parts.push(item(C.soft, "low bars: held for reading, beside others who read"));
   if (D.full.length) parts.push(item(C.soft, "pale bars: operations that are counted only"));
   if (shownKeys.length < writesOf.filter((w) => w.length).length) parts.push(item(C.soft, `only the ${shownKeys.length} busiest keys of the resource have a lane`));
   $(".tl-legend").replaceChildren(...parts);

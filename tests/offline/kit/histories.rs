@@ -214,6 +214,19 @@ impl Build {
         self.phase(acquired - 1, Phase::Acquired, acquired).phase(acquired - 1, Phase::Releasing, releasing)
     }
 
+    /// An operation that certainly had the lock of `k0` for reading from `acquired` to `releasing`, and read this at once.
+    pub fn shared(&mut self, client: u32, acquired: u64, releasing: u64, old: &str) -> &mut Build {
+        self.read(client, acquired - 1, releasing + 1, old);
+        self.operation(acquired - 1).f = Function::Shared;
+        self.phase(acquired - 1, Phase::Acquired, acquired).phase(acquired - 1, Phase::Releasing, releasing)
+    }
+
+    /// The same for an update that replaced `old`.
+    pub fn update(&mut self, client: u32, acquired: u64, releasing: u64, old: &str, new: &str) -> &mut Build {
+        self.ok(client, acquired - 1, releasing + 1, old, new);
+        self.phase(acquired - 1, Phase::Acquired, acquired).phase(acquired - 1, Phase::Releasing, releasing)
+    }
+
     /// A pause that was observed and healed.
     pub fn fault(&mut self, fault: u32, target: &str, inject: u64, healed: u64) -> &mut Build {
         self.history.faults.push(FaultWindow {

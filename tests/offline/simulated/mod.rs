@@ -10,6 +10,7 @@ mod marked;
 mod mutation;
 mod nightly;
 mod permits;
+mod readers;
 mod replay;
 mod report;
 mod risk;

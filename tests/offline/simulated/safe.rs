@@ -15,10 +15,11 @@ use crate::kit::on_all_processors;
 
 /// The locks of which theory says that they keep what they claim, and under which faults: tokens go backwards when their
 /// node forgets.
-fn safe_locks() -> [(&'static str, Vec<FaultKind>); 5] {
+fn safe_locks() -> [(&'static str, Vec<FaultKind>); 6] {
     [
         ("perfect", draw::kinds()),
         ("perfect-semaphore", draw::kinds()),
+        ("perfect-shared", draw::kinds()),
         ("redlock-guarded", draw::kinds()),
         ("replicated-guarded", draw::kinds()),
         ("fenced-reads", FORGETTING_NOTHING.to_vec()),

@@ -14,7 +14,7 @@ declare(strict_types=1);
 
 namespace Redjepsen;
 
-const PROTOCOLS = [1, 2]; // of version 2 it can do nothing but say so: a program in PHP does one thing at a time, without a loop
+const PROTOCOLS = [1, 2]; // of version 2 it can take locks for reading: a program in PHP does one thing at a time, without a loop
 const LIMIT = 2.0; // for a request to the resource, which is not what is under test
 const START_LIMIT = 20.0; // a client may start in the middle of a fault
 const DOUBT_LIMIT = 60.0; // a holder waits until its write cannot arrive any more: longer than a fault lasts
@@ -165,6 +165,12 @@ final class Operation
         $this->within = ($invoke['acquire_timeout_ms'] ?? 0) / 1000;
         $this->hold = ($invoke['hold_ms'] ?? 0) / 1000;
         $this->checkEvery = empty($invoke['check_every_ms']) ? null : $invoke['check_every_ms'] / 1000;
+    }
+
+    /** Whether the lock is taken for reading, beside others who read. */
+    public function shared(): bool
+    {
+        return ($this->invoke['f'] ?? '') === 'shared';
     }
 
     /** Reports a phase, stamped now. At a breakpoint it waits, and reports it again: only then does what is next happen. */
@@ -493,7 +499,7 @@ final class Client
                 return failed('unavailable', described($error));
             }
         }
-        if ($invoke['f'] !== 'rmw' && $invoke['f'] !== 'hold') {
+        if (!in_array($invoke['f'], ['rmw', 'shared', 'hold'], true)) {
             return failed('unsupported', $invoke['f']);
         }
         $operation = new Operation($invoke, $control);
@@ -526,7 +532,7 @@ final class Client
             $holder->think();
             return [['type' => 'ok'], true];
         }
-        [$key, $new] = [$operation->invoke['key'], $operation->invoke['value']];
+        [$key, $new] = [$operation->invoke['key'], $operation->invoke['value'] ?? ''];
         try {
             $old = $this->register->ask('GET', $key);
         } catch (Broken|Refused $error) {
@@ -537,6 +543,9 @@ final class Client
         $lost = $holder->look();
         if ($lost !== null) {
             return [failed('lock-lost', $lost), true];
+        }
+        if ($operation->shared()) {
+            return [['type' => 'ok', 'old' => $old], true];
         }
         $operation->phase('before-write');
         try {
@@ -597,8 +606,9 @@ final class Client
  *
  * @param string[] $flags the options that the adapter has on its command line, without dashes; with `extend`, which takes
  *     `Held::$extend`, a lock is held for longer than its TTL and extended meanwhile
+ * @param bool $shared whether it also takes the lock for reading, if the operation says so (`Operation::shared`)
  */
-function serve(string $name, callable $connect, array $flags = []): void
+function serve(string $name, callable $connect, array $flags = [], bool $shared = false): void
 {
     ini_set('display_errors', 'stderr');
     // What a library prints is no message.
@@ -618,7 +628,8 @@ function serve(string $name, callable $connect, array $flags = []): void
             return;
         }
         $variant = $given ? ' (' . implode(', ', $given) . ')' : '';
-        $control->say(['type' => 'ready', 'protocol' => $hello['protocol'], 'name' => $name . $variant, 'capabilities' => []]);
+        $can = $shared && $hello['protocol'] > 1 ? ['shared'] : [];
+        $control->say(['type' => 'ready', 'protocol' => $hello['protocol'], 'name' => $name . $variant, 'capabilities' => $can]);
         while (true) {
             $message = $control->next();
             if ($message['type'] === 'invoke') {

@@ -26,7 +26,8 @@ $connect = function (Settings $settings): callable {
         try {
             $factory ??= $connected();
             $lock = $factory->createLock($operation->key, $settings->ttl(), false);
-            for ($deadline = Redjepsen\now() + $operation->within; !$lock->acquire(); $settings->pause()) {
+            $ask = $operation->shared() ? $lock->acquireRead(...) : $lock->acquire(...);
+            for ($deadline = Redjepsen\now() + $operation->within; !$ask(); $settings->pause()) {
                 if (Redjepsen\now() > $deadline) {
                     return null;
                 }
@@ -41,4 +42,4 @@ $connect = function (Settings $settings): callable {
     };
 };
 
-Redjepsen\serve('Symfony Lock ' . Redjepsen\version('php-symfony-lock'), $connect, ['extend']);
+Redjepsen\serve('Symfony Lock ' . Redjepsen\version('php-symfony-lock'), $connect, ['extend'], shared: true);

@@ -648,6 +648,15 @@ fn a_holder_that_only_the_script_kept_accuses_nobody() {
     };
     assert_eq!(found(&|build| kept(build, 4_500, false)), Validity::Invalid, "its lock was taken from it in time");
     assert_eq!(found(&|build| kept(build, 5_050, true)), Validity::Invalid, "it was to be renewed");
+    only_fails("breakpoints-brief", reason, |build| {
+        kept(build, 5_050, false);
+        // The controller was busy, and read of its lock only half a second later.
+        build.operation(4_001).phases.each(|stamp| {
+            if matches!(stamp.phase, Phase::Acquiring | Phase::Acquired) {
+                stamp.received += 495 * MS;
+            }
+        });
+    });
     let paused = |build: &mut Build| {
         kept(build, 5_050, false);
         build.fault(1, "c1", 4_500, 5_490);
@@ -664,4 +673,25 @@ fn a_holder_that_only_the_script_kept_accuses_nobody() {
         build.history.steps[2].0 = 4_900 * MS;
     };
     assert_eq!(found(&brief), Validity::Invalid, "it was let go in time");
+}
+
+#[test]
+fn a_reader_whom_only_the_script_kept_is_not_robbed_by_others_who_read() {
+    let kept = |build: &mut Build, other_writes: bool| {
+        build.header().ttl_ms = 1_000;
+        play(build, &[StepOutcome::Happened; 3]);
+        build.shared(1, 4_010, 5_506, "-");
+        build.phase(4_009, Phase::Read, 4_020).operation(4_009).phases.edit(|stamps| stamps.swap(1, 2));
+        match other_writes {
+            true => build.update(0, 4_400, 4_420, "-", "a").update(2, 5_050, 5_200, "a", "b"),
+            false => build.shared(0, 4_400, 4_420, "-").update(2, 5_050, 5_200, "-", "b"),
+        };
+        build.final_read("b");
+        let (time, go) = &mut build.history.steps[2];
+        (*time, go.opens) = (5_500 * MS, vec![Opened { client: 1, from: Phase::Read, meant: false }]);
+    };
+    only_fails("breakpoints-brief", "c1 stood at `read` until 5.500 s", |build| kept(build, false));
+    let mut robbed = with_fault();
+    kept(&mut robbed, true);
+    assert_eq!(robbed.check().valid, Validity::Invalid, "a writer had it when its time cannot have been over");
 }

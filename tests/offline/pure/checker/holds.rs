@@ -272,3 +272,50 @@ fn a_lock_that_two_may_hold_is_shown_by_those_who_asked_while_two_had_it() {
     assert_eq!(evidence(30, 4).0, Validity::Unknown, "too few");
     assert_eq!(evidence(110, 5).1, 0, "only one had it then");
 }
+
+#[test]
+fn readers_may_have_a_lock_side_by_side_and_nobody_beside_a_writer() {
+    let mut build = Build::new();
+    build
+        .shared(0, 10, 100, "-")
+        .shared(1, 20, 90, "-")
+        .shared(2, 30, 40, "-")
+        .hold(3, 100, 110)
+        .shared(0, 110, 120, "-");
+    assert_eq!(overlaps(&build), (0, vec![]), "three read, and the writers come as they go");
+    let mut beside = build.clone();
+    beside.hold(4, 85, 87);
+    assert_eq!(overlaps(&beside), (2, vec![vec![9, 84], vec![19, 84]]), "a writer beside the two who still read");
+    let summary = &beside.check().anomalies[0].summary;
+    assert!(
+        summary.starts_with("c0 and c4 both held the lock of k0, the first for reading, for 2 ms from 0.085 s"),
+        "{summary}"
+    );
+    assert_eq!(beside.check().reasons, ["a writer and another client held one lock at once: 2 overlaps among 6 holds"]);
+    build.shared(4, 105, 107, "-");
+    assert_eq!(overlaps(&build), (1, vec![vec![99, 104]]), "a reader beside a writer");
+    let summary = &build.check().anomalies[0].summary;
+    assert!(summary.starts_with("c3 and c4 both held the lock of k0, the second for reading, for"), "{summary}");
+    // The models of mutexes know nothing of readers.
+    assert!(is_mutex(&build, ModelSpec::OwnerMutex));
+}
+
+#[test]
+fn two_who_read_are_no_evidence_of_exclusion() {
+    let evidence = |writers: u32| {
+        let mut build = Build::new();
+        for client in 0..4 {
+            let at = 10 + 100 * u64::from(client);
+            if client < writers {
+                build.hold(client, at, at + 50)
+            } else {
+                build.shared(client, at, at + 150, "-")
+            };
+        }
+        let claim = build.check().claims.into_iter().find(|claim| claim.claim == Claim::MutualExclusion).unwrap();
+        (claim.evidence, claim.text)
+    };
+    assert_eq!(evidence(0), (0, "0 comparable pairs of holds; readers had it side by side 3 times".into()));
+    assert_eq!(evidence(1), (3, "3 comparable pairs of holds; readers had it side by side 2 times".into()));
+    assert_eq!(evidence(4), (6, "6 comparable pairs of holds".into()));
+}

@@ -117,7 +117,7 @@ fn table(history: &History) -> (Vec<Op>, Values) {
         };
         let new = value(operation.new.as_deref());
         let (f, a, b) = match operation.f {
-            Function::Read | Function::Hold => (OpFunction::Read, read, Value::NIL),
+            Function::Read | Function::Hold | Function::Shared => (OpFunction::Read, read, Value::NIL),
             Function::Write => (OpFunction::Write, new, Value::NIL),
             Function::Cas if read != Value::UNKNOWN => (OpFunction::Cas, read, new),
             Function::Cas | Function::Rmw => (OpFunction::Rmw, read, new),

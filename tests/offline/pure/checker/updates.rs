@@ -3,7 +3,7 @@
 use redjepsen::checker::{AnomalyKind::*, Validity};
 use redjepsen::history::{Claim, FaultKind, Outcome, Phase, Process};
 
-use crate::kit::histories::{Build, reading};
+use crate::kit::histories::{Build, MS, reading};
 
 #[test]
 fn one_after_the_other_is_legal_and_so_is_every_value_of_a_read_in_flight() {
@@ -395,4 +395,71 @@ fn long_histories_are_checked_in_one_go() {
     let verdict = build.check();
     assert_eq!(verdict.lost_updates.count, number / 10);
     assert_eq!(verdict.anomalies.len() as u64, number / 10);
+}
+
+/// A reader has the lock from 20 on, and has read `a`, which c1 replaces with `b` from 42 to 58.
+fn read_under_a_lock(until: u64) -> Build {
+    let mut build = Build::new();
+    build.update(0, 5, 10, "-", "a").shared(2, 20, until, "a").update(1, 42, 57, "a", "b");
+    build
+}
+
+#[test]
+fn what_a_reader_has_read_stays_until_it_gives_its_lock_back() {
+    let kinds =
+        |build: &Build| build.found().into_iter().map(|(kind, operations, _)| (kind, operations)).collect::<Vec<_>>();
+    read_under_a_lock(41).accepted();
+    let broken = read_under_a_lock(59);
+    assert_eq!(kinds(&broken), [(OverlappingHolders, vec![19, 41]), (StaleRead, vec![19, 41])]);
+    let verdict = broken.check();
+    assert_eq!(
+        verdict.anomalies[1].summary,
+        "c2 read k0 = a and still had the lock for reading at 0.059 s, but c1's write of b, a later value, was over by 0.058 s"
+    );
+    // It may have been over before the answer to the write was read: nothing is said of less than that.
+    assert_eq!(kinds(&read_under_a_lock(58)), [(OverlappingHolders, vec![19, 41])]);
+    // As far as the clocks of clients and controller can be compared.
+    let mut vague = read_under_a_lock(59);
+    vague.history.clock.as_mut().unwrap().error_ns = MS;
+    assert_eq!(kinds(&vague), [(OverlappingHolders, vec![19, 41])]);
+    // A reader that was told so goes by nothing any more.
+    let mut told = read_under_a_lock(59);
+    told.phase(19, Phase::Lost, 41).operation(19).phases.edit(|stamps| stamps.swap(1, 2));
+    assert_eq!(kinds(&told), []);
+    // And one that failed did not go by it.
+    let mut failed = read_under_a_lock(59);
+    failed.operation(19).outcome = Outcome::Fail;
+    assert_eq!(kinds(&failed), [(OverlappingHolders, vec![19, 41])]);
+}
+
+#[test]
+fn a_write_that_was_in_flight_when_its_client_gave_its_lock_back_is_no_fault_of_a_reader_s_lock() {
+    let late = |in_doubt: bool| {
+        let mut build = Build::new();
+        build.update(0, 5, 10, "-", "a").info(1, 11, 200, "a", "late");
+        build.phase(11, Phase::Acquired, 12).phase(11, Phase::BeforeWrite, 13);
+        if in_doubt {
+            build.phase(11, Phase::Releasing, 19);
+        }
+        // Two who read, side by side: the second one sees what has arrived meanwhile.
+        build.shared(2, 25, 90, "a").shared(3, 50, 60, "late");
+        build.found().into_iter().map(|(kind, operations, _)| (kind, operations)).collect::<Vec<_>>()
+    };
+    assert_eq!(late(true), [(WriteInFlight, vec![24, 49, 11])]);
+    assert_eq!(late(false), [(StaleRead, vec![24, 49, 11])]);
+}
+
+#[test]
+fn reads_under_a_lock_are_evidence_of_what_they_would_have_shown() {
+    let evidence = |known: &str| {
+        let mut build = Build::new();
+        build.update(0, 5, 10, "-", "a");
+        for reader in 1..5 {
+            build.shared(reader, 10 * u64::from(reader) + 10, 10 * u64::from(reader) + 15, known);
+        }
+        let claim = build.check().claims.into_iter().find(|claim| claim.claim == Claim::Updates).unwrap();
+        (claim.evidence, claim.text)
+    };
+    assert_eq!(evidence("a"), (5, "1 update with a known predecessor, and 4 shared reads".into()));
+    assert_eq!(evidence("?"), (1, "1 update with a known predecessor".into()));
 }

@@ -16,17 +16,17 @@ const FORMS: &[(&str, &str, Check)] = &[
     ("headline: lost", "{x=lock} lost {n=lost} of {n=all} acknowledged {w=what} ({x=share} %)[{x=why}].", lost),
     (
         "headline: overlap",
-        "{x=lock} let two clients hold the lock at once[{x=why}]: {n=pairs} overlap[s] among {n=holds} hold[s][; {w=none} acknowledged update was lost].",
+        "{x=lock} let [two clients][a writer and another client] hold the lock at once[{x=why}]: {n=pairs} overlap[s] among {n=holds} hold[s][; {w=none} acknowledged update was lost].",
         overlapped,
     ),
     (
         "headline: kept",
-        "{x=lock} kept all {n=all} acknowledged {w=what}[ through {n=faults} fault[s]][, and never let two clients hold the lock at once][: {x}].[{x}]",
+        "{x=lock} kept all {n=all} acknowledged {w=what}[ through {n=faults} fault[s]][, and never let [two clients][a writer and another client] hold the lock at once][: {x}].[{x}]",
         kept,
     ),
     (
         "headline: kept",
-        "{x=lock} broke none of its claims[ through {n=faults} fault[s]][, and never let two clients hold the lock at once].[{x}]",
+        "{x=lock} broke none of its claims[ through {n=faults} fault[s]][, and never let [two clients][a writer and another client] hold the lock at once].[{x}]",
         through,
     ),
     ("headline: tokens", "{x=lock} handed out {n=tokens} token[s] that {w} not rise.", tokens),
@@ -35,6 +35,7 @@ const FORMS: &[(&str, &str, Check)] = &[
         "{x=lock} produced {n} observation[s] that no correct order of the updates explains[{x=why}].",
         explained,
     ),
+    ("headline: stale", "{x=lock} let {n} read[s] go stale under the lock[{x=why}].", explained),
     ("headline: stuck", "{x=lock} was free, yet no client acquired it.", nothing_more),
     ("headline: stuck", "{x=lock} was free for {l=long}, yet no client acquired it.", out_of_reach),
     ("headline: stuck", "{x=lock} could not be acquired when it should have been available.", nothing_more),
@@ -70,7 +71,7 @@ fn is(told: &str, real: u64, what: &str) -> Result<(), String> {
 fn acknowledged(lines: &Lines) -> impl Iterator<Item = &Operation> {
     lines.operations.iter().filter(|one| {
         let f = lines.events[one.invoke]["f"].as_str().unwrap();
-        one.client != "controller" && f != "read" && f != "hold" && lines.is_acknowledged(one)
+        one.client != "controller" && !["read", "hold", "shared"].contains(&f) && lines.is_acknowledged(one)
     })
 }
 
@@ -90,12 +91,12 @@ fn lost(lines: &Lines, holes: &Holes) -> Result<(), String> {
 }
 
 fn overlapped(lines: &Lines, holes: &Holes) -> Result<(), String> {
-    let holds: Vec<_> =
-        (lines.operations.iter()).filter_map(|one| lines.hold(one).map(|hold| (&one.client, &one.key, hold))).collect();
+    let holds: Vec<_> = (lines.operations.iter()).filter_map(|one| lines.hold(one).map(|hold| (one, hold))).collect();
     let mut pairs = 0;
-    for (place, (client, key, (from, to))) in holds.iter().enumerate() {
-        let later = holds[place + 1..].iter().filter(|(other, of, _)| other != client && of == key);
-        pairs += later.filter(|(.., (began, ended))| began < to && from < ended).count() as u64;
+    for (place, (one, (from, to))) in holds.iter().enumerate() {
+        let later = holds[place + 1..].iter().filter(|(other, _)| other.client != one.client && other.key == one.key);
+        let later = later.filter(|(other, _)| !(lines.is_shared(one) && lines.is_shared(other)));
+        pairs += later.filter(|(_, (began, ended))| began < to && from < ended).count() as u64;
     }
     is(&holes["pairs"], pairs, "pairs overlap")?;
     if holes.contains_key("none") {

@@ -105,7 +105,12 @@ impl Lines {
     pub fn read_by(&self, operation: &Operation) -> Option<Option<String>> {
         let answer = operation.answer.map(|place| &self.events[place]).filter(|event| event["type"] == "ok");
         let told = answer.filter(|event| event["untold"] != true && event["f"] != "write" && event["f"] != "hold");
-        let of_answer = told.map(|event| if event["f"] == "read" { &event["value"] } else { &event["value"][0] });
+        let of_answer =
+            told.map(
+                |event| {
+                    if event["f"] == "read" || event["f"] == "shared" { &event["value"] } else { &event["value"][0] }
+                },
+            );
         let phase = operation.phases.iter().find(|place| self.is_phase(**place, "read"));
         let of_phase = phase.map(|place| &self.events[*place]).filter(|event| event.get("value").is_some());
         of_answer.or(of_phase.map(|event| &event["value"])).map(|value| value.as_str().map(str::to_string))
@@ -115,6 +120,11 @@ impl Lines {
     pub fn count_of(&self, operation: &Operation) -> Option<u64> {
         let events = operation.phases.iter().chain(&operation.answer);
         events.filter_map(|place| self.events[*place]["count"].as_u64()).next_back()
+    }
+
+    /// Whether it took the lock for reading.
+    pub fn is_shared(&self, operation: &Operation) -> bool {
+        self.events[operation.invoke]["f"] == "shared"
     }
 
     pub fn is_acknowledged(&self, operation: &Operation) -> bool {

@@ -24,12 +24,12 @@ type Check = for<'l> fn(&mut Scene<'l>, &Holes, &[usize]) -> Result<(), String>;
 pub const FORMS: &[(&str, &str, Check)] = &[
     (
         "took the lock",
-        "{c=who} took the lock at {t=at}[ ([token {n=token}][, ][valid for {l=valid}[ of its TTL of {l=ttl}]])]{x=more}",
+        "{c=who} took the lock[ for {w=mode}] at {t=at}[ ([token {n=token}][, ][valid for {l=valid}[ of its TTL of {l=ttl}]])]{x=more}",
         took,
     ),
     (
         "took the lock",
-        "{c=who} took the lock at {t=at}[ ([token {n=token}][, ][valid for {l=valid}[ of its TTL of {l=ttl}]])].",
+        "{c=who} took the lock[ for {w=mode}] at {t=at}[ ([token {n=token}][, ][valid for {l=valid}[ of its TTL of {l=ttl}]])].",
         took,
     ),
     ("began", "{c=who} began its operation at {t=at}.", began),
@@ -153,6 +153,8 @@ fn took<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(),
         ensure(is_length(ttl, of_run * 1_000_000), || format!("the TTL is {of_run} ms"))?;
     }
     let operation = lines.operation_of(place).ok_or("a stamp of no operation")?;
+    let mode = lines.is_shared(operation).then_some("reading");
+    ensure(holes.get("mode").map(String::as_str) == mode, || format!("it took it for {mode:?}"))?;
     scene.first = scene.first.or(Some(operation));
     scene.last = Some(operation);
     holes.get("more").map_or(Ok(()), |more| clauses(scene, operation, more, cited))

@@ -44,6 +44,8 @@ type Settings struct {
 	NodeTimeout time.Duration
 	// RetryDelay is about how long to wait between two attempts.
 	RetryDelay time.Duration
+	// Permits says how many clients may have a lock at once: more than one if it is a semaphore.
+	Permits int
 	// Client is the client's name in the run, such as c3.
 	Client string
 	// Flags has those of the adapter that were given on its command line, without dashes.
@@ -96,6 +98,7 @@ type hello struct {
 		Options struct {
 			NodeTimeoutMs int64   `json:"node_timeout_ms"`
 			RetryDelayMs  []int64 `json:"retry_delay_ms"`
+			Permits       int     `json:"permits"`
 		} `json:"options"`
 	} `json:"lock"`
 	Resource struct {
@@ -281,7 +284,7 @@ func (c *client) start(first hello, flags map[string]bool, connect func(Settings
 	}
 	settings := Settings{
 		TTL: ms(lock.TTLMs), NodeTimeout: ms(lock.Options.NodeTimeoutMs), RetryDelay: 30 * time.Millisecond,
-		Client: first.Client, Flags: flags,
+		Permits: max(lock.Options.Permits, 1), Client: first.Client, Flags: flags,
 	}
 	if settings.NodeTimeout == 0 {
 		settings.NodeTimeout = settings.TTL

@@ -39,6 +39,7 @@ def serve(
     package: Optional[str] = None,
     flags: Sequence[str] = (),
     cancels: bool = False,
+    shared: bool = False,
     groups: Sequence[str] = (),
 ) -> NoReturn:
     """Is the client, on standard input and output, until the controller says `bye`; then ends the process.
@@ -50,6 +51,7 @@ def serve(
         flags: the options that the adapter has on its command line, without dashes; `settings.flags` has those given.
             With `extend`, which takes `Held.extend`, a lock is held for longer than its TTL and extended meanwhile.
         cancels: whether a library without coroutines ends its calls early, by `Operation.on_cancel`.
+        shared: whether it also takes the lock for reading, if the operation says so (`operation.shared`).
         groups: what nodes may be together (`settings.group`): `sentinel`, `cluster`. A run with others stops.
 
     If the run wants threads, `connect` is called once, and what it returns is called by several threads at once; if it
@@ -65,7 +67,7 @@ def serve(
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     try:
-        code = _serve(Control(sys.stdin, sink), connect, name, package, flags, sys.argv[1:], cancels, groups)
+        code = _serve(Control(sys.stdin, sink), connect, name, package, flags, sys.argv[1:], cancels, shared, groups)
     except Closed:
         code = 0
     except Misunderstood as error:
@@ -84,6 +86,7 @@ def _serve(
     flags: Sequence[str],
     arguments: List[str],
     cancels: bool,
+    shared: bool,
     groups: Sequence[str],
 ) -> int:
     hello = control.next()
@@ -104,7 +107,7 @@ def _serve(
         return _fail(control, f"cannot connect: {described(error)}")
     variant = f" ({', '.join(sorted(given))})" if given else ""
     protocol = hello["protocol"]
-    can = [] if protocol == 1 else library.capabilities(cancels)
+    can = [] if protocol == 1 else library.capabilities(cancels) + (["shared"] if shared else [])
     control.say(type="ready", protocol=protocol, name=name + version + variant, capabilities=can)
     if protocol != 1:
         _several(control, library, clients)
@@ -253,7 +256,7 @@ class Client:
 
     def perform(self, operation: Operation) -> Answer:
         """One operation, from its first phase to its answer."""
-        if operation.f == "hold" or (operation.f == "rmw" and self.resource is not None):
+        if operation.f == "hold" or (operation.f in ("rmw", "shared") and self.resource is not None):
             if operation.f == "rmw" and operation.value is None:
                 return failed("unsupported", "there is no value to write")
             return self._locked(operation)
@@ -301,7 +304,7 @@ class Client:
         try:
             text = resource.read(key, token)
             old, facts = _identity(resource, text)
-            updated = resource.updated(text, new)
+            updated = None if operation.shared else resource.updated(text, new)
         except (OSError, Refused, Fenced, ValueError) as error:
             return _unread(resource, error), True
         operation.phase("read", value=old, **facts)
@@ -310,6 +313,8 @@ class Client:
             return failed("lock-lost", lost), True
         if operation.is_cancelled:
             return _cancelled(), True
+        if updated is None:
+            return ("ok", {"old": old, **facts}), True
         operation.phase("before-write")
         if operation.is_cancelled:
             return _cancelled(), True

@@ -137,6 +137,11 @@ class Operation:
         self._on_cancel: Optional[Callable[[], object]] = None
 
     @property
+    def shared(self) -> bool:
+        """Whether the lock is taken for reading, beside others who read."""
+        return self.f == "shared"
+
+    @property
     def is_lost(self) -> Optional[str]:
         """Why the lock is gone, once somebody said so."""
         return self._lost

@@ -165,3 +165,30 @@ class Several(Case):
         answer = self.start(hello={"protocol": 3})
         self.assertEqual(answer["type"], "failed")
         self.assertIn("protocol 1 to 2, not 3", answer["text"])
+
+
+class Readers(Case):
+    def test_a_lock_for_reading_is_asked_for_and_nothing_is_written_under_it(self):
+        asked = "print('shared' if operation.shared else 'alone')\nreturn redjepsen.Held(lambda: None)"
+        adapter = acquiring(asked).replace('name="test lock"', 'name="test lock", shared=True')
+        self.redis.data["k0"] = "c1:12"
+        ready = self.start(adapter, hello={"protocol": 2})
+        self.assertEqual(ready["capabilities"], ["threads", "shared"])
+        self.invoke(f="shared", value=None)
+        phases, answer = self.answer()
+        self.assertEqual([phase["phase"] for phase in phases], [*UPDATE[:3], *UPDATE[5:]])
+        self.assertEqual(answer, {"type": "ok", "id": 17, "old": "c1:12"})
+        self.invoke()
+        self.assertEqual(self.answer()[1]["new"], "c3:17")
+        self.assertEqual(self.end(), (0, "shared\nalone\n"))
+
+    def test_a_reader_that_knows_of_its_loss_has_read_nothing(self):
+        adapter = acquiring("return redjepsen.Held(lambda: None, check=lambda: False)")
+        self.start(adapter.replace('name="test lock"', 'name="test lock", shared=True'), hello={"protocol": 2})
+        self.invoke(f="shared", value=None)
+        phases, answer = self.answer()
+        self.assertEqual((answer["type"], answer["error"]), ("fail", "lock-lost"))
+        self.assertIn("lost", [phase["phase"] for phase in phases])
+
+    def test_one_that_takes_no_locks_for_reading_does_not_say_that_it_does(self):
+        self.assertEqual(self.start(hello={"protocol": 2})["capabilities"], ["threads"])

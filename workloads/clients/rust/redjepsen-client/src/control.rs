@@ -49,6 +49,7 @@ pub struct Lock {
 pub struct Options {
     pub node_timeout_ms: Option<u64>,
     pub retry_delay_ms: Option<(u64, u64)>,
+    pub permits: Option<u32>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -47,6 +47,8 @@ pub struct Settings {
     pub node_timeout: Duration,
     /// The longest wait between two attempts.
     pub retry_delay: Duration,
+    /// How many clients may have a lock at once: more than one if it is a semaphore.
+    pub permits: u32,
 }
 
 impl Settings {
@@ -206,6 +208,7 @@ fn understood(hello: &Hello) -> Result<Settings, Stop> {
         nodes: lock.nodes.clone(),
         node_timeout: Duration::from_millis(lock.options.node_timeout_ms.unwrap_or(lock.ttl_ms)),
         retry_delay: Duration::from_millis(longest.max(1)),
+        permits: lock.options.permits.unwrap_or(1),
     })
 }
 

@@ -51,6 +51,26 @@ public final class Client {
     public interface Locks {
         /** Takes the lock of an operation; null, or an exception, if it did not get it. */
         Held acquire(Operation operation) throws Exception;
+
+        /** Whether it also takes them for reading, if the operation says so ({@link Operation#shared}). */
+        default boolean haveReaders() {
+            return false;
+        }
+
+        /** The same of an adapter that also takes its locks for reading. */
+        static Locks withReaders(Locks locks) {
+            return new Locks() {
+                @Override
+                public Held acquire(Operation operation) throws Exception {
+                    return locks.acquire(operation);
+                }
+
+                @Override
+                public boolean haveReaders() {
+                    return true;
+                }
+            };
+        }
     }
 
     public interface Connect {
@@ -126,6 +146,9 @@ public final class Client {
         ArrayNode capabilities = ready.putArray("capabilities");
         if (protocol > 1) {
             capabilities.add("threads").add("cancel");
+            if (workers.get(0).locks.haveReaders()) {
+                capabilities.add("shared");
+            }
         }
         workers.forEach(Thread::start);
         say(ready);

@@ -77,6 +77,11 @@ public final class Operation {
         return key;
     }
 
+    /** Whether it is taken for reading, beside others who read. */
+    public boolean shared() {
+        return f.equals("shared");
+    }
+
     /** How long to try to get it. */
     public Duration within() {
         return within;

@@ -12,7 +12,7 @@ final class Worker extends Thread {
     private static final double EXTEND_AFTER = 0.6;
 
     private final Client client;
-    private final Client.Locks locks;
+    final Client.Locks locks;
     private final Client.Settings settings;
     private final Register register;
     private final String kind;
@@ -57,6 +57,7 @@ final class Worker extends Thread {
                 }
             }
             case "hold" -> locked(operation);
+            case "shared" -> writes && locks.haveReaders() ? locked(operation) : failed("unsupported", operation.f);
             case "rmw" -> writes && operation.value != null ? locked(operation) : failed("unsupported", "nothing to write");
             default -> failed("unsupported", operation.f);
         };
@@ -127,7 +128,7 @@ final class Worker extends Thread {
         try {
             text = register.read(key, held.token);
             read = understood(text, client.json.createObjectNode(), "value");
-            updated = updated(text, operation.value);
+            updated = operation.shared() ? null : updated(text, operation.value);
         } catch (Register.Fenced error) {
             return failed("fenced", FENCED);
         } catch (NumberFormatException error) {
@@ -144,6 +145,9 @@ final class Worker extends Thread {
         operation.askOwned();
         if (operation.whyLost() != null) {
             return failed("lock-lost", operation.whyLost());
+        }
+        if (operation.shared()) {
+            return understood(text, client.message("ok"), "old");
         }
         operation.phase("before-write", null);
         if (operation.isCancelled()) {

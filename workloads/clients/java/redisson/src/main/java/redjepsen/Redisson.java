@@ -9,11 +9,13 @@ import java.util.concurrent.TimeUnit;
 import org.redisson.RedissonRedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RPermitExpirableSemaphore;
+import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
 /**
- * Redisson's RLock with a lease; with `--watchdog` renewed, with `--fair` its fair lock, on several nodes its RedLock. With
+ * Redisson's RLock with a lease; with `--watchdog` renewed, with `--fair` its fair lock, on several nodes its RedLock, with
+ * `--read-write` its RReadWriteLock. With
  * `--shared` the threads of the client share one lock object, as the fields of a service do.
  * Where several may have the lock, its RPermitExpirableSemaphore. With `--reentrant` each takes its lock once more and gives that back before it reads.
  * https://github.com/redisson/redisson
@@ -21,12 +23,22 @@ import org.redisson.config.Config;
 final class Redisson {
     public static void main(String[] arguments) {
         String name = "Redisson RLock " + Client.version("org.redisson", "redisson");
-        Client.serve(name, arguments, Set.of("watchdog", "fair", "shared", "reentrant"), settings -> {
+        Client.serve(name, arguments, Set.of("watchdog", "fair", "shared", "reentrant", "read-write"), settings -> {
             List<RedissonClient> nodes = settings.nodes().stream().map(node -> connected(node, settings)).toList();
             long lease = settings.flags().contains("watchdog") ? -1 : settings.ttl().toMillis();
             Map<String, RLock> shared = new ConcurrentHashMap<>();
             if (settings.permits() > 1) {
                 return semaphores(nodes.get(0), settings);
+            }
+            if (settings.flags().contains("read-write")) {
+                return Client.Locks.withReaders(operation -> {
+                    RReadWriteLock both = nodes.get(0).getReadWriteLock(operation.key());
+                    RLock lock = operation.shared() ? both.readLock() : both.writeLock();
+                    return Held.taken(
+                            () -> lock.tryLock(operation.within().toMillis(), lease, TimeUnit.MILLISECONDS),
+                            lock::unlock,
+                            false);
+                });
             }
             return operation -> {
                 RLock lock = settings.flags().contains("shared")
