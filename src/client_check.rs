@@ -12,7 +12,6 @@ use crate::history::{
     Claim, ClientStep, Function, History, Operation, Outcome, Phase, PhaseStamp, Process, ResourceKind, StepEvent,
     StepOutcome,
 };
-use crate::members::client_name;
 use crate::nemesis::{Nemesis, Step};
 use crate::scenario::Scenario;
 
@@ -248,6 +247,11 @@ fn by_a_client(operation: &&Operation) -> bool {
 }
 
 /// Whether it is an operation of this client, however often the client was started again.
+/// The name of a client by its number.
+fn named(history: &History, client: u32) -> String {
+    history.run.as_ref().map_or(String::new(), |run| run.client_name(Process::Client(client)))
+}
+
 fn is_of(history: &History, operation: &Operation, client: &str) -> bool {
     history.run.as_ref().is_some_and(|run| run.client_name(operation.process) == client)
 }
@@ -344,13 +348,13 @@ fn refused(history: &History) -> Refused {
         return Refused::Late;
     }
     let one_more = |operation: &&Operation| {
-        is_of(history, operation, &client_name(asks)) && history.acquire_timeouts.contains_key(&operation.index)
+        is_of(history, operation, &named(history, asks)) && history.acquire_timeouts.contains_key(&operation.index)
     };
     let Some(operation) = history.operations.iter().find(one_more) else { return Refused::NotTried };
     let answered = operation.phase(Phase::Acquired).map(PhaseStamp::time).or(operation.completed);
     let after = answered.unwrap_or(operation.invoked).saturating_sub(operation.invoked);
     let had_it = |holder: u32| {
-        let mut of_holder = history.operations.iter().filter(|one| is_of(history, one, &client_name(holder)));
+        let mut of_holder = history.operations.iter().filter(|one| is_of(history, one, &named(history, holder)));
         let began = |one: &Operation| one.phase(Phase::Acquired).is_some_and(|stamp| Some(stamp.time()) < answered);
         let over = |one: &Operation| one.phase(Phase::Releasing).map(PhaseStamp::time).or(one.completed);
         of_holder.any(|one| began(one) && over(one) > answered)

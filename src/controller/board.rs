@@ -1,7 +1,7 @@
 //! Tracks how far each client is in its operation, so that a nemesis can pick the client that holds the lock, and a
 //! script can wait for a client.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::sync::lock;
 pub struct Board {
     clients: Arc<Mutex<Vec<ClientProgress>>>,
     /// When the operation was begun that was the last one to get each key's lock, of those begun.
-    taken: Arc<Mutex<HashMap<String, Instant>>>,
+    taken: Arc<Mutex<BTreeMap<String, Instant>>>,
     changed: Arc<Notify>,
 }
 
