@@ -40,7 +40,7 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 
 func held(lock *redis.RedisLock) *redjepsen.Held {
 	return &redjepsen.Held{Release: func() error {
-		released, err := lock.Release()
+		released, err := lock.ReleaseCtx(operation.Context())
 		if err == nil && !released {
 			return errors.New("it was not the holder's any more")
 		}
