@@ -8,6 +8,8 @@
 mod compare;
 mod shrink;
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -30,7 +32,7 @@ use crate::nemesis::{Nemesis, Step};
 use crate::plan::Plan;
 use crate::report::library as pages;
 use crate::runner::{self, Ended, Jobs, Series, signals};
-use crate::scenario::{Ability, Options, Scenario, catalogue, quoted};
+use crate::scenario::{Ability, Cause, Options, Scenario, catalogue, quoted};
 use crate::suite::file::{Block, Expected, Names, SuiteFile};
 use crate::suite::outcome::RunOutcome;
 use crate::suite::plan::{Clusters, Source, Suite};
@@ -67,8 +69,8 @@ pub struct LibraryFlags {
     store: PathBuf,
 }
 
-/// When each stage has to end, as a share of the time. What one leaves is for the next.
-const CATALOGUE: f64 = 0.3;
+/// When each stage has to end, as a share of the time that learning left. What one leaves is for the next.
+const CATALOGUE: f64 = 0.4;
 /// A command that was never struck may tell of a defect that no other one has; a pair, or another TTL, seldom does.
 const STRIKES: f64 = 0.84;
 const PAIRS: f64 = 0.72;
@@ -76,6 +78,8 @@ const OTHER_TTLS: f64 = 0.84;
 const MORE_SEEDS: f64 = 0.9;
 /// With how many more seeds what breaks the lock is played.
 const SEEDS_MORE: u32 = 2;
+/// How many contend at least where nothing goes wrong: each may take seconds to start.
+const USUAL_CLIENTS: u32 = 3;
 /// How long a run without a script takes: enough for two or three faults.
 const TIME_LIMIT: &str = "12s";
 /// Everything at once explains nothing.
@@ -123,6 +127,8 @@ struct Examination {
     remains: signals::Remains,
     began: Instant,
     budget: Duration,
+    /// When it was known what there is to play. Where clients take seconds to start, that takes a part of the time.
+    learnt: Instant,
     /// The first run: without faults, with the first TTL.
     plain: Scenario,
 }
@@ -139,7 +145,7 @@ pub async fn library(flags: LibraryFlags) -> Result<Exit, Failure> {
         ));
     }
     let (interrupt, remains) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
-    let examination = Examination { flags, interrupt, remains, began, budget, plain };
+    let examination = Examination { flags, interrupt, remains, began, budget, learnt: began, plain };
     examination.made().await
 }
 
@@ -178,6 +184,7 @@ impl Examination {
         let (fitting, not_about) = self.fitting(&phases, &unable);
         let usual = self.make("without-faults", &self.suite_file(vec![self.usual()]), None).await?;
         let mut stages: Vec<Made> = std::iter::once(learnt).chain(other_ttls).chain([abilities, usual]).collect();
+        self.learnt = Instant::now();
         let can = |ability| unable.iter().all(|(unable, _)| *unable != ability);
         let setting = Setting {
             nodes: self.plain.nodes,
@@ -291,9 +298,10 @@ impl Examination {
         Ok((cases, folder, not_made))
     }
 
-    /// The moment by which this share of the budget is spent.
+    /// The moment by which this share of the budget is spent, of what learning left of it.
     fn until(&self, share: f64) -> Instant {
-        self.began + self.budget.mul_f64(share)
+        let left = (self.began + self.budget).saturating_duration_since(self.learnt);
+        self.learnt + left.mul_f64(share)
     }
 
     /// Only what is complete is not gone on with.
@@ -358,13 +366,13 @@ impl Examination {
 
     /// A run that only shows whether the library takes this TTL.
     fn shortly(&self, ttl: Length) -> Block {
-        let with = Options { ttl: Some(ttl), time_limit: "2s".parse().ok(), ..Options::default() };
+        let with = Options { ttl: Some(ttl), clients: Some(1), time_limit: "2s".parse().ok(), ..Options::default() };
         Block { with, ..self.block("none".to_string()) }
     }
 
-    /// Clients as they usually are, and nothing goes wrong: for long enough that locks are extended too.
+    /// Several clients, and nothing goes wrong: for long enough that locks are extended too.
     fn usual(&self) -> Block {
-        let with = Options { time_limit: "8s".parse().ok(), ..self.flags.options(self.flags.ttl.first().copied()) };
+        let with = Options { time_limit: "8s".parse().ok(), clients: Some(USUAL_CLIENTS.max(self.plain.workload.permits + 1)), ..self.flags.options(self.flags.ttl.first().copied()) };
         Block { with, ..self.block("none".to_string()) }
     }
 
@@ -392,13 +400,14 @@ impl Examination {
     }
 
     /// The scenarios of the catalogue that are about such a lock, those that are written step by step first, then those without
-    /// faults; and the others, with the reason.
+    /// faults, of each those first that show most libraries' own defects; and the others, with the reason.
     fn fitting(&self, phases: &[Phase], unable: &[(Ability, String)]) -> (Vec<String>, Vec<(String, String)>) {
         let why_unable = |scenario: &Scenario| {
             let asked = scenario.asks_of_clients();
             unable.iter().find(|(ability, _)| asked.contains(ability)).map(|(_, why)| why.clone())
         };
         let (mut fitting, mut not_about) = (Vec::new(), Vec::new());
+        let told = told();
         for (name, _) in catalogue::NEMESES.iter().filter(|(name, _)| !NOT_TRIED.contains(name)) {
             let scenario = self.flags.options(self.flags.ttl.first().copied()).scenario(
                 &self.flags.workload,
@@ -420,15 +429,16 @@ impl Examination {
                     (None, None) => {
                         let Nemesis { script, faults, .. } = &scenario.nemesis;
                         let rank = u8::from(script.is_empty()) + u8::from(!faults.is_empty());
-                        fitting.push((rank, name.to_string()))
+                        let told = told.get(*name).copied().unwrap_or_default();
+                        fitting.push((rank, Reverse(told), name.to_string()))
                     }
                 },
             }
         }
         // What takes long and what tells by chance come last. Runs that can share a cluster follow each other, so a single one of
-        // these in front would bring all of them there.
-        fitting.sort_by_key(|(rank, _)| *rank);
-        (fitting.into_iter().map(|(_, name)| name).collect(), not_about)
+        // these in front would bring all of them there. What told most of other libraries comes first: time may not suffice for all.
+        fitting.sort();
+        (fitting.into_iter().map(|(.., name)| name).collect(), not_about)
     }
 
     /// Makes the runs of one stage, or goes on with them.
@@ -472,6 +482,17 @@ impl Examination {
         let lacking = suite.runs().saturating_sub(done);
         Ok(Made { suite, state, lacking, interrupted: matches!(ended, Ended::Interrupted) })
     }
+}
+
+/// Of how many libraries of the catalogue each scenario shows a defect of their own.
+fn told() -> BTreeMap<String, usize> {
+    let workloads = catalogue::WORKLOADS.iter().filter_map(|(name, _)| catalogue::workload(name).ok());
+    let findings = workloads.filter_map(|(_, workload)| workload.library).flat_map(|library| library.findings);
+    let mut told = BTreeMap::new();
+    for name in findings.filter(|finding| finding.cause == Cause::Library).flat_map(|finding| finding.nemesis) {
+        *told.entry(name).or_default() += 1;
+    }
+    told
 }
 
 /// A phase that a script waits for and the client does not report.
