@@ -372,7 +372,11 @@ impl Examination {
 
     /// Several clients, and nothing goes wrong: for long enough that locks are extended too.
     fn usual(&self) -> Block {
-        let with = Options { time_limit: "8s".parse().ok(), clients: Some(USUAL_CLIENTS.max(self.plain.workload.permits + 1)), ..self.flags.options(self.flags.ttl.first().copied()) };
+        let with = Options {
+            time_limit: "8s".parse().ok(),
+            clients: Some(USUAL_CLIENTS.max(self.plain.workload.permits + 1)),
+            ..self.flags.options(self.flags.ttl.first().copied())
+        };
         Block { with, ..self.block("none".to_string()) }
     }
 
@@ -561,4 +565,16 @@ fn write_scripts(folder: &Path, scripted: &[Scripted]) -> Result<Vec<String>, Fa
 fn withstood(cases: &[Case]) -> Vec<Aim> {
     let held = cases.iter().filter(|case| case.tried.came() == Came::Held);
     held.filter_map(|case| if let [one] = &case.aims[..] { Some(one.clone()) } else { None }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_shows_libraries_own_defects_tells_and_the_fate_of_a_kind_does_not() {
+        let told = told();
+        assert!(told["late-acquire-reply"] > told["cancelled-release"], "{told:?}");
+        assert_eq!(told.get("delayed-write"), None, "no lock of the kind withstands it");
+    }
 }
