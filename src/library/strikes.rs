@@ -305,7 +305,7 @@ impl Steps {
         self.await_strike(aim, "1ttl");
         self.add([
             "cancel client:0",
-            "await client:0 end within 0.3ttl",
+            "await client:0 end within 0.4ttl",
             "start client:1 giving up after 0.2ttl",
             "expect client:1 acquired within 0.25ttl",
             "await client:1 end",
