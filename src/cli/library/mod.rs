@@ -70,7 +70,7 @@ pub struct LibraryFlags {
 }
 
 /// When each stage has to end, as a share of the time that learning left. What one leaves is for the next.
-const CATALOGUE: f64 = 0.4;
+const CATALOGUE: f64 = 0.5;
 /// A command that was never struck may tell of a defect that no other one has; a pair, or another TTL, seldom does.
 const STRIKES: f64 = 0.84;
 const PAIRS: f64 = 0.72;
@@ -120,6 +120,16 @@ impl Made {
     }
 }
 
+/// What came of a search.
+struct Searched {
+    cases: Vec<Case>,
+    page_folder: PathBuf,
+    /// How many runs are still to be made.
+    not_made: usize,
+    /// The TTLs that the library does not take, each with what it says.
+    refused: Vec<(Length, String)>,
+}
+
 /// Everything that stages share.
 struct Examination {
     flags: LibraryFlags,
@@ -167,13 +177,6 @@ impl Examination {
             return Err(self.broke_off(&learnt));
         }
         let (sent, operations, phases) = learn(&learnt)?;
-        let others: Vec<Block> = self.flags.ttl.iter().skip(1).map(|ttl| self.shortly(*ttl)).collect();
-        let other_ttls = match others.is_empty() {
-            true => None,
-            false => Some(self.make("ttls", &self.suite_file(others), None).await?),
-        };
-        let refused = other_ttls.as_ref().map(refused).unwrap_or_default();
-        self.flags.ttl.retain(|ttl| !refused.iter().any(|(refused, _)| *refused == *ttl));
         let kind = Kind::of(&self.plain, sent::is_renewed(&sent));
         tell_progress(&format!(
             "{kind}; {} told apart in {operations} operations",
@@ -183,7 +186,7 @@ impl Examination {
         let unable = unable(&abilities);
         let (fitting, not_about) = self.fitting(&phases, &unable);
         let usual = self.make("without-faults", &self.suite_file(vec![self.usual()]), None).await?;
-        let mut stages: Vec<Made> = std::iter::once(learnt).chain(other_ttls).chain([abilities, usual]).collect();
+        let mut stages: Vec<Made> = vec![learnt, abilities, usual];
         self.learnt = Instant::now();
         let can = |ability| unable.iter().all(|(unable, _)| *unable != ability);
         let setting = Setting {
@@ -193,7 +196,9 @@ impl Examination {
             blocks: can(Ability::Block),
             knows_the_catalogue: true,
         };
-        let (mut cases, page_folder, not_made) = self.search(&kind, &sent, setting, &fitting, &mut stages).await?;
+        let Searched { mut cases, page_folder, not_made, refused } =
+            self.search(&kind, &sent, setting, &fitting, &mut stages).await?;
+        self.flags.ttl.retain(|ttl| !refused.iter().any(|(refused, _)| *refused == *ttl));
 
         let compare = Compare { examination: &self, kind: &kind, page_folder: &page_folder };
         stages.extend(compare.judge(&mut cases).await?);
@@ -223,8 +228,7 @@ impl Examination {
         self.conclude(examined.not_made, stages)
     }
 
-    /// Plays all that there is to play, in the time that there is. Returns what came of it, the folder of the page, and how many
-    /// runs are still to be made; the stages are added to `stages`.
+    /// Plays all that there is to play, in the time that there is; the stages are added to `stages`.
     async fn search(
         &self,
         kind: &Kind,
@@ -232,8 +236,9 @@ impl Examination {
         setting: Setting,
         fitting: &[String],
         stages: &mut Vec<Made>,
-    ) -> Result<(Vec<Case>, PathBuf, usize), Failure> {
+    ) -> Result<Searched, Failure> {
         let (first, others) = self.flags.ttl.split_at(1);
+        let mut refused = Vec::new();
         let mut cases = Vec::new();
         let catalogue = self.make("catalogue", &self.under(fitting, first), Some(self.until(CATALOGUE))).await?;
         let folder = catalogue.state.folder().to_path_buf();
@@ -276,10 +281,22 @@ impl Examination {
         }
         files.splice(0..0, fitting.iter().cloned());
         if go_on && !others.is_empty() {
-            let made = self.make("other-ttls", &self.under(&files, others), Some(self.until(OTHER_TTLS))).await?;
-            compare(&made, &scripted, &mut cases)?;
-            (go_on, not_made) = (!made.interrupted, not_made + made.lacking);
-            stages.push(made);
+            // Who has no time for them need not know whether the library takes them.
+            let has_time = Instant::now() < self.until(OTHER_TTLS);
+            if has_time {
+                let shortly = others.iter().map(|ttl| self.shortly(*ttl)).collect();
+                let asked = self.make("ttls", &self.suite_file(shortly), None).await?;
+                refused = refused_ttls(&asked);
+                stages.push(asked);
+            }
+            let is_taken = |ttl: &&Length| !refused.iter().any(|(refused, _)| refused == *ttl);
+            let taken: Vec<Length> = others.iter().filter(is_taken).copied().collect();
+            if !taken.is_empty() {
+                let made = self.make("other-ttls", &self.under(&files, &taken), Some(self.until(OTHER_TTLS))).await?;
+                compare(&made, &scripted, &mut cases)?;
+                (go_on, not_made) = (!made.interrupted, not_made + made.lacking);
+                stages.push(made);
+            }
         }
         tell_progress("comparing with a lock of ours of the same kind, in virtual time");
         Compare { examination: self, kind, page_folder: &folder }.in_virtual_time(&mut cases);
@@ -295,7 +312,7 @@ impl Examination {
             not_made += made.lacking;
             stages.push(made);
         }
-        Ok((cases, folder, not_made))
+        Ok(Searched { cases, page_folder: folder, not_made, refused })
     }
 
     /// The moment by which this share of the budget is spent, of what learning left of it.
@@ -488,12 +505,14 @@ impl Examination {
     }
 }
 
-/// Of how many libraries of the catalogue each scenario shows a defect of their own.
+/// Of how many libraries of the catalogue each scenario is the plainest to show a defect of their own: what the others show too is
+/// known by then.
 fn told() -> BTreeMap<String, usize> {
     let workloads = catalogue::WORKLOADS.iter().filter_map(|(name, _)| catalogue::workload(name).ok());
     let findings = workloads.filter_map(|(_, workload)| workload.library).flat_map(|library| library.findings);
     let mut told = BTreeMap::new();
-    for name in findings.filter(|finding| finding.cause == Cause::Library).flat_map(|finding| finding.nemesis) {
+    let own = findings.filter(|finding| finding.cause == Cause::Library);
+    for name in own.filter_map(|finding| finding.nemesis.into_iter().next()) {
         *told.entry(name).or_default() += 1;
     }
     told
@@ -530,7 +549,7 @@ fn learn(made: &Made) -> Result<(Vec<Sent>, u64, Vec<Phase>), Failure> {
 }
 
 /// The TTLs of which no run could be made, each with the reason.
-fn refused(made: &Made) -> Vec<(Length, String)> {
+fn refused_ttls(made: &Made) -> Vec<(Length, String)> {
     let failed = made.state.runs.iter().filter(|run| run.valid.is_none());
     let ttl =
         |run: &RunOutcome| made.suite.cells.iter().find(|cell| cell.name == run.cell).map(|cell| cell.scenario.ttl);

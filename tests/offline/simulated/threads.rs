@@ -119,6 +119,8 @@ fn a_release_that_is_cancelled_is_made_once_more() {
         assert!([Written, Releasing, Released].iter().all(|phase| cancelled.phases.has(*phase)), "{workload}");
         assert!(history.contradictions.is_empty(), "{:?}", history.contradictions);
     }
+    // Its first request comes late, and frees what another one has by then.
+    assert_eq!(play("single-constant", "cancelled-release", &Options::default()).1, Validity::Invalid);
 }
 
 #[test]
