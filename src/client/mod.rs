@@ -259,11 +259,26 @@ impl Guarded {
             phases.check()?;
             return Ok(answer);
         }
+        let was_cancelled = phases.is_cancelled();
         phases.report(Phase::Releasing, |_| {}).await?;
-        holding.release(phases).await;
+        let ends_early = async {
+            match was_cancelled {
+                true => std::future::pending().await,
+                false => phases.control.cancelled().await,
+            }
+        };
+        let is_cancelled = tokio::select! {
+            biased;
+            () = holding.release(phases) => false,
+            () = ends_early => true,
+        };
+        if is_cancelled {
+            // As a program's `finally` does: the lock is to be free whatever became of the first request.
+            holding.release(phases).await;
+        }
         phases.check()?;
         phases.report(Phase::Released, |_| {}).await?;
-        Ok(answer)
+        Ok(if is_cancelled { info(invoke, CANCELLED, "while it gave the lock back") } else { answer })
     }
 
     /// Does the work under the lock; also returns whether the lock may be given back. No lock protects against a write

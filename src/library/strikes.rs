@@ -28,7 +28,7 @@ pub enum Strike {
     Kill,
     /// Its event loop is blocked before it reads the reply, until the lock has run out.
     Block,
-    /// Whoever asked is cancelled while the reply is on its way.
+    /// Whoever asked is cancelled while the reply is on its way; of a release, the request.
     Cancel,
     /// The reply comes when the time is over for which the client was ready to wait.
     GivenUp,
@@ -140,8 +140,6 @@ impl Strike {
             // Who waits has nothing that could run out, but may stand in the way of others, or be forgotten.
             (LateReply | Reset | Close | LostReply | Kill | Cancel | NodeRestartSynced, When::Waiting) => true,
             (_, When::Waiting) => false,
-            // A holder who is cancelled gives its lock back anyway, so one who already does goes on.
-            (Cancel, When::Releasing) => false,
             // Only an acquisition has a limit.
             (GivenUp, _) => when == When::Taking && setting.expires,
             (Block, When::Releasing) => false,
@@ -165,7 +163,7 @@ impl Strike {
         match when {
             When::Taking => matches!(self, LateReply | Pause | Reset | Close | Kill | Block | Cancel),
             When::Holding => matches!(self, LateReply | LateRequest | Reset),
-            When::Releasing => matches!(self, LateRequest | LostReply),
+            When::Releasing => matches!(self, LateRequest | LostReply | Cancel),
             When::Waiting => false,
         }
     }
@@ -262,6 +260,7 @@ impl Steps {
     fn of_one(&mut self, aim: &Aim) {
         match aim.strike {
             _ if aim.sent.when == When::Waiting => self.of_waiting(aim),
+            Strike::Cancel if aim.sent.when == When::Releasing => self.of_a_release(aim),
             Strike::Cancel | Strike::GivenUp => self.of_nobodys(aim),
             _ => {
                 self.begin(aim.sent.when, &[aim]);
@@ -297,6 +296,28 @@ impl Steps {
             "go client:1",
             "await client:1 end",
             "await client:0 end",
+        ]);
+    }
+
+    /// As `cancelled-release`: whoever closes the connection on which the request waits is free to ask again on another one.
+    fn of_a_release(&mut self, aim: &Aim) {
+        self.begin(aim.sent.when, &[aim]);
+        self.await_strike(aim, "1ttl");
+        self.add([
+            "cancel client:0",
+            "await client:0 end within 0.4ttl",
+            "start client:1 giving up after 0.2ttl",
+            "expect client:1 acquired within 0.25ttl",
+            "await client:1 end",
+            "start client:1 to before-write",
+        ]);
+        self.heal(aim);
+        self.add([
+            "start client:2 giving up after 0.2ttl",
+            "await client:2 end within 0.35ttl or go on",
+            "go client:1",
+            "await client:1 end",
+            "await client:2 end",
         ]);
     }
 
@@ -465,6 +486,7 @@ impl Aim {
         let (command, at) = (self.command(), self.at);
         match self.strike {
             Strike::LateRequest => format!("hold request {command} client:0 to {at}"),
+            Strike::Cancel if self.sent.when == When::Releasing => format!("hold request {command} client:0 to {at}"),
             Strike::LostReply | Strike::NodeRestart | Strike::NodeRestartSynced => {
                 format!("lose reply to {command} client:0 from {at}")
             }

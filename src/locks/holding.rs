@@ -92,8 +92,8 @@ impl<'a, C: Clock> Holding<'a, C> {
         self.state().lost.is_some()
     }
 
-    /// Gives the lock up.
-    pub async fn release(self, hook: &dyn PhaseHook) {
+    /// Gives the lock up. Whoever is cancelled while it does may do it again.
+    pub async fn release(&self, hook: &dyn PhaseHook) {
         if let Some(algorithm) = &self.lock.algorithm {
             algorithm.release(self.key, &self.held, hook).await;
         }

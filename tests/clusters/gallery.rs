@@ -85,6 +85,7 @@ scenarios!(
     between_set_and_expire,
     cancelled_acquisition,
     cancelled_holder,
+    cancelled_release,
     clock_jump_forward,
     crash_at_third_node,
     crash_everysec,

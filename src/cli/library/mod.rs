@@ -8,6 +8,8 @@
 mod compare;
 mod shrink;
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -30,7 +32,7 @@ use crate::nemesis::{Nemesis, Step};
 use crate::plan::Plan;
 use crate::report::library as pages;
 use crate::runner::{self, Ended, Jobs, Series, signals};
-use crate::scenario::{Ability, Options, Scenario, catalogue, quoted};
+use crate::scenario::{Ability, Cause, Options, Scenario, catalogue, quoted};
 use crate::suite::file::{Block, Expected, Names, SuiteFile};
 use crate::suite::outcome::RunOutcome;
 use crate::suite::plan::{Clusters, Source, Suite};
@@ -67,8 +69,8 @@ pub struct LibraryFlags {
     store: PathBuf,
 }
 
-/// When each stage has to end, as a share of the time. What one leaves is for the next.
-const CATALOGUE: f64 = 0.3;
+/// When each stage has to end, as a share of the time that learning left. What one leaves is for the next.
+const CATALOGUE: f64 = 0.5;
 /// A command that was never struck may tell of a defect that no other one has; a pair, or another TTL, seldom does.
 const STRIKES: f64 = 0.84;
 const PAIRS: f64 = 0.72;
@@ -76,6 +78,8 @@ const OTHER_TTLS: f64 = 0.84;
 const MORE_SEEDS: f64 = 0.9;
 /// With how many more seeds what breaks the lock is played.
 const SEEDS_MORE: u32 = 2;
+/// How many contend at least where nothing goes wrong: each may take seconds to start.
+const USUAL_CLIENTS: u32 = 3;
 /// How long a run without a script takes: enough for two or three faults.
 const TIME_LIMIT: &str = "12s";
 /// Everything at once explains nothing.
@@ -116,6 +120,16 @@ impl Made {
     }
 }
 
+/// What came of a search.
+struct Searched {
+    cases: Vec<Case>,
+    page_folder: PathBuf,
+    /// How many runs are still to be made.
+    not_made: usize,
+    /// The TTLs that the library does not take, each with what it says.
+    refused: Vec<(Length, String)>,
+}
+
 /// Everything that stages share.
 struct Examination {
     flags: LibraryFlags,
@@ -123,6 +137,8 @@ struct Examination {
     remains: signals::Remains,
     began: Instant,
     budget: Duration,
+    /// When it was known what there is to play. Where clients take seconds to start, that takes a part of the time.
+    learnt: Instant,
     /// The first run: without faults, with the first TTL.
     plain: Scenario,
 }
@@ -139,7 +155,7 @@ pub async fn library(flags: LibraryFlags) -> Result<Exit, Failure> {
         ));
     }
     let (interrupt, remains) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
-    let examination = Examination { flags, interrupt, remains, began, budget, plain };
+    let examination = Examination { flags, interrupt, remains, began, budget, learnt: began, plain };
     examination.made().await
 }
 
@@ -161,13 +177,6 @@ impl Examination {
             return Err(self.broke_off(&learnt));
         }
         let (sent, operations, phases) = learn(&learnt)?;
-        let others: Vec<Block> = self.flags.ttl.iter().skip(1).map(|ttl| self.shortly(*ttl)).collect();
-        let other_ttls = match others.is_empty() {
-            true => None,
-            false => Some(self.make("ttls", &self.suite_file(others), None).await?),
-        };
-        let refused = other_ttls.as_ref().map(refused).unwrap_or_default();
-        self.flags.ttl.retain(|ttl| !refused.iter().any(|(refused, _)| *refused == *ttl));
         let kind = Kind::of(&self.plain, sent::is_renewed(&sent));
         tell_progress(&format!(
             "{kind}; {} told apart in {operations} operations",
@@ -177,7 +186,8 @@ impl Examination {
         let unable = unable(&abilities);
         let (fitting, not_about) = self.fitting(&phases, &unable);
         let usual = self.make("without-faults", &self.suite_file(vec![self.usual()]), None).await?;
-        let mut stages: Vec<Made> = std::iter::once(learnt).chain(other_ttls).chain([abilities, usual]).collect();
+        let mut stages: Vec<Made> = vec![learnt, abilities, usual];
+        self.learnt = Instant::now();
         let can = |ability| unable.iter().all(|(unable, _)| *unable != ability);
         let setting = Setting {
             nodes: self.plain.nodes,
@@ -186,7 +196,9 @@ impl Examination {
             blocks: can(Ability::Block),
             knows_the_catalogue: true,
         };
-        let (mut cases, page_folder, not_made) = self.search(&kind, &sent, setting, &fitting, &mut stages).await?;
+        let Searched { mut cases, page_folder, not_made, refused } =
+            self.search(&kind, &sent, setting, &fitting, &mut stages).await?;
+        self.flags.ttl.retain(|ttl| !refused.iter().any(|(refused, _)| *refused == *ttl));
 
         let compare = Compare { examination: &self, kind: &kind, page_folder: &page_folder };
         stages.extend(compare.judge(&mut cases).await?);
@@ -216,8 +228,7 @@ impl Examination {
         self.conclude(examined.not_made, stages)
     }
 
-    /// Plays all that there is to play, in the time that there is. Returns what came of it, the folder of the page, and how many
-    /// runs are still to be made; the stages are added to `stages`.
+    /// Plays all that there is to play, in the time that there is; the stages are added to `stages`.
     async fn search(
         &self,
         kind: &Kind,
@@ -225,8 +236,9 @@ impl Examination {
         setting: Setting,
         fitting: &[String],
         stages: &mut Vec<Made>,
-    ) -> Result<(Vec<Case>, PathBuf, usize), Failure> {
+    ) -> Result<Searched, Failure> {
         let (first, others) = self.flags.ttl.split_at(1);
+        let mut refused = Vec::new();
         let mut cases = Vec::new();
         let catalogue = self.make("catalogue", &self.under(fitting, first), Some(self.until(CATALOGUE))).await?;
         let folder = catalogue.state.folder().to_path_buf();
@@ -269,10 +281,22 @@ impl Examination {
         }
         files.splice(0..0, fitting.iter().cloned());
         if go_on && !others.is_empty() {
-            let made = self.make("other-ttls", &self.under(&files, others), Some(self.until(OTHER_TTLS))).await?;
-            compare(&made, &scripted, &mut cases)?;
-            (go_on, not_made) = (!made.interrupted, not_made + made.lacking);
-            stages.push(made);
+            // Who has no time for them need not know whether the library takes them.
+            let has_time = Instant::now() < self.until(OTHER_TTLS);
+            if has_time {
+                let shortly = others.iter().map(|ttl| self.shortly(*ttl)).collect();
+                let asked = self.make("ttls", &self.suite_file(shortly), None).await?;
+                refused = refused_ttls(&asked);
+                stages.push(asked);
+            }
+            let is_taken = |ttl: &&Length| !refused.iter().any(|(refused, _)| refused == *ttl);
+            let taken: Vec<Length> = others.iter().filter(is_taken).copied().collect();
+            if !taken.is_empty() {
+                let made = self.make("other-ttls", &self.under(&files, &taken), Some(self.until(OTHER_TTLS))).await?;
+                compare(&made, &scripted, &mut cases)?;
+                (go_on, not_made) = (!made.interrupted, not_made + made.lacking);
+                stages.push(made);
+            }
         }
         tell_progress("comparing with a lock of ours of the same kind, in virtual time");
         Compare { examination: self, kind, page_folder: &folder }.in_virtual_time(&mut cases);
@@ -288,12 +312,13 @@ impl Examination {
             not_made += made.lacking;
             stages.push(made);
         }
-        Ok((cases, folder, not_made))
+        Ok(Searched { cases, page_folder: folder, not_made, refused })
     }
 
-    /// The moment by which this share of the budget is spent.
+    /// The moment by which this share of the budget is spent, of what learning left of it.
     fn until(&self, share: f64) -> Instant {
-        self.began + self.budget.mul_f64(share)
+        let left = (self.began + self.budget).saturating_duration_since(self.learnt);
+        self.learnt + left.mul_f64(share)
     }
 
     /// Only what is complete is not gone on with.
@@ -358,13 +383,17 @@ impl Examination {
 
     /// A run that only shows whether the library takes this TTL.
     fn shortly(&self, ttl: Length) -> Block {
-        let with = Options { ttl: Some(ttl), time_limit: "2s".parse().ok(), ..Options::default() };
+        let with = Options { ttl: Some(ttl), clients: Some(1), time_limit: "2s".parse().ok(), ..Options::default() };
         Block { with, ..self.block("none".to_string()) }
     }
 
-    /// Clients as they usually are, and nothing goes wrong: for long enough that locks are extended too.
+    /// Several clients, and nothing goes wrong: for long enough that locks are extended too.
     fn usual(&self) -> Block {
-        let with = Options { time_limit: "8s".parse().ok(), ..self.flags.options(self.flags.ttl.first().copied()) };
+        let with = Options {
+            time_limit: "8s".parse().ok(),
+            clients: Some(USUAL_CLIENTS.max(self.plain.workload.permits + 1)),
+            ..self.flags.options(self.flags.ttl.first().copied())
+        };
         Block { with, ..self.block("none".to_string()) }
     }
 
@@ -392,13 +421,14 @@ impl Examination {
     }
 
     /// The scenarios of the catalogue that are about such a lock, those that are written step by step first, then those without
-    /// faults; and the others, with the reason.
+    /// faults, of each those first that show most libraries' own defects; and the others, with the reason.
     fn fitting(&self, phases: &[Phase], unable: &[(Ability, String)]) -> (Vec<String>, Vec<(String, String)>) {
         let why_unable = |scenario: &Scenario| {
             let asked = scenario.asks_of_clients();
             unable.iter().find(|(ability, _)| asked.contains(ability)).map(|(_, why)| why.clone())
         };
         let (mut fitting, mut not_about) = (Vec::new(), Vec::new());
+        let told = told();
         for (name, _) in catalogue::NEMESES.iter().filter(|(name, _)| !NOT_TRIED.contains(name)) {
             let scenario = self.flags.options(self.flags.ttl.first().copied()).scenario(
                 &self.flags.workload,
@@ -420,15 +450,16 @@ impl Examination {
                     (None, None) => {
                         let Nemesis { script, faults, .. } = &scenario.nemesis;
                         let rank = u8::from(script.is_empty()) + u8::from(!faults.is_empty());
-                        fitting.push((rank, name.to_string()))
+                        let told = told.get(*name).copied().unwrap_or_default();
+                        fitting.push((rank, Reverse(told), name.to_string()))
                     }
                 },
             }
         }
         // What takes long and what tells by chance come last. Runs that can share a cluster follow each other, so a single one of
-        // these in front would bring all of them there.
-        fitting.sort_by_key(|(rank, _)| *rank);
-        (fitting.into_iter().map(|(_, name)| name).collect(), not_about)
+        // these in front would bring all of them there. What told most of other libraries comes first: time may not suffice for all.
+        fitting.sort();
+        (fitting.into_iter().map(|(.., name)| name).collect(), not_about)
     }
 
     /// Makes the runs of one stage, or goes on with them.
@@ -474,6 +505,19 @@ impl Examination {
     }
 }
 
+/// Of how many libraries of the catalogue each scenario is the plainest to show a defect of their own: what the others show too is
+/// known by then.
+fn told() -> BTreeMap<String, usize> {
+    let workloads = catalogue::WORKLOADS.iter().filter_map(|(name, _)| catalogue::workload(name).ok());
+    let findings = workloads.filter_map(|(_, workload)| workload.library).flat_map(|library| library.findings);
+    let mut told = BTreeMap::new();
+    let own = findings.filter(|finding| finding.cause == Cause::Library);
+    for name in own.filter_map(|finding| finding.nemesis.into_iter().next()) {
+        *told.entry(name).or_default() += 1;
+    }
+    told
+}
+
 /// A phase that a script waits for and the client does not report.
 fn missing(nemesis: &Nemesis, phases: &[Phase]) -> Option<Phase> {
     let waits_for = nemesis.script.iter().filter_map(Step::phase);
@@ -505,7 +549,7 @@ fn learn(made: &Made) -> Result<(Vec<Sent>, u64, Vec<Phase>), Failure> {
 }
 
 /// The TTLs of which no run could be made, each with the reason.
-fn refused(made: &Made) -> Vec<(Length, String)> {
+fn refused_ttls(made: &Made) -> Vec<(Length, String)> {
     let failed = made.state.runs.iter().filter(|run| run.valid.is_none());
     let ttl =
         |run: &RunOutcome| made.suite.cells.iter().find(|cell| cell.name == run.cell).map(|cell| cell.scenario.ttl);
@@ -540,4 +584,16 @@ fn write_scripts(folder: &Path, scripted: &[Scripted]) -> Result<Vec<String>, Fa
 fn withstood(cases: &[Case]) -> Vec<Aim> {
     let held = cases.iter().filter(|case| case.tried.came() == Came::Held);
     held.filter_map(|case| if let [one] = &case.aims[..] { Some(one.clone()) } else { None }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_shows_libraries_own_defects_tells_and_the_fate_of_a_kind_does_not() {
+        let told = told();
+        assert!(told["late-acquire-reply"] > told["cancelled-release"], "{told:?}");
+        assert_eq!(told.get("delayed-write"), None, "no lock of the kind withstands it");
+    }
 }

@@ -108,6 +108,22 @@ fn a_cancelled_holder_gives_its_lock_back_and_writes_nothing() {
 }
 
 #[test]
+fn a_release_that_is_cancelled_is_made_once_more() {
+    for workload in ["single", "redlock"] {
+        let (history, valid) = play(workload, "cancelled-release", &Options::default());
+        assert_eq!(valid, Validity::Valid, "{workload}");
+        let (index, _) = history.cancelled.first_key_value().unwrap();
+        let cancelled = &history.operations[history.place_of(*index).unwrap()];
+        assert_eq!((cancelled.outcome, cancelled.error()), (Outcome::Info, Some("cancelled")));
+        use Phase::{Released, Releasing, Written};
+        assert!([Written, Releasing, Released].iter().all(|phase| cancelled.phases.has(*phase)), "{workload}");
+        assert!(history.contradictions.is_empty(), "{:?}", history.contradictions);
+    }
+    // Its first request comes late, and frees what another one has by then.
+    assert_eq!(play("single-constant", "cancelled-release", &Options::default()).1, Validity::Invalid);
+}
+
+#[test]
 fn what_a_client_cannot_do_stops_the_run_with_what_is_missing() {
     let scenario = Options::default().scenario("single", "blocked-holder", 7, Path::new("")).unwrap();
     let history = simulate(&scenario).unwrap().history;

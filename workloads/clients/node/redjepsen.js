@@ -14,7 +14,8 @@
 //
 // With `package`, that package's version as it is installed is said with the name. `flags` are the options that the adapter
 // has on its command line, without dashes; `settings.flags` has those that were given. With `extend` a lock is held for longer
-// than its TTL and extended meanwhile. With `cancels`, `acquire` ends when `operation.signal` is aborted.
+// than its TTL and extended meanwhile. With `cancels`, `acquire` ends when `operation.signal` is aborted; within `release` that is
+// another one, and a release that ended by it is called once more.
 
 const fs = require("fs");
 const net = require("net");
@@ -202,7 +203,7 @@ class Operation {
     this.meanwhile = () => Infinity; // does what is due while it waits, and returns when there is more to do
   }
 
-  // Ends an `acquire` that takes this.
+  // Ends an `acquire` or a `release` that takes this; each has its own.
   get signal() {
     return this.abort.signal;
   }
@@ -325,14 +326,22 @@ class Client {
     if (!settled) return answer;
     operation.meanwhile = () => Infinity; // what is said from now on is said by the release
     await operation.phase("releasing");
+    let isFree = await this.release(operation, lock);
+    const isCancelled = !isFree && operation.signal.aborted;
+    if (isCancelled) isFree = await this.release(operation, lock); // as `finally` does
+    if (isFree) await operation.phase("released");
+    return isCancelled && answer.type === "ok" ? end("info", { error: "cancelled", text: "while it gave the lock back" }) : answer;
+  }
+
+  async release(operation, lock) {
+    operation.abort = new AbortController();
     try {
       await lock.release();
+      return true;
     } catch (error) {
       console.error("release:", error); // whether the lock is free is not known, so `released` is not said
-      return answer;
+      return false;
     }
-    await operation.phase("released");
-    return answer;
   }
 
   // The work under the lock: the answer, and whether the lock may be given back afterwards.

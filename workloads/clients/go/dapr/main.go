@@ -36,7 +36,7 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 		me := fmt.Sprintf("%d-%d-%d", os.Getpid(), time.Now().UnixNano(), owner)
 		wanted := &lock.TryLockRequest{ResourceID: operation.Key, LockOwner: me, ExpiryInSeconds: int32(settings.TTL / time.Second)}
 		release := func() error {
-			answer, err := store.Unlock(context.Background(), &lock.UnlockRequest{ResourceID: operation.Key, LockOwner: me})
+			answer, err := store.Unlock(operation.Context(), &lock.UnlockRequest{ResourceID: operation.Key, LockOwner: me})
 			if err == nil && answer.Status != lock.Success {
 				return fmt.Errorf("unlock: status %d", answer.Status)
 			}

@@ -31,16 +31,16 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 		lock.SetExpire(int(seconds))
 		for deadline := time.Now().Add(operation.Within); time.Now().Before(deadline); time.Sleep(settings.RetryDelay) {
 			if taken, err := lock.Acquire(); taken || err != nil {
-				return held(lock), err
+				return held(operation, lock), err
 			}
 		}
 		return nil, nil
 	}, nil
 }
 
-func held(lock *redis.RedisLock) *redjepsen.Held {
+func held(operation *redjepsen.Operation, lock *redis.RedisLock) *redjepsen.Held {
 	return &redjepsen.Held{Release: func() error {
-		released, err := lock.Release()
+		released, err := lock.ReleaseCtx(operation.Context())
 		if err == nil && !released {
 			return errors.New("it was not the holder's any more")
 		}

@@ -28,7 +28,7 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 			return nil, err
 		}
 		return &redjepsen.Held{
-			Release: func() error { return lock.Release(context.Background()) },
+			Release: func() error { return lock.Release(operation.Context()) },
 			Owned: func() (bool, error) {
 				left, err := lock.TTL(context.Background())
 				return left > 0, err

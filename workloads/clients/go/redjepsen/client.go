@@ -410,10 +410,15 @@ func (w *worker) locked(operation *Operation) (facts, error) {
 	if err := operation.phase("releasing", nil); err != nil {
 		return nil, err
 	}
-	if err := held.Release(); err != nil {
+	err, cancelled := operation.release(held)
+	if cancelled != nil && answer["type"] == "ok" {
+		answer = facts{"type": "info", "error": "cancelled", "text": cancelled.Error()}
+	}
+	if err != nil {
 		// Whether the lock is free is not known, so `released` is not said.
 		fmt.Fprintln(os.Stderr, "release:", err)
-		if errors.Is(err, ErrNotOwned) {
+		// That it is not its own any more may be what the first one did.
+		if cancelled == nil && errors.Is(err, ErrNotOwned) {
 			operation.Lost(err.Error())
 		}
 		return answer, nil

@@ -45,9 +45,30 @@ func newOperation(c *client, invoke message) *Operation {
 }
 
 // Context ends when the operation is cancelled: whoever asked for the lock has no use for it any more. Give it to the call
-// that takes the lock.
+// that takes the lock. Within Release it is another one, which ends when that is cancelled, and not if the holder was.
 func (o *Operation) Context() context.Context {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
 	return o.ctx
+}
+
+// release has the library give the lock back. If it is cancelled meanwhile and ends by that, it is asked once more, as a
+// deferred call would, and the first error is told.
+func (o *Operation) release(held *Held) (err, cancelled error) {
+	err = o.releaseOnce(held)
+	if err != nil && o.ctx.Err() != nil {
+		return o.releaseOnce(held), err
+	}
+	return err, nil
+}
+
+func (o *Operation) releaseOnce(held *Held) error {
+	ctx, end := context.WithCancel(context.Background())
+	o.mutex.Lock()
+	before := o.end // the lock may live as long as the context that it was taken with
+	o.ctx, o.end = ctx, func() { before(); end() }
+	o.mutex.Unlock()
+	return held.Release()
 }
 
 // Extended tells, from any goroutine, that the lock was renewed, and for how long if the library says so, else 0.

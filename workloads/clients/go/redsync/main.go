@@ -34,7 +34,7 @@ func connect(settings redjepsen.Settings) (redjepsen.Acquire, error) {
 			return nil, err
 		}
 		release := func() error {
-			done, err := mutex.Unlock()
+			done, err := mutex.UnlockContext(operation.Context())
 			if done {
 				return nil
 			}

@@ -288,8 +288,8 @@ class Client:
         holder = Holder(self, operation, held)
         operation.phase("acquired", **facts)
         answer, settled = self._work(operation, holder)
-        if settled:
-            holder.release()
+        if settled and not holder.release() and answer[0] == "ok":
+            return "info", {"error": CANCELLED, "text": "while it gave the lock back"}
         return answer
 
     def _work(self, operation: Operation, holder: "Holder") -> Tuple[Answer, bool]:
@@ -418,19 +418,37 @@ class Holder:
             self._ask_owned()
         return self._operation.is_lost
 
-    def release(self) -> None:
+    def release(self) -> bool:
+        """Gives the lock back; false if that was cancelled. The library is asked once more then, as `finally` would."""
+        operation = self._operation
         # What is said from now on is said by the release.
-        self._operation.meanwhile = lambda: None
-        self._operation.phase("releasing")
+        operation.meanwhile = lambda: None
+        was_cancelled = operation.is_cancelled
+        operation.phase("releasing")
         try:
-            self._run(self.held.release)
+            self._run(self.held.release, cancelled=lambda: operation.is_cancelled and not was_cancelled)
+        except Cancelled:
+            return self._release_again()
         except Exception as error:  # noqa: BLE001 - whatever a library raises
             # What was written is written. Whether the lock is free is not known, so `released` is not said.
             traceback.print_exc()
+            if operation.is_cancelled and not was_cancelled:
+                return self._release_again()
             if not is_of_connection(error):
-                self._operation.lost(described(error))
-            return
-        self._operation.phase("released")
+                operation.lost(described(error))
+            return True
+        operation.phase("released")
+        return True
+
+    def _release_again(self) -> bool:
+        try:
+            self._run(self.held.release)
+        except Exception:  # noqa: BLE001 - whatever a library raises
+            # That the lock is not its own any more may be what the first release did.
+            traceback.print_exc()
+        else:
+            self._operation.phase("released")
+        return False
 
     def _extend(self) -> None:
         assert self.held.extend is not None

@@ -122,6 +122,39 @@ class Several(Case):
             self.assertEqual((phases, answer["error"]), (["releasing", "released"], "cancelled"), "at a breakpoint too")
             self.assertNotIn("k0", self.redis.data)
 
+    def releasing(self, release):
+        """What comes of an operation that is cancelled while this is its library's release."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        called = os.path.join(folder.name, "called")
+        code = ASYNC.replace("    async def acquire", f"    called = {called!r}\n    tries = []\n    async def acquire")
+        code = code.replace("            await asyncio.sleep(0)\n", release)
+        self.start(code.replace("import asyncio\n", "import asyncio, os\n"), hello=TWO)
+        self.invoke(id=1)
+        self.until("releasing")
+        while not os.path.exists(called):
+            time.sleep(0.01)
+        self.send(type="cancel", id=1)
+        phases, answer, _ = self.until_end(1)
+        return phases, answer["type"], answer.get("error")
+
+    def test_a_release_that_is_cancelled_is_asked_for_once_more(self):
+        first = "            tries.append(1)\n            if len(tries) == 1:\n                open(called, 'w').close()\n"
+        waits = first + "                await asyncio.sleep(60)\n"
+        self.assertEqual(self.releasing(waits), (["released"], "info", "cancelled"))
+        forgets = waits + "            raise Exception('it has forgotten its token')\n"
+        self.assertEqual(self.releasing(forgets), ([], "info", "cancelled"))
+
+    def test_a_release_that_takes_a_cancellation_for_nothing_goes_on(self):
+        deaf = (
+            "            open(called, 'w').close()\n"
+            "            try:\n"
+            "                await asyncio.sleep(60)\n"
+            "            except asyncio.CancelledError:\n"
+            "                pass\n"
+        )
+        self.assertEqual(self.releasing(deaf), (["released"], "ok", None))
+
     def test_an_adapter_can_say_how_its_library_is_cancelled(self):
         adapter = acquiring(
             "import threading\n"

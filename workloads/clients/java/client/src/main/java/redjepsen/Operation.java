@@ -33,6 +33,8 @@ public final class Operation {
     private boolean cancelled;
     /** Whether the library is just asked for the lock. */
     private boolean asks;
+    /** Whether the library was interrupted while it was asked last. */
+    private boolean interrupted;
     /** How often a holder asks its library whether it has the lock; 0 if it does not. */
     private final long checkEveryNs;
     /** What is asked then, and when that is due. */
@@ -113,9 +115,10 @@ public final class Operation {
         return cancelled;
     }
 
-    /** It is cancelled: a library that is just asked for the lock is interrupted, and says what it makes of that. */
+    /** It is cancelled: a library that is just asked for the lock, or gives it back, is interrupted, and says what it makes of that. */
     synchronized void cancel() {
         if (asks) {
+            interrupted = true;
             thread.interrupt();
         } else {
             cancelled = true;
@@ -129,6 +132,16 @@ public final class Operation {
         if (cancelled) {
             thread.interrupt();
         }
+    }
+
+    /** The library is asked to give the lock back. Of a cancellation that came before it gets to know nothing. */
+    synchronized void releases() {
+        asks = true;
+        interrupted = false;
+    }
+
+    synchronized boolean wasInterrupted() {
+        return interrupted;
     }
 
     /** The library has answered. An interrupt that it has not taken is for whoever called it. */

@@ -98,18 +98,36 @@ final class Worker extends Thread {
         }
         operation.asksNoMore();
         operation.phase("releasing", null);
+        Exception refused = released(operation, held);
+        if (refused != null && operation.wasInterrupted()) {
+            // As `finally` does. That the lock is not its own any more may be what the first release did.
+            if (released(operation, held) == null) {
+                operation.phase("released", null);
+            }
+            boolean isOk = answer.path("type").asText().equals("ok");
+            return isOk ? client.message("info").put("error", "cancelled").put("text", refused.toString()) : answer;
+        }
+        if (refused == null) {
+            operation.phase("released", null);
+        } else if (refused instanceof IllegalMonitorStateException) {
+            // This one says whose it is: java.util.concurrent.locks.Lock has it for whoever unlocks what it does not hold.
+            operation.lost(String.valueOf(refused.getMessage()));
+        }
+        return answer;
+    }
+
+    /** Gives the lock back; null, or what was thrown: whether the lock is free is not known then, and `released` is not said. */
+    private static Exception released(Operation operation, Held held) {
+        operation.releases();
         try {
             held.release.run();
+            return null;
         } catch (Exception error) {
-            error.printStackTrace(); // whether the lock is free is not known, so `released` is not said
-            // This one says whose it is: java.util.concurrent.locks.Lock has it for whoever unlocks what it does not hold.
-            if (error instanceof IllegalMonitorStateException) {
-                operation.lost(String.valueOf(error.getMessage()));
-            }
-            return answer;
+            error.printStackTrace();
+            return error;
+        } finally {
+            operation.answered();
         }
-        operation.phase("released", null);
-        return answer;
     }
 
     /** The work under the lock. An answer with `keeps` means that the lock may not be given back. */
