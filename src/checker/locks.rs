@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::verdict::{Anomaly, AnomalyKind, UntoldLoss};
 use super::words::{Words, length, seconds};
-use crate::history::{Expects, History, Operation, Phase, Process, StepOutcome};
+use crate::history::{CallEffect, Expects, History, Operation, Outcome, Phase, Process, StepOutcome};
 
 /// The findings on tokens, late acquisitions and untold losses.
 pub(super) struct Owed {
@@ -114,6 +114,9 @@ fn late(history: &History, found: &mut Vec<Anomaly>) {
             number == Some(client) && operation.invoked < *time
         };
         let Some(operation) = history.operations.iter().rfind(of_client) else { continue };
+        if broke_off(history, operation, *time) {
+            continue;
+        }
         found.push(Anomaly::new(AnomalyKind::AcquiredLate, &operation.key, *time, vec![operation.index], match phase {
                 Some(Phase::Acquired) => format!(
                     "c{client} asked for the lock at {} and still did not have it {} later, though it should have been available (`{}`)",
@@ -126,6 +129,27 @@ fn late(history: &History, found: &mut Vec<Anomaly>) {
                 }
             }));
     }
+}
+
+/// Whether an attempt had ended with an error by then, after a fault at a command had broken its client's own connection: it says
+/// rightly that it has not got the lock, and nobody was kept from it. Whoever asks next may show more.
+fn broke_off(history: &History, operation: &Operation, by: u64) -> bool {
+    let Some(completed) = operation.completed.filter(|completed| *completed <= by) else { return false };
+    let breaks = |what: &str| {
+        use CallEffect::{CloseAfter, CutConnection, LoseReply, ResetAfter, ResetConnection};
+        let effects = [LoseReply, ResetAfter, CloseAfter, ResetConnection, CutConnection];
+        effects.iter().any(|effect| what.starts_with(effect.words()))
+    };
+    let name = history.run.as_ref().map(|run| run.client_name(operation.process));
+    operation.outcome == Outcome::Fail
+        && operation.phase(Phase::Acquired).is_none()
+        && history.faults.iter().any(|fault| {
+            fault.kind.is_at_command()
+                && fault.was_observed()
+                && breaks(&fault.what)
+                && name.as_ref().is_some_and(|name| fault.targets.contains(name))
+                && (operation.invoked..=completed).contains(&fault.inject)
+        })
 }
 
 /// Holders that went on acting after another client had acquired the same lock, without being told. Lists each holder

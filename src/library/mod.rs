@@ -3,6 +3,7 @@
 //!
 //! - [`sent`]: the commands of runs without faults, by what their client was doing
 //! - [`strikes`]: a scenario for each of these commands and each thing that can go wrong there; [`pairs`]: two of them together
+//! - [`threads`]: scenarios of the catalogue, played by threads of one process
 //! - [`struck`]: what the faults of a run struck, and what that did to the lock
 //! - [`releases`]: how long it took to give locks back
 //! - [`kind`]: a lock of ours that is of the same kind, to compare with
@@ -17,3 +18,4 @@ pub mod releases;
 pub mod sent;
 pub mod strikes;
 pub mod struck;
+pub mod threads;

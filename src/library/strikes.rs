@@ -99,6 +99,8 @@ pub struct Setting {
     pub nodes: u32,
     /// Whether its locks run out.
     pub expires: bool,
+    /// Whether its client's threads may have operations in flight at once.
+    pub threads: bool,
     /// Whether its client ends an operation that is cancelled, and whether it has an event loop that can be blocked.
     pub cancels: bool,
     pub blocks: bool,
@@ -138,7 +140,10 @@ impl Strike {
             (Cancel, _) if !setting.cancels => false,
             (Block, _) if !setting.blocks => false,
             // Who waits has nothing that could run out, but may stand in the way of others, or be forgotten.
-            (LateReply | Reset | Close | LostReply | Kill | Cancel | NodeRestartSynced, When::Waiting) => true,
+            (
+                LateReply | LateRequest | Reset | Close | LostReply | Kill | Cancel | NodeRestartSynced,
+                When::Waiting,
+            ) => true,
             (_, When::Waiting) => false,
             // Only an acquisition has a limit.
             (GivenUp, _) => when == When::Taking && setting.expires,

@@ -21,13 +21,14 @@ use super::suite::progress::Progress;
 use super::suite::{open_whole, versions};
 use super::{CONSOLE, Exit, Failure, look, print, tell_progress};
 use crate::files;
-use crate::history::{self, Phase, RecordedCommand};
+use crate::history::{self, Operation, Phase, RecordedCommand};
 use crate::interrupt::Interrupt;
 use crate::library::examined::{Came, Examined};
 use crate::library::kind::{Kind, OfItsKind};
 use crate::library::pairs;
 use crate::library::sent::{self, Sent};
 use crate::library::strikes::{self, Aim, Scripted, Setting};
+use crate::library::threads;
 use crate::nemesis::{Nemesis, Step};
 use crate::plan::Plan;
 use crate::report::library as pages;
@@ -67,6 +68,9 @@ pub struct LibraryFlags {
     /// Folder for the runs and the page
     #[arg(long, default_value = "store")]
     store: PathBuf,
+    /// How long a run without a script takes, once that is known
+    #[arg(skip)]
+    time_limit: Option<Length>,
 }
 
 /// When each stage has to end, as a share of the time that learning left. What one leaves is for the next.
@@ -82,6 +86,8 @@ const SEEDS_MORE: u32 = 2;
 const USUAL_CLIENTS: u32 = 3;
 /// How long a run without a script takes: enough for two or three faults.
 const TIME_LIMIT: &str = "12s";
+/// The same where holders work for longer than their lock lives, as those do that extend it.
+const LONG_TIME_LIMIT: &str = "30s";
 /// Everything at once explains nothing.
 const NOT_TRIED: [&str; 1] = ["all"];
 
@@ -126,8 +132,6 @@ struct Searched {
     page_folder: PathBuf,
     /// How many runs are still to be made.
     not_made: usize,
-    /// The TTLs that the library does not take, each with what it says.
-    refused: Vec<(Length, String)>,
 }
 
 /// Everything that stages share.
@@ -165,7 +169,8 @@ impl LibraryFlags {
     }
 
     fn of_every_run(&self) -> Options {
-        Options { cluster: self.cluster, time_limit: TIME_LIMIT.parse().ok(), ..Options::default() }
+        let time_limit = self.time_limit.or(TIME_LIMIT.parse().ok());
+        Options { cluster: self.cluster, time_limit, ..Options::default() }
     }
 }
 
@@ -176,7 +181,10 @@ impl Examination {
         if learnt.lacking > 0 {
             return Err(self.broke_off(&learnt));
         }
-        let (sent, operations, phases) = learn(&learnt)?;
+        let Learnt { sent, operations, phases, holds_long } = learn(&learnt)?;
+        if holds_long {
+            self.flags.time_limit = LONG_TIME_LIMIT.parse().ok();
+        }
         let kind = Kind::of(&self.plain, sent::is_renewed(&sent));
         tell_progress(&format!(
             "{kind}; {} told apart in {operations} operations",
@@ -185,20 +193,25 @@ impl Examination {
         let abilities = self.make("abilities", &self.asking(), None).await?;
         let unable = unable(&abilities);
         let (fitting, not_about) = self.fitting(&phases, &unable);
-        let usual = self.make("without-faults", &self.suite_file(vec![self.usual()]), None).await?;
-        let mut stages: Vec<Made> = vec![learnt, abilities, usual];
+        let (taken, refused, asked) = self.taken_ttls().await?;
+        let usual = taken.iter().map(|ttl| self.usual(*ttl)).collect();
+        let usual = self.make("without-faults", &self.suite_file(usual), None).await?;
+        let mut stages: Vec<Made> = vec![learnt, abilities];
+        stages.extend(asked);
+        stages.push(usual);
         self.learnt = Instant::now();
         let can = |ability| unable.iter().all(|(unable, _)| *unable != ability);
         let setting = Setting {
             nodes: self.plain.nodes,
             expires: self.plain.workload.lock.expires(),
+            threads: can(Ability::Threads),
             cancels: can(Ability::Cancel),
             blocks: can(Ability::Block),
             knows_the_catalogue: true,
         };
-        let Searched { mut cases, page_folder, not_made, refused } =
+        self.flags.ttl = taken;
+        let Searched { mut cases, page_folder, not_made } =
             self.search(&kind, &sent, setting, &fitting, &mut stages).await?;
-        self.flags.ttl.retain(|ttl| !refused.iter().any(|(refused, _)| *refused == *ttl));
 
         let compare = Compare { examination: &self, kind: &kind, page_folder: &page_folder };
         stages.extend(compare.judge(&mut cases).await?);
@@ -238,7 +251,6 @@ impl Examination {
         stages: &mut Vec<Made>,
     ) -> Result<Searched, Failure> {
         let (first, others) = self.flags.ttl.split_at(1);
-        let mut refused = Vec::new();
         let mut cases = Vec::new();
         let catalogue = self.make("catalogue", &self.under(fitting, first), Some(self.until(CATALOGUE))).await?;
         let folder = catalogue.state.folder().to_path_buf();
@@ -257,13 +269,17 @@ impl Examination {
         }
         compare(&catalogue, &[], &mut cases)?;
         let knows_the_catalogue = !catalogue.lacks_a_script();
-        let mut scripted = strikes::scenarios(sent, &Setting { knows_the_catalogue, ..setting });
+        // A strike asks what becomes of one holder: where several may have the lock, that is no question of the lock's.
+        let sent = if self.plain.workload.permits == 1 { sent } else { &[] };
+        let by_threads = if setting.threads { threads::scenarios(sent::is_renewed(sent)) } else { Vec::new() };
+        let strikes = strikes::scenarios(sent, &Setting { knows_the_catalogue, ..setting });
+        let mut scripted: Vec<Scripted> = by_threads.into_iter().chain(strikes).collect();
         let scripts = folder.join("strikes");
         let mut files = write_scripts(&scripts, &scripted)?;
         let mut not_made = catalogue.lacking;
-        let mut go_on = !catalogue.interrupted && !files.is_empty();
+        let mut go_on = !catalogue.interrupted;
         stages.push(catalogue);
-        if go_on {
+        if go_on && !files.is_empty() {
             let strikes = self.make("strikes", &self.under(&files, first), Some(self.until(STRIKES))).await?;
             compare(&strikes, &scripted, &mut cases)?;
             (go_on, not_made) = (!strikes.interrupted, not_made + strikes.lacking);
@@ -281,22 +297,10 @@ impl Examination {
         }
         files.splice(0..0, fitting.iter().cloned());
         if go_on && !others.is_empty() {
-            // Who has no time for them need not know whether the library takes them.
-            let has_time = Instant::now() < self.until(OTHER_TTLS);
-            if has_time {
-                let shortly = others.iter().map(|ttl| self.shortly(*ttl)).collect();
-                let asked = self.make("ttls", &self.suite_file(shortly), None).await?;
-                refused = refused_ttls(&asked);
-                stages.push(asked);
-            }
-            let is_taken = |ttl: &&Length| !refused.iter().any(|(refused, _)| refused == *ttl);
-            let taken: Vec<Length> = others.iter().filter(is_taken).copied().collect();
-            if !taken.is_empty() {
-                let made = self.make("other-ttls", &self.under(&files, &taken), Some(self.until(OTHER_TTLS))).await?;
-                compare(&made, &scripted, &mut cases)?;
-                (go_on, not_made) = (!made.interrupted, not_made + made.lacking);
-                stages.push(made);
-            }
+            let made = self.make("other-ttls", &self.under(&files, others), Some(self.until(OTHER_TTLS))).await?;
+            compare(&made, &scripted, &mut cases)?;
+            (go_on, not_made) = (!made.interrupted, not_made + made.lacking);
+            stages.push(made);
         }
         tell_progress("comparing with a lock of ours of the same kind, in virtual time");
         Compare { examination: self, kind, page_folder: &folder }.in_virtual_time(&mut cases);
@@ -312,7 +316,21 @@ impl Examination {
             not_made += made.lacking;
             stages.push(made);
         }
-        Ok(Searched { cases, page_folder: folder, not_made, refused })
+        Ok(Searched { cases, page_folder: folder, not_made })
+    }
+
+    /// Which of the TTLs the library takes, those that it does not, each with what it says, and the runs that asked.
+    async fn taken_ttls(&self) -> Result<(Vec<Length>, Vec<(Length, String)>, Option<Made>), Failure> {
+        let (first, others) = self.flags.ttl.split_at(1);
+        if others.is_empty() {
+            return Ok((first.to_vec(), Vec::new(), None));
+        }
+        let shortly = others.iter().map(|ttl| self.shortly(*ttl)).collect();
+        let asked = self.make("ttls", &self.suite_file(shortly), None).await?;
+        let refused = refused_ttls(&asked);
+        let is_taken = |ttl: &&Length| !refused.iter().any(|(refused, _)| refused == *ttl);
+        let taken = first.iter().chain(others.iter().filter(is_taken)).copied().collect();
+        Ok((taken, refused, Some(asked)))
     }
 
     /// The moment by which this share of the budget is spent, of what learning left of it.
@@ -340,15 +358,21 @@ impl Examination {
         )
     }
 
+    /// So many clients, and more where several may have the lock: one more than may asks for it.
+    fn at_least(&self, clients: u32) -> Option<u32> {
+        let permits = self.plain.workload.permits;
+        Some(if permits == 1 { clients } else { clients.max(permits + 1) })
+    }
+
     /// Three runs in which every command is recorded: one client alone, two that wait for each other, and one that holds the lock
     /// for longer than it lives, so that whatever renews it does.
     fn without_faults(&self) -> SuiteFile {
         let alone = Options {
             time_limit: "4s".parse().ok(),
-            clients: Some(1),
+            clients: self.at_least(1),
             ..self.flags.options(self.flags.ttl.first().copied())
         };
-        let two = Options { clients: Some(2), hold: "0.2ttl..0.3ttl".parse().ok(), ..alone.clone() };
+        let two = Options { clients: self.at_least(2), hold: "0.2ttl..0.3ttl".parse().ok(), ..alone.clone() };
         let long = Options { time_limit: "6s".parse().ok(), hold: "1.3ttl..1.4ttl".parse().ok(), ..alone.clone() };
         self.suite_file([alone, two, long].map(|with| Block { with, ..self.block("none".to_string()) }).to_vec())
     }
@@ -383,16 +407,17 @@ impl Examination {
 
     /// A run that only shows whether the library takes this TTL.
     fn shortly(&self, ttl: Length) -> Block {
-        let with = Options { ttl: Some(ttl), clients: Some(1), time_limit: "2s".parse().ok(), ..Options::default() };
+        let with =
+            Options { ttl: Some(ttl), clients: self.at_least(1), time_limit: "2s".parse().ok(), ..Options::default() };
         Block { with, ..self.block("none".to_string()) }
     }
 
     /// Several clients, and nothing goes wrong: for long enough that locks are extended too.
-    fn usual(&self) -> Block {
+    fn usual(&self, ttl: Length) -> Block {
         let with = Options {
-            time_limit: "8s".parse().ok(),
-            clients: Some(USUAL_CLIENTS.max(self.plain.workload.permits + 1)),
-            ..self.flags.options(self.flags.ttl.first().copied())
+            time_limit: self.flags.time_limit.or("8s".parse().ok()),
+            clients: self.at_least(USUAL_CLIENTS),
+            ..self.flags.options(Some(ttl))
         };
         Block { with, ..self.block("none".to_string()) }
     }
@@ -400,7 +425,8 @@ impl Examination {
     /// Short runs of which each asks of the client what only some can do.
     fn asking(&self) -> SuiteFile {
         let blocks = ASKS.iter().map(|(_, nemesis)| {
-            let with = Options { time_limit: "2s".parse().ok(), ..Options::default() };
+            let clients = (self.plain.workload.permits > 1).then(|| self.at_least(4)).flatten();
+            let with = Options { time_limit: "2s".parse().ok(), clients, ..Options::default() };
             Block { with, ..self.block(nemesis.to_string()) }
         });
         self.suite_file(blocks.collect())
@@ -527,8 +553,18 @@ fn missing(nemesis: &Nemesis, phases: &[Phase]) -> Option<Phase> {
         .find(|phase| !phases.contains(phase))
 }
 
-/// What was sent in the runs of the first stage, in how many operations, and which phases clients reported.
-fn learn(made: &Made) -> Result<(Vec<Sent>, u64, Vec<Phase>), Failure> {
+/// What is known from the runs of the first stage.
+struct Learnt {
+    sent: Vec<Sent>,
+    /// In how many operations.
+    operations: u64,
+    /// The phases that clients reported.
+    phases: Vec<Phase>,
+    /// Whether a client holds the lock for longer than half its TTL where it was not told to: one that extends it does.
+    holds_long: bool,
+}
+
+fn learn(made: &Made) -> Result<Learnt, Failure> {
     let mut runs = Vec::new();
     for run in &made.state.runs {
         let folder = made.state.folder().join(&run.folder);
@@ -545,7 +581,16 @@ fn learn(made: &Made) -> Result<(Vec<Sent>, u64, Vec<Phase>), Failure> {
     phases.sort_unstable();
     phases.dedup();
     let count = operations.count() as u64;
-    Ok((sent::sent(&runs), count, phases))
+    let (alone, _) = &runs[0];
+    let ttl_ns = alone.run.as_ref().map_or(u64::MAX, |run| run.ttl_ms.saturating_mul(1_000_000));
+    let held = |operation: &Operation| {
+        let began = operation.phase(Phase::Acquired)?.time();
+        Some(operation.phase(Phase::Releasing)?.time().saturating_sub(began))
+    };
+    let mut held: Vec<u64> = alone.operations.iter().filter_map(held).collect();
+    held.sort_unstable();
+    let holds_long = held.get(held.len() / 2).is_some_and(|held| *held > ttl_ns / 2);
+    Ok(Learnt { sent: sent::sent(&runs), operations: count, phases, holds_long })
 }
 
 /// The TTLs of which no run could be made, each with the reason.

@@ -33,7 +33,7 @@ fn command(when: When, name: &str) -> Sent {
 
 /// A library whose client can be cancelled, as ours can, and has no event loop.
 fn setting(nodes: u32, expires: bool) -> Setting {
-    Setting { nodes, expires, cancels: true, blocks: false, knows_the_catalogue: true }
+    Setting { nodes, expires, threads: false, cancels: true, blocks: false, knows_the_catalogue: true }
 }
 
 /// The run of this scenario with this lock of ours.

@@ -127,8 +127,10 @@ impl Lines {
         self.events[operation.invoke]["f"] == "shared"
     }
 
+    /// By the client's answer, or by the resource's, whatever the client said later.
     pub fn is_acknowledged(&self, operation: &Operation) -> bool {
-        operation.answer.is_some_and(|place| self.events[place]["type"] == "ok")
+        let answer = operation.answer.map_or("info", |place| self.events[place]["type"].as_str().unwrap());
+        answer == "ok" || answer == "info" && !self.stamps(operation, "written").is_empty()
     }
 
     pub fn stamps(&self, operation: &Operation, phase: &str) -> Vec<usize> {
