@@ -87,7 +87,8 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
     let mut run = TriedRun {
         ttl: humantime::format_duration(scenario.ttl).to_string(),
         valid: outcome.valid,
-        timing_was_kept: outcome.timing.was_kept(),
+        // What a script waits for at the least is a tenth of a TTL.
+        timing_was_kept: outcome.timing.late_ms.is_none_or(|late_ms| late_ms <= 2 * outcome.timing.limit_ms),
         summary: outcome.summary.clone(),
         struck: Vec::new(),
         when: Vec::new(),
