@@ -2,9 +2,9 @@
 //! machine without one of these runtimes is told what was not run there. A registry that cannot be reached is a failure.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::turns;
 
@@ -213,6 +213,48 @@ fn a_clock_in_go_is_wrong_with_cgo_and_refused_without() {
     assert_eq!(injected["observed"], false, "{injected}");
     assert!(text.contains("UNKNOWN"), "{text}");
     assert!(text.contains("c0: its program (redsync) does not read its clock through libc"), "{text}");
+}
+
+/// The first message of a client in Node.js whose library gives this lock.
+fn first_message(lock: &str) -> String {
+    let package = concat!(env!("CARGO_MANIFEST_DIR"), "/workloads/clients/node/redjepsen.js");
+    let adapter = format!("require('{package}').serve('mine', () => async () => ({lock}));");
+    let mut client =
+        Command::new("node").args(["-e", &adapter]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut control = client.stdin.take().unwrap();
+    let hello = concat!(
+        r#"{"type":"hello","protocol":1,"client":"c0","lock":{"name":"mine","ttl_ms":1000,"nodes":[],"options":{}},"#,
+        r#""resource":{"kind":"none","url":"redis://nowhere","fencing":"none"},"seed":7}"#
+    );
+    writeln!(control, "{hello}").unwrap();
+    let mut line = String::new();
+    BufReader::new(client.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    drop(control); // which ends it
+    client.wait().unwrap();
+    line
+}
+
+#[test]
+fn what_nobody_reads_of_a_lock_in_node_is_refused_by_its_name() {
+    if let Some(program) = missing(&["node"]) {
+        return tell("a lock in Node.js", program);
+    }
+    for lock in ["{ release() {} }", "{ release() {}, validity: () => 900, token: 7, owned: undefined }", "null"] {
+        let said = first_message(lock);
+        assert!(said.contains(r#""type":"ready""#), "{lock}: {said}");
+    }
+    let refused = [
+        ("{ release() {}, validityMs: 900 }", "unknown field `validityMs`"),
+        ("{ release() {}, validity: 900 }", "`validity` of the lock is no function"),
+        ("{ release() {}, token: null }", "`token` of the lock is no whole number"),
+        ("{ unlock() {} }", "unknown field `unlock`"),
+        ("{}", "`release` of the lock is no function"),
+        ("true", "gave a boolean"),
+    ];
+    for (lock, why) in refused {
+        let said = first_message(lock);
+        assert!(said.contains(r#""type":"failed""#) && said.contains(why), "{lock}: {said}");
+    }
 }
 
 #[test]

@@ -342,7 +342,9 @@ fn refusal(words: &[String]) -> Option<String> {
         }
     }
     if arguments[0] == "list" {
-        return (redjepsen(&arguments).get_output().status.code() != Some(0) && is_name(arguments[1]))
+        // With `--save` it would write a folder.
+        let listed: Vec<&str> = arguments.iter().copied().take_while(|word| *word != "--save").collect();
+        return (redjepsen(&listed).get_output().status.code() != Some(0) && is_name(arguments[1]))
             .then(|| "is not listed".to_string());
     }
     // Everything before `--help` is parsed first.

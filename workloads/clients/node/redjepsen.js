@@ -11,6 +11,7 @@
 // this client has the lock, asked as often as the workload says (`check_every`), and then before the write too: false means
 // that it is lost, and what throws has not answered. All may be promises. A library that renews its lock in the background
 // says with `operation.lost(reason)` that it is lost, and may say with `operation.extended(validity)` that it was renewed.
+// A lock with any other field is a mistake of the adapter, and the client ends with that: what nobody reads is no evidence.
 //
 // With `package`, that package's version as it is installed is said with the name. `flags` are the options that the adapter
 // has on its command line, without dashes; `settings.flags` has those that were given. With `extend` a lock is held for longer
@@ -52,6 +53,9 @@ redis.call('set', KEYS[2], ARGV[1])
 local text = redis.call('get', KEYS[1])
 return text and '+' .. text or '-'`;
 
+const CALLED = ["release", "validity", "extend", "check", "owned"]; // functions of a lock
+const LOCK = [...CALLED, "token"];
+
 const WARM_UP_LIMIT = 2000; // to take a lock for the first time
 const WARM_UP_ENDS = 5000; // and to give it back
 
@@ -59,6 +63,8 @@ const now = () => Number(process.hrtime.bigint()); // CLOCK_MONOTONIC
 const say = (message) => process.stdout.write(JSON.stringify(message) + "\n");
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
+// The adapter is wrong; the library is not to blame.
+class Mistake extends Error {}
 class Refused extends Error {}
 class Conflict extends Error {}
 class Fenced extends Error {}
@@ -316,6 +322,7 @@ class Client {
       operation.asks = false;
     }
     if (!lock) return refused("");
+    understand(lock);
     if (this.settings.flags.has("extend") && !lock.extend) throw new Error("--extend needs `extend` of the lock");
     const facts = lock.validity ? { validity_ms: Math.max(0, Math.floor(lock.validity())) } : {};
     if (lock.token !== undefined) facts.token = Number(lock.token);
@@ -442,6 +449,22 @@ class Client {
   }
 }
 
+// Throws if an adapter gave what is no lock, or said of it what would be dropped.
+function understand(lock) {
+  const wrong = (text) => {
+    throw new Mistake(`${text}; a lock is an object of its own with release(), and may have validity(), token, extend(), check(), owned()`);
+  };
+  if (typeof lock !== "object") wrong(`\`acquire\` gave a ${typeof lock}`);
+  for (const field of Object.keys(lock)) if (!LOCK.includes(field)) wrong(`the lock has an unknown field \`${field}\``);
+  for (const field of CALLED) {
+    const isMissing = lock[field] === undefined && field !== "release";
+    if (!isMissing && typeof lock[field] !== "function") wrong(`\`${field}\` of the lock is no function`);
+  }
+  const { token } = lock;
+  const isNumber = ["number", "bigint", "string"].includes(typeof token) && /^\d+$/.test(String(token));
+  if (token !== undefined && !isNumber) wrong(`\`token\` of the lock is no whole number`);
+}
+
 async function reached(attempt) {
   for (const deadline = Date.now() + START_LIMIT; ; await sleep(AGAIN)) {
     try {
@@ -485,12 +508,15 @@ async function started(hello, connect, flags) {
 async function warmUp(acquire, client) {
   const once = async () => {
     const lock = await acquire("warm-up:" + client, WARM_UP_LIMIT, new Operation({}));
-    if (lock) await lock.release();
+    if (!lock) return;
+    understand(lock);
+    await lock.release();
   };
   const late = new Promise((done) => setTimeout(done, WARM_UP_ENDS).unref());
   try {
     await Promise.race([once(), late]);
   } catch (error) {
+    if (error instanceof Mistake) throw error;
     console.error("warm-up:", error);
   }
 }
