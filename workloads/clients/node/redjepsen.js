@@ -455,6 +455,8 @@ function understand(lock) {
     throw new Mistake(`${text}; a lock is an object of its own with release(), and may have validity(), token, extend(), check(), owned()`);
   };
   if (typeof lock !== "object") wrong(`\`acquire\` gave a ${typeof lock}`);
+  // What a library hands out itself has whatever fields it likes.
+  if (Object.getPrototypeOf(lock) !== Object.prototype && typeof lock.release === "function") return;
   for (const field of Object.keys(lock)) if (!LOCK.includes(field)) wrong(`the lock has an unknown field \`${field}\``);
   for (const field of CALLED) {
     const isMissing = lock[field] === undefined && field !== "release";
