@@ -75,8 +75,11 @@ pub(super) fn collect(
         };
         let case = &mut cases[place];
         case.tried.runs.extend(runs);
-        if !case.scenarios.iter().any(|scenario| scenario.ttl == cell.scenario.ttl) {
-            case.scenarios.push(cell.scenario.clone());
+        match case.scenarios.iter_mut().find(|scenario| scenario.ttl == cell.scenario.ttl) {
+            // One client alone shows nothing of another lock either.
+            Some(fewer) if fewer.clients < cell.scenario.clients => *fewer = cell.scenario.clone(),
+            Some(_) => {}
+            None => case.scenarios.push(cell.scenario.clone()),
         }
     }
     Ok(())

@@ -145,6 +145,7 @@ fn scenarios_are_about_the_locks_keys_and_waiting_has_its_own() {
             "waiting-subscribe-late-reply",
             "waiting-subscribe-reset-after",
             "waiting-subscribe-cancel-before-reply",
+            "waiting-subscribe-late-request",
             "waiting-subscribe-lost-reply",
             "waiting-subscribe-kill-before-reply",
             "waiting-subscribe-close-after",
