@@ -15,14 +15,34 @@ pub fn scenarios(renewed: bool) -> Vec<Scripted> {
     names.filter_map(by_threads).collect()
 }
 
+/// As `late-release`, whose pause would stop all threads of the process.
+const LATE_RELEASE: [&str; 11] = [
+    "start client:0 to releasing",
+    "wait 1.1ttl",
+    "start client:1 to before-write giving up after 1ttl",
+    "go client:0",
+    "await client:0 end within 0.3ttl or go on",
+    "start client:2 giving up after 0.2ttl",
+    "await client:2 end within 0.35ttl or go on",
+    "go client:1",
+    "await client:1 end",
+    "await client:2 end",
+    "await client:0 end",
+];
+
 fn by_threads(name: &str) -> Option<Scripted> {
     let (_, of_processes) = catalogue::nemesis(name).ok()?;
     let description = format!("{} (clients are threads of two processes)", of_processes.description);
+    let script = match name {
+        "late-release" => LATE_RELEASE.iter().map(|step| step.parse()).collect::<Result<_, _>>().ok()?,
+        _ => of_processes.script,
+    };
     let nemesis = Nemesis {
         description: description.clone(),
         clients: Some(CLIENTS),
         threads: Some(THREADS),
         expect: Default::default(),
+        script,
         ..of_processes
     };
     let toml = toml::to_string_pretty(&nemesis).ok()?;
@@ -42,6 +62,7 @@ mod tests {
             let nemesis: Nemesis = toml::from_str(&scripted.toml).unwrap();
             assert_eq!((nemesis.clients, nemesis.threads), (Some(CLIENTS), Some(THREADS)));
             assert!(!nemesis.script.is_empty() && nemesis.expect.is_empty());
+            assert!(!nemesis.injects(), "a fault would strike all threads of a process");
         }
     }
 }

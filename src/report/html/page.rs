@@ -84,12 +84,27 @@ pub fn command(text: &str) -> Markup {
     }
 }
 
+/// Up to so many characters a flag stays on one line with what it is given.
+const SHORT: usize = 24;
+
 /// A command whose flags a browser does not break: it would after each hyphen.
 fn unbroken(text: &str) -> Markup {
+    let mut parts: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match parts.last_mut() {
+            Some(flag)
+                if flag.starts_with('-') && !flag.contains(' ') && !word.starts_with('-') && word.len() <= SHORT =>
+            {
+                flag.push(' ');
+                flag.push_str(word);
+            }
+            _ => parts.push(word.to_string()),
+        }
+    }
     html! {
-        @for (number, word) in text.split(' ').enumerate() {
+        @for (number, part) in parts.iter().enumerate() {
             @if number > 0 { " " }
-            @if word.starts_with('-') { span { (word) } } @else { (word) }
+            @if part.starts_with('-') { span { (part) } } @else { (part) }
         }
     }
 }
@@ -105,6 +120,20 @@ pub fn figure(drawing: &Markup) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flag_stays_with_what_it_is_given() {
+        let shown = unbroken("redjepsen run --workload mine.toml --open --seed 1 x").into_string();
+        assert_eq!(
+            shown,
+            "redjepsen run <span>--workload mine.toml</span> <span>--open</span> <span>--seed 1</span> x"
+        );
+        let long = "./a/path/that/is/longer/than/a/line.toml";
+        assert_eq!(
+            unbroken(&format!("x --workload {long}")).into_string(),
+            format!("x <span>--workload</span> {long}")
+        );
+    }
 
     #[test]
     fn a_page_runs_its_own_script_and_asks_nobody_but_who_handed_it_out() {
