@@ -144,6 +144,11 @@ impl Symptom<'_> {
         self.tried.iter().all(|tried| tried.plain)
     }
 
+    /// How it came about, in the first run that tells.
+    pub fn account(&self) -> &str {
+        self.tried.first().and_then(|tried| tried.telling()).map_or("", |run| &run.account)
+    }
+
     /// In how many runs it came, of those that show anything.
     pub fn broken(&self) -> (usize, usize) {
         let each = self.tried.iter().map(|tried| tried.broken());
