@@ -293,10 +293,12 @@ impl Examined {
         all.filter(|(_, refusals)| refusals.early > 0).collect()
     }
 
-    /// The runs in which a program ended by itself, with no fault, and how many runs could be made.
+    /// The runs in which a program ended by itself, with no fault, and of how many: of those that were made, or that such an end kept
+    /// from being made.
     pub fn ended(&self) -> (Vec<&TriedRun>, usize) {
-        let made = || self.tried.iter().flat_map(|tried| &tried.runs).filter(|run| run.valid.is_some());
-        (made().filter(|run| run.ended.is_some()).collect(), made().count())
+        let ended = |run: &TriedRun| run.ended.is_some();
+        let made = || self.tried.iter().flat_map(|tried| &tried.runs).filter(|run| run.valid.is_some() || ended(run));
+        (made().filter(|run| ended(run)).collect(), made().count())
     }
 
     /// How many runs were made.

@@ -5,7 +5,7 @@ use std::path::Path;
 use tokio::task::block_in_place;
 
 use super::{Examination, MOST_BYTES, Made};
-use crate::checker::{AnomalyKind, Sentence, Validity};
+use crate::checker::{AnomalyKind, Sentence, Validity, check};
 use crate::cli::Failure;
 use crate::files;
 use crate::fuzz::Cause;
@@ -121,6 +121,9 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         run.anomaly = kind.map(|kind| kind.name().to_string());
         run.account = kind.map_or(String::new(), |kind| account(&checked, kind));
         run.ended = ends::by_itself(&checked.history, &checked.verdict);
+    } else if let Ok(history) = history::load(&folder.join("history.jsonl")) {
+        // A program that ends again and again leaves no run to judge.
+        run.ended = ends::by_itself(&history, &check(&history));
     }
     Ok(run)
 }
