@@ -36,17 +36,6 @@ pub fn html(examined: &Examined) -> String {
                     p { a href={ (run.folder) "/report.html" } { "Its report" } }
                 }
             }
-            section id="sends" {
-                h2 { "What it sends" }
-                table {
-                    thead { tr { th { "command" } th { "when" } th { "seen in" } } }
-                    tbody { @for sent in &examined.sent { tr {
-                        td { code { (sanitize(&command(sent), 300)) } }
-                        td { (sent.when) }
-                        td class="n" { (sent.operations) " operations" }
-                    } } }
-                }
-            }
             @for alike in symptoms.chunk_by(|one, other| meaning(one, examined) == meaning(other, examined)) {
                 section {
                     h2 { (prose(&meaning(&alike[0], examined))) }
@@ -58,6 +47,17 @@ pub fn html(examined: &Examined) -> String {
             (slow_releases(examined))
             (refused_early(examined))
             (nothing(examined))
+            section id="sends" {
+                h2 { "What it sends" }
+                table {
+                    thead { tr { th { "command" } th { "when" } th { "seen in" } } }
+                    tbody { @for sent in &examined.sent { tr {
+                        td { code { (sanitize(&command(sent), 300)) } }
+                        td { (sent.when) }
+                        td class="n" { (sent.operations) " operations" }
+                    } } }
+                }
+            }
             section id="made" {
                 h2 { "How it was made" }
                 table class="pairs" { tbody {

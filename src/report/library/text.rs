@@ -31,7 +31,7 @@ pub fn terminal(examined: &Examined, look: Look) -> String {
     for group in examined.symptoms() {
         let means = meaning(&group, examined);
         if said.as_ref() != Some(&means) {
-            let code = if group.of_its_kind == OfItsKind::Falls { "1" } else { "1;31" };
+            let code = if group.of_its_kind == OfItsKind::Falls && !group.is_plain() { "1" } else { "1;31" };
             lines.extend([String::new(), look.paint(code, &means)]);
             said = Some(means);
         }
