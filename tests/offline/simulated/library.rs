@@ -528,6 +528,9 @@ fn what_broke_with_no_fault_comes_first_even_if_not_every_time() {
     assert!(
         place("with no fault at all: lost update, in 1 of 3 runs of 1 scenario; not every time") < place("Its own")
     );
+    let page = html(&all);
+    let places = ["It breaks by itself", "Its own", "What it sends"].map(|what| page.find(what).unwrap());
+    assert!(places.is_sorted(), "{places:?}");
     assert!(!terminal(&examined(vec![own()]), Look::PLAIN).contains("It breaks by itself"));
 }
 
