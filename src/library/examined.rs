@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::kind::{Kind, OfItsKind};
+use super::refusals::Refusals;
 use super::releases::SlowRelease;
 use super::sent::{Sent, When};
 use super::struck::Struck;
@@ -69,6 +70,11 @@ pub struct TriedRun {
     pub when: Vec<When>,
     /// What went wrong, in a word such as `lost-update`.
     pub anomaly: Option<String>,
+    /// How the incident came about that shows it, in a few sentences; empty if nothing is told.
+    pub account: String,
+    /// How its program ended, if that ended by itself, with no fault.
+    pub ended: Option<String>,
+    pub refusals: Refusals,
     /// The longest release, if it took long.
     pub slow_release: Option<SlowRelease>,
     /// Its folder, relative to the page.
@@ -138,6 +144,11 @@ impl Symptom<'_> {
         self.tried.iter().all(|tried| tried.plain)
     }
 
+    /// How it came about, in the first run that tells.
+    pub fn account(&self) -> &str {
+        self.tried.first().and_then(|tried| tried.telling()).map_or("", |run| &run.account)
+    }
+
     /// In how many runs it came, of those that show anything.
     pub fn broken(&self) -> (usize, usize) {
         let each = self.tried.iter().map(|tried| tried.broken());
@@ -158,6 +169,11 @@ impl Tried {
     /// The longest release of its runs, if one took long.
     fn slow_release(&self) -> Option<&SlowRelease> {
         self.runs.iter().filter_map(|run| run.slow_release.as_ref()).max_by_key(|slow| slow.took)
+    }
+
+    /// What became of attempts in its runs that found the lock taken.
+    fn refusals(&self) -> Refusals {
+        self.runs.iter().fold(Refusals::default(), |all, run| all.and(&run.refusals))
     }
 
     /// The first run that shows what came of it.
@@ -231,7 +247,8 @@ impl Examined {
         self.tried.iter().filter(|tried| tried.came() == came).collect()
     }
 
-    /// What broke it, by symptom: first what locks of its kind withstand, then what nothing is known of, then what breaks them all.
+    /// What broke it, by symptom: first what came with no fault at all, then what locks of its kind withstand, then what nothing is
+    /// known of, then what breaks them all.
     pub fn symptoms(&self) -> Vec<Symptom<'_>> {
         let mut symptoms: Vec<Symptom> = Vec::new();
         for tried in self.that(Came::Fell) {
@@ -251,7 +268,7 @@ impl Examined {
                 OfItsKind::Unknown => 1,
                 OfItsKind::Falls => 2,
             };
-            (fate, !symptom.is_plain())
+            (!symptom.is_plain(), fate)
         };
         symptoms.sort_by_key(rank);
         symptoms
@@ -268,6 +285,20 @@ impl Examined {
             self.tried.iter().filter_map(|tried| Some((tried, tried.slow_release()?))).collect();
         slow.sort_by_key(|(_, slow)| std::cmp::Reverse(slow.took));
         slow
+    }
+
+    /// The scenarios in which attempts were given up before their time.
+    pub fn early_refusals(&self) -> Vec<(&Tried, Refusals)> {
+        let all = self.tried.iter().map(|tried| (tried, tried.refusals()));
+        all.filter(|(_, refusals)| refusals.early > 0).collect()
+    }
+
+    /// The runs in which a program ended by itself, with no fault, and of how many: of those that were made, or that such an end kept
+    /// from being made.
+    pub fn ended(&self) -> (Vec<&TriedRun>, usize) {
+        let ended = |run: &TriedRun| run.ended.is_some();
+        let made = || self.tried.iter().flat_map(|tried| &tried.runs).filter(|run| run.valid.is_some() || ended(run));
+        (made().filter(|run| ended(run)).collect(), made().count())
     }
 
     /// How many runs were made.

@@ -5,15 +5,18 @@
 //! - [`strikes`]: a scenario for each of these commands and each thing that can go wrong there; [`pairs`]: two of them together
 //! - [`threads`]: scenarios of the catalogue, played by threads of one process
 //! - [`struck`]: what the faults of a run struck, and what that did to the lock
-//! - [`releases`]: how long it took to give locks back
+//! - [`releases`]: how long it took to give locks back; [`refusals`]: attempts that were given up before their time
+//! - [`ends`]: programs that ended by themselves
 //! - [`kind`]: a lock of ours that is of the same kind, to compare with
 //! - [`examined`]: what was tried, put together by cause
 //!
 //! Pure: runs are made elsewhere.
 
+pub mod ends;
 pub mod examined;
 pub mod kind;
 pub mod pairs;
+pub mod refusals;
 pub mod releases;
 pub mod sent;
 pub mod strikes;

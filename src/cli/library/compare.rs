@@ -5,17 +5,18 @@ use std::path::Path;
 use tokio::task::block_in_place;
 
 use super::{Examination, MOST_BYTES, Made};
-use crate::checker::Validity;
+use crate::checker::{AnomalyKind, Sentence, Validity, check};
 use crate::cli::Failure;
 use crate::files;
 use crate::fuzz::Cause;
 use crate::history::{self, RecordedCommand};
 use crate::library::examined::{Came, Tried, TriedRun, breaks_by_itself};
 use crate::library::kind::{self, Kind, OfItsKind};
-use crate::library::releases;
+use crate::library::refusals::Refusals;
 use crate::library::sent::When;
 use crate::library::strikes::{Aim, Scripted};
 use crate::library::struck;
+use crate::library::{ends, refusals, releases};
 use crate::nemesis::Expectation;
 use crate::runner::Checked;
 use crate::runner::simulate::{simulate_unless, usual};
@@ -26,6 +27,9 @@ use crate::units::Length;
 
 /// The seeds of the runs of a lock of ours.
 const SEEDS: std::ops::Range<u64> = 1..4;
+
+/// How many sentences of an incident tell what it is about.
+const SENTENCES: usize = 3;
 
 /// A scenario that was tried, and how to try it again.
 pub(super) struct Case {
@@ -39,7 +43,7 @@ pub(super) struct Case {
 }
 
 /// Adds the runs of a stage to the scenarios that were tried. `scripted` are those that were made for the library. Of a stage that
-/// learns, what a single client does only counts if it broke something.
+/// learns, what a single client does only counts if it broke something, or its program ended.
 pub(super) fn collect(
     page_folder: &Path,
     made: &Made,
@@ -47,10 +51,12 @@ pub(super) fn collect(
     cases: &mut Vec<Case>,
 ) -> Result<(), Failure> {
     for cell in &made.suite.cells {
-        let counts = |run: &&RunOutcome| cell.scenario.clients > 1 || run.valid == Some(Validity::Invalid);
-        let runs = made.state.runs.iter().filter(|run| run.cell == cell.name).filter(counts);
-        let runs: Vec<TriedRun> =
+        let counts =
+            |run: &TriedRun| cell.scenario.clients > 1 || run.valid == Some(Validity::Invalid) || run.ended.is_some();
+        let runs = made.state.runs.iter().filter(|run| run.cell == cell.name);
+        let mut runs: Vec<TriedRun> =
             runs.map(|run| one(page_folder, made.state.folder(), run, &cell.scenario)).collect::<Result<_, _>>()?;
+        runs.retain(counts);
         let place = match cases.iter().position(|case| case.tried.scenario == cell.nemesis) {
             Some(place) => place,
             None if runs.is_empty() => continue,
@@ -96,6 +102,9 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         struck: Vec::new(),
         when: Vec::new(),
         anomaly: None,
+        account: String::new(),
+        ended: None,
+        refusals: Refusals::default(),
         slow_release: None,
         folder: relative(page_folder, &folder),
         repeat: outcome.repeat.clone(),
@@ -108,15 +117,28 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         run.struck = struck::struck(&history, &commands);
         run.when = struck::struck_when(&run.struck);
         run.slow_release = releases::slowest(&history);
+        run.refusals = refusals::early(&history);
         let checked = Checked::new(history, Some(scenario.clone()), Default::default());
         let cause = Cause::of(&checked.history, &checked.verdict).map(|cause| cause.anomaly);
         let first = || checked.verdict.anomalies.first().map(|anomaly| anomaly.kind);
-        run.anomaly = cause
-            .or_else(first)
-            .filter(|_| outcome.valid == Some(Validity::Invalid))
-            .map(|kind| kind.name().to_string());
+        let kind = cause.or_else(first).filter(|_| outcome.valid == Some(Validity::Invalid));
+        run.anomaly = kind.map(|kind| kind.name().to_string());
+        run.account = kind.map_or(String::new(), |kind| account(&checked, kind));
+        run.ended = ends::by_itself(&checked.history, &checked.verdict);
+    } else if let Ok(history) = history::load(&folder.join("history.jsonl")) {
+        // A program that ends again and again leaves no run to judge.
+        run.ended = ends::by_itself(&history, &check(&history));
     }
     Ok(run)
+}
+
+/// The first sentences of the incident that shows this, as the run's own report tells it; empty if it tells none.
+fn account(checked: &Checked, kind: AnomalyKind) -> String {
+    let telling = checked.report().telling;
+    let anomaly = telling.anomalies.iter().find(|anomaly| anomaly.kind == kind);
+    let incident = anomaly.and_then(|anomaly| telling.incidents.get(anomaly.incident.checked_sub(1)?));
+    let sentences = incident.iter().flat_map(|incident| &incident.sentences).take(SENTENCES);
+    sentences.map(Sentence::text).collect::<Vec<_>>().join(" ")
 }
 
 impl Case {

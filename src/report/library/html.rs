@@ -2,11 +2,14 @@
 
 use maud::{Markup, html};
 
-use super::{SLOW_RELEASES, broken, command, facts, headline, meaning, shrunk, slow_release, symptom, withstood};
+use super::{
+    EARLY_REFUSALS, SLOW_RELEASES, broken, command, early_refusals, ended, facts, headline, meaning, shows_little,
+    shrunk, slow_release, symptom, withstood,
+};
 use crate::library::examined::{Came, Examined, Symptom, Tried};
 use crate::library::kind::OfItsKind;
 use crate::report::html::{header, prose, whole_page};
-use crate::words::sanitize;
+use crate::words::{line, sanitize};
 
 /// Names of scenarios stay whole where there is room.
 const STYLE: &str = "@media (min-width: 60rem) { td:first-child { white-space: nowrap } }";
@@ -19,11 +22,31 @@ pub fn html(examined: &Examined) -> String {
         (_, true) => ("FALLS", "invalid"),
         (false, false) => ("AS ITS KIND", "unknown"),
         (true, false) if examined.that(Came::Held).is_empty() => ("UNKNOWN", "unknown"),
+        (true, false) if ended(examined).is_some() => ("ENDS BY ITSELF", "unknown"),
+        (true, false) if shows_little(examined) => ("HARDLY TRIED", "unknown"),
         (true, false) => ("WITHSTANDS", "valid"),
     };
     let body = html! {
         main {
             (header(class, &["everything that was tried of one library"], word, &html! { (prose(&headline(examined))) "." }, &html! {}))
+            @if let Some((how, run)) = ended(examined) {
+                section id="ended" {
+                    h2 { "It ends by itself" }
+                    p { (how) "." br; code { (run.repeat) } }
+                    p { a href={ (run.folder) "/report.html" } { "Its report" } }
+                }
+            }
+            @for alike in symptoms.chunk_by(|one, other| meaning(one, examined) == meaning(other, examined)) {
+                section {
+                    h2 { (prose(&meaning(&alike[0], examined))) }
+                    @for symptom in alike { (broke(symptom, examined)) }
+                }
+            }
+            (found(examined))
+            (held(examined))
+            (slow_releases(examined))
+            (refused_early(examined))
+            (nothing(examined))
             section id="sends" {
                 h2 { "What it sends" }
                 table {
@@ -35,19 +58,6 @@ pub fn html(examined: &Examined) -> String {
                     } } }
                 }
             }
-            @for kind in [OfItsKind::Holds, OfItsKind::Unknown, OfItsKind::Falls] {
-                @let of_kind: Vec<&Symptom> = symptoms.iter().filter(|symptom| symptom.of_its_kind == kind).collect();
-                @if !of_kind.is_empty() {
-                    section {
-                        h2 { (prose(&meaning(kind, examined))) }
-                        @for symptom in of_kind { (broke(symptom, examined)) }
-                    }
-                }
-            }
-            (found(examined))
-            (held(examined))
-            (slow_releases(examined))
-            (nothing(examined))
             section id="made" {
                 h2 { "How it was made" }
                 table class="pairs" { tbody {
@@ -65,6 +75,7 @@ fn broke(group: &Symptom, examined: &Examined) -> Markup {
     html! {
         article class="case" {
             h3 { (prose(&symptom(group, examined))) }
+            @if !group.account().is_empty() { p { (prose(&line(group.account(), 2_000))) } }
             table {
                 thead { tr { th { "scenario" } th { "broken in" } th { "what happened" } } }
                 tbody { @for tried in &group.tried { tr {
@@ -133,6 +144,21 @@ fn slow_releases(examined: &Examined) -> Markup {
                 table {
                     thead { tr { th { "scenario" } th { "how long" } } }
                     tbody { @for (tried, slow) in slow { tr { (name(tried)) td { (slow_release(slow)) } } } }
+                }
+            }
+        }
+    }
+}
+
+fn refused_early(examined: &Examined) -> Markup {
+    let early = examined.early_refusals();
+    html! {
+        @if !early.is_empty() {
+            section id="early-refusals" {
+                h2 { (EARLY_REFUSALS) }
+                table {
+                    thead { tr { th { "scenario" } th { "how early" } } }
+                    tbody { @for (tried, early) in early { tr { (name(tried)) td { (early_refusals(&early)) } } } }
                 }
             }
         }

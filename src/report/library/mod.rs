@@ -6,8 +6,9 @@ mod text;
 pub use html::html;
 pub use text::terminal;
 
-use crate::library::examined::{Came, Examined, Found, Symptom, Tried};
+use crate::library::examined::{Came, Examined, Found, Symptom, Tried, TriedRun};
 use crate::library::kind::OfItsKind;
+use crate::library::refusals::Refusals;
 use crate::library::releases::SlowRelease;
 use crate::library::sent::Sent;
 use crate::words::{length, list, moment, plural, sanitize};
@@ -35,17 +36,60 @@ fn headline(examined: &Examined) -> String {
         parts.push(format!("to {unknown} unexplained"));
     }
     let scenarios = plural(shown as u64, "scenario");
-    match fell {
-        0 => format!("{} withstood all of {scenarios} that show anything", examined.name),
-        _ if examined.that(Came::Fell).iter().any(|tried| tried.plain && tried.is_certain()) => {
-            format!(
-                "{} breaks with no fault at all; of {scenarios} it falls to {fell}: {}",
-                examined.name,
-                parts.join("; ")
-            )
+    // Most runs were in vain, and what is said of the others has to be read by that.
+    let (few, name) = match shows_little(examined) {
+        true => {
+            let (all, show) = (examined.tried.len(), if shown == 1 { "shows" } else { "show" });
+            (format!("Only {shown} of {} {show} anything of {}: ", plural(all as u64, "scenario"), examined.name), "it")
         }
-        _ => format!("{} falls to {fell} of {scenarios}: {}", examined.name, parts.join("; ")),
-    }
+        false => (String::new(), &*examined.name),
+    };
+    let plain: Vec<&Tried> = examined.that(Came::Fell).into_iter().filter(|tried| tried.plain).collect();
+    let parts = parts.join("; ");
+    let what = match fell {
+        0 if !few.is_empty() => format!("{name} withstood {}", if shown == 1 { "that one" } else { "those" }),
+        0 => format!("{name} withstood all of {scenarios} that show anything"),
+        _ if plain.iter().any(|tried| tried.is_certain()) => {
+            format!("{name} breaks with no fault at all; of {scenarios} it falls to {fell}: {parts}")
+        }
+        _ if !plain.is_empty() => {
+            let (broken, of) = plain.iter().map(|tried| tried.broken()).fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
+            let runs = plural(of as u64, "run");
+            format!("{name} falls to {fell} of {scenarios}: {parts}; with no fault at all in {broken} of {runs}")
+        }
+        _ => format!("{name} falls to {fell} of {scenarios}: {parts}"),
+    };
+    few + &what
+}
+
+/// Whether fewer than half of the scenarios show anything.
+fn shows_little(examined: &Examined) -> bool {
+    examined.that(Came::Nothing).len() * 2 > examined.tried.len()
+}
+
+/// `Its program ended by itself, with no fault, in 2 of 9 runs: it ended with exit code 1; its last words: Error: …`, and one of these
+/// runs.
+fn ended(examined: &Examined) -> Option<(String, &TriedRun)> {
+    let (ended, of) = examined.ended();
+    let run = *ended.first()?;
+    let how = run.ended.as_deref().unwrap_or_default();
+    let runs = plural(of as u64, "run");
+    Some((format!("Its program ended by itself, with no fault, in {} of {runs}: {how}", ended.len()), run))
+}
+
+/// Over what is said of attempts that were given up early.
+const EARLY_REFUSALS: &str =
+    "Gives up before its time: no claim is broken by that, but whoever asks is refused while there is time";
+
+/// `whoever asked for 10 s was refused after 1.2 s, 12 of 40 attempts`
+fn early_refusals(refusals: &Refusals) -> String {
+    let Refusals { early, of, soonest } = refusals;
+    let Some(soonest) = soonest else { return String::new() };
+    let (limit, waited) = (length(soonest.limit), length(soonest.waited));
+    let attempts = plural(*of, "attempt");
+    format!(
+        "whoever asked for {limit} was refused after {waited} while another client held the lock, {early} of {attempts}"
+    )
 }
 
 /// Over what is said of releases that took long.
@@ -68,9 +112,10 @@ fn reference(examined: &Examined) -> String {
     examined.kind.reference.as_ref().map_or("nothing".to_string(), |name| format!("`{name}`"))
 }
 
-/// What symptoms of this rank mean.
-fn meaning(of_its_kind: OfItsKind, examined: &Examined) -> String {
-    match of_its_kind {
+/// What symptoms like this one mean: those of one rank have it in common.
+fn meaning(symptom: &Symptom, examined: &Examined) -> String {
+    match symptom.of_its_kind {
+        _ if symptom.is_plain() => "It breaks by itself: nothing was done to anybody".to_string(),
         OfItsKind::Holds => format!("Its own: {}, {}, withstands the same", reference(examined), examined.kind),
         OfItsKind::Unknown => {
             "Unexplained: nothing to compare it with that was struck in the same way, or it does not happen every time, \

@@ -1,10 +1,13 @@
 //! What was tried of a library, in a terminal.
 
-use super::{SLOW_RELEASES, broken, command, facts, headline, meaning, shrunk, slow_release, symptom, withstood};
+use super::{
+    EARLY_REFUSALS, SLOW_RELEASES, broken, command, early_refusals, ended, facts, headline, meaning, shrunk,
+    slow_release, symptom, withstood,
+};
 use crate::library::examined::{Came, Examined};
 use crate::library::kind::OfItsKind;
 use crate::report::Look;
-use crate::words::{line, plural, sanitize};
+use crate::words::{line, plural, sanitize, wrap};
 
 /// A line is cut off here where it is not the user's to read whole.
 const LONGEST: usize = 300;
@@ -13,7 +16,12 @@ const MOST_HELD: usize = 25;
 
 /// The headline, what breaks it by symptom, what it withstands, and what shows nothing.
 pub fn terminal(examined: &Examined, look: Look) -> String {
-    let mut lines = vec![format!("{}.", look.paint("1", &line(&headline(examined), LONGEST))), String::new()];
+    let mut lines = vec![format!("{}.", look.paint("1", &line(&headline(examined), LONGEST)))];
+    if let Some((how, run)) = ended(examined) {
+        lines.push(look.paint("1;31", &format!("{}.", line(&how, 2 * LONGEST))));
+        lines.push(format!("  repeat  {}", sanitize(&run.repeat, 400)));
+    }
+    lines.push(String::new());
     lines.extend(facts(examined).into_iter().map(|(name, text)| format!("  {name:<14} {}", line(&text, LONGEST))));
     for (place, sent) in examined.sent.iter().enumerate() {
         let name = if place == 0 { "sends" } else { "" };
@@ -21,12 +29,15 @@ pub fn terminal(examined: &Examined, look: Look) -> String {
     }
     let mut said = None;
     for group in examined.symptoms() {
-        if said != Some(group.of_its_kind) {
-            said = Some(group.of_its_kind);
-            let code = if group.of_its_kind == OfItsKind::Falls { "1" } else { "1;31" };
-            lines.extend([String::new(), look.paint(code, &meaning(group.of_its_kind, examined))]);
+        let means = meaning(&group, examined);
+        if said.as_ref() != Some(&means) {
+            let code = if group.of_its_kind == OfItsKind::Falls && !group.is_plain() { "1" } else { "1;31" };
+            lines.extend([String::new(), look.paint(code, &means)]);
+            said = Some(means);
         }
         lines.push(format!("  {}", symptom(&group, examined)));
+        let account = line(group.account(), 2 * LONGEST).replace('`', "");
+        lines.extend(wrap(&account, look.line() - 4).into_iter().map(|line| format!("    {line}")));
         for tried in &group.tried {
             lines.push(format!("    {} ({})", tried.scenario, broken(tried)));
         }
@@ -61,6 +72,11 @@ pub fn terminal(examined: &Examined, look: Look) -> String {
     if !slow.is_empty() {
         lines.extend([String::new(), look.paint("1;33", SLOW_RELEASES)]);
         lines.extend(slow.iter().map(|(tried, slow)| format!("  {}: {}", tried.scenario, slow_release(slow))));
+    }
+    let early = examined.early_refusals();
+    if !early.is_empty() {
+        lines.extend([String::new(), look.paint("1;33", EARLY_REFUSALS)]);
+        lines.extend(early.iter().map(|(tried, early)| format!("  {}: {}", tried.scenario, early_refusals(early))));
     }
     let nothing = examined.nothing_shown();
     if !nothing.is_empty() {

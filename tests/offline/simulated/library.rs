@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use redjepsen::checker::Validity;
+use redjepsen::checker::{Validity, check};
 use redjepsen::history::{self, RecordedCommand};
 use redjepsen::library::examined::{Came, Examined, Tried, TriedRun, breaks_by_itself};
 use redjepsen::library::kind::{Kind, OfItsKind, judged};
 use redjepsen::library::pairs::pairs;
-use redjepsen::library::releases;
 use redjepsen::library::sent::{Sent, When, is_renewed, sent};
 use redjepsen::library::strikes::{Aim, Place, Scripted, Setting, Strike, scenarios};
 use redjepsen::library::struck::{Did, Struck, struck, struck_when};
+use redjepsen::library::{ends, refusals, releases};
 use redjepsen::report::Look;
 use redjepsen::report::library::{html, terminal};
 use redjepsen::runner::simulate::simulate;
@@ -297,6 +297,9 @@ fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
         struck: vec![strike(when, "SET", Did::Changed(vec!["SET".into()]))],
         when: when.into_iter().collect(),
         anomaly: Some(anomaly.into()),
+        account: String::new(),
+        ended: None,
+        refusals: Default::default(),
         slow_release: None,
         folder: "../runs/one".into(),
         repeat: "redjepsen run --seed 1".into(),
@@ -357,6 +360,179 @@ fn a_release_that_takes_long_is_told_unless_something_struck_its_client() {
     let told = "one-node-down: c0 took 11.2 s to give it back, from 0.000 s on; meanwhile: kill of n1";
     assert!(terminal(&all, Look::PLAIN).contains(told), "{}", terminal(&all, Look::PLAIN));
     assert!(html(&all).contains("c0 took 11.2 s to give it back"));
+}
+
+/// The history of [`run_of`] one client, which ends by itself at 480 ns.
+fn run_that_ends(how: &str) -> history::History {
+    let mut history = run_of(1);
+    let event = |step, text: &str| history::ClientEvent { process: 0, step, text: text.into() };
+    history.clients.push((480, event(history::ClientStep::Ended, how)));
+    history
+}
+
+#[test]
+fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then() {
+    let how = "it ended with exit code 1; its last words: Error: no such script (store/runs/one/c0/client.log) (failure 1 in a row)";
+    let ends = |history: &history::History| ends::by_itself(history, &check(history));
+    let said = "it ended with exit code 1; its last words: Error: no such script";
+    assert_eq!(ends(&run_that_ends(how)).as_deref(), Some(said));
+    let hit = |inject, skipped: Option<&str>| {
+        let mut history = run_that_ends(how);
+        let mut window = history::FaultWindow::new(1, history::FaultKind::Pause);
+        window.targets = vec!["n0".into()];
+        (window.inject, window.skipped) = (inject, skipped.map(str::to_string));
+        history.faults.push(window);
+        ends(&history)
+    };
+    assert!(hit(100, None).is_none());
+    assert!(hit(481, None).is_some() && hit(100, Some("nobody is there")).is_some());
+    // Nobody knows who sent that, and whoever says nonsense is ended by redjepsen.
+    assert!(ends(&run_that_ends("it ended with exit code 137 (SIGKILL); said nothing on standard error")).is_none());
+    assert!(ends(&run_that_ends("it sent no JSON")).is_none() && ends(&run_of(1)).is_none());
+    let mut cancelled = run_that_ends(how);
+    let step = history::StepEvent {
+        number: 1,
+        step: "cancel client:0".into(),
+        outcome: history::StepOutcome::Happened,
+        text: String::new(),
+        expects: None,
+        opens: Vec::new(),
+    };
+    cancelled.steps.push((300, step));
+    assert!(ends(&cancelled).is_none());
+
+    let ended = TriedRun { ended: Some(said.into()), ..run(Validity::Unknown, None, "") };
+    let of = |runs| examined(vec![tried("none", OfItsKind::Unknown, runs)]);
+    let all = of(vec![run(Validity::Valid, None, ""), ended]);
+    let text = terminal(&all, Look::PLAIN);
+    let told = format!("Its program ended by itself, with no fault, in 1 of 2 runs: {said}.");
+    assert_eq!(text.lines().nth(1), Some(&*told), "{text}");
+    let page = html(&all);
+    assert!(page.find("in 1 of 2 runs: it ended with exit code 1") < page.find("What it sends"), "{page}");
+    assert!(page.contains("ENDS BY ITSELF"), "{page}");
+    let none = of(vec![run(Validity::Valid, None, "")]);
+    assert!(!terminal(&none, Look::PLAIN).contains("by itself") && !html(&none).contains("by itself"));
+}
+
+/// c1 asks at 100 ms, is ready to wait for 1 s, and is refused after so many milliseconds; c0 holds the lock from 50 ms to `held`.
+fn refused(after: u64, held: u64, error: &str) -> history::History {
+    let header = r#"{"index":0,"time":0,"type":"run","run":{"format":1,"redjepsen":"0.1.0","workload":"w","nemesis":"none","seed":1,"clients":2,"nodes":1,"keys":1,"ttl_ms":1000,"acquire_timeout_ms":1000,"time_limit_ms":9000,"resource":"register","claims":["updates"],"faults_expected":false,"script_steps":0,"progress":"any","started":"2026-11-24T00:00:00Z"}}"#;
+    let at = |ms: u64| ms * 1_000_000;
+    let mut lines: Vec<(u64, String)> = [
+        (10, r#""type":"invoke","process":0,"f":"rmw","key":"k0","value":[null,"c0:0"]"#.to_string()),
+        (50, r#""type":"phase","process":0,"phase":"acquired""#.into()),
+        (held, r#""type":"phase","process":0,"phase":"releasing""#.into()),
+        (held + 5, r#""type":"phase","process":0,"phase":"released""#.into()),
+        (held + 6, r#""type":"ok","process":0,"f":"rmw","key":"k0","value":[null,"c0:0"]"#.into()),
+        (100, r#""type":"invoke","process":1,"f":"rmw","key":"k0","value":[null,"c1:0"]"#.into()),
+        (100 + after, format!(r#""type":"fail","process":1,"f":"rmw","key":"k0","value":[null,"c1:0"],{error}"#)),
+    ]
+    .into();
+    lines.sort();
+    let lines = lines
+        .iter()
+        .enumerate()
+        .map(|(place, (ms, rest))| format!(r#"{{"index":{},"time":{},{rest}}}"#, place + 1, at(*ms)));
+    let text = std::iter::once(header.to_string()).chain(lines).collect::<Vec<_>>().join("\n") + "\n";
+    history::load_reader(text.as_bytes(), "a test").unwrap()
+}
+
+#[test]
+fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_nothing_done() {
+    let refusal = r#""error":"not-acquired","text":"taken""#;
+    let early = |history: &history::History| {
+        let refusals = refusals::early(history);
+        (refusals.early, refusals.of)
+    };
+    assert_eq!(early(&refused(300, 700, refusal)), (1, 1));
+    assert_eq!(early(&refused(500, 700, refusal)), (0, 1));
+    // A lock that nobody has, and a server that is not there, are other matters.
+    assert_eq!(early(&refused(300, 90, refusal)), (0, 0));
+    assert_eq!(early(&refused(300, 700, r#""error":"not-acquired","text":"Connection reset""#)), (0, 1));
+    assert_eq!(early(&refused(300, 700, r#""error":"unavailable","text":"taken""#)), (0, 1));
+    let mut faulty = refused(300, 700, refusal);
+    faulty.faults.push(history::FaultWindow::new(1, history::FaultKind::Pause));
+    assert_eq!(early(&faulty), (0, 0));
+    let mut scripted = refused(300, 700, refusal);
+    scripted.run.as_mut().unwrap().script_steps = 3;
+    assert_eq!(early(&scripted), (0, 0));
+
+    let of =
+        |after| TriedRun { refusals: refusals::early(&refused(after, 900, refusal)), ..run(Validity::Valid, None, "") };
+    let told = |runs| terminal(&examined(vec![tried("none", OfItsKind::Unknown, runs)]), Look::PLAIN);
+    let text = told(vec![of(400), of(300), of(600)]);
+    let line =
+        "none: whoever asked for 1 s was refused after 300 ms while another client held the lock, 2 of 3 attempts";
+    assert!(text.contains("Gives up before its time: no claim is broken") && text.contains(line), "{text}");
+    assert!(!told(vec![of(600)]).contains("Gives up"));
+    let page = html(&examined(vec![tried("none", OfItsKind::Unknown, vec![of(300)])]));
+    assert!(page.contains("whoever asked for 1 s was refused after 300 ms"), "{page}");
+}
+
+#[test]
+fn a_finding_is_told_as_its_runs_report_tells_it() {
+    let account = "c1 took the lock at 0.310 s, while c0 still held it. c0 wrote at `0.350` s. ".repeat(3);
+    let found = TriedRun { account: account.clone(), ..run(Validity::Invalid, Some(When::Taking), "lost update") };
+    let all = examined(vec![tried("late-acquire-reply", OfItsKind::Holds, vec![found])]);
+    let text = terminal(&all, Look::PLAIN);
+    let unwrapped = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        unwrapped.contains("withstands it c1 took the lock at 0.310 s, while c0 still held it. c0 wrote at 0.350 s."),
+        "{text}"
+    );
+    assert!(
+        text.lines().filter(|line| line.contains("c1 took the lock") || line.contains("c0 wrote")).count() > 1,
+        "{text}"
+    );
+    assert!(html(&all).contains("<p>c1 took the lock at 0.310"), "{}", html(&all));
+    let silent = examined(vec![tried("late", OfItsKind::Holds, vec![run(Validity::Invalid, None, "lost update")])]);
+    assert!(!html(&silent).contains("<p></p>"));
+}
+
+#[test]
+fn where_most_scenarios_show_nothing_that_is_said_first() {
+    use Validity::{Invalid, Unknown, Valid};
+    let of = |each: &[Validity]| {
+        let one = |valid: &Validity| tried("x", OfItsKind::Unknown, vec![run(*valid, None, "lost update")]);
+        examined(each.iter().map(one).collect())
+    };
+    let told = |each: &[Validity]| terminal(&of(each), Look::PLAIN).lines().next().unwrap_or_default().to_string();
+    assert_eq!(
+        told(&[Valid, Valid, Unknown, Unknown, Unknown]),
+        "Only 2 of 5 scenarios show anything of mine 1.0: it withstood those."
+    );
+    assert_eq!(
+        told(&[Invalid, Unknown, Unknown]),
+        "Only 1 of 3 scenarios shows anything of mine 1.0: it falls to 1 of 1 scenario: to 1 unexplained."
+    );
+    assert_eq!(told(&[Valid, Valid, Unknown, Unknown]), "mine 1.0 withstood all of 2 scenarios that show anything.");
+    let page = |each: &[Validity]| html(&of(each));
+    assert!(page(&[Valid, Unknown, Unknown]).contains("HARDLY TRIED") && page(&[Valid]).contains("WITHSTANDS"));
+}
+
+#[test]
+fn what_broke_with_no_fault_comes_first_even_if_not_every_time() {
+    let run = |valid, when, anomaly: &str| TriedRun { struck: Vec::new(), ..run(valid, when, anomaly) };
+    let plain = |runs| Tried { plain: true, ..tried("none", OfItsKind::Unknown, runs) };
+    let sometimes = vec![
+        run(Validity::Valid, None, ""),
+        run(Validity::Invalid, None, "lost update"),
+        run(Validity::Valid, None, ""),
+    ];
+    let own = || tried("late-acquire-reply", OfItsKind::Holds, vec![run(Validity::Invalid, Some(When::Taking), "x")]);
+    let all = examined(vec![own(), plain(sometimes)]);
+    let text = terminal(&all, Look::PLAIN);
+    assert!(text.starts_with("mine 1.0 falls to 2 of 2 scenarios: "), "{text}");
+    assert!(text.lines().next().unwrap().ends_with("; with no fault at all in 1 of 3 runs."), "{text}");
+    let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+    assert!(place("It breaks by itself") < place("Its own"), "{text}");
+    assert!(
+        place("with no fault at all: lost update, in 1 of 3 runs of 1 scenario; not every time") < place("Its own")
+    );
+    let page = html(&all);
+    let places = ["It breaks by itself", "Its own", "What it sends"].map(|what| page.find(what).unwrap());
+    assert!(places.is_sorted(), "{places:?}");
+    assert!(!terminal(&examined(vec![own()]), Look::PLAIN).contains("It breaks by itself"));
 }
 
 #[test]

@@ -1,0 +1,89 @@
+//! Attempts to take a lock that were given up long before their time, with nothing in the way but a holder. No claim is broken by
+//! that, but whoever asks for ten seconds and is refused after one has not got what was asked for.
+
+use serde::Serialize;
+
+use crate::history::{Function, History, Operation, Outcome, Phase, PhaseStamp, Process};
+
+/// An attempt is given up early if it took less than this part of its limit.
+const EARLY: u64 = 2;
+
+/// How a failure that was no refusal speaks, in lower case.
+const OF_CONNECTIONS: [&str; 6] = ["connect", "econn", "epipe", "broken pipe", "socket", "network"];
+
+/// How attempts that found the lock taken came out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Refusals {
+    /// How many were refused early, of how many.
+    pub early: u64,
+    pub of: u64,
+    /// The one that was refused soonest, measured by its limit.
+    pub soonest: Option<Refusal>,
+}
+
+/// An attempt that was refused early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    /// For how long its client was ready to wait, and how long it waited, in nanoseconds.
+    pub limit: u64,
+    pub waited: u64,
+}
+
+/// Those of a run that nothing was done to: without a fault, and without a script, which may ask for the shortest of waits.
+pub fn early(history: &History) -> Refusals {
+    let mut refusals = Refusals::default();
+    let Some(run) = history.run.as_ref().filter(|run| run.script_steps == 0) else { return refusals };
+    if !history.faults.is_empty() {
+        return refusals;
+    }
+    let attempts = history.operations.iter().filter(|one| one.f.is_locked() && one.process != Process::Controller);
+    for attempt in attempts {
+        let limit = history.acquire_timeouts.get(&attempt.index).copied().or(run.acquire_timeout_ms);
+        let acquired = attempt.phase(Phase::Acquired).map(PhaseStamp::time);
+        let (Some(limit), Some(end)) = (limit, acquired.or(attempt.completed)) else { continue };
+        let holders = history.operations.iter().filter(|other| is_in_the_way(other, attempt, end, history.last_time));
+        if holders.count() < run.permits.max(1) as usize {
+            continue;
+        }
+        refusals.of += 1;
+        let limit = limit.saturating_mul(1_000_000);
+        let refusal = Refusal { limit, waited: end.saturating_sub(attempt.invoked) };
+        if acquired.is_none() && is_refused(attempt) && refusal.waited.saturating_mul(EARLY) < limit {
+            refusals.early += 1;
+            refusals.soonest = soonest(refusals.soonest, Some(refusal));
+        }
+    }
+    refusals
+}
+
+impl Refusals {
+    /// Both together.
+    pub fn and(self, other: &Refusals) -> Refusals {
+        Refusals {
+            early: self.early + other.early,
+            of: self.of + other.of,
+            soonest: soonest(self.soonest, other.soonest),
+        }
+    }
+}
+
+fn soonest(one: Option<Refusal>, other: Option<Refusal>) -> Option<Refusal> {
+    let share = |refusal: &Refusal| u128::from(refusal.waited) * 1_000_000 / u128::from(refusal.limit.max(1));
+    one.into_iter().chain(other).min_by_key(share)
+}
+
+/// Whether the lock was refused, and not a connection.
+fn is_refused(attempt: &Operation) -> bool {
+    let Some(failure) = attempt.failure.as_ref().filter(|_| attempt.outcome == Outcome::Fail) else { return false };
+    let text = failure.text.as_ref().map_or(String::new(), |text| text.to_string().to_lowercase());
+    failure.error.as_deref() == Some("not-acquired") && !OF_CONNECTIONS.iter().any(|word| text.contains(word))
+}
+
+/// Whether another client had the lock at some time of an attempt that ended at `end`.
+fn is_in_the_way(other: &Operation, attempt: &Operation, end: u64, last: u64) -> bool {
+    let at = |phase| other.phase(phase).map(PhaseStamp::time);
+    let Some(from) = at(Phase::Acquired) else { return false };
+    let until = at(Phase::Releasing).or(at(Phase::Lost)).or(other.completed).unwrap_or(last);
+    let both_read = other.f == Function::Shared && attempt.f == Function::Shared;
+    other.process != attempt.process && other.key == attempt.key && !both_read && from < end && until > attempt.invoked
+}
