@@ -95,7 +95,9 @@ fn a_store_is_shown() {
     let (status, _, run) = get(address, &format!("/runs/{RUN}.html"));
     assert_eq!(status, 200);
     assert!(
-        run.contains("redjepsen run --seed 7") && run.contains("report.html") && run.contains("c0/client.log"),
+        run.contains("redjepsen run <span>--seed 7</span>")
+            && run.contains("report.html")
+            && run.contains("c0/client.log"),
         "{run}"
     );
     assert!(!run.contains("passwd") && !run.contains("/.hidden"), "{run}");

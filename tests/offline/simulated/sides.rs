@@ -21,6 +21,8 @@ pub enum Elsewhere {
     SomeRuns([u64; 2]),
     /// In this very scenario, if the resource refuses a write unless it replaces what its writer read.
     Guarded,
+    /// In this very scenario, if a line is added below `[lock.…]` of its file.
+    With(&'static str),
     /// No lock is known that has it. Only where none of our own clients can play the scenario, which asks of a client what
     /// libraries have and ours have not: an event loop, or a call that is cancelled.
     NotKnown,
@@ -38,7 +40,7 @@ const fn one_sided(scenario: &'static str, missing: Expectation, lock: &'static 
     OneSided { scenario, missing, lock, elsewhere }
 }
 
-pub const ONE_SIDED: [OneSided; 8] = [
+pub const ONE_SIDED: [OneSided; 9] = [
     // Whoever holds a lock that runs out is as helpless as under `pause`.
     one_sided("blocked-holder", Expectation::Valid, "redis-py-asyncio", Elsewhere::NotKnown),
     // All that were tried give the lock back on their way out.
@@ -52,6 +54,8 @@ pub const ONE_SIDED: [OneSided; 8] = [
     one_sided("lost-ack", Expectation::Violation, "steal-hasty", Elsewhere::In("victim-unreachable")),
     // Whoever comes to `half-released` has the gap, and gives away the next holder's lock.
     one_sided("pause-in-release", Expectation::Valid, "single-get-del", Elsewhere::Guarded),
+    // Every library that was tried keeps the two apart.
+    one_sided("reader-beside-writer", Expectation::Violation, "perfect-shared", Elsewhere::With("holders = 2")),
 ];
 
 impl OneSided {
@@ -64,6 +68,7 @@ impl OneSided {
             }
             Elsewhere::SomeRuns(_) => format!("`{lock}`, in some runs"),
             Elsewhere::Guarded => format!("`{lock}` with `fencing = \"compare-and-set\"`"),
+            Elsewhere::With(line) => format!("`{lock}` with `{line}`"),
             Elsewhere::NotKnown => "none that is known".to_string(),
         }
     }
@@ -123,6 +128,22 @@ fn a_side_that_only_some_runs_have_is_shown_by_some() {
             verdicts.contains(&Validity::Invalid) && verdicts.contains(&Validity::Valid),
             "{scenario}: {verdicts:?}"
         );
+    }
+}
+
+#[test]
+fn a_side_that_a_changed_lock_has_is_shown_with_one() {
+    let folder = tempfile::tempdir().unwrap();
+    for OneSided { scenario, missing, lock, elsewhere } in &ONE_SIDED {
+        let Elsewhere::With(line) = elsewhere else { continue };
+        assert_eq!(*missing, Expectation::Violation);
+        let (_, text) = catalogue::WORKLOADS.iter().find(|(name, _)| name == lock).unwrap();
+        let (before, _) = text.split_once("[expect]").unwrap();
+        let place = before.find("[lock.").map(|at| at + before[at..].find('\n').unwrap() + 1).unwrap();
+        let path = folder.path().join("changed.toml");
+        std::fs::write(&path, format!("{}{line}\n{}", &before[..place], &before[place..])).unwrap();
+        assert_eq!(verdicts(path.to_str().unwrap(), scenario, &[1, 2, 3]), [Validity::Invalid; 3], "{scenario}");
+        assert_eq!(verdicts(lock, scenario, &[1]), [Validity::Valid], "the pair, as it is");
     }
 }
 
