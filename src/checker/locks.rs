@@ -134,7 +134,6 @@ fn late(history: &History, found: &mut Vec<Anomaly>) {
 /// Whether an attempt had ended with an error by then, after a fault at a command had broken its client's own connection: it says
 /// rightly that it has not got the lock, and nobody was kept from it. Whoever asks next may show more.
 fn broke_off(history: &History, operation: &Operation, by: u64) -> bool {
-    let Some(completed) = operation.completed.filter(|completed| *completed <= by) else { return false };
     let breaks = |what: &str| {
         use CallEffect::{CloseAfter, CutConnection, LoseReply, ResetAfter, ResetConnection};
         let effects = [LoseReply, ResetAfter, CloseAfter, ResetConnection, CutConnection];
@@ -142,13 +141,15 @@ fn broke_off(history: &History, operation: &Operation, by: u64) -> bool {
     };
     let name = history.run.as_ref().map(|run| run.client_name(operation.process));
     operation.outcome == Outcome::Fail
+        && operation.completed.is_some_and(|completed| completed <= by)
         && operation.phase(Phase::Acquired).is_none()
         && history.faults.iter().any(|fault| {
             fault.kind.is_at_command()
                 && fault.was_observed()
                 && breaks(&fault.what)
                 && name.as_ref().is_some_and(|name| fault.targets.contains(name))
-                && (operation.invoked..=completed).contains(&fault.inject)
+                // That it struck may be reported after the client's answer to it, and the client has done nothing since.
+                && (operation.invoked..=by).contains(&fault.inject)
         })
 }
 

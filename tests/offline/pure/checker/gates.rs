@@ -1,6 +1,6 @@
 //! A run that proves nothing is unknown. Tests each gate, passed and failed.
 
-use redjepsen::checker::{Gate, Validity};
+use redjepsen::checker::{AnomalyKind, Gate, Validity};
 use redjepsen::history::{
     Claim, ClientEvent, ClientStep, Contradiction, End, Expects, Fact, FactName, FaultKind, Opened, Outcome, Outlives,
     Phase, Process, Progress, StepEvent, StepOutcome,
@@ -127,6 +127,25 @@ fn what_a_live_lock_owes_is_a_violation_where_the_workload_claims_liveness() {
     assert!(said.starts_with("c1 asked for the lock at") && said.contains("`expect client:1"), "{said}");
     assert!(said.starts_with("c1 asked for the lock at 2.801 s"), "{said}");
     assert_eq!(late(&[Claim::Updates]).valid, Validity::Valid);
+}
+
+#[test]
+fn an_attempt_whose_own_connection_was_broken_was_kept_from_nothing() {
+    let late = |what: &str, target: &str, struck: u64| {
+        let mut build = with_fault();
+        build.header().claims = vec![Claim::Liveness];
+        build.fail_on("base", 1, 2_900, 2_990).fault(7, target, struck, struck + 5);
+        let fault = build.history.faults.last_mut().unwrap();
+        (fault.kind, fault.what) = (FaultKind::Call, what.to_string());
+        play(&mut build, &[StepOutcome::Happened, StepOutcome::NotLive, StepOutcome::Happened]);
+        build.check().anomalies.iter().any(|anomaly| anomaly.kind == AnomalyKind::AcquiredLate)
+    };
+    let reset = "reset after write client:1 and nodes";
+    // The strike may be reported after the answer that the client gave to it.
+    assert!(!late(reset, "c1", 2_950) && !late(reset, "c1", 2_995));
+    assert!(late(reset, "c0", 2_950), "another's connection");
+    assert!(late(reset, "c1", 2_890), "before it asked");
+    assert!(late("hold reply to write client:1 from nodes", "c1", 2_950), "it is late, and not lost");
 }
 
 #[test]
