@@ -425,6 +425,8 @@ impl Steps {
         }
         match leaves {
             true => self.add(["expect client:2 acquired within 2ttl", "await client:2 end"]),
+            // Who asks after the release must not sleep until the TTL would have been over.
+            false if aim.strike == Strike::LateRequest => self.add(["expect client:0 acquired within 0.9ttl"]),
             false => self.add(["expect client:0 acquired within 2ttl"]),
         }
         if is_dead {
