@@ -9,7 +9,7 @@ use super::linear::MODELS;
 use super::{Exit, Failure, look, print};
 use crate::files;
 use crate::scenario::catalogue::{self, CatalogueError, Entry, ISSUES, NEMESES, SUITES, WORKLOADS};
-use crate::scenario::{self, CLIENT_FILES, PythonClient, WorkloadClient, quoted};
+use crate::scenario::{self, CLIENT_FILES, WorkloadClient, quoted};
 use crate::suite;
 use crate::words::{plural, wrap};
 
@@ -153,20 +153,17 @@ fn shown(name: &str) -> Result<String, Failure> {
 /// The client of a workload that has one, and how to make one's own of it.
 fn client(workload: &str) -> Result<String, CatalogueError> {
     let Some(client) = catalogue::workload(workload)?.1.client else { return Ok(String::new()) };
-    let (paths, then) = match &client {
-        WorkloadClient::Python(client) => (of_python(client), OWN_LIBRARY.to_string()),
-        WorkloadClient::Command(client) => (client.sources.clone(), OTHER_LANGUAGE.replace("NAME", workload)),
+    let then = match &client {
+        WorkloadClient::Python(_) => OWN_LIBRARY.to_string(),
+        WorkloadClient::Command(_) => OTHER_LANGUAGE.replace("NAME", workload),
     };
+    let paths = client.made_of();
     let of_it = |path: &str| paths.iter().any(|wanted| Path::new(path).starts_with(wanted));
     let told = CLIENT_FILES.iter().filter(|(path, _)| of_it(path)).map(|(path, text)| match is_beside(path) {
         false => format!("# workloads/{path}\n{text}\n"),
         true => format!("# workloads/{path}\n"),
     });
     Ok(told.collect::<String>() + &then)
-}
-
-fn of_python(client: &PythonClient) -> Vec<PathBuf> {
-    client.requirements.iter().chain([&client.adapter]).cloned().collect()
 }
 
 /// Whether a file of a client is no part of its adapter, but pins packages or is of the package that all adapters of its language
@@ -188,18 +185,17 @@ fn is_beside(path: &str) -> bool {
 /// Writes what has that name into a new folder, where it can be changed and played; of a library all that its client is made of.
 pub fn save(name: &str, folder: &Path) -> Result<Exit, Failure> {
     let found = named(name)?;
-    let client = match found.iter().any(|(of, _)| *of == "workloads") {
+    let is_workload = found.iter().any(|(of, _)| *of == "workloads");
+    let client = match is_workload {
         true => catalogue::workload(name).map_err(Failure::could_not_run)?.1.client,
         false => None,
     };
-    let wanted: Vec<PathBuf> = match &client {
-        None => Vec::new(),
-        Some(WorkloadClient::Python(client)) => of_python(client),
-        // The build files of a language name all its clients.
-        Some(WorkloadClient::Command(client)) => {
-            client.sources.iter().map(|path| path.components().take(2).collect()).collect()
-        }
-    };
+    // The build files of a language name all its clients; Python has none.
+    let whole = |client: &WorkloadClient| if matches!(client, WorkloadClient::Python(_)) { usize::MAX } else { 2 };
+    let wanted: Vec<PathBuf> = client
+        .iter()
+        .flat_map(|client| client.made_of().into_iter().map(|path| path.components().take(whole(client)).collect()))
+        .collect();
     std::fs::create_dir(folder).map_err(|error| {
         Failure::arguments(format!("--save {}: {error}; it takes a folder that is not there yet", folder.display()))
     })?;
@@ -213,15 +209,14 @@ pub fn save(name: &str, folder: &Path) -> Result<Exit, Failure> {
         written.map_err(|error| Failure::could_not_run(format!("{}: {error}", path.display())))?;
         files::write(&path, text).map_err(Failure::could_not_run)?;
     }
-    print(match found.iter().any(|(of, _)| *of == "workloads") {
-        true => format!(
-            "{} in {}; redjepsen run --workload {}\n",
-            plural(files.len() as u64, "file"),
-            folder.display(),
-            quoted(&folder.join(format!("{name}.toml")).display().to_string())
-        ),
-        false => format!("{} in {}\n", plural(files.len() as u64, "file"), folder.display()),
-    })?;
+    let then = match is_workload {
+        true => {
+            let file = folder.join(format!("{name}.toml")).display().to_string();
+            format!("; redjepsen run --workload {}", quoted(&file))
+        }
+        false => String::new(),
+    };
+    print(format!("{} in {}{then}\n", plural(files.len() as u64, "file"), folder.display()))?;
     Ok(Exit::Valid)
 }
 

@@ -176,6 +176,23 @@ fn holder(clients: &[ClientProgress], since: Instant) -> Option<u32> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn who_had_asked_before_does_not_show_that_a_lock_can_be_had_since() {
+        let board = Board::new(2);
+        board.begin(0, "k0");
+        let moment = Instant::now();
+        board.reach(0, Phase::Acquired);
+        board.begin(1, "k1");
+        board.reach(1, Phase::Acquired);
+        assert!(!board.was_taken_since("k0", moment), "it was asked for before");
+        assert!(board.was_taken_since("k1", moment) && !board.was_taken_since("k2", moment));
+        board.begin(0, "k0");
+        board.reach(0, Phase::Acquiring);
+        assert!(!board.was_taken_since("k0", moment), "it is only asked for");
+        board.reach(0, Phase::Acquired);
+        assert!(board.was_taken_since("k0", moment));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_holder_is_the_client_that_reads_next() {
         let board = Board::new(4);

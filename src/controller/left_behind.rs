@@ -63,7 +63,7 @@ impl Run<'_> {
         self.faults_are_over.raised().await;
         loop {
             self.note_what_never_ends().await;
-            sleep(self.scenario.ttl).await;
+            sleep(self.scenario.ttl.max(BETWEEN_LOOKS)).await;
         }
     }
 
@@ -90,7 +90,7 @@ impl Run<'_> {
 
     /// Looks again and again, for as long as it is polled, whether a node keeps a lock that has far more than its TTL left,
     /// and records each such lock once. What never ends is looked for at the end: a holder may still give it one. Where
-    /// commands are recorded, nobody else sends any.
+    /// commands are recorded, nobody else sends any while faults last.
     pub(super) async fn watch_for_long_locks(&self) -> Result<Infallible, RunError> {
         if !self.locks_are_to_end() || self.scenario.record_commands {
             return std::future::pending().await;

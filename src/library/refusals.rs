@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::history::{Function, History, Operation, Outcome, Phase, PhaseStamp, Process};
+use crate::history::{History, Operation, Outcome, Phase, PhaseStamp, Process};
 
 /// An attempt is given up early if it took less than this part of its limit.
 const EARLY: u64 = 2;
@@ -42,7 +42,7 @@ pub fn early(history: &History) -> Refusals {
         let acquired = attempt.phase(Phase::Acquired).map(PhaseStamp::time);
         let (Some(limit), Some(end)) = (limit, acquired.or(attempt.completed)) else { continue };
         let holders = history.operations.iter().filter(|other| is_in_the_way(other, attempt, end, history.last_time));
-        if holders.count() < run.permits.max(1) as usize {
+        if holders.count() < history.permits() as usize {
             continue;
         }
         refusals.of += 1;
@@ -84,6 +84,6 @@ fn is_in_the_way(other: &Operation, attempt: &Operation, end: u64, last: u64) ->
     let at = |phase| other.phase(phase).map(PhaseStamp::time);
     let Some(from) = at(Phase::Acquired) else { return false };
     let until = at(Phase::Releasing).or(at(Phase::Lost)).or(other.completed).unwrap_or(last);
-    let both_read = other.f == Function::Shared && attempt.f == Function::Shared;
+    let both_read = other.f.is_shared() && attempt.f.is_shared();
     other.process != attempt.process && other.key == attempt.key && !both_read && from < end && until > attempt.invoked
 }

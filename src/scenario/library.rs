@@ -231,7 +231,7 @@ impl WorkloadClient {
     }
 
     /// The files and folders that it is made of, as its workload's file names them.
-    fn made_of(&self) -> Vec<&PathBuf> {
+    pub fn made_of(&self) -> Vec<&PathBuf> {
         match self {
             WorkloadClient::Python(client) => {
                 let files = client.requirements.iter().chain(&client.built_with).chain([&client.adapter]);

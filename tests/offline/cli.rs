@@ -196,6 +196,9 @@ fn what_is_listed_can_be_saved_and_changed() {
         assert!(place.path().join("mine").join(file).is_file(), "{file}");
     }
     assert!(!place.path().join("mine/clients/rust").exists());
+    // What packages without a wheel are built with is a part of it.
+    save("redlock-py", "python").code(0);
+    assert!(place.path().join("python/clients/python/setuptools.txt").is_file());
     save("pause", "nemesis").code(0);
     assert!(place.path().join("nemesis/pause.toml").is_file());
     // Nothing is written over, and nothing is begun for what is not there.

@@ -21,7 +21,7 @@ use super::suite::progress::Progress;
 use super::suite::{open_whole, versions};
 use super::{CONSOLE, Exit, Failure, look, print, tell_progress};
 use crate::files;
-use crate::history::{self, Operation, Phase, RecordedCommand};
+use crate::history::{self, History, Operation, Phase, RecordedCommand};
 use crate::interrupt::Interrupt;
 use crate::library::examined::{Came, Examined};
 use crate::library::kind::{Kind, OfItsKind};
@@ -588,16 +588,21 @@ fn learn(made: &Made) -> Result<Learnt, Failure> {
     phases.sort_unstable();
     phases.dedup();
     let count = operations.count() as u64;
-    let (alone, _) = &runs[0];
-    let ttl_ns = alone.run.as_ref().map_or(u64::MAX, |run| run.ttl_ms.saturating_mul(1_000_000));
+    // In one of them it was told to.
+    let holds_long = runs.iter().all(|(history, _)| holds_long(history));
+    Ok(Learnt { sent: sent::sent(&runs), operations: count, phases, holds_long })
+}
+
+/// Whether holds usually last for longer than half the TTL.
+fn holds_long(history: &History) -> bool {
+    let ttl_ns = history.run.as_ref().map_or(u64::MAX, |run| run.ttl_ms.saturating_mul(1_000_000));
     let held = |operation: &Operation| {
         let began = operation.phase(Phase::Acquired)?.time();
         Some(operation.phase(Phase::Releasing)?.time().saturating_sub(began))
     };
-    let mut held: Vec<u64> = alone.operations.iter().filter_map(held).collect();
+    let mut held: Vec<u64> = history.operations.iter().filter_map(held).collect();
     held.sort_unstable();
-    let holds_long = held.get(held.len() / 2).is_some_and(|held| *held > ttl_ns / 2);
-    Ok(Learnt { sent: sent::sent(&runs), operations: count, phases, holds_long })
+    held.get(held.len() / 2).is_some_and(|held| *held > ttl_ns / 2)
 }
 
 /// The TTLs of which no run could be made, each with the reason.

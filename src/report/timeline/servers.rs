@@ -259,17 +259,17 @@ impl Servers {
         };
         // A lock that is kept for other than its TTL, or was extended before it was seen, does not say by its end when it was
         // set: then there is one that nobody asked for at that moment, and no end is gone by.
-        let mut all = of_value.values().flatten().map(may_be);
-        let ends_tell = all.all(|(found, by_end)| found.is_empty() || !by_end.is_empty());
-        let whose = |together: &Vec<usize>| {
-            let (found, by_end) = may_be(together);
+        let known: Vec<Vec<(Vec<Begun>, Vec<Begun>)>> =
+            of_value.values().map(|times| times.iter().map(may_be).collect()).collect();
+        let ends_tell = known.iter().flatten().all(|(found, by_end)| found.is_empty() || !by_end.is_empty());
+        let whose = |(found, by_end): &(Vec<Begun>, Vec<Begun>)| {
             let one =
                 [Some(found), Some(by_end).filter(|_| ends_tell)].into_iter().flatten().find(|of| of.len() == 1)?;
             Some((i64::from(lanes.place(one[0].2)), one[0].1))
         };
         let mut found: Vec<(usize, i64, u64)> = Vec::new();
-        for ((_, value), times) in &of_value {
-            let mut holds: Vec<Option<(i64, u64)>> = times.iter().map(whose).collect();
+        for (((_, value), times), known) in of_value.iter().zip(&known) {
+            let mut holds: Vec<Option<(i64, u64)>> = known.iter().map(whose).collect();
             if value.len() >= DRAWN {
                 of_one_client(&mut holds);
             }
