@@ -20,6 +20,7 @@ mod partition;
 mod pause;
 mod pause_background;
 mod power_loss;
+mod refuse_writes;
 mod reset;
 mod slow_disk;
 mod snapshot;
@@ -293,6 +294,7 @@ kinds! {
     Busy: busy,
     SlowDisk: slow_disk,
     Block: block,
+    RefuseWrites: refuse_writes,
 }
 
 impl fmt::Display for FaultKind {

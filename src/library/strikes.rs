@@ -26,6 +26,10 @@ pub enum Strike {
     LostReply,
     /// The client dies before it reads the reply.
     Kill,
+    /// The server refuses it with an error.
+    Refused,
+    /// It arrives when its client has given the lock back.
+    Overtaken,
     /// Its event loop is blocked before it reads the reply, until the lock has run out.
     Block,
     /// Whoever asked is cancelled while the reply is on its way; of a release, the request.
@@ -47,13 +51,15 @@ pub enum Strike {
 }
 
 /// What is tried, the likeliest first.
-const ALL: [Strike; 16] = [
+const ALL: [Strike; 18] = [
     Strike::LateReply,
     Strike::Pause,
     Strike::Reset,
+    Strike::Refused,
     Strike::Cancel,
     Strike::LateRequest,
     Strike::LostReply,
+    Strike::Overtaken,
     Strike::Kill,
     Strike::Close,
     Strike::GivenUp,
@@ -99,6 +105,8 @@ pub struct Setting {
     pub nodes: u32,
     /// Whether its locks run out.
     pub expires: bool,
+    /// Whether a holder's lock is renewed for as long as it holds it.
+    pub renews: bool,
     /// Whether its client's threads may have operations in flight at once.
     pub threads: bool,
     /// Whether its client ends an operation that is cancelled, and whether it has an event loop that can be blocked.
@@ -124,7 +132,8 @@ pub fn scenarios(sent: &[Sent], setting: &Setting) -> Vec<Scripted> {
                 let aim = Aim { strike: *strike, sent: sent_now.clone(), at: *place };
                 let was_played =
                     setting.knows_the_catalogue && is_first && far == 0 && strike.is_in_the_catalogue(sent_now.when);
-                scenarios.push(((sent_now.nth + sent_now.nth_key, far, was_played, rank), aim.scenario()));
+                scenarios
+                    .push(((sent_now.nth + sent_now.nth_key, far, was_played, rank), aim.scenario(setting.renews)));
             }
         }
     }
@@ -145,6 +154,8 @@ impl Strike {
                 When::Waiting,
             ) => true,
             (_, When::Waiting) => false,
+            // Only what a holder sends by the way can be late for the release.
+            (Overtaken, _) => when == When::Holding,
             // Only an acquisition has a limit.
             (GivenUp, _) => when == When::Taking && setting.expires,
             (Block, When::Releasing) => false,
@@ -178,6 +189,12 @@ impl Strike {
         !self.is_of_a_node() || nodes == 1 || place != Place::All
     }
 
+    /// Whether the library learns that what it asked for failed, or never learns of it: what it keeps of a lock may be wrong from then on.
+    fn fails(self) -> bool {
+        use Strike::*;
+        matches!(self, Reset | Close | LostReply | Refused | Cancel | GivenUp)
+    }
+
     fn is_of_a_node(self) -> bool {
         use Strike::*;
         matches!(self, NodePause | NodeRestart | NodeRestartSynced | NodeClock)
@@ -192,6 +209,8 @@ impl Strike {
             Strike::Close => "close-after",
             Strike::LostReply => "lost-reply",
             Strike::Kill => "kill-before-reply",
+            Strike::Refused => "refused",
+            Strike::Overtaken => "overtaken-by-release",
             Strike::Block => "block-before-reply",
             Strike::Cancel => "cancel-before-reply",
             Strike::GivenUp => "given-up-before-reply",
@@ -213,6 +232,8 @@ impl Strike {
             Strike::Close => "the server closes the connection when it was carried out, in place of a reply",
             Strike::LostReply => "the reply never comes",
             Strike::Kill => "the client dies before it reads the reply",
+            Strike::Refused => "the server refuses it with an error",
+            Strike::Overtaken => "it arrives when the lock was given back",
             Strike::Block => "the client's event loop is blocked before it reads the reply, until the lock has run out",
             Strike::Cancel => "the operation is cancelled before the reply comes",
             Strike::GivenUp => "the time for which the client was ready to wait is over before the reply comes",
@@ -267,6 +288,7 @@ impl Steps {
             _ if aim.sent.when == When::Waiting => self.of_waiting(aim),
             Strike::Cancel if aim.sent.when == When::Releasing => self.of_a_release(aim),
             Strike::Cancel | Strike::GivenUp => self.of_nobodys(aim),
+            Strike::Overtaken => self.of_the_past(aim),
             _ => {
                 self.begin(aim.sent.when, &[aim]);
                 self.strike_and_after(aim);
@@ -301,6 +323,37 @@ impl Steps {
             "go client:1",
             "await client:1 end",
             "await client:0 end",
+        ]);
+    }
+
+    /// The lock is given back while something that its holder sent is on its way: what comes of that is nobody's any more.
+    fn of_the_past(&mut self, aim: &Aim) {
+        self.begin(aim.sent.when, &[aim]);
+        self.await_strike(aim, "2ttl");
+        self.add(["go client:0", "await client:0 end within 0.1ttl or go on"]);
+        self.heal(aim);
+        self.add([
+            "await client:0 end",
+            "start client:1 to before-write giving up after 0.6ttl",
+            "wait 0.3ttl",
+            "start client:2 giving up after 0.2ttl",
+            "await client:2 end within 0.35ttl or go on",
+            "go client:1",
+            "await client:1 end",
+            "await client:2 end",
+        ]);
+    }
+
+    /// Whose lock it was takes it again, and works for longer than it lives: it is renewed as ever, and nobody else gets it.
+    fn next_hold(&mut self) {
+        self.add([
+            "start client:0 to before-write or end giving up after 1ttl within 1.2ttl",
+            "wait 1.3ttl",
+            "start client:1 giving up after 0.2ttl",
+            "await client:1 end within 0.4ttl or go on",
+            "go client:0",
+            "await client:0 end",
+            "await client:1 end",
         ]);
     }
 
@@ -468,7 +521,11 @@ impl Aim {
             Strike::Reset | Strike::Close => (vec![], false, vec![]),
             Strike::Pause => (vec!["pause client:0".to_string()], false, runs_out()),
             Strike::Block => (vec!["block client:0 for 1.3ttl".to_string()], false, runs_out()),
-            Strike::Cancel | Strike::GivenUp => (vec![], true, vec![]),
+            Strike::Cancel | Strike::GivenUp | Strike::Overtaken => (vec![], true, vec![]),
+            Strike::Refused => {
+                let refusal = format!("refuse-writes {}", self.at);
+                (vec![refusal.clone()], false, vec!["wait 0.1ttl".to_string(), format!("heal {refusal}")])
+            }
             Strike::Kill => (vec!["kill client:0".to_string(), "heal kill client:0".to_string()], false, vec![]),
             // Whoever measures by this clock how long it took finds that no time has passed; and a renewal is due much later.
             Strike::ClockBack => (vec!["clock client:0 -3ttl".to_string()], !holding, runs_out()),
@@ -483,7 +540,12 @@ impl Aim {
             Strike::NodeClock => (vec![format!("clock {node} +2ttl")], false, vec![]),
         };
         // A lock that lives is renewed by then, one that is not has run out.
-        if holding && matches!(self.strike, Strike::Reset | Strike::Close | Strike::LostReply | Strike::ClockForward) {
+        if holding
+            && matches!(
+                self.strike,
+                Strike::Reset | Strike::Close | Strike::LostReply | Strike::ClockForward | Strike::Refused
+            )
+        {
             after.extend(runs_out());
         }
         Course { before, lasts, after }
@@ -492,7 +554,9 @@ impl Aim {
     fn fault(&self) -> String {
         let (command, at) = (self.command(), self.at);
         match self.strike {
-            Strike::LateRequest => format!("hold request {command} client:0 to {at}"),
+            Strike::LateRequest | Strike::Refused | Strike::Overtaken => {
+                format!("hold request {command} client:0 to {at}")
+            }
             Strike::Cancel if self.sent.when == When::Releasing => format!("hold request {command} client:0 to {at}"),
             Strike::LostReply | Strike::NodeRestart | Strike::NodeRestartSynced => {
                 format!("lose reply to {command} client:0 from {at}")
@@ -550,8 +614,14 @@ impl Aim {
         format!("{}: at its {}{}{on}{at}, {}", self.sent.when, self.nth(), self.sent.name, self.strike.what())
     }
 
-    fn scenario(self) -> Scripted {
-        Scripted::new(vec![self], |steps, aims| steps.of_one(&aims[0]))
+    fn scenario(self, renews: bool) -> Scripted {
+        let next_hold = renews && self.strike.fails();
+        Scripted::new(vec![self], |steps, aims| {
+            steps.of_one(&aims[0]);
+            if next_hold {
+                steps.next_hold();
+            }
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::sent::{When, called, key_of, name_for_all, queued, when};
-use crate::fault_kinds::CallEffect;
+use crate::fault_kinds::{CallEffect, FaultKind};
 use crate::history::{FaultWindow, History, Operation, Phase, PhaseStamp, RecordedCommand};
 use crate::words::{list, plural};
 
@@ -35,6 +35,8 @@ pub enum Did {
     Nothing(Vec<String>),
     /// It was kept from the node, and never came.
     NeverCame,
+    /// It came, and the node refused it.
+    Refused,
     /// Nothing was recorded of it.
     Unknown,
 }
@@ -160,6 +162,7 @@ fn at_command(history: &History, window: &FaultWindow, commands: &[RecordedComma
     let was_kept_away = window.on_call == Some(CallEffect::HoldRequest);
     let did = match place {
         Some(place) => did(commands, place),
+        None if was_kept_away && is_refused(history, window) => Did::Refused,
         None if was_kept_away && named.is_some() && !commands.is_empty() => Did::NeverCame,
         None => Did::Unknown,
     };
@@ -175,6 +178,14 @@ fn at_command(history: &History, window: &FaultWindow, commands: &[RecordedComma
         what,
         did,
     }
+}
+
+/// Whether what was kept away until then found a node that refused writes.
+fn is_refused(history: &History, window: &FaultWindow) -> bool {
+    let came = window.heal.unwrap_or(u64::MAX);
+    let mut refusals =
+        history.faults.iter().filter(|other| other.kind == FaultKind::RefuseWrites && other.was_observed());
+    refusals.any(|other| other.inject <= came && other.heal.is_none_or(|heal| heal >= came))
 }
 
 /// When its client stood still, if it was stopped or blocked before the fault at its command was healed.
@@ -272,6 +283,7 @@ impl fmt::Display for Struck {
             Did::Changed(by) => write!(f, "; it changed the lock's key by {}", list(by)),
             Did::Nothing(by) => write!(f, "; it changed nothing of the lock ({})", list(by)),
             Did::NeverCame => f.write_str("; it never came"),
+            Did::Refused => f.write_str("; the node refused it"),
             Did::Unknown => Ok(()),
         }
     }

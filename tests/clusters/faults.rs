@@ -81,6 +81,7 @@ fn catalogue() -> Vec<(&'static str, Injection)> {
             "busy, silent for 100 ms",
             Injection::on_members(FaultKind::Busy, names("n0")).with(Parameter::Length { ms: 100, jitter_ms: 0 }),
         ),
+        ("writes are refused", Injection::on_members(FaultKind::RefuseWrites, names("n0"))),
         ("flush", Injection::on_members(FaultKind::Flush, names("n0"))),
         ("snapshots of a node", Injection::on_members(FaultKind::Snapshot, names("n0"))),
     ]

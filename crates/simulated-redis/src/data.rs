@@ -38,6 +38,8 @@ pub(crate) struct Data {
     pub subscriptions: Subscriptions,
     /// Whether it used more memory than it may when the command began.
     pub out_of_memory: bool,
+    /// Whether it had fewer replicas than it wants for writes then.
+    pub lacks_replicas: bool,
     /// The slots that this node serves, in a Redis Cluster.
     pub cluster_slots: Option<Slots>,
 }
@@ -59,6 +61,7 @@ impl Data {
             published: Vec::new(),
             subscriptions: Subscriptions::default(),
             out_of_memory: false,
+            lacks_replicas: false,
             cluster_slots: None,
         }
     }

@@ -9,7 +9,8 @@ use crate::server::Server;
 use rand::RngExt;
 
 pub(crate) const OUT_OF_MEMORY: Reply = Reply::error("OOM command not allowed when used memory > 'maxmemory'.");
-pub(crate) const READ_ONLY: Reply = Reply::error("READONLY You can't write against a read only replica.");
+const READ_ONLY: Reply = Reply::error("READONLY You can't write against a read only replica.");
+const NO_REPLICAS: Reply = Reply::error("NOREPLICAS Not enough good replicas to write.");
 
 /// What a server uses without any keys, in bytes: about what Redis does.
 const MEMORY_AT_START: u64 = 900_000;
@@ -68,13 +69,15 @@ impl Server {
         self.redirect(connection, command, words)?;
         let memory_left = self.evict();
         self.data.out_of_memory = !memory_left;
+        let wanted = self.data.settings.min_replicas_to_write;
+        self.data.lacks_replicas = wanted > 0 && !self.data.replica && (self.online() as u64) < wanted;
         let Some(client) = self.clients.get(&connection) else { return Ok(()) };
         let queued = client.transaction.is_some() && !command.is(AT_ONCE);
         if !memory_left && (command.is(GROWS) || queued) {
             return Err(OUT_OF_MEMORY);
         }
-        if self.data.replica && command.is(WRITE) {
-            return Err(READ_ONLY);
+        if let Some(refusal) = self.data.refuses(command) {
+            return Err(refusal);
         }
         if client.channels > 0 && !command.is(WHILE_SUBSCRIBED) {
             return Err(Reply::failed(format!(
@@ -135,6 +138,15 @@ impl Server {
 }
 
 impl Data {
+    /// Why it takes no writes now, if this is one.
+    pub fn refuses(&self, command: &Command) -> Option<Reply> {
+        match command.is(WRITE) {
+            true if self.replica => Some(READ_ONLY),
+            true if self.lacks_replicas => Some(NO_REPLICAS),
+            _ => None,
+        }
+    }
+
     /// Runs a command, and notes what it changed.
     pub fn call(&mut self, run: fn(&mut Data, Words<'_>) -> commands::Answer, words: Words<'_>) -> Reply {
         let before = self.dirty;

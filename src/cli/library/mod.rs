@@ -204,6 +204,7 @@ impl Examination {
         let setting = Setting {
             nodes: self.plain.nodes,
             expires: self.plain.workload.lock.expires(),
+            renews: sent::is_renewed(&sent),
             threads: can(Ability::Threads),
             cancels: can(Ability::Cancel),
             blocks: can(Ability::Block),

@@ -17,6 +17,7 @@ mod partition;
 mod pause;
 mod pause_background;
 mod power_loss;
+mod refuse_writes;
 mod reset;
 mod slow_disk;
 mod snapshot;
@@ -31,7 +32,7 @@ use super::wire::{Observation, Struck};
 use crate::fault_kinds::FaultKind;
 
 /// Every kind has its line here, unless clients do it to themselves; a test finds one that has none.
-static ALL: [&dyn Act; 16] = [
+static ALL: [&dyn Act; 17] = [
     &pause::ACT,
     &kill::ACT,
     &power_loss::ACT,
@@ -48,6 +49,7 @@ static ALL: [&dyn Act; 16] = [
     &snapshot::ACT,
     &busy::ACT,
     &slow_disk::ACT,
+    &refuse_writes::ACT,
 ];
 
 /// What was seen, or why nothing was done. What is not observed may be in effect all the same, and is healed like any other.

@@ -1,5 +1,5 @@
-//! CONFIG, and the settings that it shows and changes: how much memory a server may use, what it does beyond that, and for how
-//! long a script keeps it silent.
+//! CONFIG, and the settings that it shows and changes: how much memory a server may use, what it does beyond that, for how
+//! long a script keeps it silent, and how many replicas it wants for writes.
 
 use super::glob::matches;
 use super::{Answer, SYNTAX, subcommand, unknown_subcommand};
@@ -17,11 +17,13 @@ pub(crate) struct Settings {
     pub evicts: bool,
     /// Milliseconds that a script may take before others are answered with BUSY.
     pub busy_reply_threshold: u64,
+    /// With fewer replicas it refuses writes.
+    pub min_replicas_to_write: u64,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { maxmemory: 0, evicts: false, busy_reply_threshold: 5000 }
+        Settings { maxmemory: 0, evicts: false, busy_reply_threshold: 5000, min_replicas_to_write: 0 }
     }
 }
 
@@ -45,6 +47,10 @@ impl Settings {
             "busy-reply-threshold" | "lua-time-limit" => {
                 self.busy_reply_threshold = value.parse().map_err(|_| failed(" couldn't be parsed into an integer"))?;
             }
+            "min-replicas-to-write" => {
+                self.min_replicas_to_write =
+                    value.parse().map_err(|_| failed(" couldn't be parsed into an integer"))?;
+            }
             _ => return Err(format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'")),
         }
         Ok(())
@@ -62,6 +68,7 @@ pub(super) fn config(server: &mut Server, _: Connection, words: Words<'_>) -> An
                 ("lua-time-limit", threshold),
                 ("maxmemory", settings.maxmemory.to_string()),
                 ("maxmemory-policy", settings.policy().into()),
+                ("min-replicas-to-write", settings.min_replicas_to_write.to_string()),
             ];
             let meant =
                 |name: &str| words[2..].iter().any(|pattern| matches(text(pattern).as_bytes(), name.as_bytes()));

@@ -28,11 +28,8 @@ pub(super) fn exec(server: &mut Server, connection: Connection, _: Words<'_>) ->
     for words in &transaction.commands {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let Some(command) = find(words[0]) else { continue };
-        let refused = server.data.replica && command.is(super::WRITE) && matches!(command.run, Run::Data(_));
-        replies.push(match refused {
-            true => crate::execute::READ_ONLY,
-            false => server.call(connection, command, &words),
-        });
+        let refused = server.data.refuses(command).filter(|_| matches!(command.run, Run::Data(_)));
+        replies.push(refused.unwrap_or_else(|| server.call(connection, command, &words)));
     }
     server.in_transaction = false;
     Ok(Reply::Array(replies))

@@ -10,10 +10,10 @@ use sha1_smol::Sha1;
 
 use super::Arguments;
 use super::convert::{to_lua, to_reply, to_word};
-use crate::commands::{self, GROWS, Run, WRITE};
+use crate::commands::{self, GROWS, Run};
 use crate::config::Config;
 use crate::data::Data;
-use crate::execute::{OUT_OF_MEMORY, READ_ONLY};
+use crate::execute::OUT_OF_MEMORY;
 use crate::reply::Reply;
 
 const PRELUDE: &str = include_str!("prelude.lua");
@@ -134,8 +134,8 @@ fn call(data: &mut Data, words: &MultiValue) -> Reply {
     if !command.accepts(words.len()) {
         return Reply::error("ERR Wrong number of args calling Redis command from script");
     }
-    if command.is(WRITE) && data.replica {
-        return READ_ONLY;
+    if let Some(refusal) = data.refuses(command) {
+        return refusal;
     }
     if command.is(GROWS) && data.out_of_memory {
         return OUT_OF_MEMORY;

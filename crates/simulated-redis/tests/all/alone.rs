@@ -198,6 +198,25 @@ fn memory_that_is_limited_evicts_or_refuses() {
 }
 
 #[test]
+fn a_server_that_wants_replicas_and_has_none_refuses_writes_in_scripts_and_transactions_too() {
+    let mut server = Simulated::with(Persistence::None);
+    let client = server.connect();
+    server.words(client, &["SET", "k", "v"]);
+    server.words(client, &["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    let refused = "-NOREPLICAS Not enough good replicas to write.";
+    for write in [&["SET", "k", "w"][..], &["DEL", "k"], &["EVAL", "return redis.call('del', KEYS[1])", "1", "k"]] {
+        let answer = server.words(client, write);
+        assert!(answer.starts_with(refused), "{answer}");
+    }
+    server.words(client, &["MULTI"]);
+    assert!(server.words(client, &["DEL", "k"]).starts_with(refused));
+    assert!(server.words(client, &["EXEC"]).starts_with("-EXECABORT"));
+    assert_eq!(server.words(client, &["GET", "k"]), "$1\r\nv\r\n");
+    server.words(client, &["CONFIG", "SET", "min-replicas-to-write", "0"]);
+    assert_eq!(server.words(client, &["DEL", "k"]), ":1\r\n");
+}
+
+#[test]
 fn the_same_events_have_the_same_outcome() {
     let run = || {
         let mut server = Simulated::with(Persistence::Everysec);
