@@ -1,5 +1,7 @@
 //! Programs of clients that ended by themselves: no lock claims that they do not, but whoever uses the library wants to know.
 
+use serde::Serialize;
+
 use crate::checker::{AnomalyKind, Verdict};
 use crate::history::{ClientStep, History};
 use crate::words::sanitize;
@@ -7,23 +9,28 @@ use crate::words::sanitize;
 /// How signals are named that others send: who sent them is not known.
 const FROM_OTHERS: [&str; 4] = ["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"];
 
-/// How the first program of a run ended that ended by itself, before anything was done to anybody in that run: its exit code and its
-/// last words. None if all went on, or if something was in effect by then that may have ended it.
-pub fn by_itself(history: &History, verdict: &Verdict) -> Option<String> {
+/// How a program ended that no fault ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Ended {
+    /// Its exit code and its last words.
+    pub how: String,
+    /// Whether anything had been done to anybody in its run by then.
+    pub faulty: bool,
+}
+
+/// How the first program of a run ended that ended by itself. None if all went on, and where the machine had stood still by then.
+pub fn by_itself(history: &History, verdict: &Verdict) -> Option<Ended> {
     let ended = verdict.anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::EndedByItself)?;
     let time = ended.time;
     let was_faulty = history.faults.iter().any(|window| window.skipped.is_none() && window.inject <= time);
     let was_cancelled = history.steps.iter().any(|(at, step)| *at <= time && step.step.starts_with("cancel "));
     let stood_still = history.stalls.iter().any(|(from, _)| *from <= time);
-    if was_faulty || was_cancelled || stood_still {
-        return None;
-    }
     let is_it = |at: u64, step| at == time && step == ClientStep::Ended;
     let (_, event) = history.clients.iter().find(|(at, event)| is_it(*at, event.step))?;
-    if FROM_OTHERS.iter().any(|signal| event.text.contains(&format!("({signal})"))) {
+    if stood_still || FROM_OTHERS.iter().any(|signal| event.text.contains(&format!("({signal})"))) {
         return None;
     }
-    Some(sanitize(without_log(&event.text), 400))
+    Some(Ended { how: sanitize(without_log(&event.text), 400), faulty: was_faulty || was_cancelled })
 }
 
 /// What is said of an end, without the log's path in the run's folder.

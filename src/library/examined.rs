@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::ends::Ended;
 use super::kind::{Kind, OfItsKind};
+use super::losses::FalseLosses;
 use super::refusals::Refusals;
 use super::releases::SlowRelease;
 use super::sent::{Sent, When};
@@ -72,8 +74,9 @@ pub struct TriedRun {
     pub anomaly: Option<String>,
     /// How the incident came about that shows it, in a few sentences; empty if nothing is told.
     pub account: String,
-    /// How its program ended, if that ended by itself, with no fault.
-    pub ended: Option<String>,
+    /// How its program ended, if that ended by itself.
+    pub ended: Option<Ended>,
+    pub false_losses: FalseLosses,
     pub refusals: Refusals,
     /// The longest release, if it took long.
     pub slow_release: Option<SlowRelease>,
@@ -167,13 +170,24 @@ impl Tried {
     }
 
     /// The longest release of its runs, if one took long.
-    fn slow_release(&self) -> Option<&SlowRelease> {
+    pub fn slow_release(&self) -> Option<&SlowRelease> {
         self.runs.iter().filter_map(|run| run.slow_release.as_ref()).max_by_key(|slow| slow.took)
     }
 
     /// What became of attempts in its runs that found the lock taken.
-    fn refusals(&self) -> Refusals {
+    pub fn refusals(&self) -> Refusals {
         self.runs.iter().fold(Refusals::default(), |all, run| all.and(&run.refusals))
+    }
+
+    /// What became of losses that were told in its runs.
+    pub fn false_losses(&self) -> FalseLosses {
+        self.runs.iter().fold(FalseLosses::default(), |all, run| all.and(&run.false_losses))
+    }
+
+    /// The first of its runs in which a program ended by itself, under a fault or not.
+    pub fn ended(&self, faulty: bool) -> Option<(&TriedRun, &Ended)> {
+        let ended = self.runs.iter().filter_map(|run| Some((run, run.ended.as_ref()?)));
+        ended.into_iter().find(|(_, ended)| ended.faulty == faulty)
     }
 
     /// The first run that shows what came of it.
@@ -279,24 +293,10 @@ impl Examined {
         breaks_by_itself(self.tried.iter(), anomaly)
     }
 
-    /// The scenarios in which a release took long, each with the longest; the longest of all first.
-    pub fn slow_releases(&self) -> Vec<(&Tried, &SlowRelease)> {
-        let mut slow: Vec<(&Tried, &SlowRelease)> =
-            self.tried.iter().filter_map(|tried| Some((tried, tried.slow_release()?))).collect();
-        slow.sort_by_key(|(_, slow)| std::cmp::Reverse(slow.took));
-        slow
-    }
-
-    /// The scenarios in which attempts were given up before their time.
-    pub fn early_refusals(&self) -> Vec<(&Tried, Refusals)> {
-        let all = self.tried.iter().map(|tried| (tried, tried.refusals()));
-        all.filter(|(_, refusals)| refusals.early > 0).collect()
-    }
-
     /// The runs in which a program ended by itself, with no fault, and of how many: of those that were made, or that such an end kept
     /// from being made.
     pub fn ended(&self) -> (Vec<&TriedRun>, usize) {
-        let ended = |run: &TriedRun| run.ended.is_some();
+        let ended = |run: &TriedRun| run.ended.as_ref().is_some_and(|ended| !ended.faulty);
         let made = || self.tried.iter().flat_map(|tried| &tried.runs).filter(|run| run.valid.is_some() || ended(run));
         (made().filter(|run| ended(run)).collect(), made().count())
     }

@@ -6,6 +6,7 @@
 //! - [`threads`]: scenarios of the catalogue, played by threads of one process
 //! - [`struck`]: what the faults of a run struck, and what that did to the lock
 //! - [`releases`]: how long it took to give locks back; [`refusals`]: attempts that were given up before their time
+//! - [`losses`]: losses that were told of locks that were not lost
 //! - [`ends`]: programs that ended by themselves
 //! - [`kind`]: a lock of ours that is of the same kind, to compare with
 //! - [`examined`]: what was tried, put together by cause
@@ -15,6 +16,7 @@
 pub mod ends;
 pub mod examined;
 pub mod kind;
+pub mod losses;
 pub mod pairs;
 pub mod refusals;
 pub mod releases;

@@ -12,6 +12,7 @@ use crate::fuzz::Cause;
 use crate::history::{self, RecordedCommand};
 use crate::library::examined::{Came, Tried, TriedRun, breaks_by_itself};
 use crate::library::kind::{self, Kind, OfItsKind};
+use crate::library::losses::{self, FalseLosses};
 use crate::library::refusals::Refusals;
 use crate::library::sent::When;
 use crate::library::strikes::{Aim, Scripted};
@@ -105,6 +106,7 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         account: String::new(),
         ended: None,
         refusals: Refusals::default(),
+        false_losses: FalseLosses::default(),
         slow_release: None,
         folder: relative(page_folder, &folder),
         repeat: outcome.repeat.clone(),
@@ -118,6 +120,7 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         run.when = struck::struck_when(&run.struck);
         run.slow_release = releases::slowest(&history);
         run.refusals = refusals::early(&history);
+        run.false_losses = losses::false_losses(&history, &commands);
         let checked = Checked::new(history, Some(scenario.clone()), Default::default());
         let cause = Cause::of(&checked.history, &checked.verdict).map(|cause| cause.anomaly);
         let first = || checked.verdict.anomalies.first().map(|anomaly| anomaly.kind);

@@ -2,10 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::{
-    EARLY_REFUSALS, SLOW_RELEASES, broken, command, early_refusals, ended, facts, headline, meaning, shows_little,
-    shrunk, slow_release, symptom, withstood,
-};
+use super::remarks::{ByItself, by_itself, remarks};
+use super::{broken, command, facts, headline, meaning, shows_little, shrunk, symptom, withstood};
 use crate::library::examined::{Came, Examined, Symptom, Tried};
 use crate::library::kind::OfItsKind;
 use crate::report::html::{header, prose, whole_page};
@@ -17,23 +15,25 @@ const STYLE: &str = "@media (min-width: 60rem) { td:first-child { white-space: n
 /// The page; its links lead to the reports of the runs.
 pub fn html(examined: &Examined) -> String {
     let symptoms = examined.symptoms();
+    let by_itself = by_itself(examined);
     let own = symptoms.iter().any(|symptom| symptom.of_its_kind != OfItsKind::Falls);
+    let first = by_itself.first();
     let (word, class) = match (symptoms.is_empty(), own) {
         (_, true) => ("FALLS", "invalid"),
         (false, false) => ("AS ITS KIND", "unknown"),
         (true, false) if examined.that(Came::Held).is_empty() => ("UNKNOWN", "unknown"),
-        (true, false) if ended(examined).is_some() => ("ENDS BY ITSELF", "unknown"),
-        (true, false) if shows_little(examined) => ("HARDLY TRIED", "unknown"),
-        (true, false) => ("WITHSTANDS", "valid"),
+        (true, false) if shows_little(examined) && first.is_none() => ("HARDLY TRIED", "unknown"),
+        (true, false) => first.map_or(("WITHSTANDS", "valid"), |remark| (remark.word, "unknown")),
     };
     let body = html! {
         main {
             (header(class, &["everything that was tried of one library"], word, &html! { (prose(&headline(examined))) "." }, &html! {}))
-            @if let Some((how, run)) = ended(examined) {
-                section id="ended" {
-                    h2 { "It ends by itself" }
-                    p { (how) "." br; code { (run.repeat) } }
-                    p { a href={ (run.folder) "/report.html" } { "Its report" } }
+            @if !by_itself.is_empty() {
+                section id="by-itself" {
+                    h2 { "What it does by itself" }
+                    @for ByItself { what, run, .. } in &by_itself {
+                        p { (what) "." br; code { (run.repeat) } br; a href={ (run.folder) "/report.html" } { "Its report" } }
+                    }
                 }
             }
             @for alike in symptoms.chunk_by(|one, other| meaning(one, examined) == meaning(other, examined)) {
@@ -44,8 +44,7 @@ pub fn html(examined: &Examined) -> String {
             }
             (found(examined))
             (held(examined))
-            (slow_releases(examined))
-            (refused_early(examined))
+            (remarked(examined))
             (nothing(examined))
             section id="sends" {
                 h2 { "What it sends" }
@@ -135,30 +134,15 @@ fn held(examined: &Examined) -> Markup {
     }
 }
 
-fn slow_releases(examined: &Examined) -> Markup {
-    let slow = examined.slow_releases();
+/// What no claim is about.
+fn remarked(examined: &Examined) -> Markup {
     html! {
-        @if !slow.is_empty() {
-            section id="slow-releases" {
-                h2 { (SLOW_RELEASES) }
+        @for remarks in remarks(examined) {
+            section id=(remarks.id) {
+                h2 { (remarks.title) }
                 table {
-                    thead { tr { th { "scenario" } th { "how long" } } }
-                    tbody { @for (tried, slow) in slow { tr { (name(tried)) td { (slow_release(slow)) } } } }
-                }
-            }
-        }
-    }
-}
-
-fn refused_early(examined: &Examined) -> Markup {
-    let early = examined.early_refusals();
-    html! {
-        @if !early.is_empty() {
-            section id="early-refusals" {
-                h2 { (EARLY_REFUSALS) }
-                table {
-                    thead { tr { th { "scenario" } th { "how early" } } }
-                    tbody { @for (tried, early) in early { tr { (name(tried)) td { (early_refusals(&early)) } } } }
+                    thead { tr { th { "scenario" } th { "what it did" } } }
+                    tbody { @for (tried, what) in remarks.of { tr { (name(tried)) td { (what) } } } }
                 }
             }
         }

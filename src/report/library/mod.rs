@@ -1,17 +1,16 @@
 //! What was tried of a library and what came of it, as text and as a page.
 
 mod html;
+mod remarks;
 mod text;
 
 pub use html::html;
 pub use text::terminal;
 
-use crate::library::examined::{Came, Examined, Found, Symptom, Tried, TriedRun};
+use crate::library::examined::{Came, Examined, Found, Symptom, Tried};
 use crate::library::kind::OfItsKind;
-use crate::library::refusals::Refusals;
-use crate::library::releases::SlowRelease;
 use crate::library::sent::Sent;
-use crate::words::{length, list, moment, plural, sanitize};
+use crate::words::{length, plural};
 
 /// The page's name, in the folder of the catalogue's runs.
 pub const FILE: &str = "library.html";
@@ -65,46 +64,6 @@ fn headline(examined: &Examined) -> String {
 /// Whether fewer than half of the scenarios show anything.
 fn shows_little(examined: &Examined) -> bool {
     examined.that(Came::Nothing).len() * 2 > examined.tried.len()
-}
-
-/// `Its program ended by itself, with no fault, in 2 of 9 runs: it ended with exit code 1; its last words: Error: …`, and one of these
-/// runs.
-fn ended(examined: &Examined) -> Option<(String, &TriedRun)> {
-    let (ended, of) = examined.ended();
-    let run = *ended.first()?;
-    let how = run.ended.as_deref().unwrap_or_default();
-    let runs = plural(of as u64, "run");
-    Some((format!("Its program ended by itself, with no fault, in {} of {runs}: {how}", ended.len()), run))
-}
-
-/// Over what is said of attempts that were given up early.
-const EARLY_REFUSALS: &str =
-    "Gives up before its time: no claim is broken by that, but whoever asks is refused while there is time";
-
-/// `whoever asked for 10 s was refused after 1.2 s, 12 of 40 attempts`
-fn early_refusals(refusals: &Refusals) -> String {
-    let Refusals { early, of, soonest } = refusals;
-    let Some(soonest) = soonest else { return String::new() };
-    let (limit, waited) = (length(soonest.limit), length(soonest.waited));
-    let attempts = plural(*of, "attempt");
-    format!(
-        "whoever asked for {limit} was refused after {waited} while another client held the lock, {early} of {attempts}"
-    )
-}
-
-/// Over what is said of releases that took long.
-const SLOW_RELEASES: &str = "Gives the lock back late: no claim is broken by that, but whoever calls waits for so long";
-
-/// `c0 took 11.2 s to give it back, from 3.100 s on, meanwhile: kill of n1`
-fn slow_release(slow: &SlowRelease) -> String {
-    let SlowRelease { client, began, took, ended, meanwhile } = slow;
-    let (took, began) = (length(*took), moment(*began));
-    let what = match ended {
-        true => format!("{client} took {took} to give it back, from {began} on"),
-        false => format!("{client} had not given it back {took} after it began to, at {began}"),
-    };
-    let what = sanitize(&what, 120);
-    if meanwhile.is_empty() { what } else { format!("{what}; meanwhile: {}", sanitize(&list(meanwhile), 200)) }
 }
 
 /// The lock that it is compared with.

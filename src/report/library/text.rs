@@ -1,9 +1,7 @@
 //! What was tried of a library, in a terminal.
 
-use super::{
-    EARLY_REFUSALS, SLOW_RELEASES, broken, command, early_refusals, ended, facts, headline, meaning, shrunk,
-    slow_release, symptom, withstood,
-};
+use super::remarks::{ByItself, by_itself, remarks};
+use super::{broken, command, facts, headline, meaning, shrunk, symptom, withstood};
 use crate::library::examined::{Came, Examined};
 use crate::library::kind::OfItsKind;
 use crate::report::Look;
@@ -17,8 +15,8 @@ const MOST_HELD: usize = 25;
 /// The headline, what breaks it by symptom, what it withstands, and what shows nothing.
 pub fn terminal(examined: &Examined, look: Look) -> String {
     let mut lines = vec![format!("{}.", look.paint("1", &line(&headline(examined), LONGEST)))];
-    if let Some((how, run)) = ended(examined) {
-        lines.push(look.paint("1;31", &format!("{}.", line(&how, 2 * LONGEST))));
+    for ByItself { what, run, .. } in by_itself(examined) {
+        lines.push(look.paint("1;31", &format!("{}.", line(&what, 2 * LONGEST))));
         lines.push(format!("  repeat  {}", sanitize(&run.repeat, 400)));
     }
     lines.push(String::new());
@@ -68,15 +66,9 @@ pub fn terminal(examined: &Examined, look: Look) -> String {
             lines.push(format!("  and {} more, on the page", held.len() - MOST_HELD));
         }
     }
-    let slow = examined.slow_releases();
-    if !slow.is_empty() {
-        lines.extend([String::new(), look.paint("1;33", SLOW_RELEASES)]);
-        lines.extend(slow.iter().map(|(tried, slow)| format!("  {}: {}", tried.scenario, slow_release(slow))));
-    }
-    let early = examined.early_refusals();
-    if !early.is_empty() {
-        lines.extend([String::new(), look.paint("1;33", EARLY_REFUSALS)]);
-        lines.extend(early.iter().map(|(tried, early)| format!("  {}: {}", tried.scenario, early_refusals(early))));
+    for remarks in remarks(examined) {
+        lines.extend([String::new(), look.paint("1;33", remarks.title)]);
+        lines.extend(remarks.of.iter().map(|(tried, what)| format!("  {}: {}", tried.scenario, line(what, LONGEST))));
     }
     let nothing = examined.nothing_shown();
     if !nothing.is_empty() {

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use redjepsen::checker::{Validity, check};
-use redjepsen::history::{self, RecordedCommand};
+use redjepsen::history::{self, Phase, PhaseStamp, RecordedCommand};
 use redjepsen::library::examined::{Came, Examined, Tried, TriedRun, breaks_by_itself};
 use redjepsen::library::kind::{Kind, OfItsKind, judged};
 use redjepsen::library::pairs::pairs;
 use redjepsen::library::sent::{Sent, When, is_renewed, sent};
 use redjepsen::library::strikes::{Aim, Place, Scripted, Setting, Strike, scenarios};
 use redjepsen::library::struck::{Did, Struck, struck, struck_when};
-use redjepsen::library::{ends, refusals, releases};
+use redjepsen::library::{ends, losses, refusals, releases};
 use redjepsen::report::Look;
 use redjepsen::report::library::{html, terminal};
 use redjepsen::runner::simulate::simulate;
@@ -301,6 +301,7 @@ fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
         account: String::new(),
         ended: None,
         refusals: Default::default(),
+        false_losses: Default::default(),
         slow_release: None,
         folder: "../runs/one".into(),
         repeat: "redjepsen run --seed 1".into(),
@@ -376,7 +377,8 @@ fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then
     let how = "it ended with exit code 1; its last words: Error: no such script (store/runs/one/c0/client.log) (failure 1 in a row)";
     let ends = |history: &history::History| ends::by_itself(history, &check(history));
     let said = "it ended with exit code 1; its last words: Error: no such script";
-    assert_eq!(ends(&run_that_ends(how)).as_deref(), Some(said));
+    let ended = |faulty| ends::Ended { how: said.into(), faulty };
+    assert_eq!(ends(&run_that_ends(how)), Some(ended(false)));
     let hit = |inject, skipped: Option<&str>| {
         let mut history = run_that_ends(how);
         let mut window = history::FaultWindow::new(1, history::FaultKind::Pause);
@@ -385,8 +387,8 @@ fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then
         history.faults.push(window);
         ends(&history)
     };
-    assert!(hit(100, None).is_none());
-    assert!(hit(481, None).is_some() && hit(100, Some("nobody is there")).is_some());
+    assert_eq!(hit(100, None), Some(ended(true)));
+    assert!([hit(481, None), hit(100, Some("nobody is there"))].iter().all(|end| *end == Some(ended(false))));
     // Nobody knows who sent that, and whoever says nonsense is ended by redjepsen.
     assert!(ends(&run_that_ends("it ended with exit code 137 (SIGKILL); said nothing on standard error")).is_none());
     assert!(ends(&run_that_ends("it sent no JSON")).is_none() && ends(&run_of(1)).is_none());
@@ -400,11 +402,17 @@ fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then
         opens: Vec::new(),
     };
     cancelled.steps.push((300, step));
-    assert!(ends(&cancelled).is_none());
+    assert_eq!(ends(&cancelled), Some(ended(true)));
+    let mut stalled = run_that_ends(how);
+    stalled.stalls.push((400, 470));
+    assert!(ends(&stalled).is_none());
 
-    let ended = TriedRun { ended: Some(said.into()), ..run(Validity::Unknown, None, "") };
+    let that_ended = |faulty| TriedRun { ended: Some(ended(faulty)), ..run(Validity::Unknown, None, "") };
     let of = |runs| examined(vec![tried("none", OfItsKind::Unknown, runs)]);
-    let all = of(vec![run(Validity::Valid, None, ""), ended]);
+    let all = of(vec![run(Validity::Valid, None, ""), that_ended(true)]);
+    let text = terminal(&all, Look::PLAIN);
+    assert!(text.contains("Its program ends under a fault that ends nobody") && !text.contains("by itself"), "{text}");
+    let all = of(vec![run(Validity::Valid, None, ""), that_ended(false)]);
     let text = terminal(&all, Look::PLAIN);
     let told = format!("Its program ended by itself, with no fault, in 1 of 2 runs: {said}.");
     assert_eq!(text.lines().nth(1), Some(&*told), "{text}");
@@ -413,6 +421,7 @@ fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then
     assert!(page.contains("ENDS BY ITSELF"), "{page}");
     let none = of(vec![run(Validity::Valid, None, "")]);
     assert!(!terminal(&none, Look::PLAIN).contains("by itself") && !html(&none).contains("by itself"));
+    assert!(html(&none).contains("WITHSTANDS"));
 }
 
 /// c1 asks at 100 ms, is ready to wait for 1 s, and is refused after so many milliseconds; c0 holds the lock from 50 ms to `held`.
@@ -465,9 +474,51 @@ fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_no
     let line =
         "none: whoever asked for 1 s was refused after 300 ms while another client held the lock, 2 of 3 attempts";
     assert!(text.contains("Gives up before its time: no claim is broken") && text.contains(line), "{text}");
+    let first = "It gives up before its time, with no fault: whoever asked for 1 s was refused after 300 ms";
+    assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(first)), "{text}");
+    // One may be an accident.
+    assert!(!told(vec![of(400), of(600)]).contains("with no fault"));
     assert!(!told(vec![of(600)]).contains("Gives up"));
     let page = html(&examined(vec![tried("none", OfItsKind::Unknown, vec![of(300)])]));
     assert!(page.contains("whoever asked for 1 s was refused after 300 ms"), "{page}");
+}
+
+#[test]
+fn who_is_told_of_a_loss_while_it_has_the_lock_is_told_so() {
+    // It is told before it writes.
+    let lost_at = |lost: u64| {
+        let mut history = run_of(1);
+        let phases = &history.operations[0].phases;
+        let stamp = phases.iter().find(|stamp| stamp.phase == Phase::BeforeWrite).unwrap();
+        let lost = PhaseStamp { phase: Phase::Lost, received: lost, ..stamp };
+        history.operations[0].phases = phases.iter().chain([lost]).collect();
+        history
+    };
+    let keeps = [recorded(150, "c0", &["SET", "lock:k0", "v", "NX"])];
+    let told = |history: &history::History, commands: &[RecordedCommand]| {
+        let losses = losses::false_losses(history, commands);
+        (losses.told, losses.of, losses.soonest.map(|soonest| soonest.after))
+    };
+    assert_eq!(told(&lost_at(350), &keeps), (1, 1, Some(150)));
+    assert_eq!(told(&run_of(1), &keeps), (0, 1, None));
+    // It may be true where the key was removed, by whomever, and where nobody wrote down what the nodes did.
+    let removes = [keeps[0].clone(), recorded(340, "script", &["UNLINK", "lock:k0"])];
+    assert_eq!(told(&lost_at(350), &removes).0, 0);
+    assert_eq!(told(&lost_at(350), &[]).0, 0);
+    let other = [keeps[0].clone(), recorded(340, "script", &["UNLINK", "lock:k1"])];
+    assert_eq!(told(&lost_at(350), &other).0, 1);
+    // Nor is it false late in its TTL, after the release, or where a fault was.
+    assert_eq!(told(&lost_at(600_000_000), &keeps).0, 0);
+    assert_eq!(told(&lost_at(450), &keeps).0, 0);
+    let mut faulty = lost_at(350);
+    faulty.faults.push(history::FaultWindow::new(1, history::FaultKind::Pause));
+    assert_eq!(told(&faulty, &keeps).0, 0);
+
+    let with = TriedRun { false_losses: losses::false_losses(&lost_at(350), &keeps), ..run(Validity::Valid, None, "") };
+    let text = terminal(&examined(vec![tried("long-work", OfItsKind::Unknown, vec![with])]), Look::PLAIN);
+    let first = "It says that a lock is lost which it has, with no fault: a holder was told that 0 ms after";
+    assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(first)), "{text}");
+    assert!(text.contains("Says that the lock is lost while it has it: no claim"), "{text}");
 }
 
 #[test]

@@ -1,0 +1,92 @@
+//! Losses that a library told of a lock that its holder had: no claim is broken by that, but whoever believes it gives up its work.
+
+use serde::Serialize;
+
+use crate::history::{History, Operation, Phase, PhaseStamp, Process, RecordedCommand};
+
+/// A lock is as good as new for this part of its TTL after it was taken or extended.
+const NEW: u64 = 2;
+
+/// What removes a key, or may.
+const REMOVES: [&str; 10] =
+    ["DEL", "UNLINK", "GETDEL", "LPOP", "RPOP", "SREM", "HDEL", "ZREM", "ZREMRANGEBYSCORE", "RENAME"];
+
+/// How holders were told of losses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FalseLosses {
+    /// How many were told that their lock was lost while they had it, of how many holders.
+    pub told: u64,
+    pub of: u64,
+    /// The one that was told soonest.
+    pub soonest: Option<FalseLoss>,
+}
+
+/// A loss that was none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct FalseLoss {
+    /// How long after the lock had been taken or extended, in nanoseconds.
+    pub after: u64,
+    pub ttl: u64,
+}
+
+/// Those of a run in which no fault was injected and the machine never stood still. `commands`: what the nodes carried out; where they
+/// were not recorded, nothing is said, since whatever removed the lock's key would not be known.
+pub fn false_losses(history: &History, commands: &[RecordedCommand]) -> FalseLosses {
+    let mut losses = FalseLosses::default();
+    let Some(run) = &history.run else { return losses };
+    if !history.faults.is_empty() || !history.stalls.is_empty() || commands.is_empty() {
+        return losses;
+    }
+    let ttl = run.ttl_ms.saturating_mul(1_000_000);
+    let holders = history.operations.iter().filter(|one| one.f.is_locked() && one.process != Process::Controller);
+    for holder in holders {
+        let Some(acquired) = holder.phase(Phase::Acquired).map(PhaseStamp::time) else { continue };
+        losses.of += 1;
+        let Some(lost) = holder.phase(Phase::Lost).map(PhaseStamp::time) else { continue };
+        let grants = holder.phases.iter().filter(|stamp| matches!(stamp.phase, Phase::Acquired | Phase::Extended));
+        let Some(granted) = grants.map(|stamp| stamp.time()).filter(|time| *time <= lost).max() else { continue };
+        let after = lost - granted;
+        let is_releasing = holder.phase(Phase::Releasing).is_some_and(|stamp| stamp.time() <= lost);
+        let removed =
+            || commands.iter().any(|command| removes(command, &holder.key) && within(command.time, acquired, lost));
+        let taken = || history.operations.iter().any(|other| has_it_too(other, holder, acquired, lost));
+        if after < ttl / NEW && !is_releasing && !removed() && !taken() {
+            losses.told += 1;
+            losses.soonest = losses.soonest.into_iter().chain([FalseLoss { after, ttl }]).min();
+        }
+    }
+    losses
+}
+
+impl FalseLosses {
+    /// Both together.
+    pub fn and(self, other: &FalseLosses) -> FalseLosses {
+        FalseLosses {
+            told: self.told + other.told,
+            of: self.of + other.of,
+            soonest: self.soonest.into_iter().chain(other.soonest).min(),
+        }
+    }
+}
+
+/// Whether a command removes a key that belongs to this one of the run.
+fn removes(command: &RecordedCommand, key: &str) -> bool {
+    let name = command.words.first().map(|name| name.to_ascii_uppercase()).unwrap_or_default();
+    REMOVES.contains(&&*name) && command.words.iter().skip(1).any(|word| word.contains(key))
+}
+
+/// What a node's clock may be off, as its commands tell the time, in nanoseconds.
+const CLOCK: u64 = 5_000_000;
+
+fn within(time: u64, from: u64, to: u64) -> bool {
+    (from.saturating_sub(CLOCK)..=to.saturating_add(CLOCK)).contains(&time)
+}
+
+/// Whether another client has it as well at some time of these, as far as it knows.
+fn has_it_too(other: &Operation, holder: &Operation, from: u64, to: u64) -> bool {
+    let at = |phase| other.phase(phase).map(PhaseStamp::time);
+    other.process != holder.process
+        && other.key == holder.key
+        && at(Phase::Acquired).is_some_and(|had| had <= to.saturating_add(CLOCK))
+        && at(Phase::Released).or(other.completed).is_none_or(|until| until >= from)
+}

@@ -1,0 +1,127 @@
+//! What a library does that no claim is about, and whoever uses it wants to know.
+
+use std::cmp::Reverse;
+
+use crate::library::examined::{Examined, Tried, TriedRun};
+use crate::library::losses::FalseLosses;
+use crate::library::refusals::Refusals;
+use crate::library::releases::SlowRelease;
+use crate::words::{length, list, moment, plural, sanitize};
+
+/// So many attempts that are refused early are no accident.
+const NO_ACCIDENT: u64 = 2;
+
+/// Scenarios in which it did one such thing.
+pub struct Remarks<'e> {
+    pub id: &'static str,
+    pub title: &'static str,
+    /// What there is to say of each, in a sentence.
+    pub of: Vec<(&'e Tried, String)>,
+}
+
+/// All there is to remark.
+pub fn remarks(examined: &Examined) -> Vec<Remarks<'_>> {
+    let each = |say: &dyn Fn(&Tried) -> Option<String>| -> Vec<(&Tried, String)> {
+        examined.tried.iter().filter_map(|tried| Some((tried, say(tried)?))).collect()
+    };
+    let ended = |tried: &Tried| tried.ended(true).map(|(_, ended)| sanitize(&ended.how, 400));
+    let lost =
+        |tried: &Tried| Some(tried.false_losses()).filter(|losses| losses.told > 0).map(|losses| told_lost(&losses));
+    let early = |tried: &Tried| Some(tried.refusals()).filter(|all| all.early > 0).map(|all| early_refusals(&all));
+    let mut slow: Vec<(&Tried, &SlowRelease)> =
+        examined.tried.iter().filter_map(|tried| Some((tried, tried.slow_release()?))).collect();
+    slow.sort_by_key(|(_, slow)| Reverse(slow.took));
+    let all = [
+        Remarks {
+            id: "ends",
+            title: "Its program ends under a fault that ends nobody: no claim is broken by that, but it is gone",
+            of: each(&ended),
+        },
+        Remarks {
+            id: "false-losses",
+            title: "Says that the lock is lost while it has it: no claim is broken by that, but whoever believes it gives up",
+            of: each(&lost),
+        },
+        Remarks {
+            id: "early-refusals",
+            title: "Gives up before its time: no claim is broken by that, but whoever asks is refused while there is time",
+            of: each(&early),
+        },
+        Remarks {
+            id: "slow-releases",
+            title: "Gives the lock back late: no claim is broken by that, but whoever calls waits for so long",
+            of: slow.into_iter().map(|(tried, slow)| (tried, slow_release(slow))).collect(),
+        },
+    ];
+    all.into_iter().filter(|remarks| !remarks.of.is_empty()).collect()
+}
+
+/// What it does with nothing done to anybody.
+pub struct ByItself<'e> {
+    /// In capitals, for a page on which nothing is worse.
+    pub word: &'static str,
+    pub what: String,
+    /// A run that shows it.
+    pub run: &'e TriedRun,
+}
+
+/// All that it does by itself, which comes before everything else.
+pub fn by_itself(examined: &Examined) -> Vec<ByItself<'_>> {
+    let runs = || examined.tried.iter().flat_map(|tried| &tried.runs);
+    let mut all = Vec::new();
+    let (ended, of) = examined.ended();
+    if let Some(run) = ended.first() {
+        let how = run.ended.as_ref().map_or("", |ended| &ended.how);
+        let runs = plural(of as u64, "run");
+        let what = format!("Its program ended by itself, with no fault, in {} of {runs}: {how}", ended.len());
+        all.push(ByItself { word: "ENDS BY ITSELF", what, run });
+    }
+    let losses = runs().fold(FalseLosses::default(), |all, run| all.and(&run.false_losses));
+    if let Some(run) = runs().find(|run| run.false_losses.told > 0) {
+        let what = format!("It says that a lock is lost which it has, with no fault: {}", told_lost(&losses));
+        all.push(ByItself { word: "FALSE LOSSES", what, run });
+    }
+    let refusals = runs().fold(Refusals::default(), |all, run| all.and(&run.refusals));
+    if let Some(run) = runs().find(|run| run.refusals.early > 0).filter(|_| refusals.early >= NO_ACCIDENT) {
+        let what = format!("It gives up before its time, with no fault: {}", early_refusals(&refusals));
+        all.push(ByItself { word: "GIVES UP EARLY", what, run });
+    }
+    all
+}
+
+/// `a holder was told that 8 ms after it had got or extended its lock, whose TTL is 1 s, 3 of 40 holders; nobody else had it then, and
+/// nothing had removed its key`
+fn told_lost(losses: &FalseLosses) -> String {
+    let FalseLosses { told, of, soonest } = losses;
+    let Some(soonest) = soonest else { return String::new() };
+    format!(
+        "a holder was told that {} after it had got or extended its lock, whose TTL is {}, {told} of {}; nobody else had \
+         it then, and nothing had removed its key",
+        length(soonest.after),
+        length(soonest.ttl),
+        plural(*of, "holder")
+    )
+}
+
+/// `whoever asked for 10 s was refused after 1.2 s, 12 of 40 attempts`
+fn early_refusals(refusals: &Refusals) -> String {
+    let Refusals { early, of, soonest } = refusals;
+    let Some(soonest) = soonest else { return String::new() };
+    let (limit, waited) = (length(soonest.limit), length(soonest.waited));
+    let attempts = plural(*of, "attempt");
+    format!(
+        "whoever asked for {limit} was refused after {waited} while another client held the lock, {early} of {attempts}"
+    )
+}
+
+/// `c0 took 11.2 s to give it back, from 3.100 s on, meanwhile: kill of n1`
+fn slow_release(slow: &SlowRelease) -> String {
+    let SlowRelease { client, began, took, ended, meanwhile } = slow;
+    let (took, began) = (length(*took), moment(*began));
+    let what = match ended {
+        true => format!("{client} took {took} to give it back, from {began} on"),
+        false => format!("{client} had not given it back {took} after it began to, at {began}"),
+    };
+    let what = sanitize(&what, 120);
+    if meanwhile.is_empty() { what } else { format!("{what}; meanwhile: {}", sanitize(&list(meanwhile), 200)) }
+}
