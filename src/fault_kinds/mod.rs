@@ -139,6 +139,8 @@ pub struct Does {
     pub wall_clock: bool,
     /// Whether a node may leave a request unanswered meanwhile.
     pub silences: bool,
+    /// Whether a node answers writes with an error meanwhile.
+    pub refuses: bool,
 }
 
 impl Does {
@@ -148,6 +150,7 @@ impl Does {
         data: OnData::Kept,
         wall_clock: false,
         silences: false,
+        refuses: false,
     };
 }
 

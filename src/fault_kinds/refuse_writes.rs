@@ -18,7 +18,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
     // What is refused is as good as not answered.
-    does: Does { silences: true, ..Does::NOTHING },
+    does: Does { silences: true, refuses: true, ..Does::NOTHING },
     says: Says {
         name: "refusal of writes",
         done: "refusing writes",

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::sent::{When, called, key_of, name_for_all, queued, when};
-use crate::fault_kinds::{CallEffect, FaultKind};
+use crate::fault_kinds::CallEffect;
 use crate::history::{FaultWindow, History, Operation, Phase, PhaseStamp, RecordedCommand};
 use crate::words::{list, plural};
 
@@ -183,8 +183,7 @@ fn at_command(history: &History, window: &FaultWindow, commands: &[RecordedComma
 /// Whether what was kept away until then found a node that refused writes.
 fn is_refused(history: &History, window: &FaultWindow) -> bool {
     let came = window.heal.unwrap_or(u64::MAX);
-    let mut refusals =
-        history.faults.iter().filter(|other| other.kind == FaultKind::RefuseWrites && other.was_observed());
+    let mut refusals = history.faults.iter().filter(|other| other.kind.does.refuses && other.was_observed());
     refusals.any(|other| other.inject <= came && other.heal.is_none_or(|heal| heal >= came))
 }
 

@@ -126,12 +126,28 @@ fn an_unsound_lock_falls_to_those_that_its_defect_is_about_and_to_no_others() {
     );
     // SETNX without a TTL, and EXPIRE after it.
     assert_eq!(fell("setnx-expire", When::Taking, "SETNX"), ["taking-setnx-kill-before-reply"]);
+    // Nor does it look whether that was done.
+    assert_eq!(fell("setnx-expire", When::Taking, "PEXPIRE"), ["taking-pexpire-refused"]);
     // DEL, whoever has it.
     assert_eq!(
         fell("single-constant", When::Releasing, "DEL"),
         ["releasing-del-cancel-before-reply", "releasing-del-late-request"]
     );
     assert!(fell("single", When::Taking, "SET").is_empty());
+}
+
+#[test]
+fn a_command_that_the_node_refused_is_told_apart_from_one_that_never_came() {
+    let scenarios = scenarios(&[command(When::Taking, "SET"), command(When::Releasing, "EVAL")], &setting(1, true));
+    let did = |name: &str| {
+        let scripted = scenarios.iter().find(|one| one.name == name).unwrap();
+        let history = simulate(&run_with(scripted, "single", 1)).unwrap().history;
+        let [struck] = &struck(&history, &[])[..] else { panic!("{name}") };
+        (struck.did.clone(), struck.to_string())
+    };
+    let (refused, told) = did("taking-set-refused");
+    assert!(refused == Did::Refused && told.ends_with("; the node refused it"), "{told}");
+    assert_ne!(did("releasing-eval-late-request").0, Did::Refused);
 }
 
 #[test]

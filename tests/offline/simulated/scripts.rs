@@ -109,6 +109,35 @@ fn a_client_reports_the_phase_at_which_it_waits_again() {
     assert!(others.len() > 5 && others.iter().all(|phases| *phases == once), "{others:?}");
 }
 
+#[test]
+fn a_server_that_refuses_writes_answers_them_with_an_error_until_the_heal() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("refused.toml");
+    let script = r#"
+        description = "Nobody can take the lock, and then somebody can"
+        story = "A primary whose replicas are gone."
+        progress = "any"
+        clients = 2
+        script = [
+            "refuse-writes node:0", "start client:0 giving up after 0.3ttl", "await client:0 end",
+            "heal refuse-writes node:0", "start client:1 giving up after 0.3ttl", "expect client:1 acquired within 0.2ttl",
+            "await client:1 end",
+        ]
+    "#;
+    std::fs::write(&file, script).unwrap();
+    let scenario = Options::default().scenario("single", file.to_str().unwrap(), 1, Path::new("")).unwrap();
+    let checked = simulate(&scenario).unwrap();
+    let [fault] = &checked.history.faults[..] else { panic!("{:?}", checked.history.faults) };
+    let seen: Vec<&str> = fault.texts.iter().map(String::as_str).collect();
+    assert!(seen[0].contains("n0: it answers writes with NOREPLICAS"), "{seen:?}");
+    assert!(seen.last().is_some_and(|last| last.contains("n0: it takes writes")), "{seen:?}");
+    let meanwhile = |one: &&Operation| (fault.inject..fault.heal.unwrap()).contains(&one.invoked);
+    let updates = || checked.history.operations.iter().filter(|one| one.f == Function::Rmw);
+    let (refused, others): (Vec<_>, Vec<_>) = updates().partition(meanwhile);
+    assert_eq!((refused.len(), refused[0].outcome), (1, Outcome::Fail));
+    assert!(others.iter().all(|one| one.outcome == Outcome::Ok), "{others:?}");
+}
+
 /// What two faults do to one node is undone by the heal of the last.
 #[test]
 fn a_node_that_another_eviction_still_hits_keeps_its_limit() {
