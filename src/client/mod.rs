@@ -359,7 +359,7 @@ impl Guarded {
             Ok(stored) => stored,
             Err(error) => return Ok(Err(fail(invoke, "unsupported", error))),
         };
-        think(invoke, &stored, phases).await?;
+        think(invoke, &stored, holding, phases).await?;
         if phases.is_cancelled() {
             return Ok(Err(cancelled(invoke)));
         }
@@ -380,7 +380,7 @@ impl Guarded {
             Function::Cas => match self.register.read(&invoke.key, None).await {
                 Ok(Read::Value(text)) => match ResourceValue::read(self.kind, text) {
                     Ok(old) => {
-                        think(invoke, &old, phases).await?;
+                        think(invoke, &old, None, phases).await?;
                         Some(old)
                     }
                     Err(error) => return Ok(fail(invoke, "unsupported", error)),
@@ -401,10 +401,25 @@ impl Guarded {
 }
 
 /// Reports what was read, then thinks.
-async fn think(invoke: &Invoke, old: &ResourceValue, phases: &Phases<'_>) -> anyhow::Result<()> {
+async fn think(
+    invoke: &Invoke,
+    old: &ResourceValue,
+    holding: Option<&Holding<'_, ClientClock>>,
+    phases: &Phases<'_>,
+) -> anyhow::Result<()> {
     let say = |phase: &mut PhaseMessage| (phase.value, phase.count) = (Some(old.value.clone()), old.count());
     phases.report(Phase::Read, say).await?;
-    hold(invoke, phases).await;
+    match holding.filter(|holding| holding.is_extended_by_its_holder()) {
+        Some(holding) => {
+            let work = holding.work(Duration::from_millis(invoke.hold_ms), |renewal| phases.report_renewal(renewal));
+            tokio::select! {
+                biased;
+                () = work => {}
+                () = phases.control.cancelled() => {}
+            }
+        }
+        None => hold(invoke, phases).await,
+    }
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::sent::When;
+use super::sent::{Renewed, When};
 use crate::checker::Validity;
 use crate::fault_kinds::{Command, CommandFault};
 use crate::nemesis::{Argument, Fault, Step};
@@ -33,25 +33,27 @@ pub enum OfItsKind {
 }
 
 impl Kind {
-    /// The kind of this scenario's lock. `renewed`: whether it was seen to renew itself.
-    pub fn of(scenario: &Scenario, renewed: bool) -> Kind {
+    /// The kind of this scenario's lock. `renewed`: by whom it was seen to be renewed.
+    pub fn of(scenario: &Scenario, renewed: Renewed) -> Kind {
         let workload = &scenario.workload;
         let program = workload.lock.program();
         if program != Program::Redis {
             return Kind { reference: None, what: format!("a lock on {program}") };
         }
-        let (place, lock, watchdog) = match (&workload.topology, scenario.nodes) {
+        let (place, lock, has_renewed) = match (&workload.topology, scenario.nodes) {
             (Topology::Independent, 0) => return Kind { reference: None, what: "a lock without nodes".to_string() },
-            (Topology::Independent, 1) => ("one node", "single", "redlock-watchdog"),
-            (Topology::Independent, _) => ("several nodes, of which a majority counts", "redlock", "redlock-watchdog"),
-            (Topology::Sentinel(_), _) => ("a primary with Sentinels", "replicated", ""),
-            (Topology::Cluster(_), _) => ("a Redis Cluster", "cluster", ""),
+            (Topology::Independent, 1) => ("one node", "single", true),
+            (Topology::Independent, _) => ("several nodes, of which a majority counts", "redlock", true),
+            (Topology::Sentinel(_), _) => ("a primary with Sentinels", "replicated", false),
+            (Topology::Cluster(_), _) => ("a Redis Cluster", "cluster", false),
         };
         let (what, reference) = match (workload.lock.expires(), renewed) {
             (false, _) => ("a lock without a TTL", ""),
-            (true, true) => ("a lock with a TTL that renews itself", watchdog),
-            (true, false) => ("a lock with a TTL", lock),
+            (true, Renewed::Never) => ("a lock with a TTL", lock),
+            (true, Renewed::ByItsHolder) => ("a lock with a TTL that its holder extends", "redlock-extend"),
+            (true, Renewed::InTheBackground) => ("a lock with a TTL that renews itself", "redlock-watchdog"),
         };
+        let reference = if has_renewed || renewed == Renewed::Never { reference } else { "" };
         let reference = (!reference.is_empty()).then(|| reference.to_string());
         Kind { reference, what: format!("{what}, on {place}") }
     }

@@ -185,6 +185,47 @@ pub fn is_renewed(sent: &[Sent]) -> bool {
     sent.iter().any(|sent| sent.when == When::Holding && sent.key.is_some() && renews(sent))
 }
 
+/// Who renews the locks of a library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewed {
+    Never,
+    /// The holder, while it works.
+    ByItsHolder,
+    /// Something in the background, for as long as the holder has the lock.
+    InTheBackground,
+}
+
+/// By whom locks are renewed. `kept`: a run in which a script kept a holder that did nothing, for longer than its lock lives, and what
+/// the nodes carried out; where there is none, nobody saw anything in the background.
+pub fn renewed(sent: &[Sent], kept: Option<&(History, Vec<RecordedCommand>)>) -> Renewed {
+    match kept {
+        _ if !is_renewed(sent) => Renewed::Never,
+        Some((history, commands)) if renews_in_the_background(history, commands) => Renewed::InTheBackground,
+        _ => Renewed::ByItsHolder,
+    }
+}
+
+/// Whether a holder's client renewed its lock between its first breakpoint, at `read`, and the step that lets it go on.
+fn renews_in_the_background(history: &History, commands: &[RecordedCommand]) -> bool {
+    let Some(run) = &history.run else { return false };
+    history.operations.iter().any(|operation| {
+        let client = run.client_name(operation.process);
+        let Some(kept_from) = operation.phase(Phase::Read).map(PhaseStamp::time) else { return false };
+        let goes_on = format!("go {}", client.replacen('c', "client:", 1));
+        let steps = || history.steps.iter().filter(|(time, _)| *time >= kept_from);
+        let Some((until, _)) = steps().find(|(_, step)| step.step.starts_with(&goes_on)) else { return false };
+        let is_kept = operation.phase(Phase::BeforeWrite).is_none_or(|stamp| stamp.time() >= *until);
+        let renews = |(place, command): (usize, &RecordedCommand)| {
+            let mut all = std::iter::once(command).chain(called(&commands[place + 1..], &command.node));
+            command.from.as_deref() == Some(&*client)
+                && (kept_from..*until).contains(&command.time)
+                && key_of(command).is_some()
+                && all.any(|one| one.words.first().is_some_and(|name| RENEWS.contains(&&*name.to_ascii_uppercase())))
+        };
+        is_kept && commands.iter().enumerate().any(renews)
+    })
+}
+
 /// Whether the command in this place takes a lock only if nobody has it, so that it renews none: itself, or its script.
 fn takes_if_free(commands: &[RecordedCommand], place: usize) -> bool {
     let takes = |command: &RecordedCommand| {

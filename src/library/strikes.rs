@@ -5,7 +5,7 @@
 
 use std::fmt::{self, Write};
 
-use super::sent::{Sent, When};
+use super::sent::{Renewed, Sent, When};
 use crate::fault_kinds::ordinal;
 use crate::words::capital;
 
@@ -105,8 +105,7 @@ pub struct Setting {
     pub nodes: u32,
     /// Whether its locks run out.
     pub expires: bool,
-    /// Whether a holder's lock is renewed for as long as it holds it.
-    pub renews: bool,
+    pub renewed: Renewed,
     /// Whether its client's threads may have operations in flight at once.
     pub threads: bool,
     /// Whether its client ends an operation that is cancelled, and whether it has an event loop that can be blocked.
@@ -132,8 +131,10 @@ pub fn scenarios(sent: &[Sent], setting: &Setting) -> Vec<Scripted> {
                 let aim = Aim { strike: *strike, sent: sent_now.clone(), at: *place };
                 let was_played =
                     setting.knows_the_catalogue && is_first && far == 0 && strike.is_in_the_catalogue(sent_now.when);
-                scenarios
-                    .push(((sent_now.nth + sent_now.nth_key, far, was_played, rank), aim.scenario(setting.renews)));
+                let rank = (sent_now.nth + sent_now.nth_key, far, was_played, rank);
+                let next = aim.and_the_next_hold(setting.renewed).filter(|_| *place == Place::All);
+                scenarios.push((rank, aim.scenario(setting.renewed)));
+                scenarios.extend(next.map(|next| ((rank.0, far + 1, was_played, rank.3), next)));
             }
         }
     }
@@ -154,8 +155,8 @@ impl Strike {
                 When::Waiting,
             ) => true,
             (_, When::Waiting) => false,
-            // Only what a holder sends by the way can be late for the release.
-            (Overtaken, _) => when == When::Holding,
+            // Only what is sent in the background can be late for the release.
+            (Overtaken, _) => when == When::Holding && setting.renewed == Renewed::InTheBackground,
             // Only an acquisition has a limit.
             (GivenUp, _) => when == When::Taking && setting.expires,
             (Block, When::Releasing) => false,
@@ -258,10 +259,13 @@ impl Strike {
     }
 }
 
+/// Until a lock that nobody renews has run out.
+const RUNS_OUT: &str = "wait 1.1ttl";
+
 /// The steps of a script.
-#[derive(Default)]
 pub(super) struct Steps {
     pub steps: Vec<String>,
+    renewed: Renewed,
 }
 
 impl Steps {
@@ -344,9 +348,35 @@ impl Steps {
         ]);
     }
 
-    /// Whose lock it was takes it again, and works for longer than it lives: it is renewed as ever, and nobody else gets it.
-    fn next_hold(&mut self) {
+    /// Whoever was struck gives the lock back before it would run out. Then it takes it again, and works for longer than it lives: it is
+    /// renewed as ever, and nobody else gets it.
+    fn and_the_next_hold(&mut self, aim: &Aim) {
+        self.begin(aim.sent.when, &[aim]);
+        self.await_strike(aim, "2ttl");
+        match aim.strike {
+            Strike::Cancel | Strike::GivenUp => {
+                if aim.strike == Strike::Cancel {
+                    self.add(["cancel client:0"]);
+                }
+                self.add(["await client:0 end within 0.3ttl or go on"]);
+                self.heal(aim);
+            }
+            Strike::LostReply => {
+                self.add(["wait 0.2ttl"]);
+                self.heal(aim);
+            }
+            _ => {
+                let Course { before, after, .. } = aim.course();
+                self.steps.extend(before);
+                self.heal(aim);
+                self.steps.extend(after.into_iter().filter(|step| *step != RUNS_OUT));
+            }
+        }
+        if aim.sent.when == When::Holding && aim.strike != Strike::Cancel {
+            self.add(["go client:0"]);
+        }
         self.add([
+            "await client:0 end",
             "start client:0 to before-write or end giving up after 1ttl within 1.2ttl",
             "wait 1.3ttl",
             "start client:1 giving up after 0.2ttl",
@@ -383,14 +413,21 @@ impl Steps {
     pub fn begin(&mut self, when: When, aims: &[&Aim]) {
         match when {
             When::Taking | When::Waiting => self.add(["start client:0 to acquiring giving up after 2ttl"]),
+            // It extends its lock itself, when it works.
+            When::Holding if self.is_at_work(when) => self.add(["start client:0 to read"]),
             // Nothing of an earlier hold is on its way any more.
             When::Holding => self.add(["wait 1ttl", "start client:0 to read"]),
             When::Releasing => self.add(["start client:0 to releasing"]),
         }
         aims.iter().for_each(|aim| self.arm(aim));
-        if when != When::Holding {
+        if when != When::Holding || self.is_at_work(when) {
             self.add(["go client:0"]);
         }
+    }
+
+    /// Whether its client is struck at work; else the script keeps it, and something in the background is struck.
+    fn is_at_work(&self, when: When) -> bool {
+        when == When::Holding && self.renewed == Renewed::ByItsHolder
     }
 
     /// From the strike, which is awaited, to the end.
@@ -416,7 +453,9 @@ impl Steps {
     /// Another client has its turn, and the first one goes on.
     fn comes_of_it(&mut self, aim: &Aim) {
         let (strike, when) = (aim.strike, aim.sent.when);
-        self.add(["start client:1 to before-write or end giving up after 0.6ttl within 0.8ttl"]);
+        // Who extends its lock itself works for longer than a TTL.
+        let to = if self.renewed == Renewed::ByItsHolder { "read" } else { "before-write" };
+        self.steps.push(format!("start client:1 to {to} or end giving up after 0.6ttl within 0.8ttl"));
         let lasts = aim.course().lasts;
         if lasts && when != When::Holding {
             self.heal(aim);
@@ -426,7 +465,11 @@ impl Steps {
             Strike::Block => self.add(["heal block client:0 for 1.3ttl"]),
             _ => {}
         }
-        if when == When::Holding {
+        if self.is_at_work(when) {
+            if lasts {
+                self.heal(aim);
+            }
+        } else if when == When::Holding {
             // Before a late answer arrives, which may well say that the lock is over.
             self.add(["go client:0", "await client:0 end within 0.05ttl or go on"]);
             if lasts {
@@ -512,7 +555,7 @@ struct Course {
 impl Aim {
     fn course(&self) -> Course {
         let (holding, node) = (self.sent.when == When::Holding, self.node());
-        let runs_out = || vec!["wait 1.1ttl".to_string()];
+        let runs_out = || vec![RUNS_OUT.to_string()];
         let (before, lasts, mut after) = match self.strike {
             // The lock runs out before the time is over that it asks for, by which some go.
             Strike::LateRequest if holding => (vec![], true, vec!["wait 0.7ttl".to_string()]),
@@ -614,26 +657,31 @@ impl Aim {
         format!("{}: at its {}{}{on}{at}, {}", self.sent.when, self.nth(), self.sent.name, self.strike.what())
     }
 
-    fn scenario(self, renews: bool) -> Scripted {
-        let next_hold = renews && self.strike.fails();
-        Scripted::new(vec![self], |steps, aims| {
-            steps.of_one(&aims[0]);
-            if next_hold {
-                steps.next_hold();
-            }
-        })
+    fn scenario(self, renewed: Renewed) -> Scripted {
+        Scripted::new(vec![self], renewed, |steps, aims| steps.of_one(&aims[0]))
+    }
+
+    /// What becomes of the next hold of whoever was struck; None where there is nothing to keep of the one before.
+    fn and_the_next_hold(&self, renewed: Renewed) -> Option<Scripted> {
+        if renewed != Renewed::InTheBackground || !self.strike.fails() || self.sent.when == When::Waiting {
+            return None;
+        }
+        let mut scripted = Scripted::new(vec![self.clone()], renewed, |steps, aims| steps.and_the_next_hold(&aims[0]));
+        scripted.name += "-and-the-next-hold";
+        scripted.description += "; then its client takes the lock again, and works for longer than a TTL";
+        Some(scripted)
     }
 }
 
 impl Scripted {
     /// The scenario of these strikes, whose steps `write` writes.
-    pub(super) fn new(aims: Vec<Aim>, write: impl Fn(&mut Steps, &[Aim])) -> Scripted {
+    pub(super) fn new(aims: Vec<Aim>, renewed: Renewed, write: impl Fn(&mut Steps, &[Aim])) -> Scripted {
         let texts: Vec<String> = aims.iter().map(Aim::text).collect();
         let description = capital(&texts.join("; then, "));
         let examples: Vec<String> = aims.iter().map(|aim| aim.sent.example.replace(['"', '\\'], "'")).collect();
         let persistence = aims.iter().find_map(|aim| aim.strike.persistence());
         let persistence = persistence.map_or(String::new(), |kept| format!("persistence = {kept:?}\n"));
-        let mut steps = Steps::default();
+        let mut steps = Steps { steps: Vec::new(), renewed };
         write(&mut steps, &aims);
         let steps: Vec<String> = steps.steps.iter().map(|step| format!("  {step:?},\n")).collect();
         let toml = format!(

@@ -15,6 +15,8 @@ pub struct Holding<'a, C> {
     lock: &'a Lock<C>,
     key: &'a str,
     pub held: Held,
+    /// Since when, by the lock's clock.
+    had: Duration,
     state: Mutex<LockState>,
 }
 
@@ -37,8 +39,9 @@ pub enum Renewal {
 
 impl<'a, C: Clock> Holding<'a, C> {
     pub(super) fn new(lock: &'a Lock<C>, key: &'a str, held: Held) -> Holding<'a, C> {
-        let until = held.validity.map(|validity| lock.clock.now() + validity);
-        Holding { lock, key, held, state: Mutex::new(LockState { until, lost: None }) }
+        let had = lock.clock.now();
+        let until = held.validity.map(|validity| had + validity);
+        Holding { lock, key, held, had, state: Mutex::new(LockState { until, lost: None }) }
     }
 
     /// Renews the lock again and again, if it is one that is renewed, and notices when it is taken away; calls `tell`
@@ -50,25 +53,65 @@ impl<'a, C: Clock> Holding<'a, C> {
                 reason = algorithm.taken(&self.held) => Err(reason),
                 renewed = self.renewed(algorithm.as_ref()) => renewed,
             };
-            match renewed {
-                Ok(validity) => {
-                    self.state().until = Some(self.lock.clock.now() + validity);
-                    tell(Renewal::Extended(validity)).await;
-                }
-                Err(reason) => {
-                    self.state().lost = Some(reason.clone());
-                    tell(Renewal::Lost(reason)).await;
-                    algorithm.let_go(&self.held).await;
-                    break;
-                }
+            if !self.note(algorithm.as_ref(), renewed, &tell).await {
+                break;
             }
         }
         std::future::pending().await
     }
 
-    /// The next renewal, when it is due; never resolves if the lock is not renewed.
+    /// Whether it is renewed by [`Holding::work`] alone.
+    pub fn is_extended_by_its_holder(&self) -> bool {
+        self.lock.extends.is_some()
+    }
+
+    /// Works for so long and a TTL more, and extends the lock whenever that is due, until it is lost; calls `tell` each time. A lock that
+    /// its holder does not extend is none to work with in this way, and nothing is waited for.
+    pub async fn work<F: Future<Output = ()>>(&self, length: Duration, tell: impl Fn(Renewal) -> F) {
+        let Lock { algorithm: Some(algorithm), renew_every: Some(every), extends: Some(longer), clock, .. } = self.lock
+        else {
+            return;
+        };
+        let end = clock.now() + length + *longer;
+        let mut due = self.had + *every;
+        while due < end {
+            clock.sleep(due.saturating_sub(clock.now())).await;
+            let renewed = algorithm.renew(self.key, &self.held).await;
+            if !self.note(algorithm.as_ref(), renewed, &tell).await {
+                return;
+            }
+            due = clock.now() + *every;
+        }
+        clock.sleep(end.saturating_sub(clock.now())).await;
+    }
+
+    /// Notes what came of a renewal, and tells it; false if the lock is lost.
+    async fn note<F: Future<Output = ()>>(
+        &self,
+        algorithm: &dyn AnyAlgorithm,
+        renewed: Result<Duration, String>,
+        tell: impl Fn(Renewal) -> F,
+    ) -> bool {
+        match renewed {
+            Ok(validity) => {
+                self.state().until = Some(self.lock.clock.now() + validity);
+                tell(Renewal::Extended(validity)).await;
+                true
+            }
+            Err(reason) => {
+                self.state().lost = Some(reason.clone());
+                tell(Renewal::Lost(reason)).await;
+                algorithm.let_go(&self.held).await;
+                false
+            }
+        }
+    }
+
+    /// The next renewal, when it is due; never resolves if nothing in the background renews the lock.
     async fn renewed(&self, algorithm: &dyn AnyAlgorithm) -> Result<Duration, String> {
-        let Some(every) = self.lock.renew_every else { return std::future::pending().await };
+        let Some(every) = self.lock.renew_every.filter(|_| self.lock.extends.is_none()) else {
+            return std::future::pending().await;
+        };
         self.lock.clock.sleep(every).await;
         algorithm.renew(self.key, &self.held).await
     }
@@ -156,6 +199,36 @@ mod tests {
         assert!(told[..5].iter().all(|renewal| *renewal == Renewal::Extended(Duration::from_millis(988))), "{told:?}");
         assert_eq!(told[5..], [Renewal::Lost("renewed on 0 of 3 nodes, 2 needed".into())]);
         assert!(holding.is_known_lost() && holding.look().is_err());
+    }
+
+    #[tokio::test]
+    async fn a_holder_extends_its_lock_while_it_works_and_at_no_other_time() {
+        let clock = FakeClock::default();
+        let extends = LockOptions { renew_every_ms: Some(300), extends: Some(true), ..LockOptions::default() };
+        let lock = redlock(&clock, extends);
+        let work = |stopped: Duration| {
+            let (clock, lock) = (&clock, &lock);
+            async move {
+                let holding = lock.acquire("k", SECOND, &Nobody).await.unwrap().unwrap();
+                clock.sleep(stopped).await;
+                let told = Mutex::new(Vec::new());
+                let began = clock.now();
+                holding
+                    .work(Duration::from_millis(200), |renewal| {
+                        told.lock().unwrap().push(renewal);
+                        std::future::ready(())
+                    })
+                    .await;
+                holding.release(&Nobody).await;
+                (told.into_inner().unwrap(), clock.now() - began)
+            }
+        };
+        let (told, took) = work(Duration::ZERO).await;
+        assert_eq!(told, vec![Renewal::Extended(Duration::from_millis(988)); 3]);
+        assert!(took >= Duration::from_millis(1200), "a TTL longer than it was to take: {took:?}");
+        // Who stood still for a TTL learns that at once.
+        let (told, _) = work(SECOND).await;
+        assert_eq!(told, [Renewal::Lost("renewed on 0 of 3 nodes, 2 needed".into())]);
     }
 
     #[tokio::test]

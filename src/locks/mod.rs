@@ -144,6 +144,8 @@ pub struct Lock<C> {
     recheck: bool,
     /// How often a holder renews the lock.
     renew_every: Option<Duration>,
+    /// For how much longer a holder works who renews the lock itself; None if something in the background does, or nothing.
+    extends: Option<Duration>,
 }
 
 impl<C: Clock> Lock<C> {
@@ -157,7 +159,14 @@ impl<C: Clock> Lock<C> {
     ) -> Result<Lock<C>, String> {
         if settings.name == none::ABOUT.name {
             let never = (Duration::ZERO, Duration::ZERO);
-            return Ok(Lock { algorithm: None, clock, retry_delay: never, recheck: false, renew_every: None });
+            return Ok(Lock {
+                algorithm: None,
+                clock,
+                retry_delay: never,
+                recheck: false,
+                renew_every: None,
+                extends: None,
+            });
         }
         let algorithm = build(Parts { settings, nodes, clock: clock.clone(), mail })?;
         Lock::of(algorithm, settings, clock)
@@ -179,6 +188,7 @@ impl<C: Clock> Lock<C> {
             retry_delay: settings.retry_delay()?,
             recheck: settings.options.recheck.unwrap_or(false),
             renew_every: settings.options.renew_every_ms.map(Duration::from_millis),
+            extends: settings.options.extends.unwrap_or(false).then_some(Duration::from_millis(settings.ttl_ms)),
         })
     }
 

@@ -43,6 +43,20 @@ pub struct RedlockOptions {
     /// How often a holder renews its lock; never if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renew_every: Option<Length>,
+    /// Who renews it then.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub renewed_by: RenewedBy,
+}
+
+/// Who renews a lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RenewedBy {
+    /// Something in the background, for as long as the lock is held.
+    #[default]
+    Watchdog,
+    /// The holder itself, who works for a TTL longer and extends its lock meanwhile.
+    Holder,
 }
 
 /// The order in which Redlock asks its nodes.
@@ -88,6 +102,7 @@ impl Options for RedlockOptions {
         let options = LockOptions {
             wall_clock: (self.clock == ClockSource::Wall).then_some(true),
             recheck: self.recheck.then_some(true),
+            extends: (self.renewed_by == RenewedBy::Holder).then_some(true),
             renew_every_ms: self.renew_every.map(|every| within_ttls("renew_every", every, 1, ttl)).transpose()?,
             ..asking(self.node_timeout, self.retry_delay, ttl)?
         };
@@ -106,7 +121,8 @@ impl Options for RedlockOptions {
         if self.recheck {
             text += RECHECK;
         }
-        text + &self.renew_every.map(|every| format!(", renewed every {every}")).unwrap_or_default()
+        let by = if self.renewed_by == RenewedBy::Holder { " by its holder" } else { "" };
+        text + &self.renew_every.map(|every| format!(", renewed every {every}{by}")).unwrap_or_default()
     }
 }
 

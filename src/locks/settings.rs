@@ -63,6 +63,9 @@ pub struct LockOptions {
     /// How often a holder renews its lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renew_every_ms: Option<u64>,
+    /// Whether it does so itself while it works, instead of something in the background.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extends: Option<bool>,
     /// Beside these in the protocol. Each lock has a type for them in its file.
     #[serde(flatten)]
     pub own: Map<String, Value>,

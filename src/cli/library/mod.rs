@@ -26,7 +26,7 @@ use crate::interrupt::Interrupt;
 use crate::library::examined::{Came, Examined};
 use crate::library::kind::{Kind, OfItsKind};
 use crate::library::pairs;
-use crate::library::sent::{self, Sent};
+use crate::library::sent::{self, Renewed, Sent};
 use crate::library::strikes::{self, Aim, Scripted, Setting};
 use crate::library::threads;
 use crate::nemesis::{Nemesis, Step};
@@ -100,6 +100,9 @@ const ASKING: [&str; 2] = ["ttls", "abilities"];
 /// By which scenarios it is found out what a client can do that not all can.
 const ASKS: [(Ability, &str); 3] =
     [(Ability::Threads, "shared-lock"), (Ability::Cancel, "cancelled-holder"), (Ability::Block, "blocked-holder")];
+
+/// In which a script keeps a holder for longer than its lock lives, so that only something in the background renews it.
+const KEEPS_A_HOLDER: &str = "long-work";
 
 /// No run of some seconds records more.
 const MOST_BYTES: u64 = 256 << 20;
@@ -185,13 +188,15 @@ impl Examination {
         if holds_long {
             self.flags.time_limit = LONG_TIME_LIMIT.parse().ok();
         }
-        let kind = Kind::of(&self.plain, sent::is_renewed(&sent));
+        let abilities = self.make("abilities", &self.asking(), None).await?;
+        let unable = unable(&abilities);
+        let kept = runs_of(&abilities, Some(KEEPS_A_HOLDER))?;
+        let renewed = sent::renewed(&sent, kept.first());
+        let kind = Kind::of(&self.plain, renewed);
         tell_progress(&format!(
             "{kind}; {} told apart in {operations} operations",
             plural(sent.len() as u64, "command")
         ));
-        let abilities = self.make("abilities", &self.asking(), None).await?;
-        let unable = unable(&abilities);
         let (fitting, not_about) = self.fitting(&phases, &unable);
         let (taken, refused, asked) = self.taken_ttls().await?;
         let usual = taken.iter().map(|ttl| self.usual(*ttl)).collect();
@@ -204,7 +209,7 @@ impl Examination {
         let setting = Setting {
             nodes: self.plain.nodes,
             expires: self.plain.workload.lock.expires(),
-            renews: sent::is_renewed(&sent),
+            renewed,
             threads: can(Ability::Threads),
             cancels: can(Ability::Cancel),
             blocks: can(Ability::Block),
@@ -272,7 +277,8 @@ impl Examination {
         let knows_the_catalogue = !catalogue.lacks_a_script();
         // A strike asks what becomes of one holder: where several may have the lock, that is no question of the lock's.
         let sent = if self.plain.workload.permits == 1 { sent } else { &[] };
-        let by_threads = if setting.threads { threads::scenarios(sent::is_renewed(sent)) } else { Vec::new() };
+        let by_threads =
+            if setting.threads { threads::scenarios(setting.renewed == Renewed::InTheBackground) } else { Vec::new() };
         let strikes = strikes::scenarios(sent, &Setting { knows_the_catalogue, ..setting });
         let mut scripted: Vec<Scripted> = by_threads.into_iter().chain(strikes).collect();
         let scripts = folder.join("strikes");
@@ -285,7 +291,8 @@ impl Examination {
             compare(&strikes, &scripted, &mut cases)?;
             (go_on, not_made) = (!strikes.interrupted, not_made + strikes.lacking);
             // Which pairs are of interest is known once all of these are.
-            let pairs = if strikes.lacking == 0 { pairs::pairs(&withstood(&cases)) } else { Vec::new() };
+            let pairs =
+                if strikes.lacking == 0 { pairs::pairs(&withstood(&cases), setting.renewed) } else { Vec::new() };
             stages.push(strikes);
             if go_on && !pairs.is_empty() {
                 let of_pairs = write_scripts(&scripts, &pairs)?;
@@ -427,8 +434,9 @@ impl Examination {
 
     /// Short runs of which each asks of the client what only some can do.
     fn asking(&self) -> SuiteFile {
-        let blocks = ASKS.iter().map(|(_, nemesis)| {
-            let clients = (self.plain.workload.permits > 1).then(|| self.at_least(4)).flatten();
+        let clients = (self.plain.workload.permits > 1).then(|| self.at_least(4)).flatten();
+        let asks = ASKS.iter().map(|(_, nemesis)| *nemesis).chain([KEEPS_A_HOLDER]);
+        let blocks = asks.map(|nemesis| {
             let with = Options { time_limit: "2s".parse().ok(), clients, ..Options::default() };
             Block { with, ..self.block(nemesis.to_string()) }
         });
@@ -572,9 +580,14 @@ struct Learnt {
     holds_long: bool,
 }
 
-fn learn(made: &Made) -> Result<Learnt, Failure> {
+/// The runs of a stage, of all its scenarios or of one, with what the nodes carried out in each; those that could not be made are left out.
+fn runs_of(made: &Made, nemesis: Option<&str>) -> Result<Vec<(History, Vec<RecordedCommand>)>, Failure> {
+    let is_of = |run: &&RunOutcome| {
+        let cell = || made.suite.cells.iter().find(|cell| cell.name == run.cell);
+        run.valid.is_some() && nemesis.is_none_or(|name| cell().is_some_and(|cell| cell.nemesis == name))
+    };
     let mut runs = Vec::new();
-    for run in &made.state.runs {
+    for run in made.state.runs.iter().filter(is_of) {
         let folder = made.state.folder().join(&run.folder);
         let history = history::load(&folder.join("history.jsonl")).map_err(Failure::could_not_run)?;
         let file = folder.join(RecordedCommand::FILE);
@@ -583,6 +596,11 @@ fn learn(made: &Made) -> Result<Learnt, Failure> {
             .map_err(|error| Failure::could_not_run(format!("{}: {error}", file.display())))?;
         runs.push((history, commands));
     }
+    Ok(runs)
+}
+
+fn learn(made: &Made) -> Result<Learnt, Failure> {
+    let runs = runs_of(made, None)?;
     let operations = runs.iter().flat_map(|(history, _)| &history.operations);
     let mut phases: Vec<Phase> =
         operations.clone().flat_map(|operation| &operation.phases).map(|stamp| stamp.phase).collect();
@@ -641,7 +659,17 @@ fn write_scripts(folder: &Path, scripted: &[Scripted]) -> Result<Vec<String>, Fa
 /// The strikes that the library withstood one by one.
 fn withstood(cases: &[Case]) -> Vec<Aim> {
     let held = cases.iter().filter(|case| case.tried.came() == Came::Held);
-    held.filter_map(|case| if let [one] = &case.aims[..] { Some(one.clone()) } else { None }).collect()
+    let mut one: Vec<Aim> =
+        held.filter_map(|case| if let [one] = &case.aims[..] { Some(one.clone()) } else { None }).collect();
+    // Some are struck in two scenarios.
+    let mut seen = Vec::new();
+    one.retain(|aim| {
+        !seen.contains(aim) && {
+            seen.push(aim.clone());
+            true
+        }
+    });
+    one
 }
 
 #[cfg(test)]

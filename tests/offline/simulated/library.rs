@@ -7,7 +7,7 @@ use redjepsen::history::{self, Phase, PhaseStamp, RecordedCommand};
 use redjepsen::library::examined::{Came, Examined, Tried, TriedRun, breaks_by_itself};
 use redjepsen::library::kind::{Kind, OfItsKind, judged};
 use redjepsen::library::pairs::pairs;
-use redjepsen::library::sent::{Sent, When, is_renewed, sent};
+use redjepsen::library::sent::{Renewed, Sent, When, is_renewed, renewed, sent};
 use redjepsen::library::strikes::{Aim, Place, Scripted, Setting, Strike, scenarios};
 use redjepsen::library::struck::{Did, Struck, struck, struck_when};
 use redjepsen::library::{ends, losses, refusals, releases};
@@ -33,7 +33,24 @@ fn command(when: When, name: &str) -> Sent {
 
 /// A library whose client can be cancelled, as ours can, and has no event loop.
 fn setting(nodes: u32, expires: bool) -> Setting {
-    Setting { nodes, expires, renews: false, threads: false, cancels: true, blocks: false, knows_the_catalogue: true }
+    Setting {
+        nodes,
+        expires,
+        renewed: Renewed::Never,
+        threads: false,
+        cancels: true,
+        blocks: false,
+        knows_the_catalogue: true,
+    }
+}
+
+/// By whom this lock of ours is renewed.
+fn by_whom(workload: &str) -> Renewed {
+    match workload {
+        "redlock-watchdog" => Renewed::InTheBackground,
+        "redlock-extend" => Renewed::ByItsHolder,
+        _ => Renewed::Never,
+    }
 }
 
 /// The run of this scenario with this lock of ours.
@@ -47,7 +64,7 @@ fn run_with(scripted: &Scripted, workload: &str, nodes: u32) -> Scenario {
 
 /// What it shows.
 fn played(scripted: &Scripted, scenario: &Scenario) -> (Validity, String) {
-    let checked = simulate(scenario).unwrap();
+    let checked = simulate(scenario).unwrap_or_else(|error| panic!("{error:?}\n{}", scripted.toml));
     let failed = checked.verdict.gates.iter().find(|gate| !gate.passed).map(|gate| gate.text.clone());
     let toml = &scripted.toml;
     (checked.verdict.valid, format!("{} with {}: {failed:?}\n{toml}", scripted.name, scenario.workload_name))
@@ -71,8 +88,9 @@ fn a_sound_lock_withstands_every_strike_at_its_own_commands() {
         ("single", 1, &taking_and_releasing[..]),
         ("redlock", 3, &taking_and_releasing),
         ("redlock-watchdog", 3, &renewing),
+        ("redlock-extend", 3, &renewing),
     ] {
-        let setting = Setting { renews: workload == "redlock-watchdog", ..setting(nodes, true) };
+        let setting = Setting { renewed: by_whom(workload), ..setting(nodes, true) };
         for scripted in scenarios(sent, &setting) {
             if nodes == 1 && forgets(&scripted) {
                 continue;
@@ -96,10 +114,11 @@ fn a_sound_lock_withstands_every_pair_of_strikes_at_its_own_commands() {
         ("single", 1, &taking_and_releasing[..]),
         ("redlock", 3, &taking_and_releasing),
         ("redlock-watchdog", 3, &renewing),
+        ("redlock-extend", 3, &renewing),
     ] {
         let aims: Vec<Aim> =
             scenarios(sent, &setting(nodes, true)).into_iter().flat_map(|scripted| scripted.aims).collect();
-        let pairs = pairs(&aims);
+        let pairs = pairs(&aims, by_whom(workload));
         assert!(pairs.len() >= 4, "{workload}: {}", pairs.len());
         let mut shown = 0;
         for pair in pairs {
@@ -184,6 +203,43 @@ fn scenarios_are_about_the_locks_keys_and_waiting_has_its_own() {
     // Nothing runs out by itself, so nothing is waited for.
     let forever = scenarios(&[command(When::Taking, "SET")], &setting(1, false));
     assert!(forever.iter().all(|scripted| !scripted.toml.contains("1.1ttl")));
+}
+
+#[test]
+fn who_renews_a_lock_is_told_by_a_holder_that_a_script_keeps() {
+    let scenario = Options::default().scenario("redlock-watchdog", "long-work", 1, Path::new("")).unwrap();
+    let history = simulate(&scenario).unwrap().history;
+    let (go, _) = history.steps.iter().find(|(_, step)| step.step.starts_with("go client:0")).unwrap();
+    let renews = [command(When::Holding, "PEXPIRE")];
+    let by = |from: &str, words: &[&str], time: u64| {
+        let kept = (history.clone(), vec![recorded(time, from, words)]);
+        renewed(&renews, Some(&kept))
+    };
+    let pexpire = ["PEXPIRE", "lock:k0", "1000"];
+    let kept = go - 500_000_000;
+    assert_eq!(by("c0", &pexpire, kept), Renewed::InTheBackground);
+    // By the holder when it goes on, by nobody at all meanwhile, by somebody else, or no renewal.
+    assert_eq!(by("c0", &pexpire, go + 1_000_000), Renewed::ByItsHolder);
+    assert_eq!(by("c1", &pexpire, kept), Renewed::ByItsHolder);
+    assert_eq!(by("c0", &["GET", "lock:k0"], kept), Renewed::ByItsHolder);
+    assert_eq!(renewed(&renews, None), Renewed::ByItsHolder);
+    assert_eq!(renewed(&[command(When::Holding, "GET")], None), Renewed::Never);
+}
+
+#[test]
+fn a_lock_that_its_holder_extends_is_compared_with_one_that_falls_where_nobody_extends_it() {
+    let folder = Path::new("");
+    let theirs = Options::default().scenario("redis-py-extend", "long-work", 1, folder).unwrap();
+    let as_its_kind = |renewed, nemesis: &str| {
+        let kind = Kind::of(&theirs, renewed);
+        let scenario = Options::default().scenario("redis-py-extend", nemesis, 1, folder).unwrap();
+        simulate(&kind.scenario(&scenario, &[], 1).unwrap()).unwrap().verdict.valid
+    };
+    for nemesis in ["long-work", "revived-lock", "delayed-write"] {
+        assert_eq!(as_its_kind(Renewed::ByItsHolder, nemesis), Validity::Invalid, "{nemesis}");
+        assert_eq!(as_its_kind(Renewed::InTheBackground, nemesis), Validity::Valid, "{nemesis}");
+    }
+    assert_eq!(as_its_kind(Renewed::ByItsHolder, "late-extension"), Validity::Valid);
 }
 
 /// A run of some clients in which c0 takes, holds and gives back the lock; the header is the history's first line.
@@ -911,7 +967,8 @@ fn a_transaction_counts_for_what_is_in_it() {
 #[test]
 fn pairs_are_made_of_what_was_withstood_and_name_both_strikes() {
     let aim = |strike, when, name, at| Aim { strike, sent: command(when, name), at };
-    let names = |aims: &[Aim]| pairs(aims).into_iter().map(|pair| pair.name).collect::<Vec<_>>();
+    let names =
+        |aims: &[Aim]| pairs(aims, Renewed::InTheBackground).into_iter().map(|pair| pair.name).collect::<Vec<_>>();
     let lost = aim(Strike::LostReply, When::Taking, "SET", Place::All);
     let late = aim(Strike::LateRequest, When::Releasing, "EVAL", Place::All);
     assert_eq!(names(&[lost.clone(), late.clone()]), ["taking-set-lost-reply-then-releasing-eval-late-request"]);
