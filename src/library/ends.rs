@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::checker::{AnomalyKind, Verdict};
-use crate::history::{ClientStep, History};
+use crate::history::{ClientStep, History, Operation, Phase};
 use crate::words::sanitize;
 
 /// How signals are named that others send: who sent them is not known.
@@ -30,7 +30,22 @@ pub fn by_itself(history: &History, verdict: &Verdict) -> Option<Ended> {
     if stood_still || FROM_OTHERS.iter().any(|signal| event.text.contains(&format!("({signal})"))) {
         return None;
     }
-    Some(Ended { how: sanitize(without_log(&event.text), 400), faulty: was_faulty || was_cancelled })
+    let how = sanitize(without_log(&event.text), 400);
+    let how = if had_the_lock(history, event.process, time) { how } else { format!("{how}; it had no lock then") };
+    Some(Ended { how, faulty: was_faulty || was_cancelled })
+}
+
+/// Whether a client's process may have had a lock at that time, by what it had said.
+fn had_the_lock(history: &History, process: u32, time: u64) -> bool {
+    let Some(header) = history.run.as_ref().filter(|header| header.threads == 1) else { return true };
+    let is_its = |one: &&Operation| header.client_name(one.process) == format!("c{process}");
+    history.operations.iter().filter(is_its).any(|one| {
+        let said = |phase| one.phase(phase).is_some_and(|stamp| stamp.time() <= time);
+        one.invoked <= time
+            && said(Phase::Acquiring)
+            && !said(Phase::Released)
+            && one.completed.is_none_or(|end| end >= time)
+    })
 }
 
 /// What is said of an end, without the log's path in the run's folder.

@@ -205,24 +205,22 @@ pub fn renewed(sent: &[Sent], kept: Option<&(History, Vec<RecordedCommand>)>) ->
     }
 }
 
-/// Whether a holder's client renewed its lock between its first breakpoint, at `read`, and the step that lets it go on.
+/// Whether a holder's client renewed its lock while it was kept at its first breakpoint, `read`: it says so when it gets there, and once
+/// more when it goes on.
 fn renews_in_the_background(history: &History, commands: &[RecordedCommand]) -> bool {
     let Some(run) = &history.run else { return false };
     history.operations.iter().any(|operation| {
         let client = run.client_name(operation.process);
-        let Some(kept_from) = operation.phase(Phase::Read).map(PhaseStamp::time) else { return false };
-        let goes_on = format!("go {}", client.replacen('c', "client:", 1));
-        let steps = || history.steps.iter().filter(|(time, _)| *time >= kept_from);
-        let Some((until, _)) = steps().find(|(_, step)| step.step.starts_with(&goes_on)) else { return false };
-        let is_kept = operation.phase(Phase::BeforeWrite).is_none_or(|stamp| stamp.time() >= *until);
+        let mut reads = operation.phases.iter().filter(|stamp| stamp.phase == Phase::Read).map(|stamp| stamp.time());
+        let (Some(from), Some(until)) = (reads.next(), reads.last()) else { return false };
         let renews = |(place, command): (usize, &RecordedCommand)| {
             let mut all = std::iter::once(command).chain(called(&commands[place + 1..], &command.node));
             command.from.as_deref() == Some(&*client)
-                && (kept_from..*until).contains(&command.time)
+                && (from..until).contains(&command.time)
                 && key_of(command).is_some()
                 && all.any(|one| one.words.first().is_some_and(|name| RENEWS.contains(&&*name.to_ascii_uppercase())))
         };
-        is_kept && commands.iter().enumerate().any(renews)
+        commands.iter().enumerate().any(renews)
     })
 }
 

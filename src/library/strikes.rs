@@ -151,7 +151,8 @@ impl Strike {
             (Block, _) if !setting.blocks => false,
             // Who waits has nothing that could run out, but may stand in the way of others, or be forgotten.
             (
-                LateReply | LateRequest | Reset | Close | LostReply | Kill | Cancel | NodeRestartSynced,
+                LateReply | LateRequest | Reset | Close | LostReply | Kill | Cancel | GivenUp | ClockBack
+                | ClockForward | NodeRestartSynced,
                 When::Waiting,
             ) => true,
             (_, When::Waiting) => false,
@@ -496,11 +497,17 @@ impl Steps {
     /// Whoever waits has to get the lock when it is given back, whatever became of what it or another one had asked. What waits at
     /// the server is answered only by then.
     fn of_waiting(&mut self, aim: &Aim) {
-        self.add(["start client:1 to before-write", "start client:0 to acquiring giving up after 4ttl"]);
+        // Whoever measures its time by a clock that was set back may stay for longer than this.
+        let limit = if aim.strike == Strike::ClockBack { "0.5ttl" } else { "4ttl" };
+        self.add(["start client:1 to before-write"]);
+        self.steps.push(format!("start client:0 to acquiring giving up after {limit}"));
         self.arm(aim);
         self.add(["go client:0"]);
-        if aim.strike == Strike::NodeRestartSynced {
-            return self.of_waiting_at_a_node(aim);
+        match aim.strike {
+            Strike::NodeRestartSynced => return self.of_waiting_at_a_node(aim),
+            Strike::GivenUp => return self.of_those_who_gave_up(aim),
+            Strike::ClockBack | Strike::ClockForward => return self.of_waiting_by_a_clock(aim),
+            _ => {}
         }
         self.steps.push(format!("await {} within 0.2ttl or go on", aim.fault()));
         let leaves = matches!(aim.strike, Strike::Kill | Strike::Cancel);
@@ -531,6 +538,44 @@ impl Steps {
         } else {
             self.add(["await client:0 end"]);
         }
+    }
+
+    /// Whoever waited for its time and left stands in nobody's way, however often it came.
+    fn of_those_who_gave_up(&mut self, aim: &Aim) {
+        self.await_strike(aim, "0.2ttl");
+        self.add(["cancel client:0", "await client:0 end within 0.2ttl or go on"]);
+        self.heal(aim);
+        self.add(["await client:0 end"]);
+        for _ in 0..2 {
+            self.add(["start client:0 giving up after 0.05ttl", "await client:0 end"]);
+        }
+        self.add([
+            "go client:1",
+            "await client:1 end",
+            "start client:2 giving up after 4ttl",
+            "expect client:2 acquired within 1ttl",
+            "await client:2 end",
+        ]);
+    }
+
+    /// Its time to wait passes as before, whatever its wall clock says: it neither stays for longer nor leaves sooner.
+    fn of_waiting_by_a_clock(&mut self, aim: &Aim) {
+        let Course { before, .. } = aim.course();
+        self.await_strike(aim, "0.2ttl");
+        self.steps.extend(before.clone());
+        self.heal(aim);
+        if aim.strike == Strike::ClockBack {
+            self.add([
+                "await client:0 end within 0.8ttl or go on",
+                "go client:1",
+                "await client:1 end",
+                "await client:0 end",
+            ]);
+        } else {
+            self.add(["wait 0.2ttl", "go client:1", "await client:1 end", "expect client:0 acquired within 0.5ttl"]);
+            self.add(["await client:0 end"]);
+        }
+        self.steps.extend(before.iter().map(|clock| format!("heal {clock}")));
     }
 
     /// The lock can't be given back, and runs out at a node that is there again.

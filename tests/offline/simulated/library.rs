@@ -185,7 +185,10 @@ fn scenarios_are_about_the_locks_keys_and_waiting_has_its_own() {
             "waiting-subscribe-lost-reply",
             "waiting-subscribe-kill-before-reply",
             "waiting-subscribe-close-after",
-            "waiting-subscribe-node-restart-synced-before-reply"
+            "waiting-subscribe-given-up-before-reply",
+            "waiting-subscribe-clock-back-before-reply",
+            "waiting-subscribe-node-restart-synced-before-reply",
+            "waiting-subscribe-clock-forward-before-reply",
         ]
     );
     for scripted in waiting {
@@ -475,6 +478,14 @@ fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then
     };
     cancelled.steps.push((300, step));
     assert_eq!(ends(&cancelled), Some(ended(true)));
+    let later = |threads| {
+        let mut history = run_that_ends(how);
+        history.clients[0].0 = 600;
+        history.run.as_mut().unwrap().threads = threads;
+        ends(&history).unwrap().how
+    };
+    assert_eq!(later(1), format!("{said}; it had no lock then"));
+    assert_eq!(later(2), said, "which of them had one is not known");
     let mut stalled = run_that_ends(how);
     stalled.stalls.push((400, 470));
     assert!(ends(&stalled).is_none());
