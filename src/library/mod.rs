@@ -4,6 +4,7 @@
 //! - [`sent`]: the commands of runs without faults, by what their client was doing
 //! - [`strikes`]: a scenario for each of these commands and each thing that can go wrong there; [`pairs`]: two of them together
 //! - [`threads`]: scenarios of the catalogue, played by threads of one process
+//! - [`waiters`]: scenarios of those who wait, by whatever commands
 //! - [`struck`]: what the faults of a run struck, and what that did to the lock
 //! - [`releases`]: how long it took to give locks back; [`refusals`]: attempts that were given up before their time
 //! - [`losses`]: losses that were told of locks that were not lost
@@ -24,3 +25,4 @@ pub mod sent;
 pub mod strikes;
 pub mod struck;
 pub mod threads;
+pub mod waiters;

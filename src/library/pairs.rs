@@ -31,7 +31,7 @@ pub fn pairs(withstood: &[Aim], renewed: Renewed) -> Vec<Scripted> {
         for second in withstood {
             let Some(together) = together(first, second, renewed) else { continue };
             let before = ranked.iter().filter(|((_, other), _)| *other == together).count();
-            let scenario = Scripted::new(vec![first.clone(), second.clone()], renewed, |steps, aims| {
+            let scenario = Scripted::new(vec![first.clone(), second.clone()], renewed, ("", ""), |steps, aims| {
                 let [first, second] = aims else { return };
                 together.write(steps, first, second);
             });

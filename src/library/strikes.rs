@@ -151,8 +151,7 @@ impl Strike {
             (Block, _) if !setting.blocks => false,
             // Who waits has nothing that could run out, but may stand in the way of others, or be forgotten.
             (
-                LateReply | LateRequest | Reset | Close | LostReply | Kill | Cancel | GivenUp | ClockBack
-                | ClockForward | NodeRestartSynced,
+                LateReply | LateRequest | Reset | Close | LostReply | Kill | Cancel | NodeRestartSynced,
                 When::Waiting,
             ) => true,
             (_, When::Waiting) => false,
@@ -497,17 +496,11 @@ impl Steps {
     /// Whoever waits has to get the lock when it is given back, whatever became of what it or another one had asked. What waits at
     /// the server is answered only by then.
     fn of_waiting(&mut self, aim: &Aim) {
-        // Whoever measures its time by a clock that was set back may stay for longer than this.
-        let limit = if aim.strike == Strike::ClockBack { "0.5ttl" } else { "4ttl" };
-        self.add(["start client:1 to before-write"]);
-        self.steps.push(format!("start client:0 to acquiring giving up after {limit}"));
+        self.add(["start client:1 to before-write", "start client:0 to acquiring giving up after 4ttl"]);
         self.arm(aim);
         self.add(["go client:0"]);
-        match aim.strike {
-            Strike::NodeRestartSynced => return self.of_waiting_at_a_node(aim),
-            Strike::GivenUp => return self.of_those_who_gave_up(aim),
-            Strike::ClockBack | Strike::ClockForward => return self.of_waiting_by_a_clock(aim),
-            _ => {}
+        if aim.strike == Strike::NodeRestartSynced {
+            return self.of_waiting_at_a_node(aim);
         }
         self.steps.push(format!("await {} within 0.2ttl or go on", aim.fault()));
         let leaves = matches!(aim.strike, Strike::Kill | Strike::Cancel);
@@ -538,44 +531,6 @@ impl Steps {
         } else {
             self.add(["await client:0 end"]);
         }
-    }
-
-    /// Whoever waited for its time and left stands in nobody's way, however often it came.
-    fn of_those_who_gave_up(&mut self, aim: &Aim) {
-        self.await_strike(aim, "0.2ttl");
-        self.add(["cancel client:0", "await client:0 end within 0.2ttl or go on"]);
-        self.heal(aim);
-        self.add(["await client:0 end"]);
-        for _ in 0..2 {
-            self.add(["start client:0 giving up after 0.05ttl", "await client:0 end"]);
-        }
-        self.add([
-            "go client:1",
-            "await client:1 end",
-            "start client:2 giving up after 4ttl",
-            "expect client:2 acquired within 1ttl",
-            "await client:2 end",
-        ]);
-    }
-
-    /// Its time to wait passes as before, whatever its wall clock says: it neither stays for longer nor leaves sooner.
-    fn of_waiting_by_a_clock(&mut self, aim: &Aim) {
-        let Course { before, .. } = aim.course();
-        self.await_strike(aim, "0.2ttl");
-        self.steps.extend(before.clone());
-        self.heal(aim);
-        if aim.strike == Strike::ClockBack {
-            self.add([
-                "await client:0 end within 0.8ttl or go on",
-                "go client:1",
-                "await client:1 end",
-                "await client:0 end",
-            ]);
-        } else {
-            self.add(["wait 0.2ttl", "go client:1", "await client:1 end", "expect client:0 acquired within 0.5ttl"]);
-            self.add(["await client:0 end"]);
-        }
-        self.steps.extend(before.iter().map(|clock| format!("heal {clock}")));
     }
 
     /// The lock can't be given back, and runs out at a node that is there again.
@@ -703,7 +658,7 @@ impl Aim {
     }
 
     fn scenario(self, renewed: Renewed) -> Scripted {
-        Scripted::new(vec![self], renewed, |steps, aims| steps.of_one(&aims[0]))
+        Scripted::new(vec![self], renewed, ("", ""), |steps, aims| steps.of_one(&aims[0]))
     }
 
     /// What becomes of the next hold of whoever was struck; None where there is nothing to keep of the one before.
@@ -711,32 +666,46 @@ impl Aim {
         if renewed != Renewed::InTheBackground || !self.strike.fails() || self.sent.when == When::Waiting {
             return None;
         }
-        let mut scripted = Scripted::new(vec![self.clone()], renewed, |steps, aims| steps.and_the_next_hold(&aims[0]));
-        scripted.name += "-and-the-next-hold";
-        scripted.description += "; then its client takes the lock again, and works for longer than a TTL";
-        Some(scripted)
+        let more = ("-and-the-next-hold", "; then its client takes the lock again, and works for longer than a TTL");
+        Some(Scripted::new(vec![self.clone()], renewed, more, |steps, aims| steps.and_the_next_hold(&aims[0])))
     }
 }
 
 impl Scripted {
-    /// The scenario of these strikes, whose steps `write` writes.
-    pub(super) fn new(aims: Vec<Aim>, renewed: Renewed, write: impl Fn(&mut Steps, &[Aim])) -> Scripted {
+    /// The scenario of these strikes, whose steps `write` writes; `more`: what is added to its name and to what it is.
+    pub(super) fn new(
+        aims: Vec<Aim>,
+        renewed: Renewed,
+        more: (&str, &str),
+        write: impl Fn(&mut Steps, &[Aim]),
+    ) -> Scripted {
         let texts: Vec<String> = aims.iter().map(Aim::text).collect();
-        let description = capital(&texts.join("; then, "));
         let examples: Vec<String> = aims.iter().map(|aim| aim.sent.example.replace(['"', '\\'], "'")).collect();
-        let persistence = aims.iter().find_map(|aim| aim.strike.persistence());
-        let persistence = persistence.map_or(String::new(), |kept| format!("persistence = {kept:?}\n"));
         let mut steps = Steps { steps: Vec::new(), renewed };
         write(&mut steps, &aims);
-        let steps: Vec<String> = steps.steps.iter().map(|step| format!("  {step:?},\n")).collect();
+        let name = aims.iter().map(Aim::name).collect::<Vec<_>>().join("-then-") + more.0;
+        let description = capital(&texts.join("; then, ")) + more.1;
+        let commands = examples.join("; ");
+        let story = format!("One of the strikes at each command that the library was seen to send: {commands}");
+        let persistence = aims.iter().find_map(|aim| aim.strike.persistence());
+        Scripted { aims, ..Scripted::of(name, &description, &story, persistence, &steps.steps) }
+    }
+
+    /// A scenario of these steps, which strikes no command.
+    pub(super) fn of(
+        name: String,
+        description: &str,
+        story: &str,
+        persistence: Option<&str>,
+        steps: &[String],
+    ) -> Scripted {
+        let steps: Vec<String> = steps.iter().map(|step| format!("  {step:?},\n")).collect();
+        let persistence = persistence.map_or(String::new(), |kept| format!("persistence = {kept:?}\n"));
         let toml = format!(
-            "description = {description:?}\nstory = \"One of the strikes at each command that the library was seen to send: {}\"\n\
-             progress = \"any\"\nclients = 3\n{persistence}script = [\n{}]\n",
-            examples.join("; "),
+            "description = {description:?}\nstory = {story:?}\nprogress = \"any\"\nclients = 3\n{persistence}script = [\n{}]\n",
             steps.concat()
         );
-        let name = aims.iter().map(Aim::name).collect::<Vec<_>>().join("-then-");
-        Scripted { name, description, toml, aims }
+        Scripted { name, description: description.to_string(), toml, aims: Vec::new() }
     }
 }
 

@@ -28,7 +28,7 @@ use crate::library::kind::{Kind, OfItsKind};
 use crate::library::pairs;
 use crate::library::sent::{self, Renewed, Sent};
 use crate::library::strikes::{self, Aim, Scripted, Setting};
-use crate::library::threads;
+use crate::library::{threads, waiters};
 use crate::nemesis::{Nemesis, Step};
 use crate::plan::Plan;
 use crate::report::library as pages;
@@ -279,8 +279,9 @@ impl Examination {
         let sent = if self.plain.workload.permits == 1 { sent } else { &[] };
         let by_threads =
             if setting.threads { threads::scenarios(setting.renewed == Renewed::InTheBackground) } else { Vec::new() };
+        let waiters = if self.plain.workload.permits == 1 { waiters::scenarios() } else { Vec::new() };
         let strikes = strikes::scenarios(sent, &Setting { knows_the_catalogue, ..setting });
-        let mut scripted: Vec<Scripted> = by_threads.into_iter().chain(strikes).collect();
+        let mut scripted: Vec<Scripted> = by_threads.into_iter().chain(waiters).chain(strikes).collect();
         let scripts = folder.join("strikes");
         let mut files = write_scripts(&scripts, &scripted)?;
         let mut not_made = catalogue.lacking;
