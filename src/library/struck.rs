@@ -158,11 +158,14 @@ fn is_had_by_another(history: &History, operation: &Operation, time: u64) -> boo
 fn at_command(history: &History, window: &FaultWindow, commands: &[RecordedCommand]) -> Struck {
     let what = window.texts.first().cloned().unwrap_or_default();
     let named = Named::in_words(&what);
-    let place = named.as_ref().and_then(|named| named.place(window, commands));
     let was_kept_away = window.on_call == Some(CallEffect::HoldRequest);
+    let refused_until = refused_until(history, window).filter(|_| was_kept_away);
+    // What a node refuses it does not tell of: what comes after that is another one.
+    let place = named.as_ref().and_then(|named| named.place(window, commands));
+    let place = place.filter(|place| refused_until.is_none_or(|until| commands[*place].time < until));
     let did = match place {
         Some(place) => did(commands, place),
-        None if was_kept_away && is_refused(history, window) => Did::Refused,
+        None if refused_until.is_some() => Did::Refused,
         None if was_kept_away && named.is_some() && !commands.is_empty() => Did::NeverCame,
         None => Did::Unknown,
     };
@@ -180,11 +183,12 @@ fn at_command(history: &History, window: &FaultWindow, commands: &[RecordedComma
     }
 }
 
-/// Whether what was kept away until then found a node that refused writes.
-fn is_refused(history: &History, window: &FaultWindow) -> bool {
+/// Until when a node refused writes that did so when what was kept away arrived; None if none did.
+fn refused_until(history: &History, window: &FaultWindow) -> Option<u64> {
     let came = window.heal.unwrap_or(u64::MAX);
-    let mut refusals = history.faults.iter().filter(|other| other.kind.does.refuses && other.was_observed());
-    refusals.any(|other| other.inject <= came && other.heal.is_none_or(|heal| heal >= came))
+    let refusals = history.faults.iter().filter(|other| other.kind.does.refuses && other.was_observed());
+    let mut until = refusals.filter(|other| other.inject <= came).map(|other| other.heal.unwrap_or(u64::MAX));
+    until.find(|until| *until >= came)
 }
 
 /// When its client stood still, if it was stopped or blocked before the fault at its command was healed.

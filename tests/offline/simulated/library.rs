@@ -158,15 +158,25 @@ fn an_unsound_lock_falls_to_those_that_its_defect_is_about_and_to_no_others() {
 #[test]
 fn a_command_that_the_node_refused_is_told_apart_from_one_that_never_came() {
     let scenarios = scenarios(&[command(When::Taking, "SET"), command(When::Releasing, "EVAL")], &setting(1, true));
-    let did = |name: &str| {
+    let run = |name: &str| {
         let scripted = scenarios.iter().find(|one| one.name == name).unwrap();
-        let history = simulate(&run_with(scripted, "single", 1)).unwrap().history;
-        let [struck] = &struck(&history, &[])[..] else { panic!("{name}") };
+        simulate(&run_with(scripted, "single", 1)).unwrap().history
+    };
+    let did = |history: &history::History, commands: &[RecordedCommand]| {
+        let [struck] = &struck(history, commands)[..] else { panic!("{:?}", history.faults) };
         (struck.did.clone(), struck.to_string())
     };
-    let (refused, told) = did("taking-set-refused");
-    assert!(refused == Did::Refused && told.ends_with("; the node refused it"), "{told}");
-    assert_ne!(did("releasing-eval-late-request").0, Did::Refused);
+    let refused = run("taking-set-refused");
+    let (was, told) = did(&refused, &[]);
+    assert!(was == Did::Refused && told.ends_with("; the node refused it"), "{told}");
+    assert_ne!(did(&run("releasing-eval-late-request"), &[]).0, Did::Refused);
+    // A node tells nothing of what it refuses, and it tells of what was sent again.
+    let healed = |kind| refused.faults.iter().find(|fault| fault.kind == kind).and_then(|fault| fault.heal).unwrap();
+    let set = |time| vec![recorded(time, "c0", &["SET", "lock:k0", "v", "NX"])];
+    let after_all = healed(history::FaultKind::RefuseWrites) + 1_000_000;
+    assert_eq!(did(&refused, &set(after_all)).0, Did::Refused);
+    let at_once = healed(history::FaultKind::Call) + 1_000_000;
+    assert_eq!(did(&refused, &set(at_once)).0, Did::Changed(vec!["SET".into()]));
 }
 
 #[test]
