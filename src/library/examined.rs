@@ -52,6 +52,8 @@ pub struct Tried {
     pub searched: bool,
     /// Whether it has no fault and no script, so that what breaks there breaks by itself.
     pub plain: bool,
+    /// Whether its clients are threads or tasks that share programs.
+    pub by_threads: bool,
     pub of_its_kind: OfItsKind,
     pub runs: Vec<TriedRun>,
 }
@@ -129,7 +131,7 @@ pub struct Symptom<'a> {
 impl Symptom<'_> {
     fn is_as(&self, other: &Symptom) -> bool {
         let key = |symptom: &Symptom| (symptom.of_its_kind, symptom.anomaly.to_string(), symptom.when.to_vec());
-        key(self) == key(other) && self.commands == other.commands
+        key(self) == key(other) && self.commands == other.commands && self.is_by_threads() == other.is_by_threads()
     }
 
     /// Why nothing can be said of the library by comparison; None if there is no run to compare with.
@@ -145,6 +147,11 @@ impl Symptom<'_> {
     /// Whether it came with no fault at all.
     pub fn is_plain(&self) -> bool {
         self.tried.iter().all(|tried| tried.plain)
+    }
+
+    /// Whether it takes threads that share a program, as far as is known.
+    pub fn is_by_threads(&self) -> bool {
+        self.tried.iter().all(|tried| tried.by_threads)
     }
 
     /// How it came about, in the first run that tells.
@@ -230,16 +237,17 @@ impl Tried {
     }
 }
 
-/// Whether one of these broke in this way with no fault at all. Who has two holders at once loses updates by chance, and the
+/// Whether one of these broke in this way with no fault at all. That threads break it by themselves says nothing of processes. Who has two holders at once loses updates by chance, and the
 /// other way about.
-pub fn breaks_by_itself<'t>(tried: impl IntoIterator<Item = &'t Tried>, anomaly: &str) -> bool {
+pub fn breaks_by_itself<'t>(tried: impl IntoIterator<Item = &'t Tried>, anomaly: &str, by_threads: bool) -> bool {
     let of_exclusion = |anomaly: &str| {
         [AnomalyKind::LostUpdate, AnomalyKind::OverlappingHolders, AnomalyKind::StaleRead, AnomalyKind::ImpossibleRead]
             .iter()
             .any(|kind| kind.name() == anomaly)
     };
     let is_alike = |other: &str| other == anomaly || of_exclusion(other) && of_exclusion(anomaly);
-    let mut plain = tried.into_iter().filter(|tried| tried.plain && tried.came() == Came::Fell);
+    let tells = |tried: &&Tried| tried.plain && (by_threads || !tried.by_threads) && tried.came() == Came::Fell;
+    let mut plain = tried.into_iter().filter(tells);
     plain.any(|tried| tried.runs.iter().filter_map(|run| run.anomaly.as_deref()).any(is_alike))
 }
 
@@ -289,8 +297,8 @@ impl Examined {
     }
 
     /// Whether it breaks in this way with no fault at all too, so that a run with a fault does not tell what the fault did.
-    pub fn breaks_by_itself(&self, anomaly: &str) -> bool {
-        breaks_by_itself(self.tried.iter(), anomaly)
+    pub fn breaks_by_itself(&self, symptom: &Symptom) -> bool {
+        breaks_by_itself(self.tried.iter(), symptom.anomaly, symptom.is_by_threads())
     }
 
     /// The runs in which a program ended by itself, with no fault, and of how many: of those that were made, or that such an end kept

@@ -62,7 +62,9 @@ impl Kind {
     /// of the library strikes there at whatever that lock writes then or, if the library was waiting then (`when`), at whatever it
     /// asks. It has no event loop that could be blocked, so it is stopped instead.
     pub fn scenario(&self, of: &Scenario, when: &[When], seed: u64) -> Option<Scenario> {
-        let (workload_name, workload) = catalogue::workload(self.reference.as_deref()?).ok()?;
+        let (workload_name, mut workload) = catalogue::workload(self.reference.as_deref()?).ok()?;
+        // What the library's file asks of its lock is asked of this one too.
+        workload.longest_gap = of.workload.longest_gap.or(workload.longest_gap);
         let mut scenario = Scenario {
             workload_name,
             workload,

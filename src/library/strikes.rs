@@ -413,7 +413,7 @@ impl Steps {
     pub fn begin(&mut self, when: When, aims: &[&Aim]) {
         match when {
             When::Taking | When::Waiting => self.add(["start client:0 to acquiring giving up after 2ttl"]),
-            // It extends its lock itself, when it works.
+            // It extends its lock itself, or looks whether it has it, when it works.
             When::Holding if self.is_at_work(when) => self.add(["start client:0 to read"]),
             // Nothing of an earlier hold is on its way any more.
             When::Holding => self.add(["wait 1ttl", "start client:0 to read"]),
@@ -427,7 +427,7 @@ impl Steps {
 
     /// Whether its client is struck at work; else the script keeps it, and something in the background is struck.
     fn is_at_work(&self, when: When) -> bool {
-        when == When::Holding && self.renewed == Renewed::ByItsHolder
+        when == When::Holding && self.renewed != Renewed::InTheBackground
     }
 
     /// From the strike, which is awaited, to the end.

@@ -70,6 +70,7 @@ pub(super) fn collect(
                         description: cell.scenario.nemesis.description.clone(),
                         searched: own.is_some(),
                         plain: cell.scenario.nemesis.script.is_empty() && !cell.scenario.nemesis.injects(),
+                        by_threads: cell.scenario.threads > 1,
                         of_its_kind: OfItsKind::Unknown,
                         runs: Vec::new(),
                     },
@@ -210,7 +211,11 @@ impl Compare<'_> {
             .iter()
             .map(|case| {
                 let plain = cases.iter().map(|case| &case.tried);
-                !case.tried.plain && case.tried.anomaly().is_some_and(|anomaly| breaks_by_itself(plain, anomaly))
+                !case.tried.plain
+                    && case
+                        .tried
+                        .anomaly()
+                        .is_some_and(|anomaly| breaks_by_itself(plain, anomaly, case.tried.by_threads))
             })
             .collect();
         for (case, by_itself) in cases.iter_mut().zip(by_itself) {

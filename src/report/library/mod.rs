@@ -49,7 +49,9 @@ fn headline(examined: &Examined) -> String {
         0 if !few.is_empty() => format!("{name} withstood {}", if shown == 1 { "that one" } else { "those" }),
         0 => format!("{name} withstood all of {scenarios} that show anything"),
         _ if plain.iter().any(|tried| tried.is_certain()) => {
-            format!("{name} breaks with no fault at all; of {scenarios} it falls to {fell}: {parts}")
+            let by_threads = plain.iter().filter(|tried| tried.is_certain()).all(|tried| tried.by_threads);
+            let by = if by_threads { format!(", {BY_THREADS}") } else { String::new() };
+            format!("{name} breaks with no fault at all{by}; of {scenarios} it falls to {fell}: {parts}")
         }
         _ if !plain.is_empty() => {
             let (broken, of) = plain.iter().map(|tried| tried.broken()).fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
@@ -60,6 +62,9 @@ fn headline(examined: &Examined) -> String {
     };
     few + &what
 }
+
+/// Who breaks it, where one client in each program does not.
+const BY_THREADS: &str = "by threads that share a program";
 
 /// Whether fewer than half of the scenarios show anything.
 fn shows_little(examined: &Examined) -> bool {
@@ -94,7 +99,9 @@ fn symptom(symptom: &Symptom, examined: &Examined) -> String {
         struck.push(format!("{command} {when}"));
     }
     let struck = match struck.is_empty() {
+        true if symptom.is_plain() && symptom.is_by_threads() => format!("with no fault at all, {BY_THREADS}"),
         true if symptom.is_plain() => "with no fault at all".to_string(),
+        true if symptom.is_by_threads() => BY_THREADS.to_string(),
         true => "struck at no client".to_string(),
         false => struck.join(", then "),
     };
@@ -103,7 +110,7 @@ fn symptom(symptom: &Symptom, examined: &Examined) -> String {
     let fate = match symptom.of_its_kind {
         OfItsKind::Holds => format!("{} withstands it", reference(examined)),
         OfItsKind::Falls => format!("{} falls too", reference(examined)),
-        OfItsKind::Unknown if examined.breaks_by_itself(symptom.anomaly) && !symptom.is_plain() => {
+        OfItsKind::Unknown if examined.breaks_by_itself(symptom) && !symptom.is_plain() => {
             "so it does with no fault too".to_string()
         }
         OfItsKind::Unknown => symptom.why_unexplained().unwrap_or("nothing to compare with").to_string(),

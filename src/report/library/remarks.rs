@@ -77,12 +77,13 @@ pub fn by_itself(examined: &Examined) -> Vec<ByItself<'_>> {
         all.push(ByItself { word: "ENDS BY ITSELF", what, run });
     }
     let losses = runs().fold(FalseLosses::default(), |all, run| all.and(&run.false_losses));
-    if let Some(run) = runs().find(|run| run.false_losses.told > 0) {
+    if let Some(run) = runs().find(|run| run.false_losses.told > 0 && run.false_losses.soonest == losses.soonest) {
         let what = format!("It says that a lock is lost which it has, with no fault: {}", told_lost(&losses));
         all.push(ByItself { word: "FALSE LOSSES", what, run });
     }
     let refusals = runs().fold(Refusals::default(), |all, run| all.and(&run.refusals));
-    if let Some(run) = runs().find(|run| run.refusals.early > 0).filter(|_| refusals.early >= NO_ACCIDENT) {
+    let shows = |run: &&TriedRun| run.refusals.early > 0 && run.refusals.soonest == refusals.soonest;
+    if let Some(run) = runs().find(shows).filter(|_| refusals.early >= NO_ACCIDENT) {
         let what = format!("It gives up before its time, with no fault: {}", early_refusals(&refusals));
         all.push(ByItself { word: "GIVES UP EARLY", what, run });
     }

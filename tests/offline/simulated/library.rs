@@ -14,7 +14,7 @@ use redjepsen::library::{ends, losses, refusals, releases, waiters};
 use redjepsen::report::Look;
 use redjepsen::report::library::{html, terminal};
 use redjepsen::runner::simulate::simulate;
-use redjepsen::scenario::{Options, Scenario};
+use redjepsen::scenario::{Options, Scenario, Workload};
 
 fn command(when: When, name: &str) -> Sent {
     let example = format!("{name} lock:k0");
@@ -250,6 +250,11 @@ fn a_lock_that_its_holder_extends_is_compared_with_one_that_falls_where_nobody_e
         assert_eq!(as_its_kind(Renewed::InTheBackground, nemesis), Validity::Valid, "{nemesis}");
     }
     assert_eq!(as_its_kind(Renewed::ByItsHolder, "late-extension"), Validity::Valid);
+    // Both are held to what the library's file asks.
+    let gap = Some("1ttl".parse().unwrap());
+    let asking = Scenario { workload: Workload { longest_gap: gap, ..theirs.workload.clone() }, ..theirs.clone() };
+    let as_asked = Kind::of(&theirs, Renewed::Never).scenario(&asking, &[], 1).unwrap();
+    assert_eq!(as_asked.workload.longest_gap, gap);
 }
 
 #[test]
@@ -412,6 +417,7 @@ fn tried(scenario: &str, of_its_kind: OfItsKind, runs: Vec<TriedRun>) -> Tried {
         description: format!("What {scenario} is"),
         searched: false,
         plain: false,
+        by_threads: false,
         of_its_kind,
         runs,
     }
@@ -765,7 +771,7 @@ fn what_breaks_by_itself_is_no_faults_doing() {
     assert!(plain(vec![valid(), broken("lost update"), broken("lost update")]).is_certain());
     assert!(!plain(vec![valid(), broken("lost update")]).is_certain());
     assert!(!tried("pause", Holds, plain(vec![valid(), broken("x"), broken("x")]).runs).is_certain());
-    let by = |tried: &[Tried], anomaly: &str| breaks_by_itself(tried, anomaly);
+    let by = |tried: &[Tried], anomaly: &str| breaks_by_itself(tried, anomaly, false);
     let alone = [plain(vec![broken("lost update")])];
     // Two holders lose updates by chance; a lock that nobody gets is another matter.
     assert!(by(&alone, "lost update") && by(&alone, "two holders at once"));
@@ -785,6 +791,20 @@ fn what_breaks_by_itself_is_no_faults_doing() {
     // Once in two runs may have been the machine.
     let once = examined(vec![plain(vec![valid(), broken("lost update")])]);
     assert!(terminal(&once, Look::PLAIN).starts_with("mine 1.0 falls to 1 of 1 scenario"));
+    // What threads do that share a program does not excuse what one client in each program does.
+    let by_threads = |broken: &str| Tried { by_threads: true, ..plain(vec![run(Validity::Invalid, None, broken)]) };
+    let threads = [by_threads("lost update")];
+    assert!(!by(&threads, "lost update") && breaks_by_itself(&threads, "lost update", true));
+    let runs = vec![broken("lost update"), broken("lost update")];
+    let told = terminal(&examined(vec![Tried { runs, ..by_threads("lost update") }]), Look::PLAIN);
+    assert!(
+        told.starts_with("mine 1.0 breaks with no fault at all, by threads that share a program; of 1 scenario"),
+        "{told}"
+    );
+    assert!(
+        told.contains("with no fault at all, by threads that share a program: lost update, in 2 of 2 runs"),
+        "{told}"
+    );
     // Where it holds with no fault, nothing of this is said.
     let held = examined(vec![plain(vec![valid()]), tried("late-acquire-reply", Holds, struck())]);
     let text = terminal(&held, Look::PLAIN);
