@@ -105,6 +105,7 @@ scenarios!(
     late_acquire_reply,
     late_extend_reply,
     late_extend_request,
+    late_extension,
     late_release,
     late_second_reply,
     later_reader,
