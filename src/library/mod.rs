@@ -2,7 +2,8 @@
 //! its own commands break it, and whether they break every lock of its kind.
 //!
 //! - [`sent`]: the commands of runs without faults, by what their client was doing
-//! - [`strikes`]: a scenario for each of these commands and each thing that can go wrong there; [`pairs`]: two of them together
+//! - [`strikes`]: a scenario for each of these commands and each thing that can go wrong there, made of `steps`; [`pairs`]: two of
+//!   them together
 //! - [`threads`]: scenarios of the catalogue, played by threads of one process
 //! - [`waiters`]: scenarios of those who wait, by whatever commands
 //! - [`struck`]: what the faults of a run struck, and what that did to the lock
@@ -22,6 +23,7 @@ pub mod pairs;
 pub mod refusals;
 pub mod releases;
 pub mod sent;
+mod steps;
 pub mod strikes;
 pub mod struck;
 pub mod threads;

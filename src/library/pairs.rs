@@ -4,7 +4,8 @@
 //! The first one leaves its client going on, by itself or once it is healed; the second one is told as it is alone.
 
 use super::sent::{Renewed, When};
-use super::strikes::{Aim, Place, Scripted, Steps, Strike};
+use super::steps::Steps;
+use super::strikes::{Aim, Place, Scripted, Strike};
 
 /// More are seldom played in the time that there is.
 const MOST: usize = 60;

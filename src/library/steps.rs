@@ -1,0 +1,368 @@
+//! The steps of the script in which a command is struck: how its client gets there, what goes wrong, and what comes of it.
+
+use super::sent::{Renewed, When};
+use super::strikes::{Aim, Place, Strike};
+
+/// Until a lock that nobody renews has run out.
+const RUNS_OUT: &str = "wait 1.1ttl";
+
+/// The steps of a script.
+pub(super) struct Steps {
+    pub steps: Vec<String>,
+    renewed: Renewed,
+}
+
+impl Steps {
+    pub fn new(renewed: Renewed) -> Steps {
+        Steps { steps: Vec::new(), renewed }
+    }
+
+    pub fn add<const N: usize>(&mut self, steps: [&str; N]) {
+        self.steps.extend(steps.map(str::to_string));
+    }
+
+    /// The fault itself.
+    pub fn arm(&mut self, aim: &Aim) {
+        self.steps.push(aim.fault());
+    }
+
+    pub fn await_strike(&mut self, aim: &Aim, within: &str) {
+        self.steps.push(format!("await {} within {within}", aim.fault()));
+    }
+
+    pub fn heal(&mut self, aim: &Aim) {
+        self.steps.push(format!("heal {}", aim.fault()));
+    }
+
+    /// One strike: how its client gets there, what goes wrong, and what comes of it.
+    pub fn of_one(&mut self, aim: &Aim) {
+        match aim.strike {
+            _ if aim.sent.when == When::Waiting => self.of_waiting(aim),
+            Strike::Cancel if aim.sent.when == When::Releasing => self.of_a_release(aim),
+            Strike::Cancel | Strike::GivenUp => self.of_nobodys(aim),
+            Strike::Overtaken => self.of_the_past(aim),
+            _ => {
+                self.begin(aim.sent.when, &[aim]);
+                self.strike_and_after(aim);
+            }
+        }
+    }
+
+    /// Whoever asked for the lock has no use for it any more when the answer comes: others must have it soon, and then nobody beside
+    /// them, whose answer that may be taken for another one's.
+    fn of_nobodys(&mut self, aim: &Aim) {
+        if aim.strike == Strike::Cancel {
+            self.begin(aim.sent.when, &[aim]);
+            self.await_strike(aim, "2ttl");
+            self.add(["cancel client:0", "await client:0 end within 0.2ttl or go on"]);
+        } else {
+            self.add(["start client:0 to acquiring giving up after 0.2ttl"]);
+            self.arm(aim);
+            self.add(["go client:0"]);
+            self.await_strike(aim, "2ttl");
+            self.add(["await client:0 end within 0.3ttl or go on"]);
+        }
+        self.heal(aim);
+        self.add([
+            "await client:0 end within 0.2ttl or go on",
+            "start client:1 giving up after 0.2ttl",
+            "expect client:1 acquired within 0.25ttl",
+            "await client:1 end",
+            "await client:0 end",
+            "start client:1 to before-write",
+            "start client:0 giving up after 0.2ttl",
+            "await client:0 end within 0.4ttl or go on",
+            "go client:1",
+            "await client:1 end",
+            "await client:0 end",
+        ]);
+    }
+
+    /// The lock is given back while something that its holder sent is on its way: what comes of that is nobody's any more.
+    fn of_the_past(&mut self, aim: &Aim) {
+        self.begin(aim.sent.when, &[aim]);
+        self.await_strike(aim, "2ttl");
+        self.add(["go client:0", "await client:0 end within 0.1ttl or go on"]);
+        self.heal(aim);
+        self.add([
+            "await client:0 end",
+            "start client:1 to before-write giving up after 0.6ttl",
+            "wait 0.3ttl",
+            "start client:2 giving up after 0.2ttl",
+            "await client:2 end within 0.35ttl or go on",
+            "go client:1",
+            "await client:1 end",
+            "await client:2 end",
+        ]);
+    }
+
+    /// Whoever was struck gives the lock back before it would run out. Then it takes it again, and works for longer than it lives: it is
+    /// renewed as ever, and nobody else gets it.
+    pub fn and_the_next_hold(&mut self, aim: &Aim) {
+        self.begin(aim.sent.when, &[aim]);
+        self.await_strike(aim, "2ttl");
+        match aim.strike {
+            Strike::Cancel | Strike::GivenUp => {
+                if aim.strike == Strike::Cancel {
+                    self.add(["cancel client:0"]);
+                }
+                self.add(["await client:0 end within 0.3ttl or go on"]);
+                self.heal(aim);
+            }
+            Strike::LostReply => {
+                self.add(["wait 0.2ttl"]);
+                self.heal(aim);
+            }
+            _ => {
+                let Course { before, after, .. } = aim.course();
+                self.steps.extend(before);
+                self.heal(aim);
+                self.steps.extend(after.into_iter().filter(|step| *step != RUNS_OUT));
+            }
+        }
+        if aim.sent.when == When::Holding && aim.strike != Strike::Cancel {
+            self.add(["go client:0"]);
+        }
+        self.add([
+            "await client:0 end",
+            "start client:0 to before-write or end giving up after 1ttl within 1.2ttl",
+            "wait 1.3ttl",
+            "start client:1 giving up after 0.2ttl",
+            "await client:1 end within 0.4ttl or go on",
+            "go client:0",
+            "await client:0 end",
+            "await client:1 end",
+        ]);
+    }
+
+    /// As `cancelled-release`: whoever closes the connection on which the request waits is free to ask again on another one.
+    fn of_a_release(&mut self, aim: &Aim) {
+        self.begin(aim.sent.when, &[aim]);
+        self.await_strike(aim, "1ttl");
+        self.add([
+            "cancel client:0",
+            "await client:0 end within 0.4ttl",
+            "start client:1 giving up after 0.2ttl",
+            "expect client:1 acquired within 0.25ttl",
+            "await client:1 end",
+            "start client:1 to before-write",
+        ]);
+        self.heal(aim);
+        self.add([
+            "start client:2 giving up after 0.2ttl",
+            "await client:2 end within 0.35ttl or go on",
+            "go client:1",
+            "await client:1 end",
+            "await client:2 end",
+        ]);
+    }
+
+    /// The client gets to where its command is sent next, the faults are armed, and it goes on.
+    pub fn begin(&mut self, when: When, aims: &[&Aim]) {
+        match when {
+            When::Taking | When::Waiting => self.add(["start client:0 to acquiring giving up after 2ttl"]),
+            // It extends its lock itself, or looks whether it has it, when it works.
+            When::Holding if self.is_at_work(when) => self.add(["start client:0 to read"]),
+            // Nothing of an earlier hold is on its way any more.
+            When::Holding => self.add(["wait 1ttl", "start client:0 to read"]),
+            When::Releasing => self.add(["start client:0 to releasing"]),
+        }
+        aims.iter().for_each(|aim| self.arm(aim));
+        if when != When::Holding || self.is_at_work(when) {
+            self.add(["go client:0"]);
+        }
+    }
+
+    /// Whether its client is struck at work; else the script keeps it, and something in the background is struck.
+    fn is_at_work(&self, when: When) -> bool {
+        when == When::Holding && self.renewed != Renewed::InTheBackground
+    }
+
+    /// From the strike, which is awaited, to the end.
+    pub fn strike_and_after(&mut self, aim: &Aim) {
+        self.await_strike(aim, "2ttl");
+        self.goes_wrong(aim);
+        if aim.strike == Strike::Kill {
+            return self.add(["start client:1", "await client:1 end"]);
+        }
+        self.comes_of_it(aim);
+    }
+
+    /// What happens at the command.
+    fn goes_wrong(&mut self, aim: &Aim) {
+        let Course { before, lasts, after } = aim.course();
+        self.steps.extend(before);
+        if !lasts {
+            self.heal(aim);
+        }
+        self.steps.extend(after);
+    }
+
+    /// Another client has its turn, and the first one goes on.
+    fn comes_of_it(&mut self, aim: &Aim) {
+        let (strike, when) = (aim.strike, aim.sent.when);
+        // Who extends its lock itself works for longer than a TTL.
+        let to = if self.renewed == Renewed::ByItsHolder { "read" } else { "before-write" };
+        self.steps.push(format!("start client:1 to {to} or end giving up after 0.6ttl within 0.8ttl"));
+        let lasts = aim.course().lasts;
+        if lasts && when != When::Holding {
+            self.heal(aim);
+        }
+        match strike {
+            Strike::Pause => self.add(["heal pause client:0"]),
+            Strike::Block => self.add(["heal block client:0 for 1.3ttl"]),
+            _ => {}
+        }
+        if self.is_at_work(when) {
+            if lasts {
+                self.heal(aim);
+            }
+        } else if when == When::Holding {
+            // Before a late answer arrives, which may well say that the lock is over.
+            self.add(["go client:0", "await client:0 end within 0.05ttl or go on"]);
+            if lasts {
+                self.heal(aim);
+            }
+        }
+        self.add(["await client:0 end within 0.35ttl or go on"]);
+        if when == When::Releasing {
+            self.add(["start client:2 giving up after 0.2ttl", "await client:2 end within 0.35ttl or go on"]);
+        }
+        self.add(["go client:1", "await client:1 end"]);
+        if when == When::Releasing {
+            self.add(["await client:2 end"]);
+        }
+        self.add(["await client:0 end"]);
+        match strike {
+            Strike::ClockBack => self.add(["heal clock client:0 -3ttl"]),
+            Strike::ClockForward => self.add(["heal clock client:0 +3ttl"]),
+            Strike::NodeClock => self.steps.push(format!("heal clock {} +2ttl", aim.node())),
+            _ => {}
+        }
+    }
+
+    /// Whoever waits has to get the lock when it is given back, whatever became of what it or another one had asked. What waits at
+    /// the server is answered only by then.
+    fn of_waiting(&mut self, aim: &Aim) {
+        self.add(["start client:1 to before-write", "start client:0 to acquiring giving up after 4ttl"]);
+        self.arm(aim);
+        self.add(["go client:0"]);
+        if aim.strike == Strike::NodeRestartSynced {
+            return self.of_waiting_at_a_node(aim);
+        }
+        self.steps.push(format!("await {} within 0.2ttl or go on", aim.fault()));
+        let leaves = matches!(aim.strike, Strike::Kill | Strike::Cancel);
+        if leaves {
+            self.add(["start client:2 giving up after 4ttl", "wait 0.1ttl"]);
+        }
+        self.add(["go client:1", "await client:1 end"]);
+        self.await_strike(aim, "0.5ttl");
+        match aim.strike {
+            Strike::Kill => self.add(["kill client:0"]),
+            Strike::Cancel => self.add(["cancel client:0"]),
+            _ => {}
+        }
+        // It is seen to be healed by what passes, and a dead client sends nothing.
+        let is_dead = aim.strike == Strike::Kill;
+        if !is_dead {
+            self.heal(aim);
+        }
+        match leaves {
+            true => self.add(["expect client:2 acquired within 2ttl", "await client:2 end"]),
+            // Who asks after the release must not sleep until the TTL would have been over.
+            false if aim.strike == Strike::LateRequest => self.add(["expect client:0 acquired within 0.9ttl"]),
+            false => self.add(["expect client:0 acquired within 2ttl"]),
+        }
+        if is_dead {
+            self.add(["heal kill client:0"]);
+            self.heal(aim);
+        } else {
+            self.add(["await client:0 end"]);
+        }
+    }
+
+    /// The lock can't be given back, and runs out at a node that is there again.
+    fn of_waiting_at_a_node(&mut self, aim: &Aim) {
+        self.await_strike(aim, "0.4ttl");
+        self.steps.push(format!("kill {}", aim.node()));
+        self.add(["go client:1", "await client:1 end within 0.2ttl or go on"]);
+        self.steps.push(format!("heal kill {}", aim.node()));
+        self.heal(aim);
+        self.add(["expect client:0 acquired within 2ttl", "await client:0 end", "await client:1 end"]);
+    }
+}
+
+/// What happens once the command is struck.
+struct Course {
+    before: Vec<String>,
+    /// Whether the fault lasts until another client has the lock; else it is healed between what comes before and after.
+    lasts: bool,
+    after: Vec<String>,
+}
+
+impl Aim {
+    fn course(&self) -> Course {
+        let (holding, node) = (self.sent.when == When::Holding, self.node());
+        let runs_out = || vec![RUNS_OUT.to_string()];
+        let (before, lasts, mut after) = match self.strike {
+            // The lock runs out before the time is over that it asks for, by which some go.
+            Strike::LateRequest if holding => (vec![], true, vec!["wait 0.7ttl".to_string()]),
+            Strike::LateReply | Strike::LateRequest => (vec![], true, runs_out()),
+            Strike::LostReply => (vec![], true, vec![]),
+            Strike::Reset | Strike::Close => (vec![], false, vec![]),
+            Strike::Pause => (vec!["pause client:0".to_string()], false, runs_out()),
+            Strike::Block => (vec!["block client:0 for 1.3ttl".to_string()], false, runs_out()),
+            Strike::Cancel | Strike::GivenUp | Strike::Overtaken => (vec![], true, vec![]),
+            Strike::Refused => {
+                let refusal = format!("refuse-writes {}", self.at);
+                (vec![refusal.clone()], false, vec!["wait 0.1ttl".to_string(), format!("heal {refusal}")])
+            }
+            Strike::Kill => (vec!["kill client:0".to_string(), "heal kill client:0".to_string()], false, vec![]),
+            // Whoever measures by this clock how long it took finds that no time has passed; and a renewal is due much later.
+            Strike::ClockBack => (vec!["clock client:0 -3ttl".to_string()], !holding, runs_out()),
+            Strike::ClockForward => (vec!["clock client:0 +3ttl".to_string()], false, vec![]),
+            Strike::NodePause => {
+                let after = [runs_out(), vec![format!("heal pause {node}")]].concat();
+                (vec![format!("pause {node}")], false, after)
+            }
+            Strike::NodeRestart | Strike::NodeRestartSynced => {
+                (vec![format!("kill {node}"), format!("heal kill {node}")], false, vec![])
+            }
+            Strike::NodeClock => (vec![format!("clock {node} +2ttl")], false, vec![]),
+        };
+        // A lock that lives is renewed by then, one that is not has run out.
+        if holding
+            && matches!(
+                self.strike,
+                Strike::Reset | Strike::Close | Strike::LostReply | Strike::ClockForward | Strike::Refused
+            )
+        {
+            after.extend(runs_out());
+        }
+        Course { before, lasts, after }
+    }
+
+    fn fault(&self) -> String {
+        let (command, at) = (self.command(), self.at);
+        match self.strike {
+            Strike::LateRequest | Strike::Refused | Strike::Overtaken => {
+                format!("hold request {command} client:0 to {at}")
+            }
+            Strike::Cancel if self.sent.when == When::Releasing => format!("hold request {command} client:0 to {at}"),
+            Strike::LostReply | Strike::NodeRestart | Strike::NodeRestartSynced => {
+                format!("lose reply to {command} client:0 from {at}")
+            }
+            Strike::Reset => format!("reset after {command} client:0 and {at}"),
+            Strike::Close => format!("close after {command} client:0 and {at}"),
+            _ => format!("hold reply to {command} client:0 from {at}"),
+        }
+    }
+
+    /// Whose accident it is, where it is a node's.
+    fn node(&self) -> String {
+        match self.at {
+            Place::All => "node:0".to_string(),
+            Place::Node(node) => format!("node:{node}"),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What `redjepsen library` makes of what a library sends, and of what came of it. Its scenarios are played in virtual time.
+
+mod sent;
+mod strikes;
+mod told;
+
+use std::path::Path;
+
+use redjepsen::checker::Validity;
+use redjepsen::history::{self, RecordedCommand};
+use redjepsen::library::examined::{Examined, Tried, TriedRun};
+use redjepsen::library::kind::{Kind, OfItsKind};
+use redjepsen::library::sent::{Renewed, Sent, When, renewed};
+use redjepsen::library::strikes::{Scripted, Setting, Strike};
+use redjepsen::library::struck::{Did, Struck};
+use redjepsen::runner::simulate::simulate;
+use redjepsen::scenario::{Options, Scenario};
+
+fn command(when: When, name: &str) -> Sent {
+    let example = format!("{name} lock:k0");
+    Sent {
+        when,
+        name: name.into(),
+        nth: 1,
+        nth_key: 1,
+        key: Some("lock:k0".into()),
+        is_keyed: true,
+        example,
+        calls: Vec::new(),
+        operations: 9,
+    }
+}
+
+/// A library whose client can be cancelled, as ours can, and has no event loop.
+fn setting(nodes: u32, expires: bool) -> Setting {
+    Setting {
+        nodes,
+        expires,
+        renewed: Renewed::Never,
+        threads: false,
+        cancels: true,
+        blocks: false,
+        knows_the_catalogue: true,
+    }
+}
+
+/// By whom this lock of ours is renewed.
+fn by_whom(workload: &str) -> Renewed {
+    match workload {
+        "redlock-watchdog" => Renewed::InTheBackground,
+        "redlock-extend" => Renewed::ByItsHolder,
+        _ => Renewed::Never,
+    }
+}
+
+/// The run of this scenario with this lock of ours.
+fn run_with(scripted: &Scripted, workload: &str, nodes: u32) -> Scenario {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(format!("{}.toml", scripted.name));
+    std::fs::write(&file, &scripted.toml).unwrap();
+    let options = Options { nodes: Some(nodes), ..Options::default() };
+    options.scenario(workload, file.to_str().unwrap(), 1, Path::new("")).unwrap()
+}
+
+/// What it shows.
+fn played(scripted: &Scripted, scenario: &Scenario) -> (Validity, String) {
+    let checked = simulate(scenario).unwrap_or_else(|error| panic!("{error:?}\n{}", scripted.toml));
+    let failed = checked.verdict.gates.iter().find(|gate| !gate.passed).map(|gate| gate.text.clone());
+    let toml = &scripted.toml;
+    (checked.verdict.valid, format!("{} with {}: {failed:?}\n{toml}", scripted.name, scenario.workload_name))
+}
+
+/// Whether a node forgets the lock, which is nobody's defect where it is nowhere else.
+fn forgets(scripted: &Scripted) -> bool {
+    matches!(scripted.aims[0].strike, Strike::NodeRestart | Strike::NodeClock)
+}
+
+/// The lock of this name as a kind to compare with.
+fn kind(reference: &str) -> Kind {
+    Kind { reference: Some(reference.into()), what: "a lock".into() }
+}
+
+/// A run of some clients in which c0 takes, holds and gives back the lock; the header is the history's first line.
+fn run_of(clients: u32) -> history::History {
+    run_that_releases_by(clients, 490)
+}
+
+/// The same, with when the lock was given back, in nanoseconds.
+fn run_that_releases_by(clients: u32, released: u64) -> history::History {
+    let header = format!(
+        r#"{{"index":0,"time":0,"type":"run","run":{{"format":1,"redjepsen":"0.1.0","workload":"w","nemesis":"none","seed":1,"clients":{clients},"nodes":1,"keys":1,"ttl_ms":1000,"time_limit_ms":9000,"resource":"register","claims":["updates"],"faults_expected":false,"script_steps":0,"progress":"any","started":"2026-11-24T00:00:00Z"}}}}"#
+    );
+    let mut lines = vec![
+        header,
+        r#"{"index":1,"time":100,"type":"invoke","process":0,"f":"rmw","key":"k0","value":[null,"c0:0"]}"#.into(),
+    ];
+    for (index, (time, phase)) in [
+        (110, "acquiring"),
+        (200, "acquired"),
+        (300, "read"),
+        (310, "before-write"),
+        (390, "written"),
+        (400, "releasing"),
+        (released, "released"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        lines.push(format!(r#"{{"index":{},"time":{time},"type":"phase","process":0,"phase":"{phase}"}}"#, index + 2));
+    }
+    let ended = released + 10;
+    lines.push(format!(
+        r#"{{"index":9,"time":{ended},"type":"ok","process":0,"f":"rmw","key":"k0","value":[null,"c0:0"]}}"#
+    ));
+    lines.push(String::new());
+    history::load_reader(lines.join("\n").as_bytes(), "a test").unwrap()
+}
+
+fn recorded(time: u64, from: &str, words: &[&str]) -> RecordedCommand {
+    let from = (from != "script").then(|| from.to_string());
+    RecordedCommand {
+        time,
+        node: "n0".into(),
+        in_script: from.is_none(),
+        from,
+        words: words.iter().map(|word| word.to_string()).collect(),
+    }
+}
+
+fn strike(when: Option<When>, command: &str, did: Did) -> Struck {
+    let what = format!("c0's 1st {command} of lock:k0 to n0 was answered with OK");
+    Struck { when, command: command.into(), what, times: 1, was_kept_away: false, did }
+}
+
+fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
+    TriedRun {
+        ttl: "1s".into(),
+        valid: Some(valid),
+        timing_was_kept: true,
+        summary: format!("It came out {valid:?}."),
+        struck: vec![strike(when, "SET", Did::Changed(vec!["SET".into()]))],
+        when: when.into_iter().collect(),
+        anomaly: Some(anomaly.into()),
+        account: String::new(),
+        ended: None,
+        refusals: Default::default(),
+        false_losses: Default::default(),
+        slow_release: None,
+        folder: "../runs/one".into(),
+        repeat: "redjepsen run --seed 1".into(),
+    }
+}
+
+fn tried(scenario: &str, of_its_kind: OfItsKind, runs: Vec<TriedRun>) -> Tried {
+    Tried {
+        scenario: scenario.into(),
+        description: format!("What {scenario} is"),
+        searched: false,
+        plain: false,
+        by_threads: false,
+        of_its_kind,
+        runs,
+    }
+}
+
+fn examined(tried: Vec<Tried>) -> Examined {
+    Examined {
+        workload: "./mine.toml".into(),
+        name: "mine 1.0".into(),
+        kind: Kind { reference: Some("single".into()), what: "a lock with a TTL, on one node".into() },
+        ttls: vec!["1s".into()],
+        refused: vec![("400ms".into(), "whole seconds only".into())],
+        sent: vec![command(When::Taking, "SET")],
+        tried,
+        found: Vec::new(),
+        not_about: vec![("failover".into(), "it has no primary".into())],
+        not_made: 0,
+        took: std::time::Duration::from_secs(60),
+        versions: [("redis".to_string(), "redis 7.0.15".to_string())].into(),
+    }
+}

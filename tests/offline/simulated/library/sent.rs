@@ -1,0 +1,239 @@
+//! What a library sends, and what was struck.
+
+use std::path::Path;
+
+use redjepsen::history::{self, RecordedCommand};
+use redjepsen::library::sent::{Renewed, Sent, When, is_renewed, renewed, sent};
+use redjepsen::library::strikes::{Scripted, scenarios};
+use redjepsen::library::struck::{Did, Struck, struck, struck_when};
+use redjepsen::runner::simulate::simulate;
+use redjepsen::scenario::Options;
+
+use super::{command, recorded, run, run_of, run_with, setting};
+
+#[test]
+fn a_command_that_the_node_refused_is_told_apart_from_one_that_never_came() {
+    let scenarios = scenarios(&[command(When::Taking, "SET"), command(When::Releasing, "EVAL")], &setting(1, true));
+    let run = |name: &str| {
+        let scripted = scenarios.iter().find(|one| one.name == name).unwrap();
+        simulate(&run_with(scripted, "single", 1)).unwrap().history
+    };
+    let did = |history: &history::History, commands: &[RecordedCommand]| {
+        let [struck] = &struck(history, commands)[..] else { panic!("{:?}", history.faults) };
+        (struck.did.clone(), struck.to_string())
+    };
+    let refused = run("taking-set-refused");
+    let (was, told) = did(&refused, &[]);
+    assert!(was == Did::Refused && told.ends_with("; the node refused it"), "{told}");
+    assert_ne!(did(&run("releasing-eval-late-request"), &[]).0, Did::Refused);
+    // A node tells nothing of what it refuses, and it tells of what was sent again.
+    let healed = |kind| refused.faults.iter().find(|fault| fault.kind == kind).and_then(|fault| fault.heal).unwrap();
+    let set = |time| vec![recorded(time, "c0", &["SET", "lock:k0", "v", "NX"])];
+    let after_all = healed(history::FaultKind::RefuseWrites) + 1_000_000;
+    assert_eq!(did(&refused, &set(after_all)).0, Did::Refused);
+    let at_once = healed(history::FaultKind::Call) + 1_000_000;
+    assert_eq!(did(&refused, &set(at_once)).0, Did::Changed(vec!["SET".into()]));
+}
+
+#[test]
+fn who_renews_a_lock_is_told_by_a_holder_that_a_script_keeps() {
+    let scenario = Options::default().scenario("redlock-watchdog", "long-work", 1, Path::new("")).unwrap();
+    let history = simulate(&scenario).unwrap().history;
+    let (go, _) = history.steps.iter().find(|(_, step)| step.step.starts_with("go client:0")).unwrap();
+    let renews = [command(When::Holding, "PEXPIRE")];
+    let by = |from: &str, words: &[&str], time: u64| {
+        let kept = (history.clone(), vec![recorded(time, from, words)]);
+        renewed(&renews, Some(&kept))
+    };
+    let pexpire = ["PEXPIRE", "lock:k0", "1000"];
+    let kept = go - 500_000_000;
+    assert_eq!(by("c0", &pexpire, kept), Renewed::InTheBackground);
+    // By the holder when it goes on, by nobody at all meanwhile, by somebody else, or no renewal.
+    assert_eq!(by("c0", &pexpire, go + 1_000_000), Renewed::ByItsHolder);
+    assert_eq!(by("c1", &pexpire, kept), Renewed::ByItsHolder);
+    assert_eq!(by("c0", &["GET", "lock:k0"], kept), Renewed::ByItsHolder);
+    assert_eq!(renewed(&renews, None), Renewed::ByItsHolder);
+    assert_eq!(renewed(&[command(When::Holding, "GET")], None), Renewed::Never);
+}
+
+#[test]
+fn commands_are_told_apart_by_what_their_client_was_doing() {
+    let commands = vec![
+        recorded(50, "c0", &["SET", "lock:k0", "before"]),
+        recorded(120, "c0", &["CLIENT", "SETNAME", "k0"]),
+        recorded(130, "c1", &["SET", "lock:k0", "another"]),
+        recorded(150, "c0", &["SET", "lock:k0", "a-value-that-is-longer-than-any-word", "NX"]),
+        recorded(250, "c0", &["PEXPIRE", "lock:k0", "1000"]),
+        recorded(410, "c0", &["EVALSHA", "0123456789012345678901234567890123456789", "1", "lock:k0"]),
+        recorded(411, "script", &["GET", "lock:k0"]),
+        recorded(412, "script", &["DEL", "lock:k0"]),
+        recorded(600, "c0", &["GET", "lock:k0"]),
+    ];
+    let seen = sent(&[(run_of(1), commands)]);
+    let told: Vec<String> =
+        seen.iter().map(|sent| format!("{}: {} [{}]", sent.when, sent.example, sent.calls.join(" "))).collect();
+    assert_eq!(
+        told,
+        [
+            "while it takes the lock: SET lock:k0 … NX []",
+            "while it holds the lock: PEXPIRE lock:k0 1000 []",
+            "while it gives the lock back: EVAL… 1 lock:k0 [GET DEL]".replace("EVAL…", "EVALSHA …").as_str(),
+        ]
+    );
+    assert_eq!(seen[2].name, "EVAL");
+    assert!(is_renewed(&seen));
+    assert!(!is_renewed(&seen[..1]));
+    // Who looks whether it still has the lock renews nothing.
+    let looks = Sent { calls: vec!["GET".into()], ..command(When::Holding, "EVAL") };
+    assert!(!is_renewed(&[looks.clone(), command(When::Holding, "GET")]));
+    assert!(is_renewed(&[Sent { calls: vec!["GET".into(), "PEXPIRE".into()], ..looks }]));
+}
+
+#[test]
+fn a_node_that_is_asked_when_others_are_a_majority_is_asked_for_the_lock() {
+    let at = |node: &str, time, words: &[&str]| RecordedCommand { node: node.into(), ..recorded(time, "c0", words) };
+    let take = ["SET", "lock:k0", "v"];
+    // One who has been asked before is asked for something else.
+    let commands = vec![at("n0", 150, &take), at("n1", 160, &take), at("n2", 210, &take), at("n0", 250, &take)];
+    let told: Vec<_> = sent(&[(run_of(1), commands.clone())]).iter().map(|sent| sent.when).collect();
+    assert_eq!(told, [When::Taking, When::Holding]);
+    let told: Vec<_> = sent(&[(run_of(1), commands[..3].to_vec())]).iter().map(|sent| sent.when).collect();
+    assert_eq!(told, [When::Taking]);
+    // After a try that failed it asks all of them again; who takes only what is free renews nothing.
+    let free = ["SET", "lock:k0", "v", "NX", "PX", "1000"];
+    let tries: Vec<_> = [("n0", 130), ("n1", 140), ("n2", 145), ("n0", 150), ("n1", 160), ("n2", 210)]
+        .map(|(node, time)| at(node, time, &free))
+        .into();
+    assert!(!is_renewed(&sent(&[(run_of(1), tries)])));
+    let renewed = [at("n0", 150, &free), at("n0", 210, &["SET", "lock:k0", "v", "XX", "PX", "1000"])];
+    assert!(is_renewed(&sent(&[(run_of(1), renewed.to_vec())])));
+    // Beside others as well.
+    let alone_and_not = [(run_of(1), commands[..3].to_vec()), (run_of(2), commands[..3].to_vec())];
+    let told: Vec<_> = sent(&alone_and_not).iter().map(|sent| sent.when).collect();
+    assert_eq!(told, [When::Taking]);
+}
+
+#[test]
+fn what_is_sent_only_beside_others_belongs_to_waiting() {
+    let alone = vec![recorded(150, "c0", &["SET", "lock:k0", "v"])];
+    let beside = vec![recorded(140, "c0", &["SET", "lock:k0", "v"]), recorded(150, "c0", &["SUBSCRIBE", "lock:k0"])];
+    // Whichever comes first.
+    let seen = sent(&[(run_of(2), beside), (run_of(1), alone)]);
+    let told: Vec<_> = seen.iter().map(|sent| (sent.when, &*sent.name)).collect();
+    assert_eq!(told, [(When::Taking, "SET"), (When::Waiting, "SUBSCRIBE")]);
+}
+
+/// A run in which the reply to a release was held, and what its node told.
+fn released_late(commands: &[RecordedCommand]) -> Vec<Struck> {
+    let mut history = run_of(1);
+    let mut window = history::FaultWindow::new(1, history::FaultKind::Call);
+    window.targets = vec!["c0".into(), "n0".into()];
+    (window.inject, window.injected) = (450, Some((450, true)));
+    window.texts = vec![
+        "c0's 1st EVALSHA of lock:k0 to n0 was answered with 1, and the reply is held".into(),
+        "2 of 2 links open again; it struck 3 times".into(),
+    ];
+    history.faults.push(window);
+    let struck = struck(&history, commands);
+    assert_eq!(struck_when(&struck), [When::Releasing]);
+    struck
+}
+
+#[test]
+fn what_a_strike_did_is_told_by_what_the_node_carried_out() {
+    let release = recorded(410, "c0", &["EVALSHA", "0123", "1", "lock:k0"]);
+    let deletes = recorded(412, "script", &["DEL", "lock:k0"]);
+    let looks = recorded(411, "script", &["GET", "lock:k0"]);
+    let another = recorded(413, "c1", &["SET", "lock:k0", "v"]);
+    let did = |commands: &[RecordedCommand]| released_late(commands).remove(0).did;
+    assert_eq!(did(&[release.clone(), looks.clone(), deletes, another.clone()]), Did::Changed(vec!["DEL".into()]));
+    assert_eq!(
+        did(&[release.clone(), looks.clone(), another.clone()]),
+        Did::Nothing(vec!["EVALSHA".into(), "GET".into()])
+    );
+    // Nobody knows where nothing was recorded, or not this.
+    assert_eq!(did(&[]), Did::Unknown);
+    assert_eq!(did(&[another]), Did::Unknown);
+    let told = &released_late(&[release, looks])[0];
+    assert_eq!((told.times, &*told.command, told.when), (3, "EVAL", Some(When::Releasing)));
+    assert!(told.is_void() && told.to_string().contains("(3 times)"), "{told}");
+}
+
+#[test]
+fn who_is_stopped_at_a_command_is_struck_where_it_is_by_then() {
+    let when = |stopped: &[&str], at| {
+        let mut history = run_of(1);
+        let mut call = history::FaultWindow::new(1, history::FaultKind::Call);
+        call.targets = vec!["c0".into(), "n0".into()];
+        (call.inject, call.injected, call.heal) = (150, Some((150, true)), Some(320));
+        call.texts = vec!["c0's 1st SET of lock:k0 to n0 was answered with OK, and the reply is held".into()];
+        let mut pause = history::FaultWindow::new(2, history::FaultKind::Pause);
+        pause.targets = stopped.iter().map(|name| name.to_string()).collect();
+        (pause.inject, pause.injected) = (at, Some((at + 10, true)));
+        history.faults.extend([call, pause]);
+        struck_when(&struck(&history, &[recorded(140, "c0", &["SET", "lock:k0", "v"])]))
+    };
+    assert_eq!(when(&["c0"], 155), [When::Taking]);
+    // Other nodes were a majority meanwhile.
+    assert_eq!(when(&["c0"], 250), [When::Holding]);
+    // Neither a node that stops, nor a client that does so later on.
+    assert_eq!(when(&["n0"], 250), [When::Taking]);
+    assert_eq!(when(&["c0"], 330), [When::Taking]);
+}
+
+#[test]
+fn commands_on_other_keys_are_told_apart_as_faults_tell_them() {
+    let key = |n: u32| format!("mine:{n}:lock:k0");
+    let ask = |time, n: u32, node: &str| RecordedCommand {
+        node: node.into(),
+        ..recorded(time, "c0", &["EVALSHA", "0123", "1", &key(n)])
+    };
+    // Two of three keys are a majority; the third one is asked for after that. Then all are renewed.
+    let commands =
+        [(150, 0), (160, 1), (210, 2), (250, 2), (260, 0), (270, 1)].map(|(time, n)| ask(time, n, "n0")).to_vec();
+    let told: Vec<_> =
+        sent(&[(run_of(1), commands)]).into_iter().map(|sent| (sent.when, sent.nth, sent.nth_key)).collect();
+    let (taking, holding) = (When::Taking, When::Holding);
+    assert_eq!(
+        told,
+        [(taking, 1, 1), (taking, 1, 2), (taking, 1, 3), (holding, 1, 1), (holding, 1, 2), (holding, 1, 3)]
+    );
+    // What a fault counts is its own key's, and no two files have one name.
+    let second = Sent { key: Some(key(1)), nth_key: 2, ..command(When::Taking, "EVAL") };
+    let all = scenarios(&[command(When::Taking, "EVAL"), second], &setting(1, true));
+    let of_second = all.iter().find(|one| one.name == "taking-eval-late-reply-on-2nd-key").unwrap();
+    assert!(of_second.toml.contains("hold reply to EVAL on mine:1:lock:k* client:0"), "{}", of_second.toml);
+    let names: std::collections::BTreeSet<_> = all.iter().map(|one| &one.name).collect();
+    assert_eq!(names.len(), all.len());
+}
+
+#[test]
+fn a_transaction_counts_for_what_is_in_it() {
+    let commands = vec![
+        recorded(120, "c0", &["WATCH", "lock:k0"]),
+        recorded(130, "c0", &["MULTI"]),
+        recorded(150, "c0", &["SET", "lock:k0", "v"]),
+        recorded(151, "c0", &["EXEC"]),
+    ];
+    let told: Vec<_> =
+        sent(&[(run_of(1), commands)]).into_iter().map(|sent| (sent.name, sent.key, sent.is_keyed)).collect();
+    let exec = ("EXEC".to_string(), Some("lock:k0".to_string()), false);
+    assert!(told.contains(&exec), "{told:?}");
+    assert!(told.contains(&("MULTI".to_string(), None, false)), "{told:?}");
+}
+
+#[test]
+fn who_asks_for_a_lock_that_another_has_is_waiting() {
+    let waiting = &scenarios(&[command(When::Waiting, "SET")], &setting(1, true))[0];
+    let taking = &scenarios(&[command(When::Taking, "SET")], &setting(1, true))[0];
+    // A refused SET is passed by, so whatever comes is waited for.
+    let any = waiting.toml.replace("SET on lock:k*", "any");
+    let waiting = Scripted {
+        toml: any.replace("hold reply to", "hold request").replace(" from nodes", " to nodes"),
+        ..waiting.clone()
+    };
+    for (scripted, doing) in [(&waiting, When::Waiting), (taking, When::Taking)] {
+        let checked = simulate(&run_with(scripted, "single", 1)).unwrap();
+        assert_eq!(struck_when(&struck(&checked.history, &[])), [doing], "{}", scripted.toml);
+    }
+}

@@ -1,0 +1,259 @@
+//! The scenarios that it makes, played with locks of ours, and the locks to compare with.
+
+use std::path::Path;
+
+use redjepsen::checker::Validity;
+use redjepsen::library::kind::{Kind, OfItsKind, judged};
+use redjepsen::library::pairs::pairs;
+use redjepsen::library::sent::{Renewed, Sent, When, renewed, sent};
+use redjepsen::library::strikes::{Aim, Place, Scripted, Setting, Strike, scenarios};
+use redjepsen::library::waiters;
+use redjepsen::runner::simulate::simulate;
+use redjepsen::scenario::{Options, Scenario, Workload};
+
+use super::{by_whom, command, forgets, kind, played, run_with, setting};
+
+#[test]
+fn a_sound_lock_withstands_every_strike_at_its_own_commands() {
+    let taking_and_releasing = [command(When::Taking, "SET"), command(When::Releasing, "EVAL")];
+    let renewing = [command(When::Holding, "EVAL")];
+    for (workload, nodes, sent) in [
+        ("single", 1, &taking_and_releasing[..]),
+        ("redlock", 3, &taking_and_releasing),
+        ("redlock-watchdog", 3, &renewing),
+        ("redlock-extend", 3, &renewing),
+    ] {
+        let setting = Setting { renewed: by_whom(workload), ..setting(nodes, true) };
+        for scripted in scenarios(sent, &setting) {
+            if nodes == 1 && forgets(&scripted) {
+                continue;
+            }
+            let scenario = run_with(&scripted, workload, nodes);
+            let when = [scripted.aims[0].sent.when];
+            let as_reference = kind(workload).scenario(&scenario, &when, 1).unwrap();
+            for scenario in [scenario, as_reference] {
+                let (valid, text) = played(&scripted, &scenario);
+                assert_eq!(valid, Validity::Valid, "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sound_lock_withstands_every_pair_of_strikes_at_its_own_commands() {
+    let taking_and_releasing = [command(When::Taking, "SET"), command(When::Releasing, "EVAL")];
+    let renewing = [command(When::Taking, "SET"), command(When::Holding, "EVAL"), command(When::Releasing, "DEL")];
+    for (workload, nodes, sent) in [
+        ("single", 1, &taking_and_releasing[..]),
+        ("redlock", 3, &taking_and_releasing),
+        ("redlock-watchdog", 3, &renewing),
+        ("redlock-extend", 3, &renewing),
+    ] {
+        let aims: Vec<Aim> =
+            scenarios(sent, &setting(nodes, true)).into_iter().flat_map(|scripted| scripted.aims).collect();
+        let pairs = pairs(&aims, by_whom(workload));
+        assert!(pairs.len() >= 4, "{workload}: {}", pairs.len());
+        let mut shown = 0;
+        for pair in pairs {
+            let (valid, text) = played(&pair, &run_with(&pair, workload, nodes));
+            // Where the second strike has nothing to strike, nothing is shown.
+            assert_ne!(valid, Validity::Invalid, "{text}");
+            shown += usize::from(valid == Validity::Valid);
+        }
+        assert!(shown > 2, "{workload}: {shown}");
+    }
+}
+
+#[test]
+fn an_unsound_lock_falls_to_those_that_its_defect_is_about_and_to_no_others() {
+    let fell = |workload: &str, when, name: &str| {
+        let all = scenarios(&[command(when, name)], &setting(1, true));
+        let played = |scripted: &Scripted| played(scripted, &run_with(scripted, workload, 1)).0;
+        let fell = all.iter().filter(|one| !forgets(one)).filter(|one| played(one) == Validity::Invalid);
+        fell.map(|scripted| scripted.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        fell("redlock-unchecked", When::Taking, "SET"),
+        ["taking-set-clock-back-before-reply", "taking-set-late-reply", "taking-set-pause-before-reply"]
+    );
+    // SETNX without a TTL, and EXPIRE after it.
+    assert_eq!(fell("setnx-expire", When::Taking, "SETNX"), ["taking-setnx-kill-before-reply"]);
+    // Nor does it look whether that was done.
+    assert_eq!(fell("setnx-expire", When::Taking, "PEXPIRE"), ["taking-pexpire-refused"]);
+    // DEL, whoever has it.
+    assert_eq!(
+        fell("single-constant", When::Releasing, "DEL"),
+        ["releasing-del-cancel-before-reply", "releasing-del-late-request"]
+    );
+    assert!(fell("single", When::Taking, "SET").is_empty());
+}
+
+#[test]
+fn scenarios_are_about_the_locks_keys_and_waiting_has_its_own() {
+    let other = Sent { key: None, ..command(When::Taking, "INCR") };
+    assert!(scenarios(&[other], &setting(3, true)).is_empty());
+    let waiting = scenarios(&[command(When::Waiting, "SUBSCRIBE")], &setting(1, true));
+    let names: Vec<&str> = waiting.iter().map(|scripted| &*scripted.name).collect();
+    assert_eq!(
+        names,
+        [
+            "waiting-subscribe-late-reply",
+            "waiting-subscribe-reset-after",
+            "waiting-subscribe-cancel-before-reply",
+            "waiting-subscribe-late-request",
+            "waiting-subscribe-lost-reply",
+            "waiting-subscribe-kill-before-reply",
+            "waiting-subscribe-close-after",
+            "waiting-subscribe-node-restart-synced-before-reply"
+        ]
+    );
+    for scripted in waiting {
+        assert!(scripted.toml.contains("SUBSCRIBE on lock:k* client:0"), "{}", scripted.toml);
+        assert!(toml::from_str::<redjepsen::nemesis::Nemesis>(&scripted.toml).is_ok(), "{}", scripted.toml);
+    }
+    // What follows the operation's key may be drawn anew each time, and a command may name it elsewhere than where keys are.
+    for (key, is_keyed, command_on) in
+        [("{lock:k0}-reply-17", true, "PUBLISH on {lock:k* client"), ("lock:k0", false, "PUBLISH client")]
+    {
+        let sent = Sent { key: Some(key.into()), is_keyed, ..command(When::Waiting, "PUBLISH") };
+        let toml = &scenarios(&[sent], &setting(1, true))[0].toml;
+        assert!(toml.contains(command_on), "{toml}");
+    }
+    // Nothing runs out by itself, so nothing is waited for.
+    let forever = scenarios(&[command(When::Taking, "SET")], &setting(1, false));
+    assert!(forever.iter().all(|scripted| !scripted.toml.contains("1.1ttl")));
+}
+
+#[test]
+fn a_lock_that_its_holder_extends_is_compared_with_one_that_falls_where_nobody_extends_it() {
+    let folder = Path::new("");
+    let theirs = Options::default().scenario("redis-py-extend", "long-work", 1, folder).unwrap();
+    let as_its_kind = |renewed, nemesis: &str| {
+        let kind = Kind::of(&theirs, renewed);
+        let scenario = Options::default().scenario("redis-py-extend", nemesis, 1, folder).unwrap();
+        simulate(&kind.scenario(&scenario, &[], 1).unwrap()).unwrap().verdict.valid
+    };
+    for nemesis in ["long-work", "revived-lock", "delayed-write"] {
+        assert_eq!(as_its_kind(Renewed::ByItsHolder, nemesis), Validity::Invalid, "{nemesis}");
+        assert_eq!(as_its_kind(Renewed::InTheBackground, nemesis), Validity::Valid, "{nemesis}");
+    }
+    assert_eq!(as_its_kind(Renewed::ByItsHolder, "late-extension"), Validity::Valid);
+    // Both are held to what the library's file asks.
+    let gap = Some("1ttl".parse().unwrap());
+    let asking = Scenario { workload: Workload { longest_gap: gap, ..theirs.workload.clone() }, ..theirs.clone() };
+    let as_asked = Kind::of(&theirs, Renewed::Never).scenario(&asking, &[], 1).unwrap();
+    assert_eq!(as_asked.workload.longest_gap, gap);
+}
+
+#[test]
+fn who_waits_does_so_by_no_wall_clock_and_leaves_nothing_when_it_has_given_up() {
+    let played = |scripted: &Scripted, workload: &str| played(scripted, &run_with(scripted, workload, 1));
+    for scripted in waiters::scenarios() {
+        let (valid, text) = played(&scripted, "single");
+        assert_eq!(valid, Validity::Valid, "{text}");
+    }
+    // By the time of day its time is over at once. That it stays for longer is excused: its file says by which clock it waits.
+    let by_the_clock: Vec<String> = waiters::scenarios()
+        .into_iter()
+        .filter(|scripted| played(scripted, "redlock-wall").0 == Validity::Invalid)
+        .map(|scripted| scripted.name)
+        .collect();
+    assert_eq!(by_the_clock, ["clock-forward-while-waiting"]);
+}
+
+#[test]
+fn only_a_lock_that_was_struck_at_the_same_time_is_compared_with() {
+    use OfItsKind::{Falls, Holds, Unknown};
+    let taking = When::Taking;
+    for (runs, judged_as) in [
+        (vec![(Validity::Valid, vec![taking]), (Validity::Unknown, vec![])], Some(Holds)),
+        (vec![(Validity::Valid, vec![When::Holding]), (Validity::Valid, vec![])], Some(Unknown)),
+        // Of two strikes, both have to come when they came to the library.
+        (vec![(Validity::Valid, vec![taking, When::Releasing])], Some(Unknown)),
+        (vec![(Validity::Valid, vec![taking]), (Validity::Invalid, vec![When::Holding])], Some(Falls)),
+        (vec![(Validity::Unknown, vec![taking])], None),
+    ] {
+        assert_eq!(judged(runs.clone(), &[taking]), judged_as, "{runs:?}");
+    }
+}
+
+#[test]
+fn who_polls_gets_the_lock_whatever_becomes_of_what_another_waiter_had_asked() {
+    for scripted in scenarios(&[command(When::Waiting, "BLPOP")], &setting(1, true)) {
+        let of = run_with(&scripted, "single", 1);
+        let (valid, text) = played(&scripted, &kind("single").scenario(&of, &[When::Waiting], 1).unwrap());
+        assert_eq!(valid, Validity::Valid, "{text}");
+        // What it polls with is no BLPOP.
+        assert_eq!(played(&scripted, &of).0, Validity::Unknown, "{}", scripted.name);
+    }
+}
+
+#[test]
+fn who_has_no_event_loop_stands_still_where_another_one_is_blocked() {
+    let blocked = Setting { blocks: true, ..setting(1, true) };
+    let all = scenarios(&[command(When::Taking, "SET")], &blocked);
+    let scripted = all.iter().find(|one| one.aims[0].strike == Strike::Block).unwrap();
+    for (workload, comes) in [("single", Validity::Valid), ("redlock-unchecked", Validity::Invalid)] {
+        let of = run_with(scripted, workload, 1);
+        let (valid, text) = played(scripted, &kind(workload).scenario(&of, &[When::Taking], 1).unwrap());
+        assert_eq!(valid, comes, "{text}");
+    }
+}
+
+#[test]
+fn what_tells_most_comes_first() {
+    let sent = [command(When::Taking, "SET"), command(When::Holding, "EVAL"), command(When::Releasing, "DEL")];
+    let all = scenarios(&[&sent[..], &[Sent { nth: 2, ..sent[0].clone() }]].concat(), &setting(3, true));
+    let place = |name: &str| all.iter().position(|one| one.name == name).unwrap_or_else(|| panic!("{name}"));
+    // What the catalogue has not played, at each command; then what it has; then other nodes; then what is sent again.
+    let in_order = [
+        "taking-set-late-request",
+        "holding-eval-lost-reply",
+        "releasing-del-kill-before-reply",
+        "taking-set-node-restart-before-reply-at-n0",
+        "taking-set-late-reply",
+        "taking-set-late-request-at-n0",
+        "taking-set-late-reply-2nd",
+    ];
+    let places = in_order.map(place);
+    assert!(places.is_sorted(), "{places:?}");
+    // Where there was no time for the catalogue, what it would have played is not put off.
+    let unknown = scenarios(&sent, &Setting { knows_the_catalogue: false, ..setting(3, true) });
+    let place = |name: &str| unknown.iter().position(|one| one.name == name).unwrap_or_else(|| panic!("{name}"));
+    assert!(place("taking-set-late-reply") < place("taking-set-late-request"));
+    // Only who can be cancelled is, and only who has an event loop is blocked.
+    let able = |cancels, blocks| {
+        let of = scenarios(&sent, &Setting { cancels, blocks, ..setting(1, true) });
+        let any = |strike| of.iter().any(|one| one.aims[0].strike == strike);
+        (any(Strike::Cancel), any(Strike::Block))
+    };
+    assert_eq!((able(false, false), able(true, true)), ((false, false), (true, true)));
+}
+
+#[test]
+fn a_release_is_cancelled_before_its_node_hears_of_it() {
+    let of = scenarios(&[command(When::Releasing, "EVAL")], &setting(1, true));
+    let cancelled = of.iter().find(|one| one.name == "releasing-eval-cancel-before-reply").unwrap();
+    assert!(cancelled.toml.contains("hold request EVAL"), "{}", cancelled.toml);
+    let of = scenarios(&[command(When::Taking, "SET")], &setting(1, true));
+    let cancelled = of.iter().find(|one| one.name == "taking-set-cancel-before-reply").unwrap();
+    assert!(cancelled.toml.contains("hold reply to SET"), "{}", cancelled.toml);
+}
+
+#[test]
+fn pairs_are_made_of_what_was_withstood_and_name_both_strikes() {
+    let aim = |strike, when, name, at| Aim { strike, sent: command(when, name), at };
+    let names =
+        |aims: &[Aim]| pairs(aims, Renewed::InTheBackground).into_iter().map(|pair| pair.name).collect::<Vec<_>>();
+    let lost = aim(Strike::LostReply, When::Taking, "SET", Place::All);
+    let late = aim(Strike::LateRequest, When::Releasing, "EVAL", Place::All);
+    assert_eq!(names(&[lost.clone(), late.clone()]), ["taking-set-lost-reply-then-releasing-eval-late-request"]);
+    // A fault that waits for a script can't tell the one that takes the lock, sent again, from the one that gives it back.
+    assert!(names(&[Aim { sent: command(When::Taking, "EVAL"), ..lost.clone() }, late]).is_empty());
+    let at = |strike, node| aim(strike, When::Taking, "SET", Place::Node(node));
+    assert_eq!(
+        names(&[at(Strike::LostReply, 0), at(Strike::LateReply, 1), at(Strike::LateReply, 0)]),
+        ["taking-set-lost-reply-at-n0-then-taking-set-late-reply-at-n1"]
+    );
+    assert!(names(&[lost]).is_empty());
+}

@@ -1,0 +1,414 @@
+//! What its page tells.
+
+use redjepsen::checker::{Validity, check};
+use redjepsen::history::{self, Phase, PhaseStamp, RecordedCommand};
+use redjepsen::library::examined::{Came, Examined, Tried, TriedRun, breaks_by_itself};
+use redjepsen::library::kind::OfItsKind;
+use redjepsen::library::sent::{Sent, When, sent};
+use redjepsen::library::strikes::scenarios;
+use redjepsen::library::struck::{Did, Struck, struck};
+use redjepsen::library::{ends, losses, refusals, releases};
+use redjepsen::report::Look;
+use redjepsen::report::library::{html, terminal};
+
+use super::{examined, recorded, run, run_of, run_that_releases_by, strike, tried};
+
+#[test]
+fn a_release_that_takes_long_is_told_unless_something_struck_its_client() {
+    let slowest = |released: u64, whom: Option<&str>| {
+        let mut history = run_that_releases_by(1, released);
+        if let Some(whom) = whom {
+            let mut window = history::FaultWindow::new(1, history::FaultKind::Kill);
+            window.targets = vec![whom.into()];
+            (window.inject, window.injected) = (50, Some((60, true)));
+            history.faults.push(window);
+        }
+        releases::slowest(&history)
+    };
+    let slow = slowest(11_200_000_400, Some("n1")).unwrap();
+    assert_eq!((&*slow.client, slow.began, slow.took, slow.ended), ("c0", 400, 11_200_000_000, true));
+    assert_eq!(slow.meanwhile, ["kill of n1"]);
+    assert!(slowest(3_000_000_400, None).is_some() && slowest(2_999_000_400, None).is_none());
+    assert!(slowest(11_200_000_400, Some("c0")).is_none());
+
+    let late = TriedRun { slow_release: Some(slow), ..run(Validity::Unknown, None, "") };
+    let all = examined(vec![
+        tried("one-node-down", OfItsKind::Unknown, vec![late]),
+        tried("pause", OfItsKind::Falls, vec![run(Validity::Valid, None, "")]),
+    ]);
+    let told = "one-node-down: c0 took 11.2 s to give it back, from 0.000 s on; meanwhile: kill of n1";
+    assert!(terminal(&all, Look::PLAIN).contains(told), "{}", terminal(&all, Look::PLAIN));
+    assert!(html(&all).contains("c0 took 11.2 s to give it back"));
+}
+
+/// The history of [`run_of`] one client, which ends by itself at 480 ns.
+fn run_that_ends(how: &str) -> history::History {
+    let mut history = run_of(1);
+    let event = |step, text: &str| history::ClientEvent { process: 0, step, text: text.into() };
+    history.clients.push((480, event(history::ClientStep::Ended, how)));
+    history
+}
+
+#[test]
+fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then() {
+    let how = "it ended with exit code 1; its last words: Error: no such script (store/runs/one/c0/client.log) (failure 1 in a row)";
+    let ends = |history: &history::History| ends::by_itself(history, &check(history));
+    let said = "it ended with exit code 1; its last words: Error: no such script";
+    let ended = |faulty| ends::Ended { how: said.into(), faulty };
+    assert_eq!(ends(&run_that_ends(how)), Some(ended(false)));
+    let hit = |inject, skipped: Option<&str>| {
+        let mut history = run_that_ends(how);
+        let mut window = history::FaultWindow::new(1, history::FaultKind::Pause);
+        window.targets = vec!["n0".into()];
+        (window.inject, window.skipped) = (inject, skipped.map(str::to_string));
+        history.faults.push(window);
+        ends(&history)
+    };
+    assert_eq!(hit(100, None), Some(ended(true)));
+    assert!([hit(481, None), hit(100, Some("nobody is there"))].iter().all(|end| *end == Some(ended(false))));
+    // Nobody knows who sent that, and whoever says nonsense is ended by redjepsen.
+    assert!(ends(&run_that_ends("it ended with exit code 137 (SIGKILL); said nothing on standard error")).is_none());
+    assert!(ends(&run_that_ends("it sent no JSON")).is_none() && ends(&run_of(1)).is_none());
+    let mut cancelled = run_that_ends(how);
+    let step = history::StepEvent {
+        number: 1,
+        step: "cancel client:0".into(),
+        outcome: history::StepOutcome::Happened,
+        text: String::new(),
+        expects: None,
+        opens: Vec::new(),
+    };
+    cancelled.steps.push((300, step));
+    assert_eq!(ends(&cancelled), Some(ended(true)));
+    let later = |threads| {
+        let mut history = run_that_ends(how);
+        history.clients[0].0 = 600;
+        history.run.as_mut().unwrap().threads = threads;
+        ends(&history).unwrap().how
+    };
+    assert_eq!(later(1), format!("{said}; it had no lock then"));
+    assert_eq!(later(2), said, "which of them had one is not known");
+    let mut stalled = run_that_ends(how);
+    stalled.stalls.push((400, 470));
+    assert!(ends(&stalled).is_none());
+
+    let that_ended = |faulty| TriedRun { ended: Some(ended(faulty)), ..run(Validity::Unknown, None, "") };
+    let of = |runs| examined(vec![tried("none", OfItsKind::Unknown, runs)]);
+    let all = of(vec![run(Validity::Valid, None, ""), that_ended(true)]);
+    let text = terminal(&all, Look::PLAIN);
+    assert!(text.contains("Its program ends under a fault that ends nobody") && !text.contains("by itself"), "{text}");
+    let all = of(vec![run(Validity::Valid, None, ""), that_ended(false)]);
+    let text = terminal(&all, Look::PLAIN);
+    let told = format!("Its program ended by itself, with no fault, in 1 of 2 runs: {said}.");
+    assert_eq!(text.lines().nth(1), Some(&*told), "{text}");
+    let page = html(&all);
+    assert!(page.find("in 1 of 2 runs: it ended with exit code 1") < page.find("What it sends"), "{page}");
+    assert!(page.contains("ENDS BY ITSELF"), "{page}");
+    let none = of(vec![run(Validity::Valid, None, "")]);
+    assert!(!terminal(&none, Look::PLAIN).contains("by itself") && !html(&none).contains("by itself"));
+    assert!(html(&none).contains("WITHSTANDS"));
+}
+
+/// c1 asks at 100 ms, is ready to wait for 1 s, and is refused after so many milliseconds; c0 holds the lock from 50 ms to `held`.
+fn refused(after: u64, held: u64, error: &str) -> history::History {
+    let header = r#"{"index":0,"time":0,"type":"run","run":{"format":1,"redjepsen":"0.1.0","workload":"w","nemesis":"none","seed":1,"clients":2,"nodes":1,"keys":1,"ttl_ms":1000,"acquire_timeout_ms":1000,"time_limit_ms":9000,"resource":"register","claims":["updates"],"faults_expected":false,"script_steps":0,"progress":"any","started":"2026-11-24T00:00:00Z"}}"#;
+    let at = |ms: u64| ms * 1_000_000;
+    let mut lines: Vec<(u64, String)> = [
+        (10, r#""type":"invoke","process":0,"f":"rmw","key":"k0","value":[null,"c0:0"]"#.to_string()),
+        (50, r#""type":"phase","process":0,"phase":"acquired""#.into()),
+        (held, r#""type":"phase","process":0,"phase":"releasing""#.into()),
+        (held + 5, r#""type":"phase","process":0,"phase":"released""#.into()),
+        (held + 6, r#""type":"ok","process":0,"f":"rmw","key":"k0","value":[null,"c0:0"]"#.into()),
+        (100, r#""type":"invoke","process":1,"f":"rmw","key":"k0","value":[null,"c1:0"]"#.into()),
+        (100 + after, format!(r#""type":"fail","process":1,"f":"rmw","key":"k0","value":[null,"c1:0"],{error}"#)),
+    ]
+    .into();
+    lines.sort();
+    let lines = lines
+        .iter()
+        .enumerate()
+        .map(|(place, (ms, rest))| format!(r#"{{"index":{},"time":{},{rest}}}"#, place + 1, at(*ms)));
+    let text = std::iter::once(header.to_string()).chain(lines).collect::<Vec<_>>().join("\n") + "\n";
+    history::load_reader(text.as_bytes(), "a test").unwrap()
+}
+
+#[test]
+fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_nothing_done() {
+    let refusal = r#""error":"not-acquired","text":"taken""#;
+    let early = |history: &history::History| {
+        let refusals = refusals::early(history);
+        (refusals.early, refusals.of)
+    };
+    assert_eq!(early(&refused(300, 700, refusal)), (1, 1));
+    assert_eq!(early(&refused(500, 700, refusal)), (0, 1));
+    // A lock that nobody has, and a server that is not there, are other matters.
+    assert_eq!(early(&refused(300, 90, refusal)), (0, 0));
+    assert_eq!(early(&refused(300, 700, r#""error":"not-acquired","text":"Connection reset""#)), (0, 1));
+    assert_eq!(early(&refused(300, 700, r#""error":"unavailable","text":"taken""#)), (0, 1));
+    let mut faulty = refused(300, 700, refusal);
+    faulty.faults.push(history::FaultWindow::new(1, history::FaultKind::Pause));
+    assert_eq!(early(&faulty), (0, 0));
+    let mut scripted = refused(300, 700, refusal);
+    scripted.run.as_mut().unwrap().script_steps = 3;
+    assert_eq!(early(&scripted), (0, 0));
+
+    let of =
+        |after| TriedRun { refusals: refusals::early(&refused(after, 900, refusal)), ..run(Validity::Valid, None, "") };
+    let told = |runs| terminal(&examined(vec![tried("none", OfItsKind::Unknown, runs)]), Look::PLAIN);
+    let text = told(vec![of(400), of(300), of(600)]);
+    let line =
+        "none: whoever asked for 1 s was refused after 300 ms while another client held the lock, 2 of 3 attempts";
+    assert!(text.contains("Gives up before its time: no claim is broken") && text.contains(line), "{text}");
+    let first = "It gives up before its time, with no fault: whoever asked for 1 s was refused after 300 ms";
+    assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(first)), "{text}");
+    // One may be an accident.
+    assert!(!told(vec![of(400), of(600)]).contains("with no fault"));
+    assert!(!told(vec![of(600)]).contains("Gives up"));
+    let page = html(&examined(vec![tried("none", OfItsKind::Unknown, vec![of(300)])]));
+    assert!(page.contains("whoever asked for 1 s was refused after 300 ms"), "{page}");
+}
+
+#[test]
+fn who_is_told_of_a_loss_while_it_has_the_lock_is_told_so() {
+    // It is told before it writes.
+    let lost_at = |lost: u64| {
+        let mut history = run_of(1);
+        let phases = &history.operations[0].phases;
+        let stamp = phases.iter().find(|stamp| stamp.phase == Phase::BeforeWrite).unwrap();
+        let lost = PhaseStamp { phase: Phase::Lost, received: lost, ..stamp };
+        history.operations[0].phases = phases.iter().chain([lost]).collect();
+        history
+    };
+    let keeps = [recorded(150, "c0", &["SET", "lock:k0", "v", "NX"])];
+    let told = |history: &history::History, commands: &[RecordedCommand]| {
+        let losses = losses::false_losses(history, commands);
+        (losses.told, losses.of, losses.soonest.map(|soonest| soonest.after))
+    };
+    assert_eq!(told(&lost_at(350), &keeps), (1, 1, Some(150)));
+    assert_eq!(told(&run_of(1), &keeps), (0, 1, None));
+    // It may be true where the key was removed, by whomever, and where nobody wrote down what the nodes did.
+    let removes = [keeps[0].clone(), recorded(340, "script", &["UNLINK", "lock:k0"])];
+    assert_eq!(told(&lost_at(350), &removes).0, 0);
+    assert_eq!(told(&lost_at(350), &[]).0, 0);
+    let other = [keeps[0].clone(), recorded(340, "script", &["UNLINK", "lock:k1"])];
+    assert_eq!(told(&lost_at(350), &other).0, 1);
+    // Nor is it false late in its TTL, after the release, or where a fault was.
+    assert_eq!(told(&lost_at(600_000_000), &keeps).0, 0);
+    assert_eq!(told(&lost_at(450), &keeps).0, 0);
+    let mut faulty = lost_at(350);
+    faulty.faults.push(history::FaultWindow::new(1, history::FaultKind::Pause));
+    assert_eq!(told(&faulty, &keeps).0, 0);
+
+    let with = TriedRun { false_losses: losses::false_losses(&lost_at(350), &keeps), ..run(Validity::Valid, None, "") };
+    let text = terminal(&examined(vec![tried("long-work", OfItsKind::Unknown, vec![with])]), Look::PLAIN);
+    let first = "It says that a lock is lost which it has, with no fault: a holder was told that 0 ms after";
+    assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(first)), "{text}");
+    assert!(text.contains("Says that the lock is lost while it has it: no claim"), "{text}");
+}
+
+#[test]
+fn a_finding_is_told_as_its_runs_report_tells_it() {
+    let account = "c1 took the lock at 0.310 s, while c0 still held it. c0 wrote at `0.350` s. ".repeat(3);
+    let found = TriedRun { account: account.clone(), ..run(Validity::Invalid, Some(When::Taking), "lost update") };
+    let all = examined(vec![tried("late-acquire-reply", OfItsKind::Holds, vec![found])]);
+    let text = terminal(&all, Look::PLAIN);
+    let unwrapped = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        unwrapped.contains("withstands it c1 took the lock at 0.310 s, while c0 still held it. c0 wrote at 0.350 s."),
+        "{text}"
+    );
+    assert!(
+        text.lines().filter(|line| line.contains("c1 took the lock") || line.contains("c0 wrote")).count() > 1,
+        "{text}"
+    );
+    assert!(html(&all).contains("<p>c1 took the lock at 0.310"), "{}", html(&all));
+    let silent = examined(vec![tried("late", OfItsKind::Holds, vec![run(Validity::Invalid, None, "lost update")])]);
+    assert!(!html(&silent).contains("<p></p>"));
+}
+
+#[test]
+fn where_most_scenarios_show_nothing_that_is_said_first() {
+    use Validity::{Invalid, Unknown, Valid};
+    let of = |each: &[Validity]| {
+        let one = |valid: &Validity| tried("x", OfItsKind::Unknown, vec![run(*valid, None, "lost update")]);
+        examined(each.iter().map(one).collect())
+    };
+    let told = |each: &[Validity]| terminal(&of(each), Look::PLAIN).lines().next().unwrap_or_default().to_string();
+    assert_eq!(
+        told(&[Valid, Valid, Unknown, Unknown, Unknown]),
+        "Only 2 of 5 scenarios show anything of mine 1.0: it withstood those."
+    );
+    assert_eq!(
+        told(&[Invalid, Unknown, Unknown]),
+        "Only 1 of 3 scenarios shows anything of mine 1.0: it falls to 1 of 1 scenario: to 1 unexplained."
+    );
+    assert_eq!(told(&[Valid, Valid, Unknown, Unknown]), "mine 1.0 withstood all of 2 scenarios that show anything.");
+    let page = |each: &[Validity]| html(&of(each));
+    assert!(page(&[Valid, Unknown, Unknown]).contains("HARDLY TRIED") && page(&[Valid]).contains("WITHSTANDS"));
+}
+
+#[test]
+fn what_broke_with_no_fault_comes_first_even_if_not_every_time() {
+    let run = |valid, when, anomaly: &str| TriedRun { struck: Vec::new(), ..run(valid, when, anomaly) };
+    let plain = |runs| Tried { plain: true, ..tried("none", OfItsKind::Unknown, runs) };
+    let sometimes = vec![
+        run(Validity::Valid, None, ""),
+        run(Validity::Invalid, None, "lost update"),
+        run(Validity::Valid, None, ""),
+    ];
+    let own = || tried("late-acquire-reply", OfItsKind::Holds, vec![run(Validity::Invalid, Some(When::Taking), "x")]);
+    let all = examined(vec![own(), plain(sometimes)]);
+    let text = terminal(&all, Look::PLAIN);
+    assert!(text.starts_with("mine 1.0 falls to 2 of 2 scenarios: "), "{text}");
+    assert!(text.lines().next().unwrap().ends_with("; with no fault at all in 1 of 3 runs."), "{text}");
+    let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
+    assert!(place("It breaks by itself") < place("Its own"), "{text}");
+    assert!(
+        place("with no fault at all: lost update, in 1 of 3 runs of 1 scenario; not every time") < place("Its own")
+    );
+    let page = html(&all);
+    let places = ["It breaks by itself", "Its own", "What it sends"].map(|what| page.find(what).unwrap());
+    assert!(places.is_sorted(), "{places:?}");
+    assert!(!terminal(&examined(vec![own()]), Look::PLAIN).contains("It breaks by itself"));
+}
+
+#[test]
+fn symptoms_of_one_cause_stand_together_and_those_of_the_kind_come_last() {
+    use OfItsKind::{Falls, Holds, Unknown};
+    use Validity::{Invalid, Valid};
+    let lost = |when| vec![run(Invalid, when, "lost update")];
+    let all = examined(vec![
+        tried("pause", Falls, lost(Some(When::Holding))),
+        tried("late-acquire-reply", Holds, lost(Some(When::Taking))),
+        tried("odd", Unknown, lost(None)),
+        tried("late-release", Unknown, vec![run(Valid, Some(When::Releasing), "")]),
+        tried("pause-before-reply", Holds, vec![run(Valid, None, ""), run(Invalid, Some(When::Taking), "lost update")]),
+        tried("late-extension", Unknown, vec![run(Validity::Unknown, None, "")]),
+    ]);
+    let symptoms: Vec<Vec<&str>> =
+        all.symptoms().iter().map(|one| one.tried.iter().map(|tried| &*tried.scenario).collect()).collect();
+    assert_eq!(symptoms, [vec!["late-acquire-reply", "pause-before-reply"], vec!["odd"], vec!["pause"]]);
+    assert_eq!((all.that(Came::Fell).len(), all.that(Came::Held).len(), all.that(Came::Nothing).len()), (4, 1, 1));
+    let text = terminal(&all, Look::PLAIN);
+    let headline = "mine 1.0 falls to 4 of 5 scenarios: to 1 as a lock with a TTL, on one node does; to 2 that `single` withstands; to 1 unexplained.";
+    assert!(text.starts_with(headline), "{text}");
+    // Nothing unexplained is called the library's own.
+    let (own, rest) = text.split_once("Unexplained").unwrap();
+    assert!(own.contains("late-acquire-reply") && !own.contains("odd ("), "{text}");
+    assert!(rest.contains("odd (1 of 1 run)") && rest.contains("late-release: c0's 1st SET"), "{text}");
+    // One line for each cause: the command, the incident, in how many runs, and what a lock of its kind does.
+    let line = "SET while it takes the lock: lost update, in 2 of 3 runs of 2 scenarios; `single` withstands it";
+    assert!(own.contains(line), "{text}");
+    assert!(rest.contains("it changed the lock's key by SET (once)"), "{text}");
+    let page = html(&all);
+    assert!(page.contains(r#"href="../runs/one/report.html""#) && page.contains("it has no primary"), "{page}");
+}
+
+#[test]
+fn what_does_not_happen_every_time_or_only_late_is_not_certain() {
+    let runs = |kept: &[bool], valid: &[Validity]| {
+        let run = |(kept, valid): (&bool, &Validity)| TriedRun { timing_was_kept: *kept, ..run(*valid, None, "") };
+        tried("x", OfItsKind::Holds, kept.iter().zip(valid).map(run).collect()).is_certain()
+    };
+    use Validity::{Invalid, Unknown, Valid};
+    assert!(runs(&[true, false, true], &[Invalid, Invalid, Unknown]));
+    assert!(!runs(&[true, true], &[Invalid, Valid]));
+    assert!(!runs(&[false], &[Invalid]));
+}
+
+/// What breaks with no fault is told first, and is no other fault's doing.
+#[test]
+fn what_breaks_by_itself_is_no_faults_doing() {
+    use OfItsKind::{Holds, Unknown};
+    let broken =
+        |anomaly: &str| TriedRun { struck: Vec::new(), when: Vec::new(), ..run(Validity::Invalid, None, anomaly) };
+    let plain = |runs| Tried { plain: true, ..tried("none", Holds, runs) };
+    let valid = || run(Validity::Valid, None, "");
+    // Twice is enough there, where a strike has to come out alike each time; once may have been the machine.
+    assert!(plain(vec![valid(), broken("lost update"), broken("lost update")]).is_certain());
+    assert!(!plain(vec![valid(), broken("lost update")]).is_certain());
+    assert!(!tried("pause", Holds, plain(vec![valid(), broken("x"), broken("x")]).runs).is_certain());
+    let by = |tried: &[Tried], anomaly: &str| breaks_by_itself(tried, anomaly, false);
+    let alone = [plain(vec![broken("lost update")])];
+    // Two holders lose updates by chance; a lock that nobody gets is another matter.
+    assert!(by(&alone, "lost update") && by(&alone, "two holders at once"));
+    assert!(!by(&alone, "lock acquired late"));
+    assert!(!by(&[plain(vec![valid()])], "lost update"));
+    assert!(!by(&[tried("pause", Holds, vec![broken("lost update")])], "lost update"));
+    let struck = || vec![run(Validity::Invalid, Some(When::Taking), "two holders at once")];
+    let [one] = alone;
+    let text = terminal(&examined(vec![tried("late-acquire-reply", Unknown, struck()), one]), Look::PLAIN);
+    assert!(text.starts_with("mine 1.0 breaks with no fault at all; of 2 scenarios it falls to 2: "), "{text}");
+    let (own, rest) = text.split_once("Unexplained").unwrap();
+    assert!(
+        own.contains("with no fault at all: lost update, in 1 of 1 run of 1 scenario; `single` withstands it"),
+        "{text}"
+    );
+    assert!(rest.contains("two holders at once, in 1 of 1 run of 1 scenario; so it does with no fault too"), "{text}");
+    // Once in two runs may have been the machine.
+    let once = examined(vec![plain(vec![valid(), broken("lost update")])]);
+    assert!(terminal(&once, Look::PLAIN).starts_with("mine 1.0 falls to 1 of 1 scenario"));
+    // What threads do that share a program does not excuse what one client in each program does.
+    let by_threads = |broken: &str| Tried { by_threads: true, ..plain(vec![run(Validity::Invalid, None, broken)]) };
+    let threads = [by_threads("lost update")];
+    assert!(!by(&threads, "lost update") && breaks_by_itself(&threads, "lost update", true));
+    let runs = vec![broken("lost update"), broken("lost update")];
+    let told = terminal(&examined(vec![Tried { runs, ..by_threads("lost update") }]), Look::PLAIN);
+    assert!(
+        told.starts_with("mine 1.0 breaks with no fault at all, by threads that share a program; of 1 scenario"),
+        "{told}"
+    );
+    assert!(
+        told.contains("with no fault at all, by threads that share a program: lost update, in 2 of 2 runs"),
+        "{told}"
+    );
+    // Where it holds with no fault, nothing of this is said.
+    let held = examined(vec![plain(vec![valid()]), tried("late-acquire-reply", Holds, struck())]);
+    let text = terminal(&held, Look::PLAIN);
+    assert!(text.starts_with("mine 1.0 falls to 1 of 2 scenarios") && !text.contains("no fault too"), "{text}");
+}
+
+#[test]
+fn who_names_no_key_is_told_that_nothing_of_it_was_struck() {
+    let told = |key: Option<&str>| {
+        let sent = vec![Sent { key: key.map(str::to_string), ..command(When::Taking, "SET") }];
+        terminal(&Examined { sent, ..examined(Vec::new()) }, Look::PLAIN)
+            .contains("no command names the operation's key")
+    };
+    assert_eq!((told(None), told(Some("lock:k0"))), (true, false));
+}
+
+#[test]
+fn where_nothing_was_shown_nothing_is_claimed() {
+    let nothing = examined(vec![tried("pause", OfItsKind::Unknown, vec![run(Validity::Unknown, None, "")])]);
+    let text = terminal(&nothing, Look::PLAIN);
+    assert!(text.starts_with("Nothing is known of mine 1.0: no run shows anything."), "{text}");
+    assert!(!html(&nothing).contains("AS ITS KIND"));
+    let held = examined(vec![tried("pause", OfItsKind::Unknown, vec![run(Validity::Valid, None, "")])]);
+    assert!(terminal(&held, Look::PLAIN).starts_with("mine 1.0 withstood all of 1 scenario that show"), "held");
+}
+
+#[test]
+fn a_strike_that_changed_nothing_of_the_lock_counts_as_nothing_tried() {
+    let of = |when, did, was_kept_away| {
+        let struck = Struck { was_kept_away, ..strike(when, "EVAL", did) };
+        let mut run = TriedRun { struck: vec![struck], ..run(Validity::Valid, when, "") };
+        let came = tried("x", OfItsKind::Unknown, vec![run.clone()]).came();
+        // A violation is one, whatever was struck.
+        run.valid = Some(Validity::Invalid);
+        assert_eq!(tried("x", OfItsKind::Unknown, vec![run]).came(), Came::Fell);
+        came
+    };
+    let looked = || Did::Nothing(vec!["EVALSHA".into(), "GET".into()]);
+    let releasing = Some(When::Releasing);
+    assert_eq!(of(releasing, Did::Changed(vec!["DEL".into()]), false), Came::Held);
+    assert_eq!(of(releasing, Did::Unknown, false), Came::Held);
+    assert_eq!(of(releasing, looked(), false), Came::Nothing);
+    // A late release has to change nothing, and who waits has nothing to change.
+    assert_eq!(of(releasing, looked(), true), Came::Held);
+    assert_eq!(of(Some(When::Waiting), looked(), false), Came::Held);
+    let vain = TriedRun { struck: vec![strike(releasing, "EVAL", looked())], ..run(Validity::Valid, releasing, "") };
+    let text = terminal(&examined(vec![tried("late", OfItsKind::Unknown, vec![vain])]), Look::PLAIN);
+    assert!(text.contains("late: struck in vain: c0's 1st EVAL"), "{text}");
+    assert!(text.contains("it changed nothing of the lock (EVALSHA and GET)"), "{text}");
+}
