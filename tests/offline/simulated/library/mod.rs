@@ -10,7 +10,7 @@ use redjepsen::checker::Validity;
 use redjepsen::history::{self, RecordedCommand};
 use redjepsen::library::examined::{Examined, Tried, TriedRun};
 use redjepsen::library::kind::{Kind, OfItsKind};
-use redjepsen::library::sent::{Renewed, Sent, When, renewed};
+use redjepsen::library::sent::{Renewed, Sent, When};
 use redjepsen::library::strikes::{Scripted, Setting, Strike};
 use redjepsen::library::struck::{Did, Struck};
 use redjepsen::runner::simulate::simulate;

@@ -9,7 +9,7 @@ use redjepsen::library::struck::{Did, Struck, struck, struck_when};
 use redjepsen::runner::simulate::simulate;
 use redjepsen::scenario::Options;
 
-use super::{command, recorded, run, run_of, run_with, setting};
+use super::{command, recorded, run_of, run_with, setting};
 
 #[test]
 fn a_command_that_the_node_refused_is_told_apart_from_one_that_never_came() {

@@ -5,7 +5,7 @@ use std::path::Path;
 use redjepsen::checker::Validity;
 use redjepsen::library::kind::{Kind, OfItsKind, judged};
 use redjepsen::library::pairs::pairs;
-use redjepsen::library::sent::{Renewed, Sent, When, renewed, sent};
+use redjepsen::library::sent::{Renewed, Sent, When};
 use redjepsen::library::strikes::{Aim, Place, Scripted, Setting, Strike, scenarios};
 use redjepsen::library::waiters;
 use redjepsen::runner::simulate::simulate;

@@ -4,14 +4,13 @@ use redjepsen::checker::{Validity, check};
 use redjepsen::history::{self, Phase, PhaseStamp, RecordedCommand};
 use redjepsen::library::examined::{Came, Examined, Tried, TriedRun, breaks_by_itself};
 use redjepsen::library::kind::OfItsKind;
-use redjepsen::library::sent::{Sent, When, sent};
-use redjepsen::library::strikes::scenarios;
-use redjepsen::library::struck::{Did, Struck, struck};
+use redjepsen::library::sent::{Sent, When};
+use redjepsen::library::struck::{Did, Struck};
 use redjepsen::library::{ends, losses, refusals, releases};
 use redjepsen::report::Look;
 use redjepsen::report::library::{html, terminal};
 
-use super::{examined, recorded, run, run_of, run_that_releases_by, strike, tried};
+use super::{command, examined, recorded, run, run_of, run_that_releases_by, strike, tried};
 
 #[test]
 fn a_release_that_takes_long_is_told_unless_something_struck_its_client() {
