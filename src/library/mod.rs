@@ -2,7 +2,7 @@
 //! its own commands break it, and whether they break every lock of its kind.
 //!
 //! - [`sent`]: the commands of runs without faults, by what their client was doing
-//! - [`strikes`]: a scenario for each of these commands and each thing that can go wrong there, made of `steps`; [`pairs`]: two of
+//! - [`strikes`]: a scenario for each of these commands and each thing that can go wrong there (`aim`), made of `steps`; [`pairs`]: two of
 //!   them together
 //! - [`threads`]: scenarios of the catalogue, played by threads of one process
 //! - [`waiters`]: scenarios of those who wait, by whatever commands
@@ -15,6 +15,7 @@
 //!
 //! Pure: runs are made elsewhere.
 
+mod aim;
 pub mod ends;
 pub mod examined;
 pub mod kind;

@@ -1,7 +1,7 @@
 //! The steps of the script in which a command is struck: how its client gets there, what goes wrong, and what comes of it.
 
+use super::aim::{Aim, Place, Strike};
 use super::sent::{Renewed, When};
-use super::strikes::{Aim, Place, Strike};
 
 /// Until a lock that nobody renews has run out.
 const RUNS_OUT: &str = "wait 1.1ttl";
