@@ -8,7 +8,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{RedisError, cmd};
 use tokio::time::Instant;
 
-use super::{Act, Order, Seen};
+use super::{Act, Order, Seen, at_servers, undo_at_servers};
 use crate::fault_kinds::FaultKind;
 use crate::faults::async_host::AsyncHost;
 use crate::faults::probe::{connect, observed};
@@ -32,35 +32,18 @@ impl Act for Evict {
     }
 
     fn inject<'a>(&'a self, host: &'a AsyncHost, order: &'a Order) -> BoxFuture<'a, Seen> {
-        Box::pin(async move {
-            let (machine, mut seen) = (host.machine(), Vec::new());
-            for name in &order.injection.members {
-                seen.push(evict(&machine, name, &host.url_of(name)?).await);
-            }
-            Ok(Observation::all(seen))
-        })
+        Box::pin(at_servers(host, order, evict))
     }
 
     fn heal<'a>(&'a self, host: &'a AsyncHost, order: &'a Order) -> BoxFuture<'a, Seen> {
-        Box::pin(async move {
-            let (machine, mut seen) = (host.machine(), Vec::new());
-            let free = order.injection.members.iter().filter(|name| !order.still_held.contains(name));
-            // The memory limit of a server that died meanwhile is gone with it.
-            for name in free.filter(|name| host.now().runs(name)) {
-                seen.push(unbound(&machine, name, &host.url_of(name)?).await);
-            }
-            if seen.is_empty() {
-                return Ok(Observation::nothing_to_undo().besides(&order.still_held));
-            }
-            Ok(Observation::all(seen).besides(&order.still_held))
-        })
+        Box::pin(undo_at_servers(host, order, unbound))
     }
 }
 
 /// Limits the memory to one byte, lets the server evict any key, and observes that it did.
-async fn evict(machine: &Arc<dyn Machine>, name: &str, url: &str) -> Observation {
+async fn evict(machine: Arc<dyn Machine>, name: &str, url: String) -> Observation {
     observed(name, LIMIT, async {
-        let mut server = connect(machine, url, LIMIT).await?;
+        let mut server = connect(&machine, &url, LIMIT).await?;
         let before = evicted(&mut server).await?;
         configure(&mut server, "maxmemory-policy", "allkeys-random").await?;
         configure(&mut server, "maxmemory", "1").await?;
@@ -78,9 +61,9 @@ async fn evict(machine: &Arc<dyn Machine>, name: &str, url: &str) -> Observation
 }
 
 /// Lifts the memory limit and observes that it is lifted.
-async fn unbound(machine: &Arc<dyn Machine>, name: &str, url: &str) -> Observation {
+async fn unbound(machine: Arc<dyn Machine>, name: &str, url: String) -> Observation {
     observed(name, LIMIT, async {
-        let mut server = connect(machine, url, LIMIT).await?;
+        let mut server = connect(&machine, &url, LIMIT).await?;
         configure(&mut server, "maxmemory", "0").await?;
         configure(&mut server, "maxmemory-policy", "noeviction").await?;
         let (_, bound): (String, String) = cmd("CONFIG").arg("GET").arg("maxmemory").query_async(&mut server).await?;

@@ -22,6 +22,8 @@ mod reset;
 mod slow_disk;
 mod snapshot;
 
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
 
 use super::async_host::AsyncHost;
@@ -30,6 +32,7 @@ use super::injection::{Injection, Parameter};
 use super::network::Effect;
 use super::wire::{Observation, Struck};
 use crate::fault_kinds::FaultKind;
+use crate::machine::Machine;
 
 /// Every kind has its line here, unless clients do it to themselves; a test finds one that has none.
 static ALL: [&dyn Act; 17] = [
@@ -63,6 +66,34 @@ pub(super) struct Order {
     pub injection: Injection,
     /// Those of its members that another fault of its kind still hits, at its heal.
     pub still_held: Vec<String>,
+}
+
+/// Does something to the server of each member, by its commands, one after the other.
+async fn at_servers<'o, F: Future<Output = Observation>>(
+    host: &AsyncHost,
+    order: &'o Order,
+    act: impl Fn(Arc<dyn Machine>, &'o str, String) -> F,
+) -> Seen {
+    let mut seen = Vec::new();
+    for name in &order.injection.members {
+        seen.push(act(host.machine(), name, host.url_of(name)?).await);
+    }
+    Ok(Observation::all(seen))
+}
+
+/// Undoes that, where no other fault of the kind still wants it: what was done to a server that died meanwhile is gone with it.
+async fn undo_at_servers<'o, F: Future<Output = Observation>>(
+    host: &AsyncHost,
+    order: &'o Order,
+    undo: impl Fn(Arc<dyn Machine>, &'o str, String) -> F,
+) -> Seen {
+    let mut seen = Vec::new();
+    let free = order.injection.members.iter().filter(|name| !order.still_held.contains(name));
+    for name in free.filter(|name| host.now().runs(name)) {
+        seen.push(undo(host.machine(), name, host.url_of(name)?).await);
+    }
+    let seen = if seen.is_empty() { Observation::nothing_to_undo() } else { Observation::all(seen) };
+    Ok(seen.besides(&order.still_held))
 }
 
 /// What the agent does for a kind of fault.

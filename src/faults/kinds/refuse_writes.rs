@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use redis::{RedisError, cmd};
 
-use super::{Act, Order, Seen};
+use super::{Act, Order, Seen, at_servers, undo_at_servers};
 use crate::fault_kinds::FaultKind;
 use crate::faults::async_host::AsyncHost;
 use crate::faults::probe::{connect, observed};
@@ -34,35 +34,18 @@ impl Act for RefuseWrites {
     }
 
     fn inject<'a>(&'a self, host: &'a AsyncHost, order: &'a Order) -> BoxFuture<'a, Seen> {
-        Box::pin(async move {
-            let (machine, mut seen) = (host.machine(), Vec::new());
-            for name in &order.injection.members {
-                seen.push(wants(&machine, name, &host.url_of(name)?, MANY).await);
-            }
-            Ok(Observation::all(seen))
-        })
+        Box::pin(at_servers(host, order, |machine, name, url| wants(machine, name, url, MANY)))
     }
 
     fn heal<'a>(&'a self, host: &'a AsyncHost, order: &'a Order) -> BoxFuture<'a, Seen> {
-        Box::pin(async move {
-            let (machine, mut seen) = (host.machine(), Vec::new());
-            let free = order.injection.members.iter().filter(|name| !order.still_held.contains(name));
-            // What a server that died meanwhile wanted is gone with it.
-            for name in free.filter(|name| host.now().runs(name)) {
-                seen.push(wants(&machine, name, &host.url_of(name)?, 0).await);
-            }
-            if seen.is_empty() {
-                return Ok(Observation::nothing_to_undo().besides(&order.still_held));
-            }
-            Ok(Observation::all(seen).besides(&order.still_held))
-        })
+        Box::pin(undo_at_servers(host, order, |machine, name, url| wants(machine, name, url, 0)))
     }
 }
 
 /// Has a server want so many replicas, and observes what becomes of a write that changes nothing.
-async fn wants(machine: &Arc<dyn Machine>, name: &str, url: &str, replicas: u32) -> Observation {
+async fn wants(machine: Arc<dyn Machine>, name: &str, url: String, replicas: u32) -> Observation {
     observed(name, LIMIT, async {
-        let mut server = connect(machine, url, LIMIT).await?;
+        let mut server = connect(&machine, &url, LIMIT).await?;
         let () = cmd("CONFIG").arg("SET").arg(SETTING).arg(replicas).query_async(&mut server).await?;
         let written: Result<u64, RedisError> = cmd("DEL").arg(NOBODYS).query_async(&mut server).await;
         let error = match written {
