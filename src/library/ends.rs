@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::checker::{AnomalyKind, Verdict};
-use crate::history::{ClientStep, History, Operation, Phase};
+use crate::history::{ClientStep, History, Operation, Phase, Process};
 use crate::words::sanitize;
 
 /// How signals are named that others send: who sent them is not known.
@@ -38,7 +38,7 @@ pub fn by_itself(history: &History, verdict: &Verdict) -> Option<Ended> {
 /// Whether a client's process may have had a lock at that time, by what it had said.
 fn had_the_lock(history: &History, process: u32, time: u64) -> bool {
     let Some(header) = history.run.as_ref().filter(|header| header.threads == 1) else { return true };
-    let is_its = |one: &&Operation| header.client_name(one.process) == format!("c{process}");
+    let is_its = |one: &&Operation| header.client_name(one.process) == header.client_name(Process::Client(process));
     history.operations.iter().filter(is_its).any(|one| {
         let said = |phase| one.phase(phase).is_some_and(|stamp| stamp.time() <= time);
         one.invoked <= time

@@ -191,10 +191,9 @@ impl Tried {
         self.runs.iter().fold(FalseLosses::default(), |all, run| all.and(&run.false_losses))
     }
 
-    /// The first of its runs in which a program ended by itself, under a fault or not.
-    pub fn ended(&self, faulty: bool) -> Option<(&TriedRun, &Ended)> {
-        let ended = self.runs.iter().filter_map(|run| Some((run, run.ended.as_ref()?)));
-        ended.into_iter().find(|(_, ended)| ended.faulty == faulty)
+    /// How a program first ended that did so by itself, under a fault.
+    pub fn ended_under_a_fault(&self) -> Option<&Ended> {
+        self.runs.iter().filter_map(|run| run.ended.as_ref()).find(|ended| ended.faulty)
     }
 
     /// The first run that shows what came of it.
@@ -237,8 +236,8 @@ impl Tried {
     }
 }
 
-/// Whether one of these broke in this way with no fault at all. That threads break it by themselves says nothing of processes. Who has two holders at once loses updates by chance, and the
-/// other way about.
+/// Whether one of these broke in this way with no fault at all. That threads break it by themselves says nothing of processes. Who
+/// has two holders at once loses updates by chance, and the other way about.
 pub fn breaks_by_itself<'t>(tried: impl IntoIterator<Item = &'t Tried>, anomaly: &str, by_threads: bool) -> bool {
     let of_exclusion = |anomaly: &str| {
         [AnomalyKind::LostUpdate, AnomalyKind::OverlappingHolders, AnomalyKind::StaleRead, AnomalyKind::ImpossibleRead]

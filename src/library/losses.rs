@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::sent::RENEWS;
 use crate::history::{History, Operation, Phase, PhaseStamp, Process, RecordedCommand};
 
 /// A lock is as good as new for this part of its TTL after it was taken or extended.
@@ -47,10 +48,18 @@ pub fn false_losses(history: &History, commands: &[RecordedCommand]) -> FalseLos
         let Some(granted) = grants.map(|stamp| stamp.time()).filter(|time| *time <= lost).max() else { continue };
         let after = lost - granted;
         let is_releasing = holder.phase(Phase::Releasing).is_some_and(|stamp| stamp.time() <= lost);
-        let removed =
-            || commands.iter().any(|command| removes(command, &holder.key) && within(command.time, acquired, lost));
+        // What named its key from when it asked for it, so that it is known what became of the key.
+        let of_its_key: Vec<&RecordedCommand> = commands
+            .iter()
+            .filter(|command| within(command.time, holder.invoked, lost) && names(command, &holder.key))
+            .collect();
+        let may_be_gone = || {
+            of_its_key.is_empty()
+                || of_its_key.iter().any(|command| removes(command) && within(command.time, acquired, lost))
+                || of_its_key.iter().any(|command| may_run_out(command, run.ttl_ms / NEW))
+        };
         let taken = || history.operations.iter().any(|other| has_it_too(other, holder, acquired, lost));
-        if after < ttl / NEW && !is_releasing && !removed() && !taken() {
+        if after < ttl / NEW && !is_releasing && !may_be_gone() && !taken() {
             losses.told += 1;
             losses.soonest = losses.soonest.into_iter().chain([FalseLoss { after, ttl }]).min();
         }
@@ -69,10 +78,35 @@ impl FalseLosses {
     }
 }
 
-/// Whether a command removes a key that belongs to this one of the run.
-fn removes(command: &RecordedCommand, key: &str) -> bool {
-    let name = command.words.first().map(|name| name.to_ascii_uppercase()).unwrap_or_default();
-    REMOVES.contains(&&*name) && command.words.iter().skip(1).any(|word| word.contains(key))
+/// Whether a command names a key that belongs to this one of the run.
+fn names(command: &RecordedCommand, key: &str) -> bool {
+    command.words.iter().skip(1).any(|word| word.contains(key))
+}
+
+fn removes(command: &RecordedCommand) -> bool {
+    REMOVES.contains(&&*name_of(command))
+}
+
+/// Whether a command may have a key run out in less than so many milliseconds: it says so, or says it in a way that is not read here.
+fn may_run_out(command: &RecordedCommand, within_ms: u64) -> bool {
+    let number = |place: usize| command.words.get(place).and_then(|word| word.parse::<u64>().ok());
+    let after = |option: &str| {
+        let place = command.words.iter().skip(3).position(|word| word.eq_ignore_ascii_case(option));
+        place.and_then(|place| number(place + 4))
+    };
+    let seconds = |number: Option<u64>| number.map(|seconds| seconds.saturating_mul(1000));
+    let lives_ms = match &*name_of(command) {
+        "PEXPIRE" | "PSETEX" => number(2),
+        "EXPIRE" | "SETEX" => seconds(number(2)),
+        "SET" => after("PX").or(seconds(after("EX"))),
+        name if RENEWS.contains(&name) => None,
+        _ => return false,
+    };
+    lives_ms.is_none_or(|lives_ms| lives_ms < within_ms)
+}
+
+fn name_of(command: &RecordedCommand) -> String {
+    command.words.first().map(|name| name.to_ascii_uppercase()).unwrap_or_default()
 }
 
 /// What a node's clock may be off, as its commands tell the time, in nanoseconds.

@@ -176,7 +176,7 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
 }
 
 /// What gives a key more time to live, itself or in a script.
-const RENEWS: [&str; 11] =
+pub(super) const RENEWS: [&str; 11] =
     ["EXPIRE", "EXPIREAT", "GETEX", "HEXPIRE", "HPEXPIRE", "PEXPIRE", "PEXPIREAT", "PSETEX", "SET", "SETEX", "HSETEX"];
 
 /// Whether a lock is seen to be renewed while it is held. Who only looks whether it still has it does not.

@@ -51,18 +51,7 @@ impl Steps {
     /// Whoever asked for the lock has no use for it any more when the answer comes: others must have it soon, and then nobody beside
     /// them, whose answer that may be taken for another one's.
     fn of_nobodys(&mut self, aim: &Aim) {
-        if aim.strike == Strike::Cancel {
-            self.begin(aim.sent.when, &[aim]);
-            self.await_strike(aim, "2ttl");
-            self.add(["cancel client:0", "await client:0 end within 0.2ttl or go on"]);
-        } else {
-            self.add(["start client:0 to acquiring giving up after 0.2ttl"]);
-            self.arm(aim);
-            self.add(["go client:0"]);
-            self.await_strike(aim, "2ttl");
-            self.add(["await client:0 end within 0.3ttl or go on"]);
-        }
-        self.heal(aim);
+        self.leaves(aim);
         self.add([
             "await client:0 end within 0.2ttl or go on",
             "start client:1 giving up after 0.2ttl",
@@ -76,6 +65,22 @@ impl Steps {
             "await client:1 end",
             "await client:0 end",
         ]);
+    }
+
+    /// Whoever asked has no use for the answer any more: it is cancelled, or its time is over. Then the answer comes.
+    fn leaves(&mut self, aim: &Aim) {
+        if aim.strike == Strike::Cancel {
+            self.begin(aim.sent.when, &[aim]);
+            self.await_strike(aim, "2ttl");
+            self.add(["cancel client:0", "await client:0 end within 0.2ttl or go on"]);
+        } else {
+            self.add(["start client:0 to acquiring giving up after 0.2ttl"]);
+            self.arm(aim);
+            self.add(["go client:0"]);
+            self.await_strike(aim, "2ttl");
+            self.add(["await client:0 end within 0.3ttl or go on"]);
+        }
+        self.heal(aim);
     }
 
     /// The lock is given back while something that its holder sent is on its way: what comes of that is nobody's any more.
@@ -99,29 +104,21 @@ impl Steps {
     /// Whoever was struck gives the lock back before it would run out. Then it takes it again, and works for longer than it lives: it is
     /// renewed as ever, and nobody else gets it.
     pub fn and_the_next_hold(&mut self, aim: &Aim) {
-        self.begin(aim.sent.when, &[aim]);
-        self.await_strike(aim, "2ttl");
-        match aim.strike {
-            Strike::Cancel | Strike::GivenUp => {
-                if aim.strike == Strike::Cancel {
-                    self.add(["cancel client:0"]);
-                }
-                self.add(["await client:0 end within 0.3ttl or go on"]);
-                self.heal(aim);
-            }
-            Strike::LostReply => {
+        if matches!(aim.strike, Strike::Cancel | Strike::GivenUp) {
+            self.leaves(aim);
+        } else {
+            self.begin(aim.sent.when, &[aim]);
+            self.await_strike(aim, "2ttl");
+            let Course { before, lasts, after } = aim.course();
+            self.steps.extend(before);
+            if lasts {
                 self.add(["wait 0.2ttl"]);
-                self.heal(aim);
             }
-            _ => {
-                let Course { before, after, .. } = aim.course();
-                self.steps.extend(before);
-                self.heal(aim);
-                self.steps.extend(after.into_iter().filter(|step| *step != RUNS_OUT));
+            self.heal(aim);
+            self.steps.extend(after.into_iter().filter(|step| *step != RUNS_OUT));
+            if self.is_kept(aim.sent.when) {
+                self.add(["go client:0"]);
             }
-        }
-        if aim.sent.when == When::Holding && aim.strike != Strike::Cancel {
-            self.add(["go client:0"]);
         }
         self.add([
             "await client:0 end",
@@ -161,21 +158,21 @@ impl Steps {
     pub fn begin(&mut self, when: When, aims: &[&Aim]) {
         match when {
             When::Taking | When::Waiting => self.add(["start client:0 to acquiring giving up after 2ttl"]),
-            // It extends its lock itself, or looks whether it has it, when it works.
-            When::Holding if self.is_at_work(when) => self.add(["start client:0 to read"]),
             // Nothing of an earlier hold is on its way any more.
-            When::Holding => self.add(["wait 1ttl", "start client:0 to read"]),
+            When::Holding if self.is_kept(when) => self.add(["wait 1ttl", "start client:0 to read"]),
+            When::Holding => self.add(["start client:0 to read"]),
             When::Releasing => self.add(["start client:0 to releasing"]),
         }
         aims.iter().for_each(|aim| self.arm(aim));
-        if when != When::Holding || self.is_at_work(when) {
+        if !self.is_kept(when) {
             self.add(["go client:0"]);
         }
     }
 
-    /// Whether its client is struck at work; else the script keeps it, and something in the background is struck.
-    fn is_at_work(&self, when: When) -> bool {
-        when == When::Holding && self.renewed != Renewed::InTheBackground
+    /// Whether the script keeps its client, and something in the background is struck; whoever extends its lock itself, or looks whether
+    /// it has it, does so at work.
+    fn is_kept(&self, when: When) -> bool {
+        when == When::Holding && self.renewed == Renewed::InTheBackground
     }
 
     /// From the strike, which is awaited, to the end.
@@ -205,7 +202,7 @@ impl Steps {
         let to = if self.renewed == Renewed::ByItsHolder { "read" } else { "before-write" };
         self.steps.push(format!("start client:1 to {to} or end giving up after 0.6ttl within 0.8ttl"));
         let lasts = aim.course().lasts;
-        if lasts && when != When::Holding {
+        if lasts && !self.is_kept(when) {
             self.heal(aim);
         }
         match strike {
@@ -213,11 +210,7 @@ impl Steps {
             Strike::Block => self.add(["heal block client:0 for 1.3ttl"]),
             _ => {}
         }
-        if self.is_at_work(when) {
-            if lasts {
-                self.heal(aim);
-            }
-        } else if when == When::Holding {
+        if self.is_kept(when) {
             // Before a late answer arrives, which may well say that the lock is over.
             self.add(["go client:0", "await client:0 end within 0.05ttl or go on"]);
             if lasts {

@@ -188,7 +188,8 @@ impl<C: Clock> Lock<C> {
             retry_delay: settings.retry_delay()?,
             recheck: settings.options.recheck.unwrap_or(false),
             renew_every: settings.options.renew_every_ms.map(Duration::from_millis),
-            extends: settings.options.extends.unwrap_or(false).then_some(Duration::from_millis(settings.ttl_ms)),
+            extends: (settings.options.extends == Some(true) && settings.options.renew_every_ms.is_some())
+                .then_some(Duration::from_millis(settings.ttl_ms)),
         })
     }
 

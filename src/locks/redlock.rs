@@ -99,6 +99,9 @@ impl Options for RedlockOptions {
             release_on_all: self.release == ReleaseOn::All,
             ..RedlockSettings::new(self.drift_factor)?
         };
+        if self.renewed_by == RenewedBy::Holder && self.renew_every.is_none() {
+            return Err("`renewed_by = \"holder\"` takes `renew_every`: how often it extends its lock".to_string());
+        }
         let options = LockOptions {
             wall_clock: (self.clock == ClockSource::Wall).then_some(true),
             recheck: self.recheck.then_some(true),

@@ -660,17 +660,16 @@ fn write_scripts(folder: &Path, scripted: &[Scripted]) -> Result<Vec<String>, Fa
 /// The strikes that the library withstood one by one.
 fn withstood(cases: &[Case]) -> Vec<Aim> {
     let held = cases.iter().filter(|case| case.tried.came() == Came::Held);
-    let mut one: Vec<Aim> =
-        held.filter_map(|case| if let [one] = &case.aims[..] { Some(one.clone()) } else { None }).collect();
-    // Some are struck in two scenarios.
-    let mut seen = Vec::new();
-    one.retain(|aim| {
-        !seen.contains(aim) && {
-            seen.push(aim.clone());
-            true
+    let mut withstood: Vec<Aim> = Vec::new();
+    for case in held {
+        // Some are struck in two scenarios.
+        if let [aim] = &case.aims[..]
+            && !withstood.contains(aim)
+        {
+            withstood.push(aim.clone());
         }
-    });
-    one
+    }
+    withstood
 }
 
 #[cfg(test)]

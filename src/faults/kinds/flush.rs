@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::{Act, Order, Seen};
+use super::{Act, Order, Seen, at_servers};
 use crate::fault_kinds::FaultKind;
 use crate::faults::async_host::AsyncHost;
 use crate::faults::probe::{connect, observed};
@@ -26,13 +26,7 @@ impl Act for Flush {
     }
 
     fn inject<'a>(&'a self, host: &'a AsyncHost, order: &'a Order) -> BoxFuture<'a, Seen> {
-        Box::pin(async move {
-            let (machine, mut seen) = (host.machine(), Vec::new());
-            for name in &order.injection.members {
-                seen.push(flush(&machine, name, &host.url_of(name)?).await);
-            }
-            Ok(Observation::all(seen))
-        })
+        Box::pin(at_servers(host, order, flush))
     }
 
     fn heal<'a>(&'a self, _: &'a AsyncHost, order: &'a Order) -> BoxFuture<'a, Seen> {
@@ -42,9 +36,9 @@ impl Act for Flush {
 }
 
 /// Removes every key, and observes that none was left.
-async fn flush(machine: &Arc<dyn Machine>, name: &str, url: &str) -> Observation {
+async fn flush(machine: Arc<dyn Machine>, name: &str, url: String) -> Observation {
     observed(name, LIMIT, async {
-        let mut server = connect(machine, url, LIMIT).await?;
+        let mut server = connect(&machine, &url, LIMIT).await?;
         // In one transaction, since clients keep writing meanwhile.
         let (before, (), after): (u64, (), u64) =
             redis::pipe().atomic().cmd("DBSIZE").cmd("FLUSHALL").cmd("DBSIZE").query_async(&mut server).await?;

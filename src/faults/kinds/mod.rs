@@ -68,17 +68,13 @@ pub(super) struct Order {
     pub still_held: Vec<String>,
 }
 
-/// Does something to the server of each member, by its commands, one after the other.
+/// Does something to the server of each member, by its commands.
 async fn at_servers<'o, F: Future<Output = Observation>>(
     host: &AsyncHost,
     order: &'o Order,
     act: impl Fn(Arc<dyn Machine>, &'o str, String) -> F,
 ) -> Seen {
-    let mut seen = Vec::new();
-    for name in &order.injection.members {
-        seen.push(act(host.machine(), name, host.url_of(name)?).await);
-    }
-    Ok(Observation::all(seen))
+    Ok(Observation::all(at_each(host, order.injection.members.iter(), act).await?))
 }
 
 /// Undoes that, where no other fault of the kind still wants it: what was done to a server that died meanwhile is gone with it.
@@ -87,13 +83,23 @@ async fn undo_at_servers<'o, F: Future<Output = Observation>>(
     order: &'o Order,
     undo: impl Fn(Arc<dyn Machine>, &'o str, String) -> F,
 ) -> Seen {
-    let mut seen = Vec::new();
     let free = order.injection.members.iter().filter(|name| !order.still_held.contains(name));
-    for name in free.filter(|name| host.now().runs(name)) {
-        seen.push(undo(host.machine(), name, host.url_of(name)?).await);
-    }
+    let seen = at_each(host, free.filter(|name| host.now().runs(name)), undo).await?;
     let seen = if seen.is_empty() { Observation::nothing_to_undo() } else { Observation::all(seen) };
     Ok(seen.besides(&order.still_held))
+}
+
+/// One after the other.
+async fn at_each<'o, F: Future<Output = Observation>>(
+    host: &AsyncHost,
+    names: impl Iterator<Item = &'o String>,
+    act: impl Fn(Arc<dyn Machine>, &'o str, String) -> F,
+) -> Result<Vec<Observation>, String> {
+    let mut seen = Vec::new();
+    for name in names {
+        seen.push(act(host.machine(), name, host.url_of(name)?).await);
+    }
+    Ok(seen)
 }
 
 /// What the agent does for a kind of fault.

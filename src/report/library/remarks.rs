@@ -24,7 +24,7 @@ pub fn remarks(examined: &Examined) -> Vec<Remarks<'_>> {
     let each = |say: &dyn Fn(&Tried) -> Option<String>| -> Vec<(&Tried, String)> {
         examined.tried.iter().filter_map(|tried| Some((tried, say(tried)?))).collect()
     };
-    let ended = |tried: &Tried| tried.ended(true).map(|(_, ended)| sanitize(&ended.how, 400));
+    let ended = |tried: &Tried| tried.ended_under_a_fault().map(|ended| sanitize(&ended.how, 400));
     let lost =
         |tried: &Tried| Some(tried.false_losses()).filter(|losses| losses.told > 0).map(|losses| told_lost(&losses));
     let early = |tried: &Tried| Some(tried.refusals()).filter(|all| all.early > 0).map(|all| early_refusals(&all));

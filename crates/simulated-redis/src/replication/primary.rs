@@ -90,12 +90,12 @@ impl Server {
         self.send(connection, &bytes);
     }
 
-    /// Sends a unit of changes to all replicas.
     /// How many replicas get what it writes as it writes it.
     pub(crate) fn online(&self) -> usize {
         self.followers().filter(|(_, follower)| follower.stage == Stage::Online).count()
     }
 
+    /// Sends a unit of changes to all replicas.
     pub(crate) fn feed_followers(&mut self, stream: &[u8]) {
         if self.replication.primary.is_none() {
             self.pass_on(stream);

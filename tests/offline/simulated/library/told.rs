@@ -178,7 +178,7 @@ fn who_is_told_of_a_loss_while_it_has_the_lock_is_told_so() {
         history.operations[0].phases = phases.iter().chain([lost]).collect();
         history
     };
-    let keeps = [recorded(150, "c0", &["SET", "lock:k0", "v", "NX"])];
+    let keeps = [recorded(150, "c0", &["SET", "lock:k0", "v", "NX", "PX", "1000"])];
     let told = |history: &history::History, commands: &[RecordedCommand]| {
         let losses = losses::false_losses(history, commands);
         (losses.told, losses.of, losses.soonest.map(|soonest| soonest.after))
@@ -189,6 +189,19 @@ fn who_is_told_of_a_loss_while_it_has_the_lock_is_told_so() {
     let removes = [keeps[0].clone(), recorded(340, "script", &["UNLINK", "lock:k0"])];
     assert_eq!(told(&lost_at(350), &removes).0, 0);
     assert_eq!(told(&lost_at(350), &[]).0, 0);
+    assert_eq!(told(&lost_at(350), &[recorded(150, "c0", &["SET", "lock:k1", "v", "NX"])]).0, 0);
+    // Or where it may have run out by then: it was told to, or by a time of day.
+    for (words, false_losses) in [
+        (&["SET", "lock:k0", "v", "NX", "PX", "1000"][..], 1),
+        (&["SET", "lock:k0", "v", "EX", "1"], 1),
+        (&["PEXPIRE", "lock:k0", "1000"], 1),
+        (&["SET", "lock:k0", "v", "NX", "PX", "400"], 0),
+        (&["EXPIRE", "lock:k0", "0"], 0),
+        (&["SET", "lock:k0", "v", "NX", "PX", "much"], 0),
+        (&["PEXPIREAT", "lock:k0", "1700000000000"], 0),
+    ] {
+        assert_eq!(told(&lost_at(350), &[recorded(150, "c0", words)]).0, false_losses, "{words:?}");
+    }
     let other = [keeps[0].clone(), recorded(340, "script", &["UNLINK", "lock:k1"])];
     assert_eq!(told(&lost_at(350), &other).0, 1);
     // Nor is it false late in its TTL, after the release, or where a fault was.
