@@ -360,12 +360,18 @@ impl Guarded {
             Err(error) => return Ok(Err(fail(invoke, "unsupported", error))),
         };
         think(invoke, &stored, holding, phases).await?;
-        if phases.is_cancelled() {
-            return Ok(Err(cancelled(invoke)));
-        }
-        if let Some(holding) = holding
-            && let Err(reason) = holding.look()
-        {
+        let looked = async {
+            match holding {
+                Some(holding) => holding.look().await,
+                None => Ok(()),
+            }
+        };
+        let looked = tokio::select! {
+            biased;
+            () = phases.control.cancelled() => return Ok(Err(cancelled(invoke))),
+            looked = looked => looked,
+        };
+        if let (Some(holding), Err(reason)) = (holding, looked) {
             if !holding.is_known_lost() {
                 phases.report(Phase::Lost, |phase| phase.text = Some(reason.clone())).await?;
             }

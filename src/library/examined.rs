@@ -66,6 +66,9 @@ pub struct TriedRun {
     pub valid: Option<Validity>,
     /// Whether things happened when the scenario wanted them to.
     pub timing_was_kept: bool,
+    /// Whether somebody had the lock for longer than its TTL.
+    #[serde(skip)]
+    pub overstayed: bool,
     /// What happened, in a sentence; why nothing is known, if it is not.
     pub summary: String,
     /// At which commands it struck, and what these did.
@@ -286,8 +289,10 @@ impl Examined {
         let rank = |symptom: &Symptom| {
             let fate = match symptom.of_its_kind {
                 OfItsKind::Holds => 0,
-                OfItsKind::Unknown => 1,
-                OfItsKind::Falls => 2,
+                OfItsKind::Unexcused => 1,
+                OfItsKind::Unknown => 2,
+                OfItsKind::Outlived => 3,
+                OfItsKind::Falls => 4,
             };
             (!symptom.is_plain(), fate)
         };

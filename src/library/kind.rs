@@ -4,12 +4,17 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::sent::{Renewed, When};
+use super::sent::{Upkeep, When};
+use super::steps::CLIENTS;
 use crate::checker::Validity;
 use crate::fault_kinds::{Command, CommandFault};
 use crate::nemesis::{Argument, Fault, Step};
+use crate::plan::Plan;
 use crate::scenario::{ClusterSettings, Scenario, catalogue};
 use crate::topology::{Program, Topology};
+
+/// The lock whose holder asks whether it still has it.
+const ASKS: &str = "redlock-asks";
 
 /// What kind of lock it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -18,6 +23,8 @@ pub struct Kind {
     pub reference: Option<String>,
     /// In words: `a lock with a TTL on one node`.
     pub what: String,
+    #[serde(skip)]
+    pub upkeep: Upkeep,
 }
 
 /// How a lock of the same kind does under the same.
@@ -28,34 +35,60 @@ pub enum OfItsKind {
     Falls,
     /// It holds.
     Holds,
+    /// No other lock can play it, but nothing was injected, and nothing excuses it.
+    Unexcused,
+    /// The same, but somebody had it for longer than its TTL, and nothing was to renew it.
+    Outlived,
     /// There is none, or it showed nothing.
     Unknown,
 }
 
+impl OfItsKind {
+    /// Whether what broke the library need not break a lock.
+    pub fn is_own(self) -> bool {
+        matches!(self, OfItsKind::Holds | OfItsKind::Unexcused)
+    }
+
+    /// Whether it breaks any lock of the kind.
+    pub fn is_fate(self) -> bool {
+        matches!(self, OfItsKind::Falls | OfItsKind::Outlived)
+    }
+}
+
 impl Kind {
-    /// The kind of this scenario's lock. `renewed`: by whom it was seen to be renewed.
-    pub fn of(scenario: &Scenario, renewed: Renewed) -> Kind {
+    /// The kind of this scenario's lock. `upkeep`: what was seen to be done for it while it is held.
+    pub fn of(scenario: &Scenario, upkeep: Upkeep) -> Kind {
         let workload = &scenario.workload;
         let program = workload.lock.program();
         if program != Program::Redis {
-            return Kind { reference: None, what: format!("a lock on {program}") };
+            return Kind { reference: None, what: format!("a lock on {program}"), upkeep };
         }
-        let (place, lock, has_renewed) = match (&workload.topology, scenario.nodes) {
-            (Topology::Independent, 0) => return Kind { reference: None, what: "a lock without nodes".to_string() },
+        let (place, lock, has_upkeep) = match (&workload.topology, scenario.nodes) {
+            (Topology::Independent, 0) => {
+                return Kind { reference: None, what: "a lock without nodes".to_string(), upkeep };
+            }
             (Topology::Independent, 1) => ("one node", "single", true),
             (Topology::Independent, _) => ("several nodes, of which a majority counts", "redlock", true),
             (Topology::Sentinel(_), _) => ("a primary with Sentinels", "replicated", false),
             (Topology::Cluster(_), _) => ("a Redis Cluster", "cluster", false),
         };
-        let (what, reference) = match (workload.lock.expires(), renewed) {
+        let (what, reference) = match (workload.lock.expires(), upkeep) {
             (false, _) => ("a lock without a TTL", ""),
-            (true, Renewed::Never) => ("a lock with a TTL", lock),
-            (true, Renewed::ByItsHolder) => ("a lock with a TTL that its holder extends", "redlock-extend"),
-            (true, Renewed::InTheBackground) => ("a lock with a TTL that renews itself", "redlock-watchdog"),
+            (true, Upkeep::None) => ("a lock with a TTL", lock),
+            (true, Upkeep::Asked) => ("a lock with a TTL whose holder asks whether it still has it", ASKS),
+            (true, Upkeep::ByItsHolder) => ("a lock with a TTL that its holder extends", "redlock-extend"),
+            (true, Upkeep::InTheBackground) => ("a lock with a TTL that renews itself", "redlock-watchdog"),
         };
-        let reference = if has_renewed || renewed == Renewed::Never { reference } else { "" };
+        let reference = if has_upkeep || upkeep == Upkeep::None { reference } else { "" };
         let reference = (!reference.is_empty()).then(|| reference.to_string());
-        Kind { reference, what: format!("{what}, on {place}") }
+        Kind { reference, what: format!("{what}, on {place}"), upkeep }
+    }
+
+    /// What excuses a lock that broke with no fault at all, where no other lock can play that: its TTL, if somebody had it for longer than
+    /// that (`overstayed`) and nothing was to renew it.
+    pub fn without_faults(&self, overstayed: bool) -> OfItsKind {
+        let is_kept = self.upkeep == Upkeep::InTheBackground;
+        if overstayed && !is_kept { OfItsKind::Outlived } else { OfItsKind::Unexcused }
     }
 
     /// The same run with the lock to compare with; None if there is none, or the nemesis is not about it. What strikes at a command
@@ -75,9 +108,14 @@ impl Kind {
             client: None,
             ..of.clone()
         };
-        let at = if when.contains(&When::Waiting) { Command::Any } else { Command::Write };
-        scenario.nemesis.script = of.nemesis.script.iter().map(|step| for_ours(step, &at)).collect();
+        // What such a lock sends while it is held is a question.
+        let asks = self.reference.as_deref() == Some(ASKS) && when.contains(&When::Holding);
+        let at = if asks || when.contains(&When::Waiting) { Command::Any } else { Command::Write };
+        // Of a lock that several may have, others have all permits but one.
+        let is_of_one = |step: &&Step| of.workload.permits == 1 || step.client().is_none_or(|client| client < CLIENTS);
+        scenario.nemesis.script = of.nemesis.script.iter().filter(is_of_one).map(|step| for_ours(step, &at)).collect();
         scenario.check().ok()?;
+        Plan::draw(&scenario).ok()?;
         Some(scenario)
     }
 }

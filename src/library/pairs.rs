@@ -3,7 +3,7 @@
 //!
 //! The first one leaves its client going on, by itself or once it is healed; the second one is told as it is alone.
 
-use super::sent::{Renewed, When};
+use super::sent::{Upkeep, When};
 use super::steps::Steps;
 use super::strikes::{Aim, Place, Scripted, Strike};
 
@@ -26,13 +26,13 @@ enum Together {
 }
 
 /// The pairs of these, which were withstood; of each way to follow each other some come before the rest of any.
-pub fn pairs(withstood: &[Aim], renewed: Renewed) -> Vec<Scripted> {
+pub fn pairs(withstood: &[Aim], upkeep: Upkeep) -> Vec<Scripted> {
     let mut ranked: Vec<((usize, Together), Scripted)> = Vec::new();
     for first in withstood {
         for second in withstood {
-            let Some(together) = together(first, second, renewed) else { continue };
+            let Some(together) = together(first, second, upkeep) else { continue };
             let before = ranked.iter().filter(|((_, other), _)| *other == together).count();
-            let scenario = Scripted::new(vec![first.clone(), second.clone()], renewed, ("", ""), |steps, aims| {
+            let scenario = Scripted::new(vec![first.clone(), second.clone()], upkeep, 0, ("", ""), |steps, aims| {
                 let [first, second] = aims else { return };
                 together.write(steps, first, second);
             });
@@ -44,7 +44,7 @@ pub fn pairs(withstood: &[Aim], renewed: Renewed) -> Vec<Scripted> {
 }
 
 /// How the second one may follow the first; None if it can't, or would be another one.
-fn together(first: &Aim, second: &Aim, renewed: Renewed) -> Option<Together> {
+fn together(first: &Aim, second: &Aim, upkeep: Upkeep) -> Option<Together> {
     use Strike::*;
     use When::{Holding, Releasing, Taking};
     // A client that stops may be one that has the lock by now, and then the pause is all that there is to it.
@@ -56,7 +56,7 @@ fn together(first: &Aim, second: &Aim, renewed: Renewed) -> Option<Together> {
     match (one.when, other.when) {
         (When::Waiting, _) | (_, When::Waiting) => None,
         // The script would keep it from working, and so from extending its lock.
-        (Holding, _) | (_, Holding) if renewed == Renewed::ByItsHolder => None,
+        (Holding, _) | (_, Holding) if upkeep == Upkeep::ByItsHolder => None,
         (when, same) if when == same && one == other && !everywhere => {
             let two = matches!((first.at, second.at), (Place::Node(one), Place::Node(other)) if one < other);
             (two && first.strike == LostReply && ends).then_some(Together::AtTwoNodes)

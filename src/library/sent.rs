@@ -175,6 +175,53 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
     told.collect()
 }
 
+/// What changes a key, or who is told of it: some libraries hold a lock by their subscription.
+pub(super) const WRITES: [&str; 43] = [
+    "APPEND",
+    "BITFIELD",
+    "BLMOVE",
+    "BLPOP",
+    "BRPOP",
+    "COPY",
+    "DECR",
+    "DECRBY",
+    "DEL",
+    "EXPIRE",
+    "EXPIREAT",
+    "GETDEL",
+    "GETEX",
+    "GETSET",
+    "HDEL",
+    "HEXPIRE",
+    "HINCRBY",
+    "HPEXPIRE",
+    "HSET",
+    "HSETEX",
+    "HSETNX",
+    "INCR",
+    "INCRBY",
+    "LMOVE",
+    "LPOP",
+    "LPUSH",
+    "PERSIST",
+    "PEXPIRE",
+    "PEXPIREAT",
+    "PSETEX",
+    "RENAME",
+    "RPOP",
+    "RPUSH",
+    "SADD",
+    "SET",
+    "SETEX",
+    "SETNX",
+    "SREM",
+    "SUBSCRIBE",
+    "UNLINK",
+    "XADD",
+    "ZADD",
+    "ZREM",
+];
+
 /// What gives a key more time to live, itself or in a script.
 pub(super) const RENEWS: [&str; 11] =
     ["EXPIRE", "EXPIREAT", "GETEX", "HEXPIRE", "HPEXPIRE", "PEXPIRE", "PEXPIREAT", "PSETEX", "SET", "SETEX", "HSETEX"];
@@ -185,23 +232,36 @@ pub fn is_renewed(sent: &[Sent]) -> bool {
     sent.iter().any(|sent| sent.when == When::Holding && sent.key.is_some() && renews(sent))
 }
 
-/// Who renews the locks of a library.
+/// Whether a holder only looks whether it still has the lock. What is known of a script is what it called.
+fn is_asked_for(sent: &[Sent]) -> bool {
+    let is_question = |sent: &Sent| match &sent.calls[..] {
+        [] => !runs_a_script(&sent.name) && !WRITES.contains(&&*sent.name),
+        calls => calls.iter().all(|name| !WRITES.contains(&&**name)),
+    };
+    let mut held = sent.iter().filter(|sent| sent.when == When::Holding && sent.key.is_some()).peekable();
+    held.peek().is_some() && held.all(is_question)
+}
+
+/// What is done for a lock of a library while it is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Renewed {
-    Never,
-    /// The holder, while it works.
+pub enum Upkeep {
+    None,
+    /// Its holder asks whether it still has it.
+    Asked,
+    /// Its holder renews it, while it works.
     ByItsHolder,
-    /// Something in the background, for as long as the holder has the lock.
+    /// Something in the background renews it, for as long as the holder has the lock.
     InTheBackground,
 }
 
-/// By whom locks are renewed. `kept`: a run in which a script kept a holder that did nothing, for longer than its lock lives, and what
+/// What is done for locks while they are held. `kept`: a run in which a script kept a holder that did nothing, for longer than its lock lives, and what
 /// the nodes carried out; where there is none, nobody saw anything in the background.
-pub fn renewed(sent: &[Sent], kept: Option<&(History, Vec<RecordedCommand>)>) -> Renewed {
+pub fn upkeep(sent: &[Sent], kept: Option<&(History, Vec<RecordedCommand>)>) -> Upkeep {
     match kept {
-        _ if !is_renewed(sent) => Renewed::Never,
-        Some((history, commands)) if renews_in_the_background(history, commands) => Renewed::InTheBackground,
-        _ => Renewed::ByItsHolder,
+        _ if !is_renewed(sent) && is_asked_for(sent) => Upkeep::Asked,
+        _ if !is_renewed(sent) => Upkeep::None,
+        Some((history, commands)) if renews_in_the_background(history, commands) => Upkeep::InTheBackground,
+        _ => Upkeep::ByItsHolder,
     }
 }
 

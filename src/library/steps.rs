@@ -1,20 +1,29 @@
 //! The steps of the script in which a command is struck: how its client gets there, what goes wrong, and what comes of it.
 
 use super::aim::{Aim, Place, Strike};
-use super::sent::{Renewed, When};
+use super::sent::{Upkeep, When};
 
 /// Until a lock that nobody renews has run out.
 const RUNS_OUT: &str = "wait 1.1ttl";
 
+/// The clients of a script are the first three; those that only take what permits are left come after them.
+pub(super) const CLIENTS: u32 = 3;
+
+/// How many others have a permit beside them, where all are had; None if those would be too many to start.
+pub(super) fn others(permits: u32) -> Option<u32> {
+    const MOST: u32 = 10;
+    permits.checked_sub(1).filter(|others| *others <= MOST)
+}
+
 /// The steps of a script.
 pub(super) struct Steps {
     pub steps: Vec<String>,
-    renewed: Renewed,
+    upkeep: Upkeep,
 }
 
 impl Steps {
-    pub fn new(renewed: Renewed) -> Steps {
-        Steps { steps: Vec::new(), renewed }
+    pub fn new(upkeep: Upkeep) -> Steps {
+        Steps { steps: Vec::new(), upkeep }
     }
 
     pub fn add<const N: usize>(&mut self, steps: [&str; N]) {
@@ -32,6 +41,20 @@ impl Steps {
 
     pub fn heal(&mut self, aim: &Aim) {
         self.steps.push(format!("heal {}", aim.fault()));
+    }
+
+    /// What these steps are of a lock that more than one may have: all but one of its permits are had by others all the while, so that
+    /// it is as one that a single client may have. Whoever has one gets no further than that, since what it does with it is nothing
+    /// that a semaphore protects.
+    pub fn beside(&mut self, others: u32) {
+        let others: Vec<u32> = (CLIENTS..CLIENTS + others).collect();
+        if others.is_empty() {
+            return;
+        }
+        self.steps.iter_mut().for_each(|step| *step = step.replace("to before-write", "to acquired"));
+        self.steps.splice(0..0, others.iter().map(|client| format!("start client:{client} to acquired")));
+        self.steps.extend(others.iter().map(|client| format!("go client:{client}")));
+        self.steps.extend(others.iter().map(|client| format!("await client:{client} end")));
     }
 
     /// One strike: how its client gets there, what goes wrong, and what comes of it.
@@ -172,7 +195,7 @@ impl Steps {
     /// Whether the script keeps its client, and something in the background is struck; whoever extends its lock itself, or looks whether
     /// it has it, does so at work.
     fn is_kept(&self, when: When) -> bool {
-        when == When::Holding && self.renewed == Renewed::InTheBackground
+        when == When::Holding && self.upkeep == Upkeep::InTheBackground
     }
 
     /// From the strike, which is awaited, to the end.
@@ -199,7 +222,7 @@ impl Steps {
     fn comes_of_it(&mut self, aim: &Aim) {
         let (strike, when) = (aim.strike, aim.sent.when);
         // Who extends its lock itself works for longer than a TTL.
-        let to = if self.renewed == Renewed::ByItsHolder { "read" } else { "before-write" };
+        let to = if self.upkeep == Upkeep::ByItsHolder { "read" } else { "before-write" };
         self.steps.push(format!("start client:1 to {to} or end giving up after 0.6ttl within 0.8ttl"));
         let lasts = aim.course().lasts;
         if lasts && !self.is_kept(when) {

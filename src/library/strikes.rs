@@ -4,8 +4,8 @@
 //! the lock, another client then has its turn, and the first one goes on. [`pairs`](super::pairs) are made of the same parts.
 
 pub use super::aim::{Aim, Place, Strike};
-use super::sent::{Renewed, Sent, When};
-use super::steps::Steps;
+use super::sent::{Sent, Upkeep, When};
+use super::steps::{CLIENTS, Steps, others};
 use crate::words::capital;
 
 /// What is tried, the likeliest first.
@@ -48,7 +48,9 @@ pub struct Setting {
     pub nodes: u32,
     /// Whether its locks run out.
     pub expires: bool,
-    pub renewed: Renewed,
+    pub upkeep: Upkeep,
+    /// How many may have the lock at once.
+    pub permits: u32,
     /// Whether its client's threads may have operations in flight at once.
     pub threads: bool,
     /// Whether its client ends an operation that is cancelled, and whether it has an event loop that can be blocked.
@@ -62,11 +64,14 @@ pub struct Setting {
 /// all, so those that tell most come first: each strike at each distinct command, once; of these, what the catalogue has not played
 /// already. Then come other nodes, and then what is sent again in the same operation, or on other keys.
 pub fn scenarios(sent: &[Sent], setting: &Setting) -> Vec<Scripted> {
+    let Some(others) = others(setting.permits) else { return Vec::new() };
     let single = if setting.nodes > 1 { setting.nodes.min(3) } else { 0 };
     let places: Vec<Place> = std::iter::once(Place::All).chain((0..single).map(Place::Node)).collect();
     let mut scenarios: Vec<((u32, usize, bool, usize), Scripted)> = Vec::new();
-    // What names none of the lock's keys is not the lock.
-    for (place, sent_now) in sent.iter().enumerate().filter(|(_, sent)| sent.key.is_some()) {
+    // What names none of the lock's keys is not the lock. What becomes of one holder's lock is no question of one that others may have
+    // as well, but whoever waits for it has to get it.
+    let is_asked = |sent: &Sent| sent.key.is_some() && (setting.permits == 1 || sent.when == When::Waiting);
+    for (place, sent_now) in sent.iter().enumerate().filter(|(_, sent)| is_asked(sent)) {
         let is_first = sent[..place].iter().all(|earlier| earlier.key.is_none() || earlier.when != sent_now.when);
         for (rank, strike) in ALL.iter().enumerate().filter(|(_, strike)| strike.fits(sent_now.when, setting)) {
             let fitting = places.iter().filter(|place| strike.fits_at(**place, setting.nodes));
@@ -75,8 +80,8 @@ pub fn scenarios(sent: &[Sent], setting: &Setting) -> Vec<Scripted> {
                 let was_played =
                     setting.knows_the_catalogue && is_first && far == 0 && strike.is_in_the_catalogue(sent_now.when);
                 let rank = (sent_now.nth + sent_now.nth_key, far, was_played, rank);
-                let next = aim.and_the_next_hold(setting.renewed).filter(|_| *place == Place::All);
-                scenarios.push((rank, aim.scenario(setting.renewed)));
+                let next = aim.and_the_next_hold(setting.upkeep).filter(|_| *place == Place::All);
+                scenarios.push((rank, aim.scenario(setting.upkeep, others)));
                 scenarios.extend(next.map(|next| ((rank.0, far + 1, was_played, rank.3), next)));
             }
         }
@@ -99,7 +104,7 @@ impl Strike {
             ) => true,
             (_, When::Waiting) => false,
             // Only what is sent in the background can be late for the release.
-            (Overtaken, _) => when == When::Holding && setting.renewed == Renewed::InTheBackground,
+            (Overtaken, _) => when == When::Holding && setting.upkeep == Upkeep::InTheBackground,
             // Only an acquisition has a limit.
             (GivenUp, _) => when == When::Taking && setting.expires,
             (Block, When::Releasing) => false,
@@ -146,38 +151,41 @@ impl Strike {
 }
 
 impl Aim {
-    fn scenario(self, renewed: Renewed) -> Scripted {
-        Scripted::new(vec![self], renewed, ("", ""), |steps, aims| steps.of_one(&aims[0]))
+    fn scenario(self, upkeep: Upkeep, others: u32) -> Scripted {
+        Scripted::new(vec![self], upkeep, others, ("", ""), |steps, aims| steps.of_one(&aims[0]))
     }
 
     /// What becomes of the next hold of whoever was struck; None where there is nothing to keep of the one before.
-    fn and_the_next_hold(&self, renewed: Renewed) -> Option<Scripted> {
-        if renewed != Renewed::InTheBackground || !self.strike.fails() || self.sent.when == When::Waiting {
+    fn and_the_next_hold(&self, upkeep: Upkeep) -> Option<Scripted> {
+        if upkeep != Upkeep::InTheBackground || !self.strike.fails() || self.sent.when == When::Waiting {
             return None;
         }
         let more = ("-and-the-next-hold", "; then its client takes the lock again, and works for longer than a TTL");
-        Some(Scripted::new(vec![self.clone()], renewed, more, |steps, aims| steps.and_the_next_hold(&aims[0])))
+        Some(Scripted::new(vec![self.clone()], upkeep, 0, more, |steps, aims| steps.and_the_next_hold(&aims[0])))
     }
 }
 
 impl Scripted {
-    /// The scenario of these strikes, whose steps `write` writes; `more`: what is added to its name and to what it is.
+    /// The scenario of these strikes, whose steps `write` writes. `others`: how many have a permit beside. `more`: what is added to its
+    /// name and to what it is.
     pub(super) fn new(
         aims: Vec<Aim>,
-        renewed: Renewed,
+        upkeep: Upkeep,
+        others: u32,
         more: (&str, &str),
         write: impl Fn(&mut Steps, &[Aim]),
     ) -> Scripted {
         let texts: Vec<String> = aims.iter().map(Aim::text).collect();
         let examples: Vec<String> = aims.iter().map(|aim| aim.sent.example.replace(['"', '\\'], "'")).collect();
-        let mut steps = Steps::new(renewed);
+        let mut steps = Steps::new(upkeep);
         write(&mut steps, &aims);
+        steps.beside(others);
         let name = aims.iter().map(Aim::name).collect::<Vec<_>>().join("-then-") + more.0;
         let description = capital(&texts.join("; then, ")) + more.1;
         let commands = examples.join("; ");
         let story = format!("One of the strikes at each command that the library was seen to send: {commands}");
         let persistence = aims.iter().find_map(|aim| aim.strike.persistence());
-        Scripted { aims, ..Scripted::of(name, &description, &story, persistence, &steps.steps) }
+        Scripted { aims, ..Scripted::of(name, &description, &story, persistence, others, &steps.steps) }
     }
 
     /// A scenario of these steps, which strikes no command.
@@ -186,12 +194,14 @@ impl Scripted {
         description: &str,
         story: &str,
         persistence: Option<&str>,
+        others: u32,
         steps: &[String],
     ) -> Scripted {
         let steps: Vec<String> = steps.iter().map(|step| format!("  {step:?},\n")).collect();
         let persistence = persistence.map_or(String::new(), |kept| format!("persistence = {kept:?}\n"));
         let toml = format!(
-            "description = {description:?}\nstory = {story:?}\nprogress = \"any\"\nclients = 3\n{persistence}script = [\n{}]\n",
+            "description = {description:?}\nstory = {story:?}\nprogress = \"any\"\nclients = {}\n{persistence}script = [\n{}]\n",
+            CLIENTS + others,
             steps.concat()
         );
         Scripted { name, description: description.to_string(), toml, aims: Vec::new() }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::sent::{When, called, key_of, name_for_all, queued, when};
+use super::sent::{WRITES, When, called, key_of, name_for_all, queued, when};
 use crate::fault_kinds::CallEffect;
 use crate::history::{FaultWindow, History, Operation, Phase, PhaseStamp, RecordedCommand};
 use crate::words::{list, plural};
@@ -40,53 +40,6 @@ pub enum Did {
     /// Nothing was recorded of it.
     Unknown,
 }
-
-/// What changes a key, or who is told of it: some libraries hold a lock by their subscription.
-const WRITES: [&str; 43] = [
-    "APPEND",
-    "BITFIELD",
-    "BLMOVE",
-    "BLPOP",
-    "BRPOP",
-    "COPY",
-    "DECR",
-    "DECRBY",
-    "DEL",
-    "EXPIRE",
-    "EXPIREAT",
-    "GETDEL",
-    "GETEX",
-    "GETSET",
-    "HDEL",
-    "HEXPIRE",
-    "HINCRBY",
-    "HPEXPIRE",
-    "HSET",
-    "HSETEX",
-    "HSETNX",
-    "INCR",
-    "INCRBY",
-    "LMOVE",
-    "LPOP",
-    "LPUSH",
-    "PERSIST",
-    "PEXPIRE",
-    "PEXPIREAT",
-    "PSETEX",
-    "RENAME",
-    "RPOP",
-    "RPUSH",
-    "SADD",
-    "SET",
-    "SETEX",
-    "SETNX",
-    "SREM",
-    "SUBSCRIBE",
-    "UNLINK",
-    "XADD",
-    "ZADD",
-    "ZREM",
-];
 
 /// A strike is noticed by then, in nanoseconds.
 const NOTICED: u64 = 250_000_000;

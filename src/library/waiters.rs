@@ -3,6 +3,8 @@
 //!
 //! The script keeps nobody for longer than its lock lives.
 
+use super::sent::Upkeep;
+use super::steps::{Steps, others};
 use super::strikes::Scripted;
 
 /// The name, what it is, and the steps.
@@ -58,10 +60,15 @@ const ALL: [(&str, &str, &[&str]); 3] = [
     ),
 ];
 
-pub fn scenarios() -> Vec<Scripted> {
-    let of = |(name, what, steps): &(&str, &str, &[&str])| {
-        let steps: Vec<String> = steps.iter().map(|step| step.to_string()).collect();
-        Scripted::of(name.to_string(), what, "What becomes of those who wait.", None, &steps)
+/// `permits`: how many may have the lock at once.
+pub fn scenarios(permits: u32) -> Vec<Scripted> {
+    let Some(others) = others(permits) else { return Vec::new() };
+    let of = |(name, what, of_one): &(&str, &str, &[&str])| {
+        let mut steps = Steps::new(Upkeep::None);
+        steps.steps.extend(of_one.iter().map(|step| step.to_string()));
+        steps.beside(others);
+        let story = "What becomes of those who wait.";
+        Scripted::of(name.to_string(), what, story, None, others, &steps.steps)
     };
     ALL.iter().map(of).collect()
 }

@@ -35,6 +35,12 @@ pub trait Algorithm: Send + Sync {
         async {}
     }
 
+    /// Asks whether the lock is still held. The error says why it is not, or why that is not known.
+    fn ask(&self, key: &str, held: &Held) -> impl Future<Output = Result<(), String>> + Send {
+        let _ = (key, held);
+        async { Ok(()) }
+    }
+
     /// The holder is about to write, and can't be stopped from here on. The error says why it must not write.
     fn may_act(&self, held: &Held) -> Result<(), String> {
         let _ = held;
@@ -104,6 +110,7 @@ pub(super) trait AnyAlgorithm: Send + Sync {
     fn renew<'a>(&'a self, key: &'a str, held: &'a Held) -> BoxFuture<'a, Result<Duration, String>>;
     fn taken<'a>(&'a self, held: &'a Held) -> BoxFuture<'a, String>;
     fn let_go<'a>(&'a self, held: &'a Held) -> BoxFuture<'a, ()>;
+    fn ask<'a>(&'a self, key: &'a str, held: &'a Held) -> BoxFuture<'a, Result<(), String>>;
     fn may_act(&self, held: &Held) -> Result<(), String>;
 }
 
@@ -126,6 +133,10 @@ impl<A: Algorithm> AnyAlgorithm for A {
 
     fn let_go<'a>(&'a self, held: &'a Held) -> BoxFuture<'a, ()> {
         Box::pin(Algorithm::let_go(self, held))
+    }
+
+    fn ask<'a>(&'a self, key: &'a str, held: &'a Held) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(Algorithm::ask(self, key, held))
     }
 
     fn may_act(&self, held: &Held) -> Result<(), String> {

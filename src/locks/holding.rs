@@ -116,9 +116,12 @@ impl<'a, C: Clock> Holding<'a, C> {
         algorithm.renew(self.key, &self.held).await
     }
 
-    /// The holder's last check before it writes, without asking anybody: the error says that its lock is gone. A lock
-    /// without renewal, recheck or thieves always passes.
-    pub fn look(&self) -> Result<(), String> {
+    /// The holder's last check before it writes: the error says that its lock is gone. Only a lock that asks asks anybody, and however
+    /// long the answer took counts. A lock without renewal, recheck or thieves always passes.
+    pub async fn look(&self) -> Result<(), String> {
+        if let Some(algorithm) = self.lock.algorithm.as_ref().filter(|_| self.lock.asks) {
+            algorithm.ask(self.key, &self.held).await?;
+        }
         let state = self.state();
         if let Some(reason) = &state.lost {
             return Err(reason.clone());
@@ -156,11 +159,14 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn redlock(clock: &FakeClock, options: LockOptions) -> Lock<FakeClock> {
+    fn on_three(clock: &FakeClock) -> Vec<FakeNode> {
+        (0..3).map(|_| FakeNode::new(&[], clock.clone())).collect()
+    }
+
+    fn redlock(nodes: Vec<FakeNode>, clock: &FakeClock, options: LockOptions) -> Lock<FakeClock> {
         let options = LockOptions { retry_delay_ms: Some((5, 9)), ..options };
         let options = options.with(&RedlockSettings::new(0.01).unwrap());
         let settings = LockSettings { name: "redlock".into(), ttl_ms: 1000, nodes: Vec::new(), group: None, options };
-        let nodes = (0..3).map(|_| FakeNode::new(&[], clock.clone())).collect();
         Lock::from_settings(&settings, nodes, clock.clone(), FakeMail::default()).unwrap()
     }
 
@@ -168,12 +174,34 @@ mod tests {
     async fn only_a_lock_that_looks_again_says_that_its_validity_is_over() {
         for recheck in [false, true] {
             let clock = FakeClock::default();
-            let lock = redlock(&clock, LockOptions { recheck: Some(recheck), ..LockOptions::default() });
+            let lock =
+                redlock(on_three(&clock), &clock, LockOptions { recheck: Some(recheck), ..LockOptions::default() });
             let holding = lock.acquire("k", SECOND, &Nobody).await.unwrap().unwrap();
-            assert_eq!(holding.look(), Ok(()));
+            assert_eq!(holding.look().await, Ok(()));
             clock.sleep(SECOND - Duration::from_millis(12)).await;
-            assert_eq!(holding.look().is_err(), recheck);
+            assert_eq!(holding.look().await.is_err(), recheck);
             assert!(!holding.is_known_lost());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lock_that_asks_learns_that_its_nodes_forgot_it_and_does_not_believe_an_answer_that_came_too_late() {
+        for (asks, forgotten, waited_ms, silent, lost) in [
+            (true, 1, 50, false, None),
+            (true, 2, 50, false, Some("1 of 3 nodes have it, 2 needed")),
+            (false, 2, 50, false, None),
+            (true, 0, 900, true, None),
+            (true, 0, 960, true, Some("its validity is over")),
+        ] {
+            let clock = FakeClock::default();
+            let nodes = on_three(&clock);
+            let options = LockOptions { recheck: Some(true), asks: Some(asks), ..LockOptions::default() };
+            let lock = redlock(nodes.clone(), &clock, options);
+            let holding = lock.acquire("k", SECOND, &Nobody).await.unwrap().unwrap();
+            nodes[..forgotten].iter().for_each(FakeNode::forget);
+            nodes[2].lose_replies(u32::from(silent));
+            clock.sleep(Duration::from_millis(waited_ms)).await;
+            assert_eq!(holding.look().await.err().as_deref(), lost, "{asks}, {forgotten} forgot, {waited_ms} ms");
         }
     }
 
@@ -181,7 +209,7 @@ mod tests {
     async fn a_lock_that_is_renewed_outlives_its_ttl_until_it_is_gone() {
         let clock = FakeClock::default();
         let renewed = LockOptions { renew_every_ms: Some(300), recheck: Some(true), ..LockOptions::default() };
-        let lock = redlock(&clock, renewed);
+        let lock = redlock(on_three(&clock), &clock, renewed);
         let holding = lock.acquire("k", SECOND, &Nobody).await.unwrap().unwrap();
         let told = Mutex::new(Vec::new());
         let kept = holding.keep(|renewal| {
@@ -198,14 +226,14 @@ mod tests {
         let told = told.into_inner().unwrap();
         assert!(told[..5].iter().all(|renewal| *renewal == Renewal::Extended(Duration::from_millis(988))), "{told:?}");
         assert_eq!(told[5..], [Renewal::Lost("renewed on 0 of 3 nodes, 2 needed".into())]);
-        assert!(holding.is_known_lost() && holding.look().is_err());
+        assert!(holding.is_known_lost() && holding.look().await.is_err());
     }
 
     #[tokio::test]
     async fn a_holder_extends_its_lock_while_it_works_and_at_no_other_time() {
         let clock = FakeClock::default();
         let extends = LockOptions { renew_every_ms: Some(300), extends: Some(true), ..LockOptions::default() };
-        let lock = redlock(&clock, extends);
+        let lock = redlock(on_three(&clock), &clock, extends);
         let work = |stopped: Duration| {
             let (clock, lock) = (&clock, &lock);
             async move {

@@ -142,6 +142,8 @@ pub struct Lock<C> {
     retry_delay: (Duration, Duration),
     /// Whether a holder checks its validity again before it writes.
     recheck: bool,
+    /// Whether it asks the nodes then.
+    asks: bool,
     /// How often a holder renews the lock.
     renew_every: Option<Duration>,
     /// For how much longer a holder works who renews the lock itself; None if something in the background does, or nothing.
@@ -164,6 +166,7 @@ impl<C: Clock> Lock<C> {
                 clock,
                 retry_delay: never,
                 recheck: false,
+                asks: false,
                 renew_every: None,
                 extends: None,
             });
@@ -187,6 +190,7 @@ impl<C: Clock> Lock<C> {
             clock,
             retry_delay: settings.retry_delay()?,
             recheck: settings.options.recheck.unwrap_or(false),
+            asks: settings.options.asks.unwrap_or(false),
             renew_every: settings.options.renew_every_ms.map(Duration::from_millis),
             extends: (settings.options.extends == Some(true) && settings.options.renew_every_ms.is_some())
                 .then_some(Duration::from_millis(settings.ttl_ms)),

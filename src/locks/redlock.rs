@@ -40,6 +40,9 @@ pub struct RedlockOptions {
     /// Whether the holder checks its remaining validity once more right before it writes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub recheck: bool,
+    /// Whether it asks the nodes then, too.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub asks: bool,
     /// How often a holder renews its lock; never if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renew_every: Option<Length>,
@@ -105,6 +108,7 @@ impl Options for RedlockOptions {
         let options = LockOptions {
             wall_clock: (self.clock == ClockSource::Wall).then_some(true),
             recheck: self.recheck.then_some(true),
+            asks: self.asks.then_some(true),
             extends: (self.renewed_by == RenewedBy::Holder).then_some(true),
             renew_every_ms: self.renew_every.map(|every| within_ttls("renew_every", every, 1, ttl)).transpose()?,
             ..asking(self.node_timeout, self.retry_delay, ttl)?
@@ -123,6 +127,9 @@ impl Options for RedlockOptions {
         );
         if self.recheck {
             text += RECHECK;
+        }
+        if self.asks {
+            text += ", nodes asked again before the write";
         }
         let by = if self.renewed_by == RenewedBy::Holder { " by its holder" } else { "" };
         text + &self.renew_every.map(|every| format!(", renewed every {every}{by}")).unwrap_or_default()
@@ -226,6 +233,15 @@ impl<N: Node, C: Clock> Algorithm for Redlock<N, C> {
         let everywhere = self.settings.release_on_all;
         let told = self.nodes.iter().zip(&held.votes).filter(|(_, said_yes)| everywhere || **said_yes);
         all(told.map(|(node, _)| node.delete_if_equals(key, &held.mark))).await;
+    }
+
+    async fn ask(&self, key: &str, held: &Held) -> Result<(), String> {
+        let answers = all(self.nodes.iter().map(|node| node.get(key))).await;
+        let have_it = answers.iter().flatten().flatten().filter(|mark| **mark == held.mark).count();
+        if have_it >= self.quorum() {
+            return Ok(());
+        }
+        Err(format!("{have_it} of {} nodes have it, {} needed", self.nodes.len(), self.quorum()))
     }
 
     async fn renew(&self, key: &str, held: &Held) -> Result<Duration, String> {

@@ -51,6 +51,10 @@ impl<N: Node, C: Clock> Algorithm for RedlockTokens<N, C> {
         self.redlock.release(key, held, hook).await;
     }
 
+    async fn ask(&self, key: &str, held: &Held) -> Result<(), String> {
+        self.redlock.ask(key, held).await
+    }
+
     async fn renew(&self, key: &str, held: &Held) -> Result<std::time::Duration, String> {
         self.redlock.renew(key, held).await
     }

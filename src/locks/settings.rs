@@ -60,6 +60,9 @@ pub struct LockOptions {
     /// Whether the holder checks its validity again right before it writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recheck: Option<bool>,
+    /// Whether it asks the nodes then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<bool>,
     /// How often a holder renews its lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renew_every_ms: Option<u64>,

@@ -60,6 +60,18 @@ pub enum Milestone {
 }
 
 impl Step {
+    /// The client that it tells what to do, or waits for.
+    pub fn client(&self) -> Option<u32> {
+        match self {
+            Step::Start { client, .. }
+            | Step::Go { client, .. }
+            | Step::Cancel { client }
+            | Step::Await { client, .. }
+            | Step::Expect { client, .. } => Some(*client),
+            _ => None,
+        }
+    }
+
     /// The phase of a client's operation that it waits for, if it does.
     pub fn phase(&self) -> Option<Phase> {
         match self {

@@ -109,6 +109,7 @@ scenarios!(
     late_release,
     late_second_reply,
     later_reader,
+    long_reading,
     long_work,
     lost_ack,
     lost_release_reply,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tokio::task::block_in_place;
 
-use super::{Examination, MOST_BYTES, Made};
+use super::{Examination, MOST_BYTES, Made, held_for};
 use crate::checker::{AnomalyKind, Sentence, Validity, check};
 use crate::cli::Failure;
 use crate::files;
@@ -18,7 +18,7 @@ use crate::library::sent::When;
 use crate::library::strikes::{Aim, Scripted};
 use crate::library::struck;
 use crate::library::{ends, refusals, releases};
-use crate::nemesis::Expectation;
+use crate::nemesis::{Expectation, Step};
 use crate::runner::Checked;
 use crate::runner::simulate::{simulate_unless, usual};
 use crate::scenario::{Options, Scenario, catalogue};
@@ -100,6 +100,7 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         valid: outcome.valid,
         // What a script waits for at the least is a tenth of a TTL.
         timing_was_kept: outcome.timing.late_ms.is_none_or(|late_ms| late_ms <= 2 * outcome.timing.limit_ms),
+        overstayed: false,
         summary: outcome.summary.clone(),
         struck: Vec::new(),
         when: Vec::new(),
@@ -119,6 +120,7 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         let commands = RecordedCommand::read(&commands).unwrap_or_default();
         run.struck = struck::struck(&history, &commands);
         run.when = struck::struck_when(&run.struck);
+        run.overstayed = history.operations.iter().any(|operation| held_for(operation) > Some(scenario.ttl));
         run.slow_release = releases::slowest(&history);
         run.refusals = refusals::early(&history);
         run.false_losses = losses::false_losses(&history, &commands);
@@ -199,10 +201,11 @@ impl Compare<'_> {
     pub fn in_virtual_time(&self, cases: &mut [Case]) {
         for case in cases.iter_mut().filter(|case| case.tried.came() == Came::Fell) {
             let of_its_kind = block_in_place(|| self.of_its_kind(&case.scenarios, &case.struck_when()));
+            let of_its_kind = of_its_kind.or_else(|| self.without_faults(case));
             let of_its_kind = of_its_kind.unwrap_or_else(|| self.expected(&case.tried.scenario));
             let convicts = !case.is_drawn() && case.tried.is_certain();
             case.tried.of_its_kind = match of_its_kind {
-                OfItsKind::Holds if !convicts => OfItsKind::Unknown,
+                own if own.is_own() && !convicts => OfItsKind::Unknown,
                 other => other,
             };
         }
@@ -219,7 +222,7 @@ impl Compare<'_> {
             })
             .collect();
         for (case, by_itself) in cases.iter_mut().zip(by_itself) {
-            if by_itself && case.tried.of_its_kind == OfItsKind::Holds {
+            if by_itself && case.tried.of_its_kind.is_own() {
                 case.tried.of_its_kind = OfItsKind::Unknown;
             }
         }
@@ -253,6 +256,16 @@ impl Compare<'_> {
             Some((checked.verdict.valid, struck::struck_when(&struck::struck(&checked.history, &[]))))
         });
         kind::judged(runs, when)
+    }
+
+    /// What is to be said where no lock of ours can play it, and nothing was injected; else None.
+    fn without_faults(&self, case: &Case) -> Option<OfItsKind> {
+        let (run, of) = (case.tried.telling()?, case.telling_scenario()?);
+        let cancels = of.nemesis.script.iter().any(|step| matches!(step, Step::Cancel { .. }));
+        if cancels || of.nemesis.injects() || self.kind.scenario(of, &case.struck_when(), 1).is_some() {
+            return None;
+        }
+        Some(self.kind.without_faults(run.overstayed))
     }
 
     /// What the catalogue expects of that lock.

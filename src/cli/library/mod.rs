@@ -21,12 +21,12 @@ use super::suite::progress::Progress;
 use super::suite::{open_whole, versions};
 use super::{CONSOLE, Exit, Failure, look, print, tell_progress};
 use crate::files;
-use crate::history::{self, History, Operation, Phase, RecordedCommand};
+use crate::history::{self, History, Operation, Phase, PhaseStamp, RecordedCommand};
 use crate::interrupt::Interrupt;
 use crate::library::examined::{Came, Examined};
-use crate::library::kind::{Kind, OfItsKind};
+use crate::library::kind::Kind;
 use crate::library::pairs;
-use crate::library::sent::{self, Renewed, Sent};
+use crate::library::sent::{self, Sent};
 use crate::library::strikes::{self, Aim, Scripted, Setting};
 use crate::library::{threads, waiters};
 use crate::nemesis::{Nemesis, Step};
@@ -191,8 +191,8 @@ impl Examination {
         let abilities = self.make("abilities", &self.asking(), None).await?;
         let unable = unable(&abilities);
         let kept = runs_of(&abilities, Some(KEEPS_A_HOLDER))?;
-        let renewed = sent::renewed(&sent, kept.first());
-        let kind = Kind::of(&self.plain, renewed);
+        let upkeep = sent::upkeep(&sent, kept.first());
+        let kind = Kind::of(&self.plain, upkeep);
         tell_progress(&format!(
             "{kind}; {} told apart in {operations} operations",
             plural(sent.len() as u64, "command")
@@ -209,7 +209,8 @@ impl Examination {
         let setting = Setting {
             nodes: self.plain.nodes,
             expires: self.plain.workload.lock.expires(),
-            renewed,
+            upkeep,
+            permits: self.plain.workload.permits,
             threads: can(Ability::Threads),
             cancels: can(Ability::Cancel),
             blocks: can(Ability::Block),
@@ -275,11 +276,8 @@ impl Examination {
         }
         compare(&catalogue, &[], &mut cases)?;
         let knows_the_catalogue = !catalogue.lacks_a_script();
-        // A strike asks what becomes of one holder: where several may have the lock, that is no question of the lock's.
-        let sent = if self.plain.workload.permits == 1 { sent } else { &[] };
-        let by_threads =
-            if setting.threads { threads::scenarios(setting.renewed == Renewed::InTheBackground) } else { Vec::new() };
-        let waiters = if self.plain.workload.permits == 1 { waiters::scenarios() } else { Vec::new() };
+        let by_threads = if setting.threads { threads::scenarios(&setting) } else { Vec::new() };
+        let waiters = waiters::scenarios(setting.permits);
         let strikes = strikes::scenarios(sent, &Setting { knows_the_catalogue, ..setting });
         let mut scripted: Vec<Scripted> = by_threads.into_iter().chain(waiters).chain(strikes).collect();
         let scripts = folder.join("strikes");
@@ -293,7 +291,7 @@ impl Examination {
             (go_on, not_made) = (!strikes.interrupted, not_made + strikes.lacking);
             // Which pairs are of interest is known once all of these are.
             let pairs =
-                if strikes.lacking == 0 { pairs::pairs(&withstood(&cases), setting.renewed) } else { Vec::new() };
+                if strikes.lacking == 0 { pairs::pairs(&withstood(&cases), setting.upkeep) } else { Vec::new() };
             stages.push(strikes);
             if go_on && !pairs.is_empty() {
                 let of_pairs = write_scripts(&scripts, &pairs)?;
@@ -315,7 +313,7 @@ impl Examination {
         Compare { examination: self, kind, page_folder: &folder }.in_virtual_time(&mut cases);
         let is_due = |case: &&Case| {
             case.tried.came() == Came::Fell
-                && case.tried.of_its_kind != OfItsKind::Falls
+                && !case.tried.of_its_kind.is_fate()
                 && !(case.tried.plain && case.tried.is_certain())
         };
         let again = self.again(cases.iter().filter(is_due));
@@ -615,14 +613,16 @@ fn learn(made: &Made) -> Result<Learnt, Failure> {
 
 /// Whether holds usually last for longer than half the TTL.
 fn holds_long(history: &History) -> bool {
-    let ttl_ns = history.run.as_ref().map_or(u64::MAX, |run| run.ttl_ms.saturating_mul(1_000_000));
-    let held = |operation: &Operation| {
-        let began = operation.phase(Phase::Acquired)?.time();
-        Some(operation.phase(Phase::Releasing)?.time().saturating_sub(began))
-    };
-    let mut held: Vec<u64> = history.operations.iter().filter_map(held).collect();
+    let ttl = history.run.as_ref().map_or(Duration::MAX, |run| Duration::from_millis(run.ttl_ms));
+    let mut held: Vec<Duration> = history.operations.iter().filter_map(held_for).collect();
     held.sort_unstable();
-    held.get(held.len() / 2).is_some_and(|held| *held > ttl_ns / 2)
+    held.get(held.len() / 2).is_some_and(|held| *held > ttl / 2)
+}
+
+/// For how long its client had the lock, until it began to give it back, or the operation ended; None if it never had it.
+fn held_for(operation: &Operation) -> Option<Duration> {
+    let until = operation.phase(Phase::Releasing).map(PhaseStamp::time).or(operation.completed).unwrap_or(u64::MAX);
+    Some(Duration::from_nanos(until.saturating_sub(operation.phase(Phase::Acquired)?.time())))
 }
 
 /// The TTLs of which no run could be made, each with the reason.

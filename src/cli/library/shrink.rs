@@ -78,11 +78,10 @@ fn is_among(found: &[Found], case: &Case) -> bool {
 /// One scenario for each incident at each command, with as few strikes as there are. Those of the catalogue are as small as they
 /// can be.
 fn due(cases: &[Case]) -> Vec<&Case> {
-    let is_due = |case: &&Case| {
-        case.tried.came() == Came::Fell && case.tried.of_its_kind != OfItsKind::Falls && !case.aims.is_empty()
-    };
+    let is_due =
+        |case: &&Case| case.tried.came() == Came::Fell && !case.tried.of_its_kind.is_fate() && !case.aims.is_empty();
     let mut due: Vec<&Case> = cases.iter().filter(is_due).collect();
-    due.sort_by_key(|case| (case.tried.of_its_kind != OfItsKind::Holds, case.aims.len()));
+    due.sort_by_key(|case| (!case.tried.of_its_kind.is_own(), case.aims.len()));
     let mut seen = BTreeSet::new();
     due.retain(|case| {
         let run = case.tried.telling();

@@ -5,7 +5,6 @@ use maud::{Markup, html};
 use super::remarks::{ByItself, by_itself, remarks};
 use super::{broken, command, facts, headline, meaning, shows_little, shrunk, symptom, withstood};
 use crate::library::examined::{Came, Examined, Symptom, Tried};
-use crate::library::kind::OfItsKind;
 use crate::report::html::{header, prose, whole_page};
 use crate::words::{line, sanitize};
 
@@ -16,7 +15,7 @@ const STYLE: &str = "@media (min-width: 60rem) { td:first-child { white-space: n
 pub fn html(examined: &Examined) -> String {
     let symptoms = examined.symptoms();
     let by_itself = by_itself(examined);
-    let own = symptoms.iter().any(|symptom| symptom.of_its_kind != OfItsKind::Falls);
+    let own = symptoms.iter().any(|symptom| !symptom.of_its_kind.is_fate());
     let first = by_itself.first();
     let (word, class) = match (symptoms.is_empty(), own) {
         (_, true) => ("FALLS", "invalid"),

@@ -24,12 +24,19 @@ fn headline(examined: &Examined) -> String {
     }
     let of = |kind| examined.that(Came::Fell).iter().filter(|tried| tried.of_its_kind == kind).count();
     let (beyond, as_all, unknown) = (of(OfItsKind::Holds), of(OfItsKind::Falls), of(OfItsKind::Unknown));
+    let (unexcused, outlived) = (of(OfItsKind::Unexcused), of(OfItsKind::Outlived));
     let mut parts = Vec::new();
     if as_all > 0 {
         parts.push(format!("to {as_all} as {} does", examined.kind));
     }
     if beyond > 0 {
         parts.push(format!("to {beyond} that {} withstands", reference(examined)));
+    }
+    if unexcused > 0 {
+        parts.push(format!("to {unexcused} in which nothing was injected"));
+    }
+    if outlived > 0 {
+        parts.push(format!("to {outlived} in which it was held for longer than its TTL"));
     }
     if unknown > 0 {
         parts.push(format!("to {unknown} unexplained"));
@@ -86,6 +93,8 @@ fn meaning(symptom: &Symptom, examined: &Examined) -> String {
              only when the machine is late, or with no fault too"
                 .to_string()
         }
+        OfItsKind::Unexcused => "Its own: nothing was injected, and no TTL excuses it".to_string(),
+        OfItsKind::Outlived => "Its kind: it was held for longer than its TTL, and nothing renews it".to_string(),
         OfItsKind::Falls => format!("Its kind: {} falls to the same, {}", reference(examined), examined.kind),
     }
 }
@@ -110,6 +119,8 @@ fn symptom(symptom: &Symptom, examined: &Examined) -> String {
     let fate = match symptom.of_its_kind {
         OfItsKind::Holds => format!("{} withstands it", reference(examined)),
         OfItsKind::Falls => format!("{} falls too", reference(examined)),
+        OfItsKind::Unexcused => "nothing was injected".to_string(),
+        OfItsKind::Outlived => "its TTL was over".to_string(),
         OfItsKind::Unknown if examined.breaks_by_itself(symptom) && !symptom.is_plain() => {
             "so it does with no fault too".to_string()
         }

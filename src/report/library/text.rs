@@ -3,7 +3,6 @@
 use super::remarks::{ByItself, by_itself, remarks};
 use super::{broken, command, facts, headline, meaning, shrunk, symptom, withstood};
 use crate::library::examined::{Came, Examined};
-use crate::library::kind::OfItsKind;
 use crate::report::Look;
 use crate::words::{line, plural, sanitize, wrap};
 
@@ -29,7 +28,7 @@ pub fn terminal(examined: &Examined, look: Look) -> String {
     for group in examined.symptoms() {
         let means = meaning(&group, examined);
         if said.as_ref() != Some(&means) {
-            let code = if group.of_its_kind == OfItsKind::Falls && !group.is_plain() { "1" } else { "1;31" };
+            let code = if group.of_its_kind.is_fate() && !group.is_plain() { "1" } else { "1;31" };
             lines.extend([String::new(), look.paint(code, &means)]);
             said = Some(means);
         }

@@ -10,7 +10,7 @@ use redjepsen::checker::Validity;
 use redjepsen::history::{self, RecordedCommand};
 use redjepsen::library::examined::{Examined, Tried, TriedRun};
 use redjepsen::library::kind::{Kind, OfItsKind};
-use redjepsen::library::sent::{Renewed, Sent, When};
+use redjepsen::library::sent::{Sent, Upkeep, When};
 use redjepsen::library::strikes::{Scripted, Setting, Strike};
 use redjepsen::library::struck::{Did, Struck};
 use redjepsen::runner::simulate::simulate;
@@ -36,7 +36,8 @@ fn setting(nodes: u32, expires: bool) -> Setting {
     Setting {
         nodes,
         expires,
-        renewed: Renewed::Never,
+        upkeep: Upkeep::None,
+        permits: 1,
         threads: false,
         cancels: true,
         blocks: false,
@@ -44,12 +45,13 @@ fn setting(nodes: u32, expires: bool) -> Setting {
     }
 }
 
-/// By whom this lock of ours is renewed.
-fn by_whom(workload: &str) -> Renewed {
+/// What is done for this lock of ours while it is held.
+fn upkeep_of(workload: &str) -> Upkeep {
     match workload {
-        "redlock-watchdog" => Renewed::InTheBackground,
-        "redlock-extend" => Renewed::ByItsHolder,
-        _ => Renewed::Never,
+        "redlock-watchdog" => Upkeep::InTheBackground,
+        "redlock-asks" => Upkeep::Asked,
+        "redlock-extend" => Upkeep::ByItsHolder,
+        _ => Upkeep::None,
     }
 }
 
@@ -72,12 +74,12 @@ fn played(scripted: &Scripted, scenario: &Scenario) -> (Validity, String) {
 
 /// Whether a node forgets the lock, which is nobody's defect where it is nowhere else.
 fn forgets(scripted: &Scripted) -> bool {
-    matches!(scripted.aims[0].strike, Strike::NodeRestart | Strike::NodeClock)
+    scripted.aims.iter().any(|aim| matches!(aim.strike, Strike::NodeRestart | Strike::NodeClock))
 }
 
 /// The lock of this name as a kind to compare with.
 fn kind(reference: &str) -> Kind {
-    Kind { reference: Some(reference.into()), what: "a lock".into() }
+    Kind { reference: Some(reference.into()), what: "a lock".into(), upkeep: upkeep_of(reference) }
 }
 
 /// A run of some clients in which c0 takes, holds and gives back the lock; the header is the history's first line.
@@ -134,6 +136,7 @@ fn strike(when: Option<When>, command: &str, did: Did) -> Struck {
 
 fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
     TriedRun {
+        overstayed: false,
         ttl: "1s".into(),
         valid: Some(valid),
         timing_was_kept: true,
@@ -167,7 +170,11 @@ fn examined(tried: Vec<Tried>) -> Examined {
     Examined {
         workload: "./mine.toml".into(),
         name: "mine 1.0".into(),
-        kind: Kind { reference: Some("single".into()), what: "a lock with a TTL, on one node".into() },
+        kind: Kind {
+            reference: Some("single".into()),
+            what: "a lock with a TTL, on one node".into(),
+            upkeep: Upkeep::None,
+        },
         ttls: vec!["1s".into()],
         refused: vec![("400ms".into(), "whole seconds only".into())],
         sent: vec![command(When::Taking, "SET")],

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use redjepsen::history::{self, RecordedCommand};
-use redjepsen::library::sent::{Renewed, Sent, When, is_renewed, renewed, sent};
+use redjepsen::library::sent::{Sent, Upkeep, When, is_renewed, sent, upkeep};
 use redjepsen::library::strikes::{Scripted, scenarios};
 use redjepsen::library::struck::{Did, Struck, struck, struck_when};
 use redjepsen::runner::simulate::simulate;
@@ -43,17 +43,32 @@ fn who_renews_a_lock_is_told_by_a_holder_that_a_script_keeps() {
     let renews = [command(When::Holding, "PEXPIRE")];
     let by = |from: &str, words: &[&str], time: u64| {
         let kept = (history.clone(), vec![recorded(time, from, words)]);
-        renewed(&renews, Some(&kept))
+        upkeep(&renews, Some(&kept))
     };
     let pexpire = ["PEXPIRE", "lock:k0", "1000"];
     let kept = go - 500_000_000;
-    assert_eq!(by("c0", &pexpire, kept), Renewed::InTheBackground);
+    assert_eq!(by("c0", &pexpire, kept), Upkeep::InTheBackground);
     // By the holder when it goes on, by nobody at all meanwhile, by somebody else, or no renewal.
-    assert_eq!(by("c0", &pexpire, go + 1_000_000), Renewed::ByItsHolder);
-    assert_eq!(by("c1", &pexpire, kept), Renewed::ByItsHolder);
-    assert_eq!(by("c0", &["GET", "lock:k0"], kept), Renewed::ByItsHolder);
-    assert_eq!(renewed(&renews, None), Renewed::ByItsHolder);
-    assert_eq!(renewed(&[command(When::Holding, "GET")], None), Renewed::Never);
+    assert_eq!(by("c0", &pexpire, go + 1_000_000), Upkeep::ByItsHolder);
+    assert_eq!(by("c1", &pexpire, kept), Upkeep::ByItsHolder);
+    assert_eq!(by("c0", &["GET", "lock:k0"], kept), Upkeep::ByItsHolder);
+    assert_eq!(upkeep(&renews, None), Upkeep::ByItsHolder);
+    // Who only asks; who does something else on the lock's key; and who does nothing there.
+    let holding = |names: &[&str]| {
+        let sent: Vec<Sent> = names.iter().map(|name| command(When::Holding, name)).collect();
+        upkeep(&sent, None)
+    };
+    assert_eq!(holding(&["GET"]), Upkeep::Asked);
+    assert_eq!(holding(&["GET", "INCR"]), Upkeep::None);
+    assert_eq!(holding(&["EVAL"]), Upkeep::None, "nobody knows what it called");
+    let of_a_script = |calls: &[&str]| {
+        let calls = calls.iter().map(|name| name.to_string()).collect();
+        upkeep(&[Sent { calls, ..command(When::Holding, "EVAL") }], None)
+    };
+    assert_eq!(of_a_script(&["GET"]), Upkeep::Asked);
+    assert_eq!(of_a_script(&["GET", "HSET"]), Upkeep::None);
+    let elsewhere = Sent { key: None, ..command(When::Holding, "GET") };
+    assert_eq!(upkeep(&[elsewhere], None), Upkeep::None);
 }
 
 #[test]

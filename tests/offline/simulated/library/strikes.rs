@@ -5,13 +5,14 @@ use std::path::Path;
 use redjepsen::checker::Validity;
 use redjepsen::library::kind::{Kind, OfItsKind, judged};
 use redjepsen::library::pairs::pairs;
-use redjepsen::library::sent::{Renewed, Sent, When};
+use redjepsen::library::sent::{Sent, Upkeep, When};
 use redjepsen::library::strikes::{Aim, Place, Scripted, Setting, Strike, scenarios};
-use redjepsen::library::waiters;
+use redjepsen::library::{threads, waiters};
+use redjepsen::nemesis::Nemesis;
 use redjepsen::runner::simulate::simulate;
 use redjepsen::scenario::{Options, Scenario, Workload};
 
-use super::{by_whom, command, forgets, kind, played, run_with, setting};
+use super::{command, forgets, kind, played, run_with, setting, upkeep_of};
 
 #[test]
 fn a_sound_lock_withstands_every_strike_at_its_own_commands() {
@@ -22,8 +23,9 @@ fn a_sound_lock_withstands_every_strike_at_its_own_commands() {
         ("redlock", 3, &taking_and_releasing),
         ("redlock-watchdog", 3, &renewing),
         ("redlock-extend", 3, &renewing),
+        ("redlock-asks", 3, &[command(When::Holding, "GET")]),
     ] {
-        let setting = Setting { renewed: by_whom(workload), ..setting(nodes, true) };
+        let setting = Setting { upkeep: upkeep_of(workload), ..setting(nodes, true) };
         for scripted in scenarios(sent, &setting) {
             if nodes == 1 && forgets(&scripted) {
                 continue;
@@ -40,6 +42,49 @@ fn a_sound_lock_withstands_every_strike_at_its_own_commands() {
 }
 
 #[test]
+fn what_breaks_with_no_fault_is_excused_by_a_ttl_that_nothing_renews_in_the_background() {
+    let of = |upkeep, overstayed| Kind { upkeep, ..kind("single") }.without_faults(overstayed);
+    for upkeep in [Upkeep::None, Upkeep::Asked, Upkeep::ByItsHolder] {
+        assert_eq!((of(upkeep, true), of(upkeep, false)), (OfItsKind::Outlived, OfItsKind::Unexcused));
+    }
+    assert_eq!(of(Upkeep::InTheBackground, true), OfItsKind::Unexcused);
+}
+
+#[test]
+fn a_sound_lock_withstands_what_threads_of_one_process_do() {
+    for (workload, nodes) in [("single", 1), ("redlock-watchdog", 3)] {
+        for scripted in threads::scenarios(&Setting { upkeep: upkeep_of(workload), ..setting(nodes, true) }) {
+            let (valid, text) = played(&scripted, &run_with(&scripted, workload, nodes));
+            assert_eq!(valid, Validity::Valid, "{text}");
+        }
+    }
+}
+
+#[test]
+fn of_a_semaphore_all_permits_but_one_are_had_while_those_who_wait_are_struck() {
+    let sent = [command(When::Taking, "SET"), command(When::Waiting, "SET"), command(When::Releasing, "EVAL")];
+    let of = |permits| scenarios(&sent, &Setting { permits, ..setting(1, true) });
+    assert!(of(2).iter().all(|one| one.aims[0].sent.when == When::Waiting) && of(1).len() > of(2).len());
+    assert!(of(50).is_empty() && waiters::scenarios(50).is_empty(), "too many clients for a script");
+    let (workload, theirs) = (Path::new("workloads/redis-semaphore-of-two.toml"), Path::new(""));
+    for scripted in of(2).into_iter().chain(waiters::scenarios(2)) {
+        let nemesis: Nemesis = toml::from_str(&scripted.toml).unwrap();
+        assert_eq!(nemesis.clients, Some(4));
+        assert_eq!(nemesis.script[0].to_string(), "start client:3 to acquired", "{}", scripted.toml);
+        let scenario = Options::default().scenario(&workload.display().to_string(), "none", 1, theirs).unwrap();
+        let scenario = Scenario { nemesis: nemesis.clone(), clients: 4, ..scenario };
+        // A lock that one may have has no others.
+        let when: Vec<When> = scripted.aims.iter().map(|aim| aim.sent.when).collect();
+        let ours = Kind::of(&scenario, Upkeep::None).scenario(&scenario, &when, 1).unwrap();
+        assert!(ours.nemesis.script.iter().all(|step| step.client() != Some(3)));
+        if !forgets(&scripted) {
+            let (valid, text) = played(&scripted, &ours);
+            assert_eq!(valid, Validity::Valid, "{text}");
+        }
+    }
+}
+
+#[test]
 fn a_sound_lock_withstands_every_pair_of_strikes_at_its_own_commands() {
     let taking_and_releasing = [command(When::Taking, "SET"), command(When::Releasing, "EVAL")];
     let renewing = [command(When::Taking, "SET"), command(When::Holding, "EVAL"), command(When::Releasing, "DEL")];
@@ -51,7 +96,7 @@ fn a_sound_lock_withstands_every_pair_of_strikes_at_its_own_commands() {
     ] {
         let aims: Vec<Aim> =
             scenarios(sent, &setting(nodes, true)).into_iter().flat_map(|scripted| scripted.aims).collect();
-        let pairs = pairs(&aims, by_whom(workload));
+        let pairs = pairs(&aims, upkeep_of(workload));
         assert!(pairs.len() >= 4, "{workload}: {}", pairs.len());
         let mut shown = 0;
         for pair in pairs {
@@ -128,32 +173,32 @@ fn scenarios_are_about_the_locks_keys_and_waiting_has_its_own() {
 fn a_lock_that_its_holder_extends_is_compared_with_one_that_falls_where_nobody_extends_it() {
     let folder = Path::new("");
     let theirs = Options::default().scenario("redis-py-extend", "long-work", 1, folder).unwrap();
-    let as_its_kind = |renewed, nemesis: &str| {
-        let kind = Kind::of(&theirs, renewed);
+    let as_its_kind = |upkeep, nemesis: &str| {
+        let kind = Kind::of(&theirs, upkeep);
         let scenario = Options::default().scenario("redis-py-extend", nemesis, 1, folder).unwrap();
         simulate(&kind.scenario(&scenario, &[], 1).unwrap()).unwrap().verdict.valid
     };
     for nemesis in ["long-work", "revived-lock", "delayed-write"] {
-        assert_eq!(as_its_kind(Renewed::ByItsHolder, nemesis), Validity::Invalid, "{nemesis}");
-        assert_eq!(as_its_kind(Renewed::InTheBackground, nemesis), Validity::Valid, "{nemesis}");
+        assert_eq!(as_its_kind(Upkeep::ByItsHolder, nemesis), Validity::Invalid, "{nemesis}");
+        assert_eq!(as_its_kind(Upkeep::InTheBackground, nemesis), Validity::Valid, "{nemesis}");
     }
-    assert_eq!(as_its_kind(Renewed::ByItsHolder, "late-extension"), Validity::Valid);
+    assert_eq!(as_its_kind(Upkeep::ByItsHolder, "late-extension"), Validity::Valid);
     // Both are held to what the library's file asks.
     let gap = Some("1ttl".parse().unwrap());
     let asking = Scenario { workload: Workload { longest_gap: gap, ..theirs.workload.clone() }, ..theirs.clone() };
-    let as_asked = Kind::of(&theirs, Renewed::Never).scenario(&asking, &[], 1).unwrap();
+    let as_asked = Kind::of(&theirs, Upkeep::None).scenario(&asking, &[], 1).unwrap();
     assert_eq!(as_asked.workload.longest_gap, gap);
 }
 
 #[test]
 fn who_waits_does_so_by_no_wall_clock_and_leaves_nothing_when_it_has_given_up() {
     let played = |scripted: &Scripted, workload: &str| played(scripted, &run_with(scripted, workload, 1));
-    for scripted in waiters::scenarios() {
+    for scripted in waiters::scenarios(1) {
         let (valid, text) = played(&scripted, "single");
         assert_eq!(valid, Validity::Valid, "{text}");
     }
     // By the time of day its time is over at once. That it stays for longer is excused: its file says by which clock it waits.
-    let by_the_clock: Vec<String> = waiters::scenarios()
+    let by_the_clock: Vec<String> = waiters::scenarios(1)
         .into_iter()
         .filter(|scripted| played(scripted, "redlock-wall").0 == Validity::Invalid)
         .map(|scripted| scripted.name)
@@ -244,7 +289,7 @@ fn a_release_is_cancelled_before_its_node_hears_of_it() {
 fn pairs_are_made_of_what_was_withstood_and_name_both_strikes() {
     let aim = |strike, when, name, at| Aim { strike, sent: command(when, name), at };
     let names =
-        |aims: &[Aim]| pairs(aims, Renewed::InTheBackground).into_iter().map(|pair| pair.name).collect::<Vec<_>>();
+        |aims: &[Aim]| pairs(aims, Upkeep::InTheBackground).into_iter().map(|pair| pair.name).collect::<Vec<_>>();
     let lost = aim(Strike::LostReply, When::Taking, "SET", Place::All);
     let late = aim(Strike::LateRequest, When::Releasing, "EVAL", Place::All);
     assert_eq!(names(&[lost.clone(), late.clone()]), ["taking-set-lost-reply-then-releasing-eval-late-request"]);

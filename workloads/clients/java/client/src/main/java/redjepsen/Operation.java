@@ -134,10 +134,16 @@ public final class Operation {
         }
     }
 
-    /** The library is asked to give the lock back. Of a cancellation that came before it gets to know nothing. */
+    /**
+     * The library is asked to give the lock back. If the operation was cancelled before, it finds its thread interrupted, as in the
+     * `finally` of whoever restores the interrupt that he caught: `Lock.unlock` has nothing that an interrupt could end.
+     */
     synchronized void releases() {
         asks = true;
         interrupted = false;
+        if (cancelled) {
+            thread.interrupt();
+        }
     }
 
     synchronized boolean wasInterrupted() {
