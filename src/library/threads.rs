@@ -36,12 +36,12 @@ const LATE_RELEASE: [&str; 11] = [
 /// lock by then.
 const CANCELLED_HOLDER: [&str; 13] = [
     "start client:0 to read",
-    "hold request to write client:0 to nodes",
+    "hold request write client:0 to nodes",
     "cancel client:0",
-    "await hold request to write client:0 to nodes within 0.5ttl or go on",
+    "await hold request write client:0 to nodes within 0.5ttl or go on",
     "await client:0 end within 0.1ttl or go on",
     "start client:1 to before-write or end giving up after 0.3ttl within 0.5ttl",
-    "heal hold request to write client:0 to nodes",
+    "heal hold request write client:0 to nodes",
     "await client:0 end within 0.3ttl or go on",
     "start client:2 giving up after 0.2ttl",
     "await client:2 end within 0.35ttl or go on",
