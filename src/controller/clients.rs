@@ -342,11 +342,9 @@ impl Run<'_> {
         operation: &PlannedOperation,
         cancelled: &mut bool,
     ) -> Result<Result<Answer, Broken>, RunError> {
-        let hung_at = Instant::now()
-            + self.scenario.acquire_timeout
-            + Duration::from_millis(operation.hold_ms)
-            + self.longest_fault()
-            + PATIENCE;
+        let by_itself = self.scenario.acquire_timeout + Duration::from_millis(operation.hold_ms) + PATIENCE;
+        let mut hung_at = Instant::now() + by_itself + self.longest_fault();
+        let mut is_scripted = true;
         let mut allowance = Allowance::of_an_operation();
         loop {
             let received = tokio::select! {
@@ -368,6 +366,12 @@ impl Run<'_> {
                     if let Err(broken) = client.host.send(&told).await {
                         return Ok(Err(broken));
                     }
+                    continue;
+                }
+                // Nobody keeps it any more.
+                () = self.script_is_over.raised(), if is_scripted => {
+                    is_scripted = false;
+                    hung_at = hung_at.min(Instant::now() + by_itself);
                     continue;
                 }
                 () = self.cut_off.raised() => return Ok(Ok(Answer::CutOff)),

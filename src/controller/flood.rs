@@ -74,12 +74,15 @@ impl Default for StderrLog {
     }
 }
 
+/// How runtimes begin the line that says what was wrong: Node.js, Python, PHP and Go's own; Go; Java; Rust.
+const ERRORS: [&str; 5] = ["Error: ", "error: ", "panic: ", "Exception in thread", " panicked at "];
+
 impl StderrLog {
     pub fn add(&mut self, line: &[u8]) {
         let line = shorten(&String::from_utf8_lossy(line));
         if !line.trim().is_empty() {
             let words = words::line(&line, LONGEST_LAST_WORDS);
-            if line.contains("Error: ") || line.contains("error: ") {
+            if ERRORS.iter().any(|sign| line.contains(sign)) {
                 self.error = Some(words.clone());
             }
             self.last.push_back(words);
@@ -131,6 +134,17 @@ mod tests {
             log.add(line.as_bytes());
         }
         assert!(log.last_words().starts_with("Error: Cannot find module"), "{}", log.last_words());
+        for first in [
+            "panic: runtime error: invalid memory address",
+            "Exception in thread \"main\" java.lang.NullPointerException",
+            "thread 'main' panicked at src/main.rs:3:5:",
+        ] {
+            let mut log = StderrLog::default();
+            for line in [first, "goroutine 1 [running]:", "main.main()", "  main.go:7", "  one.go:8"] {
+                log.add(line.as_bytes());
+            }
+            assert_eq!(log.last_words(), first);
+        }
         let mut short = StderrLog::default();
         for line in ["panicked at main.rs", "error: gone", "bye"] {
             short.add(line.as_bytes());

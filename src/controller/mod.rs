@@ -165,6 +165,8 @@ struct Run<'a> {
     cut_off: Flag,
     /// Raised when no fault will come any more.
     faults_are_over: Flag,
+    /// Raised when a script has made its last step, or broke off.
+    script_is_over: Flag,
     never_end: left_behind::NeverEnd,
     next_operation: AtomicU64,
     in_effect: nemesis::FaultsInEffect,
@@ -195,6 +197,7 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
         stop: Flag::default(),
         cut_off: Flag::default(),
         faults_are_over: Flag::default(),
+        script_is_over: Flag::default(),
         never_end: left_behind::NeverEnd::default(),
         next_operation: AtomicU64::new(0),
         in_effect: nemesis::FaultsInEffect::default(),

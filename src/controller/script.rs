@@ -118,6 +118,7 @@ impl Run<'_> {
             () = self.stop.raised() => Ok(()),
             outcome = self.run_steps(&mut clients) => outcome,
         };
+        self.script_is_over.raise();
         // A script that breaks off leaves clients at their breakpoints, and faults in effect.
         for client in 0..self.scenario.clients {
             clients.let_go(client);
@@ -165,6 +166,7 @@ impl Run<'_> {
             }
         }
         self.note_what_never_ends().await;
+        self.script_is_over.raise();
         self.everybody(clients, CLOSING).await;
         Ok(())
     }

@@ -66,9 +66,9 @@ pub struct TriedRun {
     pub valid: Option<Validity>,
     /// Whether things happened when the scenario wanted them to.
     pub timing_was_kept: bool,
-    /// Whether somebody had the lock for longer than its TTL.
+    /// Whether what went wrong may become of any lock that nothing renews: somebody had it for longer than its TTL.
     #[serde(skip)]
-    pub overstayed: bool,
+    pub outlived: bool,
     /// What happened, in a sentence; why nothing is known, if it is not.
     pub summary: String,
     /// At which commands it struck, and what these did.
@@ -82,7 +82,9 @@ pub struct TriedRun {
     /// How its program ended, if that ended by itself.
     pub ended: Option<Ended>,
     pub false_losses: FalseLosses,
+    /// Attempts that were refused early while others had the lock, and while nobody had it.
     pub refusals: Refusals,
+    pub refusals_of_free: Refusals,
     /// The longest release, if it took long.
     pub slow_release: Option<SlowRelease>,
     /// Its folder, relative to the page.
@@ -184,9 +186,9 @@ impl Tried {
         self.runs.iter().filter_map(|run| run.slow_release.as_ref()).max_by_key(|slow| slow.took)
     }
 
-    /// What became of attempts in its runs that found the lock taken.
-    pub fn refusals(&self) -> Refusals {
-        self.runs.iter().fold(Refusals::default(), |all, run| all.and(&run.refusals))
+    /// What became of attempts in its runs.
+    pub fn refusals(&self, of: impl Fn(&TriedRun) -> &Refusals) -> Refusals {
+        self.runs.iter().fold(Refusals::default(), |all, run| all.and(of(run)))
     }
 
     /// What became of losses that were told in its runs.

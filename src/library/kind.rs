@@ -16,6 +16,9 @@ use crate::topology::{Program, Topology};
 /// The lock whose holder asks whether it still has it.
 const ASKS: &str = "redlock-asks";
 
+/// The lock without a TTL.
+const FOREVER: &str = "forever";
+
 /// What kind of lock it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Kind {
@@ -59,6 +62,8 @@ impl Kind {
     /// The kind of this scenario's lock. `upkeep`: what was seen to be done for it while it is held.
     pub fn of(scenario: &Scenario, upkeep: Upkeep) -> Kind {
         let workload = &scenario.workload;
+        // Who is asked again and again need not answer: a client goes on then.
+        let upkeep = if workload.check_every.is_some() && upkeep == Upkeep::Asked { Upkeep::None } else { upkeep };
         let program = workload.lock.program();
         if program != Program::Redis {
             return Kind { reference: None, what: format!("a lock on {program}"), upkeep };
@@ -73,6 +78,7 @@ impl Kind {
             (Topology::Cluster(_), _) => ("a Redis Cluster", "cluster", false),
         };
         let (what, reference) = match (workload.lock.expires(), upkeep) {
+            (false, _) if scenario.nodes == 1 => ("a lock without a TTL", FOREVER),
             (false, _) => ("a lock without a TTL", ""),
             (true, Upkeep::None) => ("a lock with a TTL", lock),
             (true, Upkeep::Asked) => ("a lock with a TTL whose holder asks whether it still has it", ASKS),
@@ -85,10 +91,10 @@ impl Kind {
     }
 
     /// What excuses a lock that broke with no fault at all, where no other lock can play that: its TTL, if somebody had it for longer than
-    /// that (`overstayed`) and nothing was to renew it.
-    pub fn without_faults(&self, overstayed: bool) -> OfItsKind {
+    /// that (`outlived`) and nothing was to renew it.
+    pub fn without_faults(&self, outlived: bool) -> OfItsKind {
         let is_kept = self.upkeep == Upkeep::InTheBackground;
-        if overstayed && !is_kept { OfItsKind::Outlived } else { OfItsKind::Unexcused }
+        if outlived && !is_kept { OfItsKind::Outlived } else { OfItsKind::Unexcused }
     }
 
     /// The same run with the lock to compare with; None if there is none, or the nemesis is not about it. What strikes at a command

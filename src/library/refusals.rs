@@ -1,5 +1,5 @@
-//! Attempts to take a lock that were given up long before their time, with nothing in the way but a holder. No claim is broken by
-//! that, but whoever asks for ten seconds and is refused after one has not got what was asked for.
+//! Attempts to take a lock that were given up long before their time, with nothing in the way but a holder, or not even one. No claim is
+//! broken by that, but whoever asks for ten seconds and is refused after one has not got what was asked for.
 
 use serde::Serialize;
 
@@ -11,7 +11,16 @@ const EARLY: u64 = 2;
 /// How a failure that was no refusal speaks, in lower case.
 const OF_CONNECTIONS: [&str; 6] = ["connect", "econn", "epipe", "broken pipe", "socket", "network"];
 
-/// How attempts that found the lock taken came out.
+/// Who had the lock during an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Had {
+    /// As many as may have it, at some time of it.
+    ByOthers,
+    /// Nobody at any time of it, and everybody who had had it had given it back.
+    ByNobody,
+}
+
+/// How attempts came out during which the lock was had in one of these ways.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Refusals {
     /// How many were refused early, of how many.
@@ -30,7 +39,7 @@ pub struct Refusal {
 }
 
 /// Those of a run that nothing was done to: without a fault, and without a script, which may ask for the shortest of waits.
-pub fn early(history: &History) -> Refusals {
+pub fn early(history: &History, had: Had) -> Refusals {
     let mut refusals = Refusals::default();
     let Some(run) = history.run.as_ref().filter(|run| run.script_steps == 0) else { return refusals };
     if !history.faults.is_empty() {
@@ -41,8 +50,16 @@ pub fn early(history: &History) -> Refusals {
         let limit = history.acquire_timeouts.get(&attempt.index).copied().or(run.acquire_timeout_ms);
         let acquired = attempt.phase(Phase::Acquired).map(PhaseStamp::time);
         let (Some(limit), Some(end)) = (limit, acquired.or(attempt.completed)) else { continue };
-        let holders = history.operations.iter().filter(|other| is_in_the_way(other, attempt, end, history.last_time));
-        if holders.count() < history.permits() as usize {
+        let others =
+            || history.operations.iter().filter(|other| other.index != attempt.index && other.key == attempt.key);
+        let is_so = match had {
+            Had::ByOthers => {
+                let holders = others().filter(|other| is_in_the_way(other, attempt, end, history.last_time));
+                holders.count() >= history.permits() as usize
+            }
+            Had::ByNobody => others().all(|other| had_nothing(other, attempt.invoked, end)),
+        };
+        if !is_so {
             continue;
         }
         refusals.of += 1;
@@ -85,5 +102,11 @@ fn is_in_the_way(other: &Operation, attempt: &Operation, end: u64, last: u64) ->
     let Some(from) = at(Phase::Acquired) else { return false };
     let until = at(Phase::Releasing).or(at(Phase::Lost)).or(other.completed).unwrap_or(last);
     let both_read = other.f.is_shared() && attempt.f.is_shared();
-    other.process != attempt.process && other.key == attempt.key && !both_read && from < end && until > attempt.invoked
+    other.process != attempt.process && !both_read && from < end && until > attempt.invoked
+}
+
+/// Whether an operation did not have the lock from `from` to `end`, nor may have left it taken.
+fn had_nothing(other: &Operation, from: u64, end: u64) -> bool {
+    let at = |phase| other.phase(phase).map(PhaseStamp::time);
+    at(Phase::Acquired).is_none_or(|acquired| acquired > end || at(Phase::Released).is_some_and(|gone| gone < from))
 }

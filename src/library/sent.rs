@@ -232,14 +232,30 @@ pub fn is_renewed(sent: &[Sent]) -> bool {
     sent.iter().any(|sent| sent.when == When::Holding && sent.key.is_some() && renews(sent))
 }
 
-/// Whether a holder only looks whether it still has the lock. What is known of a script is what it called.
+/// What says whether a key is there, what it holds, or for how long.
+const ASKS: [&str; 15] = [
+    "EXISTS",
+    "GET",
+    "HEXISTS",
+    "HGET",
+    "HGETALL",
+    "HMGET",
+    "LINDEX",
+    "LLEN",
+    "MGET",
+    "PEXPIRETIME",
+    "PTTL",
+    "SISMEMBER",
+    "TTL",
+    "ZRANK",
+    "ZSCORE",
+];
+
+/// Whether a holder looks whether it still has the lock, and does nothing else to it. What is known of a script is what it called.
 fn is_asked_for(sent: &[Sent]) -> bool {
-    let is_question = |sent: &Sent| match &sent.calls[..] {
-        [] => !runs_a_script(&sent.name) && !WRITES.contains(&&*sent.name),
-        calls => calls.iter().all(|name| !WRITES.contains(&&**name)),
-    };
-    let mut held = sent.iter().filter(|sent| sent.when == When::Holding && sent.key.is_some()).peekable();
-    held.peek().is_some() && held.all(is_question)
+    let held = || sent.iter().filter(|sent| sent.when == When::Holding && sent.key.is_some());
+    let does = |sent: &Sent, what: &[&str]| sent.calls.iter().chain([&sent.name]).any(|name| what.contains(&&**name));
+    held().any(|sent| does(sent, &ASKS)) && !held().any(|sent| does(sent, &WRITES))
 }
 
 /// What is done for a lock of a library while it is held.
@@ -254,8 +270,8 @@ pub enum Upkeep {
     InTheBackground,
 }
 
-/// What is done for locks while they are held. `kept`: a run in which a script kept a holder that did nothing, for longer than its lock lives, and what
-/// the nodes carried out; where there is none, nobody saw anything in the background.
+/// What is done for locks while they are held. `kept`: a run in which a script kept a holder that did nothing, for longer than its lock
+/// lives, and what the nodes carried out; where there is none, nobody saw anything in the background.
 pub fn upkeep(sent: &[Sent], kept: Option<&(History, Vec<RecordedCommand>)>) -> Upkeep {
     match kept {
         _ if !is_renewed(sent) && is_asked_for(sent) => Upkeep::Asked,

@@ -90,8 +90,64 @@ impl Steps {
         ]);
     }
 
+    /// Whoever asked for the lock has no use for it any more, and asks again when another one has it. Only then does the first answer come,
+    /// which is none to this question.
+    pub fn and_asks_again(&mut self, aim: &Aim) {
+        self.leaves_early(aim);
+        self.add([
+            RUNS_OUT,
+            "start client:1 to before-write or end giving up after 0.6ttl within 0.8ttl",
+            "start client:0 to acquiring giving up after 0.3ttl",
+            "go client:0",
+            "wait 0.1ttl",
+        ]);
+        self.heal(aim);
+        self.add([
+            "await client:0 end within 0.35ttl or go on",
+            "go client:1",
+            "await client:1 end",
+            "await client:0 end",
+        ]);
+    }
+
+    /// Another one had the lock, so that whoever asked for it had to wait, and asks again when it is free: it gets it by that, and has no
+    /// use for it any more when the answer comes. Others must have it soon.
+    pub fn at_a_later_attempt(&mut self, aim: &Aim) {
+        self.add([
+            "start client:1 to before-write",
+            "start client:0 to acquiring giving up after 0.7ttl",
+            "go client:0",
+            "wait 0.1ttl",
+            // It asks no more until the lock is free.
+            "pause client:0",
+            "go client:1",
+            "await client:1 end",
+        ]);
+        self.arm(aim);
+        self.add(["heal pause client:0"]);
+        self.await_strike(aim, "0.6ttl");
+        if aim.strike == Strike::Cancel {
+            self.add(["cancel client:0"]);
+        }
+        self.add(["await client:0 end within 0.8ttl or go on"]);
+        self.heal(aim);
+        self.add([
+            "await client:0 end within 0.2ttl or go on",
+            "start client:1 giving up after 0.2ttl",
+            "expect client:1 acquired within 0.25ttl",
+            "await client:1 end",
+            "await client:0 end",
+        ]);
+    }
+
     /// Whoever asked has no use for the answer any more: it is cancelled, or its time is over. Then the answer comes.
     fn leaves(&mut self, aim: &Aim) {
+        self.leaves_early(aim);
+        self.heal(aim);
+    }
+
+    /// The same, and the answer is still to come.
+    fn leaves_early(&mut self, aim: &Aim) {
         if aim.strike == Strike::Cancel {
             self.begin(aim.sent.when, &[aim]);
             self.await_strike(aim, "2ttl");
@@ -103,7 +159,6 @@ impl Steps {
             self.await_strike(aim, "2ttl");
             self.add(["await client:0 end within 0.3ttl or go on"]);
         }
-        self.heal(aim);
     }
 
     /// The lock is given back while something that its holder sent is on its way: what comes of that is nobody's any more.

@@ -80,9 +80,14 @@ pub fn scenarios(sent: &[Sent], setting: &Setting) -> Vec<Scripted> {
                 let was_played =
                     setting.knows_the_catalogue && is_first && far == 0 && strike.is_in_the_catalogue(sent_now.when);
                 let rank = (sent_now.nth + sent_now.nth_key, far, was_played, rank);
-                let next = aim.and_the_next_hold(setting.upkeep).filter(|_| *place == Place::All);
+                let whole = |more: Option<Scripted>| more.filter(|_| *place == Place::All);
+                let next = whole(aim.and_the_next_hold(setting.upkeep));
+                let others_turn =
+                    [aim.and_asks_again(setting), aim.at_a_later_attempt(setting)].into_iter().filter_map(whole);
+                let others_turn = others_turn.map(|more| ((rank.0, far, false, rank.3), more)).collect::<Vec<_>>();
                 scenarios.push((rank, aim.scenario(setting.upkeep, others)));
                 scenarios.extend(next.map(|next| ((rank.0, far + 1, was_played, rank.3), next)));
+                scenarios.extend(others_turn);
             }
         }
     }
@@ -153,6 +158,27 @@ impl Strike {
 impl Aim {
     fn scenario(self, upkeep: Upkeep, others: u32) -> Scripted {
         Scripted::new(vec![self], upkeep, others, ("", ""), |steps, aims| steps.of_one(&aims[0]))
+    }
+
+    /// Whether whoever asked for the lock has no use for it any more when it is given.
+    fn is_nobodys(&self) -> bool {
+        matches!(self.strike, Strike::Cancel | Strike::GivenUp) && self.sent.when == When::Taking
+    }
+
+    /// What becomes of the answer to what nobody wants any more, if the same client asks again; None where it has nothing to answer, and
+    /// where the lock may never run out.
+    fn and_asks_again(&self, setting: &Setting) -> Option<Scripted> {
+        let more = ("-and-asks-again", "; then its client asks again, while another one has the lock");
+        let write = |steps: &mut Steps, aims: &[Aim]| steps.and_asks_again(&aims[0]);
+        let fits = self.is_nobodys() && setting.expires;
+        fits.then(|| Scripted::new(vec![self.clone()], setting.upkeep, 0, more, write))
+    }
+
+    /// The same of an attempt that is not the first, since another one had the lock by then.
+    fn at_a_later_attempt(&self, setting: &Setting) -> Option<Scripted> {
+        let more = ("-at-a-later-attempt", "; it is not the first that it asks, since another one had the lock");
+        let write = |steps: &mut Steps, aims: &[Aim]| steps.at_a_later_attempt(&aims[0]);
+        self.is_nobodys().then(|| Scripted::new(vec![self.clone()], setting.upkeep, 0, more, write))
     }
 
     /// What becomes of the next hold of whoever was struck; None where there is nothing to keep of the one before.

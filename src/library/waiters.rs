@@ -1,14 +1,14 @@
-//! Scenarios of those who wait for a lock, whichever commands they send: they stay for as long as they were told to, and leave nothing
-//! behind.
+//! Scenarios of those who wait for a lock, whichever commands they send: they stay for as long as they were told to, leave nothing
+//! behind, and get it when it can be had again.
 //!
 //! The script keeps nobody for longer than its lock lives.
 
 use super::sent::Upkeep;
 use super::steps::{Steps, others};
-use super::strikes::Scripted;
+use super::strikes::{Scripted, Setting};
 
 /// The name, what it is, and the steps.
-const ALL: [(&str, &str, &[&str]); 3] = [
+const ALL: [(&str, &str, &[&str]); 5] = [
     (
         "clock-back-while-waiting",
         "The wall clock of one who waits is set back: it waits no longer for that",
@@ -41,6 +41,48 @@ const ALL: [(&str, &str, &[&str]); 3] = [
         ],
     ),
     (
+        "cancelled-while-waiting",
+        "One who waits is cancelled: it has no lock, and when that is given back the next one has it at once",
+        &[
+            "start client:1 to before-write",
+            "start client:0 to acquiring giving up after 2ttl",
+            "go client:0",
+            "wait 0.2ttl",
+            "cancel client:0",
+            "await client:0 end within 0.2ttl or go on",
+            "start client:2 giving up after 4ttl",
+            "go client:1",
+            "await client:1 end",
+            "expect client:2 acquired within 1ttl",
+            "await client:2 end",
+            "await client:0 end",
+        ],
+    ),
+    (
+        "asked-while-its-nodes-are-down",
+        "The nodes are down, and whoever asks for the lock fails again and again; when they are back it has the lock",
+        &[
+            "kill nodes",
+            "start client:0 giving up after 0.2ttl",
+            "await client:0 end within 1ttl or go on",
+            "start client:0 giving up after 0.2ttl",
+            "await client:0 end within 1ttl or go on",
+            "start client:0 giving up after 0.2ttl",
+            "await client:0 end within 1ttl or go on",
+            "start client:0 giving up after 0.2ttl",
+            "await client:0 end within 1ttl or go on",
+            "start client:0 giving up after 0.2ttl",
+            "await client:0 end within 1ttl or go on",
+            "start client:0 giving up after 0.2ttl",
+            "await client:0 end within 1ttl or go on",
+            "heal kill nodes",
+            "await client:0 end",
+            "start client:0 giving up after 8ttl",
+            "expect client:0 acquired within 8ttl",
+            "await client:0 end",
+        ],
+    ),
+    (
         "given-up-while-waiting",
         "One waits and gives up, again and again: when the lock is given back, another one has it at once",
         &[
@@ -60,9 +102,9 @@ const ALL: [(&str, &str, &[&str]); 3] = [
     ),
 ];
 
-/// `permits`: how many may have the lock at once.
-pub fn scenarios(permits: u32) -> Vec<Scripted> {
-    let Some(others) = others(permits) else { return Vec::new() };
+/// Those that such clients can take part in.
+pub fn scenarios(setting: &Setting) -> Vec<Scripted> {
+    let Some(others) = others(setting.permits) else { return Vec::new() };
     let of = |(name, what, of_one): &(&str, &str, &[&str])| {
         let mut steps = Steps::new(Upkeep::None);
         steps.steps.extend(of_one.iter().map(|step| step.to_string()));
@@ -70,5 +112,6 @@ pub fn scenarios(permits: u32) -> Vec<Scripted> {
         let story = "What becomes of those who wait.";
         Scripted::of(name.to_string(), what, story, None, others, &steps.steps)
     };
-    ALL.iter().map(of).collect()
+    let fits = |steps: &[&str]| setting.cancels || !steps.iter().any(|step| step.starts_with("cancel "));
+    ALL.iter().filter(|(.., steps)| fits(steps)).map(of).collect()
 }

@@ -35,7 +35,7 @@ pub trait Algorithm: Send + Sync {
         async {}
     }
 
-    /// Asks whether the lock is still held. The error says why it is not, or why that is not known.
+    /// Asks whether the lock is still held. The error says why it is not, or that nobody said so.
     fn ask(&self, key: &str, held: &Held) -> impl Future<Output = Result<(), String>> + Send {
         let _ = (key, held);
         async { Ok(()) }

@@ -116,8 +116,8 @@ impl<'a, C: Clock> Holding<'a, C> {
         algorithm.renew(self.key, &self.held).await
     }
 
-    /// The holder's last check before it writes: the error says that its lock is gone. Only a lock that asks asks anybody, and however
-    /// long the answer took counts. A lock without renewal, recheck or thieves always passes.
+    /// The holder's last check before it writes: the error says that its lock is gone. Only a lock that asks asks anybody, and then an answer
+    /// that comes too late is none. A lock without renewal, recheck or thieves always passes.
     pub async fn look(&self) -> Result<(), String> {
         if let Some(algorithm) = self.lock.algorithm.as_ref().filter(|_| self.lock.asks) {
             algorithm.ask(self.key, &self.held).await?;
@@ -127,7 +127,7 @@ impl<'a, C: Clock> Holding<'a, C> {
             return Err(reason.clone());
         }
         let over = state.until.is_some_and(|until| self.lock.clock.now() >= until);
-        if self.lock.recheck && over {
+        if (self.lock.recheck || self.lock.asks) && over {
             return Err("its validity is over".to_string());
         }
         self.lock.algorithm.as_ref().map_or(Ok(()), |algorithm| algorithm.may_act(&self.held))
@@ -187,19 +187,20 @@ mod tests {
     #[tokio::test]
     async fn a_lock_that_asks_learns_that_its_nodes_forgot_it_and_does_not_believe_an_answer_that_came_too_late() {
         for (asks, forgotten, waited_ms, silent, lost) in [
-            (true, 1, 50, false, None),
-            (true, 2, 50, false, Some("1 of 3 nodes have it, 2 needed")),
-            (false, 2, 50, false, None),
-            (true, 0, 900, true, None),
-            (true, 0, 960, true, Some("its validity is over")),
+            (true, 1, 50, 0, None),
+            (true, 2, 50, 0, Some("1 of 3 nodes say that they have it, 2 needed")),
+            (false, 2, 50, 0, None),
+            (true, 0, 900, 1, None),
+            (true, 0, 960, 1, Some("its validity is over")),
+            (true, 0, 50, 2, Some("1 of 3 nodes say that they have it, 2 needed")),
         ] {
             let clock = FakeClock::default();
             let nodes = on_three(&clock);
-            let options = LockOptions { recheck: Some(true), asks: Some(asks), ..LockOptions::default() };
+            let options = LockOptions { asks: Some(asks), ..LockOptions::default() };
             let lock = redlock(nodes.clone(), &clock, options);
             let holding = lock.acquire("k", SECOND, &Nobody).await.unwrap().unwrap();
             nodes[..forgotten].iter().for_each(FakeNode::forget);
-            nodes[2].lose_replies(u32::from(silent));
+            nodes[3 - silent..].iter().for_each(|node| node.lose_replies(1));
             clock.sleep(Duration::from_millis(waited_ms)).await;
             assert_eq!(holding.look().await.err().as_deref(), lost, "{asks}, {forgotten} forgot, {waited_ms} ms");
         }

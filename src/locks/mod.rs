@@ -15,6 +15,7 @@ mod algorithm;
 mod clock;
 pub mod etcd;
 pub mod fenced;
+pub mod forever;
 mod holding;
 pub mod incr;
 mod library;
@@ -67,6 +68,8 @@ spec::locks! {
     Single(SingleOptions): single => single::build;
     /// [`setnx_expire`]
     SetnxExpire(NodeOptions): setnx_expire => OneNode::<_, _, setnx_expire::SetnxExpire>::build;
+    /// [`forever`]
+    Forever(NodeOptions): forever => OneNode::<_, _, forever::Forever>::build;
     /// [`incr`]
     Incr(NodeOptions): incr => incr::build;
     /// [`single_constant`]

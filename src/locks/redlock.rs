@@ -40,7 +40,7 @@ pub struct RedlockOptions {
     /// Whether the holder checks its remaining validity once more right before it writes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub recheck: bool,
-    /// Whether it asks the nodes then, too.
+    /// Whether it asks the nodes then; an answer that comes when its validity is over counts for nothing.
     #[serde(default, skip_serializing_if = "is_default")]
     pub asks: bool,
     /// How often a holder renews its lock; never if left out.
@@ -241,7 +241,7 @@ impl<N: Node, C: Clock> Algorithm for Redlock<N, C> {
         if have_it >= self.quorum() {
             return Ok(());
         }
-        Err(format!("{have_it} of {} nodes have it, {} needed", self.nodes.len(), self.quorum()))
+        Err(format!("{have_it} of {} nodes say that they have it, {} needed", self.nodes.len(), self.quorum()))
     }
 
     async fn renew(&self, key: &str, held: &Held) -> Result<Duration, String> {

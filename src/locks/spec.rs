@@ -145,7 +145,7 @@ mod tests {
         toml::from_str::<File>(table).map(|file| file.lock).map_err(|error| error.to_string())
     }
 
-    const ONE_NODE: [&str; 10] = [
+    const ONE_NODE: [&str; 11] = [
         "zookeeper",
         "etcd",
         "postgres",
@@ -155,6 +155,7 @@ mod tests {
         "single-constant",
         "single-get-del",
         "fenced",
+        "forever",
         "paired-token",
     ];
 

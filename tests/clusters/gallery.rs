@@ -117,6 +117,7 @@ scenarios!(
     lost_write,
     no_random_delay,
     one_node_down,
+    one_node_hung,
     one_too_many,
     pause_before_check,
     pause_before_reply,

@@ -18,7 +18,7 @@ fn run(store: &Path, flags: &str) -> (Option<i32>, String) {
 }
 
 /// The first of these programs that is not on this machine.
-fn missing<'p>(programs: &[&'p str]) -> Option<&'p str> {
+pub fn missing<'p>(programs: &[&'p str]) -> Option<&'p str> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let is_there = |program: &str| std::env::split_paths(&folders).any(|folder| folder.join(program).is_file());
     programs.iter().copied().find(|program| !is_there(program))
@@ -41,7 +41,7 @@ fn missing_for_php(packages: &str) -> Option<String> {
     pinned.filter(|words| !offered(words[1], words[2])).map(|words| format!("package {} {}", words[1], words[2])).next()
 }
 
-fn tell(what: &str, missing: impl Display) {
+pub fn tell(what: &str, missing: impl Display) {
     // Not by `println!`, which a test that passes keeps to itself.
     io::stderr().write_all(format!("{what}: not run: no {missing} on this machine\n").as_bytes()).unwrap();
 }
@@ -255,6 +255,51 @@ fn what_nobody_reads_of_a_lock_in_node_is_refused_by_its_name() {
         let said = first_message(lock);
         assert!(said.contains(r#""type":"failed""#) && said.contains(why), "{lock}: {said}");
     }
+}
+
+#[test]
+fn a_release_that_never_comes_back_is_waited_for_no_longer_than_any_operation_once_its_script_is_over() {
+    if let Some(program) = missing(&["node"]) {
+        return tell("a release that never comes back", program);
+    }
+    let _turn = turns::local();
+    let folder = tempfile::tempdir().unwrap();
+    let package = concat!(env!("CARGO_MANIFEST_DIR"), "/workloads/clients/node/redjepsen.js");
+    // Each client has a lock of its own: what is asked is when it is given up.
+    let adapter = format!(
+        "let held = 0; const never = new Promise(() => {{}});\n\
+         const release = (client) => (client === 'c0' && ++held > 5 ? never : undefined);\n\
+         require('{package}').serve('mine', ({{ client }}) => async () => ({{ release: () => release(client) }}));"
+    );
+    std::fs::write(folder.path().join("mine.js"), adapter).unwrap();
+    let workload = r#"
+description = "Mine"
+source = "Nowhere."
+nodes = 1
+claims = ["liveness"]
+client = { command = { command = ["node", "{folder}/mine.js"] } }
+library = { name = "mine", version = "1" }
+lock = { library = { node_timeout = "1ttl", retry_delay = "10ms..20ms" } }
+resource = { kind = "register", fencing = "none" }
+"#;
+    std::fs::write(folder.path().join("mine.toml"), workload).unwrap();
+    // Each of these steps may take 11 s by itself.
+    let steps: Vec<String> =
+        (0..20).map(|_| "  \"start client:1\",\n  \"await client:1 end\",\n".to_string()).collect();
+    let nemesis = format!(
+        "description = \"d\"\nstory = \"s\"\nclients = 2\nscript = [\n  \"start client:0\",\n{}]\n",
+        steps.concat()
+    );
+    std::fs::write(folder.path().join("many.toml"), nemesis).unwrap();
+    let store = folder.path().join("store");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (code, text) = run(&store, &format!("--workload {} --nemesis {}", file("mine.toml"), file("many.toml")));
+    assert!(matches!(code, Some(1 | 2)), "{text}");
+    assert!(text.contains("it hangs"), "{text}");
+    // Not a measurement: the script alone might have taken four minutes.
+    let history = std::fs::read_to_string(store.join("latest/history.jsonl")).unwrap();
+    let last: serde_json::Value = serde_json::from_str(history.lines().last().unwrap()).unwrap();
+    assert!(last["time"].as_u64().unwrap() < 120_000_000_000, "{last}");
 }
 
 #[test]

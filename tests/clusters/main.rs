@@ -21,6 +21,7 @@ mod local;
 mod observer;
 mod power;
 mod protocol;
+mod readers;
 mod replay;
 mod reset;
 mod suite;

@@ -9,11 +9,11 @@ use crate::checker::{AnomalyKind, Sentence, Validity, check};
 use crate::cli::Failure;
 use crate::files;
 use crate::fuzz::Cause;
-use crate::history::{self, RecordedCommand};
+use crate::history::{self, Claim, RecordedCommand};
 use crate::library::examined::{Came, Tried, TriedRun, breaks_by_itself};
 use crate::library::kind::{self, Kind, OfItsKind};
 use crate::library::losses::{self, FalseLosses};
-use crate::library::refusals::Refusals;
+use crate::library::refusals::{Had, Refusals};
 use crate::library::sent::When;
 use crate::library::strikes::{Aim, Scripted};
 use crate::library::struck;
@@ -100,7 +100,7 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         valid: outcome.valid,
         // What a script waits for at the least is a tenth of a TTL.
         timing_was_kept: outcome.timing.late_ms.is_none_or(|late_ms| late_ms <= 2 * outcome.timing.limit_ms),
-        overstayed: false,
+        outlived: false,
         summary: outcome.summary.clone(),
         struck: Vec::new(),
         when: Vec::new(),
@@ -108,6 +108,7 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         account: String::new(),
         ended: None,
         refusals: Refusals::default(),
+        refusals_of_free: Refusals::default(),
         false_losses: FalseLosses::default(),
         slow_release: None,
         folder: relative(page_folder, &folder),
@@ -120,14 +121,19 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         let commands = RecordedCommand::read(&commands).unwrap_or_default();
         run.struck = struck::struck(&history, &commands);
         run.when = struck::struck_when(&run.struck);
-        run.overstayed = history.operations.iter().any(|operation| held_for(operation) > Some(scenario.ttl));
+        let is_outlived = scenario.workload.lock.expires()
+            && history.operations.iter().any(|operation| held_for(operation) > Some(scenario.ttl));
         run.slow_release = releases::slowest(&history);
-        run.refusals = refusals::early(&history);
+        run.refusals = refusals::early(&history, Had::ByOthers);
+        run.refusals_of_free = refusals::early(&history, Had::ByNobody);
         run.false_losses = losses::false_losses(&history, &commands);
         let checked = Checked::new(history, Some(scenario.clone()), Default::default());
         let cause = Cause::of(&checked.history, &checked.verdict).map(|cause| cause.anomaly);
         let first = || checked.verdict.anomalies.first().map(|anomaly| anomaly.kind);
         let kind = cause.or_else(first).filter(|_| outcome.valid == Some(Validity::Invalid));
+        // Who could not get it suffers from nothing that runs out.
+        let runs_out = |kind: AnomalyKind| !matches!(kind.contradicts(), Some(Claim::Liveness | Claim::Promises));
+        run.outlived = is_outlived && kind.is_some_and(runs_out);
         run.anomaly = kind.map(|kind| kind.name().to_string());
         run.account = kind.map_or(String::new(), |kind| account(&checked, kind));
         run.ended = ends::by_itself(&checked.history, &checked.verdict);
@@ -151,6 +157,16 @@ impl Case {
     /// Whether its faults are drawn, and so are others in each run: what another lock withstood was not the same.
     pub fn is_drawn(&self) -> bool {
         self.scenarios.iter().any(|of| of.nemesis.script.is_empty() && of.nemesis.injects())
+    }
+
+    /// Whether several may have the lock, and others beside its clients did.
+    fn has_others(&self) -> bool {
+        self.scenarios.iter().any(|of| of.workload.permits > 1)
+    }
+
+    /// Whether what went wrong in the run that tells most may become of any lock of the kind that is had for so long.
+    fn has_outlived(&self, kind: &Kind) -> bool {
+        self.tried.telling().is_some_and(|run| kind.without_faults(run.outlived) == OfItsKind::Outlived)
     }
 
     /// What its client was doing when it was struck, in the run that tells most.
@@ -205,6 +221,8 @@ impl Compare<'_> {
             let of_its_kind = of_its_kind.unwrap_or_else(|| self.expected(&case.tried.scenario));
             let convicts = !case.is_drawn() && case.tried.is_certain();
             case.tried.of_its_kind = match of_its_kind {
+                // The others who have a permit have it there for as long as the script lasts.
+                OfItsKind::Holds if case.has_others() && case.has_outlived(self.kind) => OfItsKind::Outlived,
                 own if own.is_own() && !convicts => OfItsKind::Unknown,
                 other => other,
             };
@@ -265,7 +283,7 @@ impl Compare<'_> {
         if cancels || of.nemesis.injects() || self.kind.scenario(of, &case.struck_when(), 1).is_some() {
             return None;
         }
-        Some(self.kind.without_faults(run.overstayed))
+        Some(self.kind.without_faults(run.outlived))
     }
 
     /// What the catalogue expects of that lock.

@@ -217,6 +217,10 @@ impl Examination {
             knows_the_catalogue: true,
         };
         self.flags.ttl = taken;
+        if holds_long {
+            // Each operation takes longer than a TTL, and so do those with which each run begins: of a short one there are more runs.
+            self.flags.ttl.sort_by_key(|ttl| ttl.absolute().unwrap_or_default());
+        }
         let Searched { mut cases, page_folder, not_made } =
             self.search(&kind, &sent, setting, &fitting, &mut stages).await?;
 
@@ -277,7 +281,7 @@ impl Examination {
         compare(&catalogue, &[], &mut cases)?;
         let knows_the_catalogue = !catalogue.lacks_a_script();
         let by_threads = if setting.threads { threads::scenarios(&setting) } else { Vec::new() };
-        let waiters = waiters::scenarios(setting.permits);
+        let waiters = waiters::scenarios(&setting);
         let strikes = strikes::scenarios(sent, &Setting { knows_the_catalogue, ..setting });
         let mut scripted: Vec<Scripted> = by_threads.into_iter().chain(waiters).chain(strikes).collect();
         let scripts = folder.join("strikes");

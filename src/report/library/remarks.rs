@@ -11,6 +11,13 @@ use crate::words::{length, list, moment, plural, sanitize};
 /// So many attempts that are refused early are no accident.
 const NO_ACCIDENT: u64 = 2;
 
+/// Which attempts of a run may be refused early, and what was so then.
+type Refused = (fn(&TriedRun) -> &Refusals, &'static str);
+const REFUSED: [Refused; 2] = [
+    (|run| &run.refusals, "while another client held the lock"),
+    (|run| &run.refusals_of_free, "while nobody had the lock"),
+];
+
 /// Scenarios in which it did one such thing.
 pub struct Remarks<'e> {
     pub id: &'static str,
@@ -27,7 +34,11 @@ pub fn remarks(examined: &Examined) -> Vec<Remarks<'_>> {
     let ended = |tried: &Tried| tried.ended_under_a_fault().map(|ended| sanitize(&ended.how, 400));
     let lost =
         |tried: &Tried| Some(tried.false_losses()).filter(|losses| losses.told > 0).map(|losses| told_lost(&losses));
-    let early = |tried: &Tried| Some(tried.refusals()).filter(|all| all.early > 0).map(|all| early_refusals(&all));
+    let early = |tried: &Tried| {
+        let of_each = REFUSED.iter().map(|(of, while_)| (tried.refusals(of), while_));
+        let early = of_each.filter(|(all, _)| all.early > 0).map(|(all, while_)| early_refusals(&all, while_));
+        Some(early.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
+    };
     let mut slow: Vec<(&Tried, &SlowRelease)> =
         examined.tried.iter().filter_map(|tried| Some((tried, tried.slow_release()?))).collect();
     slow.sort_by_key(|(_, slow)| Reverse(slow.took));
@@ -81,11 +92,13 @@ pub fn by_itself(examined: &Examined) -> Vec<ByItself<'_>> {
         let what = format!("It says that a lock is lost which it has, with no fault: {}", told_lost(&losses));
         all.push(ByItself { word: "FALSE LOSSES", what, run });
     }
-    let refusals = runs().fold(Refusals::default(), |all, run| all.and(&run.refusals));
-    let shows = |run: &&TriedRun| run.refusals.early > 0 && run.refusals.soonest == refusals.soonest;
-    if let Some(run) = runs().find(shows).filter(|_| refusals.early >= NO_ACCIDENT) {
-        let what = format!("It gives up before its time, with no fault: {}", early_refusals(&refusals));
-        all.push(ByItself { word: "GIVES UP EARLY", what, run });
+    for (of, while_) in REFUSED {
+        let refusals = runs().fold(Refusals::default(), |all, run| all.and(of(run)));
+        let shows = |run: &&TriedRun| of(run).early > 0 && of(run).soonest == refusals.soonest;
+        if let Some(run) = runs().find(shows).filter(|_| refusals.early >= NO_ACCIDENT) {
+            let what = format!("It gives up before its time, with no fault: {}", early_refusals(&refusals, while_));
+            all.push(ByItself { word: "GIVES UP EARLY", what, run });
+        }
     }
     all
 }
@@ -104,15 +117,13 @@ fn told_lost(losses: &FalseLosses) -> String {
     )
 }
 
-/// `whoever asked for 10 s was refused after 1.2 s, 12 of 40 attempts`
-fn early_refusals(refusals: &Refusals) -> String {
+/// `whoever asked for 10 s was refused after 1.2 s while nobody had the lock, 12 of 40 attempts`
+fn early_refusals(refusals: &Refusals, while_: &str) -> String {
     let Refusals { early, of, soonest } = refusals;
     let Some(soonest) = soonest else { return String::new() };
     let (limit, waited) = (length(soonest.limit), length(soonest.waited));
     let attempts = plural(*of, "attempt");
-    format!(
-        "whoever asked for {limit} was refused after {waited} while another client held the lock, {early} of {attempts}"
-    )
+    format!("whoever asked for {limit} was refused after {waited} {while_}, {early} of {attempts}")
 }
 
 /// `c0 took 11.2 s to give it back, from 3.100 s on, meanwhile: kill of n1`

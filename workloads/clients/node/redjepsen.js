@@ -1,7 +1,7 @@
 "use strict";
 // What docs/client-protocol.md asks of a client, apart from the lock itself. It needs no packages.
 //
-// serve(name, connect, package, {flags, cancels}): `connect(settings)` returns `acquire(key, within, operation)`, and that a
+// serve(name, connect, package, {flags, cancels, shared}): `connect(settings)` returns `acquire(key, within, operation)`, and that a
 // promise of the lock, or of null if it was not obtained. Times are in milliseconds. What `acquire` throws is a lock that was
 // not obtained. If the run wants threads, `connect` is called once, and `acquire` for several operations at once.
 //
@@ -16,7 +16,8 @@
 // With `package`, that package's version as it is installed is said with the name. `flags` are the options that the adapter
 // has on its command line, without dashes; `settings.flags` has those that were given. With `extend` a lock is held for longer
 // than its TTL and extended meanwhile. With `cancels`, `acquire` ends when `operation.signal` is aborted; within `release` that is
-// another one, and a release that ended by it is called once more.
+// another one, and a release that ended by it is called once more. With `shared`, `acquire` takes the lock for reading, beside others
+// who do, if `operation.shared` says so.
 
 const fs = require("fs");
 const net = require("net");
@@ -209,6 +210,11 @@ class Operation {
     this.meanwhile = () => Infinity; // does what is due while it waits, and returns when there is more to do
   }
 
+  // Whether the lock is wanted for reading.
+  get shared() {
+    return this.invoke.f === "shared";
+  }
+
   // Ends an `acquire` or a `release` that takes this; each has its own.
   get signal() {
     return this.abort.signal;
@@ -300,7 +306,7 @@ class Client {
       }
     }
     const writes = this.register.kind !== "none";
-    if (invoke.f !== "hold" && !(invoke.f === "rmw" && writes)) return fail("unsupported", invoke.f);
+    if (invoke.f !== "hold" && !(["rmw", "shared"].includes(invoke.f) && writes)) return fail("unsupported", invoke.f);
     try {
       return await this.locked(operation, end, fail);
     } finally {
@@ -368,7 +374,8 @@ class Client {
       return [fail(error instanceof Fenced ? "fenced" : "unavailable", String(error)), true];
     }
     try {
-      [[old, counted], updated] = [register.understood(text), register.updated(text, value)];
+      [old, counted] = register.understood(text);
+      updated = operation.shared ? null : register.updated(text, value);
     } catch (error) {
       return [fail("unsupported", String(error)), true];
     }
@@ -378,6 +385,7 @@ class Client {
     if (lock.check && operation.isLost === null) await this.ask(operation, lock.check, "it is no longer held");
     if (asks && operation.isLost === null) await this.askOwned(operation, lock);
     if (operation.isLost !== null) return [fail("lock-lost", operation.isLost), true];
+    if (operation.shared) return [end("ok", { old, ...counted }), true];
     await operation.phase("before-write");
     if (operation.isCancelled) return cancelled();
     try {
@@ -550,7 +558,7 @@ function block(ms) {
   say({ type: "unblocked", mono_ns: now() });
 }
 
-function serve(name, connect, library, { flags = [], cancels = false } = {}) {
+function serve(name, connect, library, { flags = [], cancels = false, shared = false } = {}) {
   console.log = console.error; // what a library prints is no message
   let clients = [];
   const operations = new Map(); // those that are not over
@@ -564,7 +572,8 @@ function serve(name, connect, library, { flags = [], cancels = false } = {}) {
         const variant = flagged.size ? ` (${[...flagged].sort().join(", ")})` : "";
         clients = await started(message, connect, flagged);
         const { protocol } = message;
-        const capabilities = protocol === 1 ? [] : ["threads", "block", ...(cancels ? ["cancel"] : [])];
+        const can = ["threads", "block", ...(cancels ? ["cancel"] : []), ...(shared ? ["shared"] : [])];
+        const capabilities = protocol === 1 ? [] : can;
         say({ type: "ready", protocol, name: name + version + variant, capabilities });
       } catch (error) {
         say({ type: "failed", text: String(error && error.message) });

@@ -136,7 +136,7 @@ fn strike(when: Option<When>, command: &str, did: Did) -> Struck {
 
 fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
     TriedRun {
-        overstayed: false,
+        outlived: false,
         ttl: "1s".into(),
         valid: Some(valid),
         timing_was_kept: true,
@@ -147,6 +147,7 @@ fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
         account: String::new(),
         ended: None,
         refusals: Default::default(),
+        refusals_of_free: Default::default(),
         false_losses: Default::default(),
         slow_release: None,
         folder: "../runs/one".into(),

@@ -60,6 +60,8 @@ fn who_renews_a_lock_is_told_by_a_holder_that_a_script_keeps() {
     };
     assert_eq!(holding(&["GET"]), Upkeep::Asked);
     assert_eq!(holding(&["GET", "INCR"]), Upkeep::None);
+    assert_eq!(holding(&["UNSUBSCRIBE"]), Upkeep::None, "that asks nothing");
+    assert_eq!(holding(&["UNSUBSCRIBE", "PTTL"]), Upkeep::Asked);
     assert_eq!(holding(&["EVAL"]), Upkeep::None, "nobody knows what it called");
     let of_a_script = |calls: &[&str]| {
         let calls = calls.iter().map(|name| name.to_string()).collect();

@@ -43,7 +43,7 @@ fn a_sound_lock_withstands_every_strike_at_its_own_commands() {
 
 #[test]
 fn what_breaks_with_no_fault_is_excused_by_a_ttl_that_nothing_renews_in_the_background() {
-    let of = |upkeep, overstayed| Kind { upkeep, ..kind("single") }.without_faults(overstayed);
+    let of = |upkeep, outlived| Kind { upkeep, ..kind("single") }.without_faults(outlived);
     for upkeep in [Upkeep::None, Upkeep::Asked, Upkeep::ByItsHolder] {
         assert_eq!((of(upkeep, true), of(upkeep, false)), (OfItsKind::Outlived, OfItsKind::Unexcused));
     }
@@ -65,9 +65,12 @@ fn of_a_semaphore_all_permits_but_one_are_had_while_those_who_wait_are_struck() 
     let sent = [command(When::Taking, "SET"), command(When::Waiting, "SET"), command(When::Releasing, "EVAL")];
     let of = |permits| scenarios(&sent, &Setting { permits, ..setting(1, true) });
     assert!(of(2).iter().all(|one| one.aims[0].sent.when == When::Waiting) && of(1).len() > of(2).len());
-    assert!(of(50).is_empty() && waiters::scenarios(50).is_empty(), "too many clients for a script");
+    assert!(
+        of(50).is_empty() && waiters::scenarios(&Setting { permits: 50, ..setting(1, true) }).is_empty(),
+        "too many clients for a script"
+    );
     let (workload, theirs) = (Path::new("workloads/redis-semaphore-of-two.toml"), Path::new(""));
-    for scripted in of(2).into_iter().chain(waiters::scenarios(2)) {
+    for scripted in of(2).into_iter().chain(waiters::scenarios(&Setting { permits: 2, ..setting(1, true) })) {
         let nemesis: Nemesis = toml::from_str(&scripted.toml).unwrap();
         assert_eq!(nemesis.clients, Some(4));
         assert_eq!(nemesis.script[0].to_string(), "start client:3 to acquired", "{}", scripted.toml);
@@ -193,12 +196,12 @@ fn a_lock_that_its_holder_extends_is_compared_with_one_that_falls_where_nobody_e
 #[test]
 fn who_waits_does_so_by_no_wall_clock_and_leaves_nothing_when_it_has_given_up() {
     let played = |scripted: &Scripted, workload: &str| played(scripted, &run_with(scripted, workload, 1));
-    for scripted in waiters::scenarios(1) {
+    for scripted in waiters::scenarios(&setting(1, true)) {
         let (valid, text) = played(&scripted, "single");
         assert_eq!(valid, Validity::Valid, "{text}");
     }
     // By the time of day its time is over at once. That it stays for longer is excused: its file says by which clock it waits.
-    let by_the_clock: Vec<String> = waiters::scenarios(1)
+    let by_the_clock: Vec<String> = waiters::scenarios(&setting(1, true))
         .into_iter()
         .filter(|scripted| played(scripted, "redlock-wall").0 == Validity::Invalid)
         .map(|scripted| scripted.name)

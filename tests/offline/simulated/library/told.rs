@@ -4,9 +4,10 @@ use redjepsen::checker::{Validity, check};
 use redjepsen::history::{self, Phase, PhaseStamp, RecordedCommand};
 use redjepsen::library::examined::{Came, Examined, Tried, TriedRun, breaks_by_itself};
 use redjepsen::library::kind::OfItsKind;
+use redjepsen::library::refusals::{self, Had};
 use redjepsen::library::sent::{Sent, When};
 use redjepsen::library::struck::{Did, Struck};
-use redjepsen::library::{ends, losses, refusals, releases};
+use redjepsen::library::{ends, losses, releases};
 use redjepsen::report::Look;
 use redjepsen::report::library::{html, terminal};
 
@@ -135,12 +136,20 @@ fn refused(after: u64, held: u64, error: &str) -> history::History {
 fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_nothing_done() {
     let refusal = r#""error":"not-acquired","text":"taken""#;
     let early = |history: &history::History| {
-        let refusals = refusals::early(history);
+        let refusals = refusals::early(history, Had::ByOthers);
         (refusals.early, refusals.of)
     };
     assert_eq!(early(&refused(300, 700, refusal)), (1, 1));
     assert_eq!(early(&refused(500, 700, refusal)), (0, 1));
     // A lock that nobody has, and a server that is not there, are other matters.
+    let of_free = |after, held| {
+        let refusals = refusals::early(&refused(after, held, refusal), Had::ByNobody);
+        (refusals.early, refusals.of)
+    };
+    // One of two: c0's own attempt found it free as well.
+    assert_eq!((of_free(300, 90), of_free(500, 90)), ((1, 2), (0, 2)));
+    assert_eq!(of_free(300, 98), (0, 1), "it was given back only when the attempt had begun");
+    assert_eq!(of_free(300, 700), (0, 1));
     assert_eq!(early(&refused(300, 90, refusal)), (0, 0));
     assert_eq!(early(&refused(300, 700, r#""error":"not-acquired","text":"Connection reset""#)), (0, 1));
     assert_eq!(early(&refused(300, 700, r#""error":"unavailable","text":"taken""#)), (0, 1));
@@ -151,8 +160,10 @@ fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_no
     scripted.run.as_mut().unwrap().script_steps = 3;
     assert_eq!(early(&scripted), (0, 0));
 
-    let of =
-        |after| TriedRun { refusals: refusals::early(&refused(after, 900, refusal)), ..run(Validity::Valid, None, "") };
+    let of = |after| TriedRun {
+        refusals: refusals::early(&refused(after, 900, refusal), Had::ByOthers),
+        ..run(Validity::Valid, None, "")
+    };
     let told = |runs| terminal(&examined(vec![tried("none", OfItsKind::Unknown, runs)]), Look::PLAIN);
     let text = told(vec![of(400), of(300), of(600)]);
     let line =
@@ -160,6 +171,10 @@ fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_no
     assert!(text.contains("Gives up before its time: no claim is broken") && text.contains(line), "{text}");
     let first = "It gives up before its time, with no fault: whoever asked for 1 s was refused after 300 ms";
     assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(first)), "{text}");
+    let of_free = refusals::early(&refused(300, 90, refusal), Had::ByNobody);
+    let of_free = TriedRun { refusals_of_free: of_free.clone().and(&of_free), ..run(Validity::Valid, None, "") };
+    let text = told(vec![of_free]);
+    assert!(text.contains("was refused after 300 ms while nobody had the lock, 2 of 4 attempts"), "{text}");
     // One may be an accident.
     assert!(!told(vec![of(400), of(600)]).contains("with no fault"));
     assert!(!told(vec![of(600)]).contains("Gives up"));

@@ -59,6 +59,8 @@ type Adapter struct {
 	// Flags are the options that it has on its command line, without dashes.
 	Flags   []string
 	Connect func(Settings) (Acquire, error)
+	// Shared says that it also takes the lock for reading, beside others who do, if Operation.Shared says so.
+	Shared bool
 }
 
 // Held is a lock that the library gave, and what the library can do with it.
@@ -200,6 +202,9 @@ func (c *client) run(adapter Adapter) error {
 	}
 	if first.Protocol > 1 {
 		capabilities = []string{"threads", "cancel"}
+		if adapter.Shared {
+			capabilities = append(capabilities, "shared")
+		}
 	}
 	ready := facts{"type": "ready", "protocol": first.Protocol, "name": name, "capabilities": capabilities}
 	if err := c.say(ready); err != nil {
@@ -361,8 +366,8 @@ func (w *worker) perform(operation *Operation) (facts, error) {
 			return fail("unsupported", err), nil
 		}
 		return old.into("old", facts{"type": "ok"}), nil
-	case "rmw", "hold":
-		if invoke.F == "rmw" && w.register.kind == "none" {
+	case "rmw", "shared", "hold":
+		if invoke.F != "hold" && w.register.kind == "none" {
 			break
 		}
 		return w.locked(operation)
@@ -467,6 +472,9 @@ func (w *worker) underLock(operation *Operation, held *Held) (facts, bool, error
 	}
 	if lost := operation.whyLost(); lost != "" {
 		return failed("lock-lost", lost), true, nil
+	}
+	if operation.Shared() {
+		return old.into("old", facts{"type": "ok"}), true, nil
 	}
 	if err := operation.phase("before-write", nil); err != nil {
 		return nil, false, err

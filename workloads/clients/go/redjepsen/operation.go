@@ -44,6 +44,11 @@ func newOperation(c *client, invoke message) *Operation {
 	return o
 }
 
+// Shared says whether the lock is wanted for reading.
+func (o *Operation) Shared() bool {
+	return o.invoke.F == "shared"
+}
+
 // Context ends when the operation is cancelled: whoever asked for the lock has no use for it any more. Give it to the call
 // that takes the lock. Within Release it is another one, which ends when that is cancelled, and not if the holder was.
 func (o *Operation) Context() context.Context {

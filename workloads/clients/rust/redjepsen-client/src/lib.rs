@@ -70,6 +70,18 @@ pub trait Library: Send + Sync + 'static {
     /// threads may call it. If whoever asked has no use for the lock any more, the future is dropped.
     fn acquire(&self, name: &str, within: Duration) -> impl Future<Output = Result<Option<Self::Lock>, String>>;
 
+    /// Whether it also takes the lock for reading, beside others who do, by `acquire_shared`.
+    const SHARED: bool = false;
+
+    /// As `acquire`, for reading.
+    fn acquire_shared(
+        &self,
+        _name: &str,
+        _within: Duration,
+    ) -> impl Future<Output = Result<Option<Self::Lock>, String>> {
+        ready(Err("this library has no lock for reading".to_string()))
+    }
+
     fn release(&self, lock: Self::Lock) -> impl Future<Output = ()>;
 
     /// How long the library said, when it gave the lock or extended it, that it is valid.
@@ -141,11 +153,9 @@ fn run<L: Library>(
     let operations = Operations::default();
     let threads: Vec<_> = clients.into_iter().map(|client| begun(client, &runtime, &operations)).collect();
     let name = if extends { format!("{name} (extend)") } else { name.to_string() };
-    let capabilities = match hello.protocol {
-        1 => json!([]),
-        _ if L::CANCELS => json!(["threads", "cancel"]),
-        _ => json!(["threads"]),
-    };
+    let can = [("threads", true), ("cancel", L::CANCELS), ("shared", L::SHARED)];
+    let can = can.into_iter().filter(|(_, is_so)| *is_so && hello.protocol > 1).map(|(what, _)| what);
+    let capabilities = json!(can.collect::<Vec<_>>());
     control::say(&json!({"type": "ready", "protocol": hello.protocol, "name": name, "capabilities": capabilities}))?;
     let flight = |id: u64| operations.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
     loop {
@@ -244,7 +254,7 @@ impl<L: Library> Client<L> {
                 Ok(old) => Answer::Ok { old: Some(old), new: None },
                 Err(trouble) => Answer::fail("unavailable", trouble.to_string()),
             }),
-            ("hold", _) | ("rmw", Some(_)) => self.locked(operation).await,
+            ("hold", _) | ("rmw" | "shared", Some(_)) => self.locked(operation).await,
             (other, _) => Ok(Answer::fail("unsupported", other.to_string())),
         }
     }
@@ -256,9 +266,15 @@ impl<L: Library> Client<L> {
         }
         let library = self.library.clone();
         let name = format!("lock:{}", operation.key());
+        let taking = async {
+            match operation.f() {
+                "shared" => library.acquire_shared(&name, operation.within()).await,
+                _ => library.acquire(&name, operation.within()).await,
+            }
+        };
         let taken = tokio::select! {
             biased;
-            taken = library.acquire(&name, operation.within()) => taken,
+            taken = taking => taken,
             () = operation.cancelled() => return Ok(Answer::cancelled("while it waited for the lock")),
         };
         let lock = match taken {
@@ -299,6 +315,9 @@ impl<L: Library> Client<L> {
         }
         if let Some(why) = holder.look().await? {
             return Ok((Answer::fail("lock-lost", why), true));
+        }
+        if operation.f() == "shared" {
+            return Ok((Answer::Ok { old: Some(old), new: None }, true));
         }
         holder.phase("before-write", &json!({})).await?;
         if operation.is_cancelled() {
