@@ -109,7 +109,7 @@ mod tests {
     use crate::scenario::catalogue;
 
     /// Scenarios that keep a holder for longer than its lock lives, and why that is no doing of the script's.
-    const KEPT: [(&str, &str); 11] = [
+    const KEPT: [(&str, &str); 12] = [
         ("crash-holder", "it is dead"),
         ("crash-in-acquisition", "it is dead"),
         ("thief-crash", "it is dead"),
@@ -121,6 +121,7 @@ mod tests {
         ("reset-in-extension", "its lock is renewed, and the fault strikes at a renewal"),
         ("reset-in-renewal", "its lock is renewed"),
         ("long-work", "its lock is renewed"),
+        ("long-reading", "its lock is renewed"),
     ];
 
     #[test]

@@ -8,7 +8,8 @@ use super::sent::{Upkeep, When};
 use super::steps::CLIENTS;
 use crate::checker::Validity;
 use crate::fault_kinds::{Command, CommandFault};
-use crate::nemesis::{Argument, Fault, Step};
+use crate::locks::LockSpec;
+use crate::nemesis::{Argument, Fault, Nemesis, Step};
 use crate::plan::Plan;
 use crate::scenario::{ClusterSettings, Scenario, catalogue};
 use crate::topology::{Program, Topology};
@@ -104,6 +105,11 @@ impl Kind {
         let (workload_name, mut workload) = catalogue::workload(self.reference.as_deref()?).ok()?;
         // What the library's file asks of its lock is asked of this one too.
         workload.longest_gap = of.workload.longest_gap.or(workload.longest_gap);
+        if let (LockSpec::Library(theirs), LockSpec::Redlock(ours)) = (&of.workload.lock, &mut workload.lock)
+            && awaits_a_node_that_hangs(&of.nemesis)
+        {
+            ours.node_timeout = theirs.node_timeout;
+        }
         let mut scenario = Scenario {
             workload_name,
             workload,
@@ -124,6 +130,12 @@ impl Kind {
         Plan::draw(&scenario).ok()?;
         Some(scenario)
     }
+}
+
+/// Whether something is expected of the lock in time while a node hangs, so that it matters how long the user lets a request take.
+fn awaits_a_node_that_hangs(nemesis: &Nemesis) -> bool {
+    let hangs = |fault: &Fault| fault.kind.suspends() && fault.names(|target| target.is_node());
+    nemesis.all_faults().any(hangs) && nemesis.script.iter().any(|step| matches!(step, Step::Expect { .. }))
 }
 
 /// A step of a script that is about one lock, for another one: its faults wait for any command `at` which it may be struck.

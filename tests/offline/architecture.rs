@@ -55,7 +55,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("explore", &["words"]),
     ("risk", &["checker", "files", "history", "nemesis", "plan", "scenario", "units"]),
     ("client_check", &["checker", "history", "nemesis", "scenario"]),
-    ("library", &["checker", "fault_kinds", "history", "nemesis", "plan", "scenario", "topology", "words"]),
+    ("library", &["checker", "fault_kinds", "history", "locks", "nemesis", "plan", "scenario", "topology", "words"]),
     (
         "telling",
         &[

@@ -8,6 +8,7 @@ use redjepsen::library::pairs::pairs;
 use redjepsen::library::sent::{Sent, Upkeep, When};
 use redjepsen::library::strikes::{Aim, Place, Scripted, Setting, Strike, scenarios};
 use redjepsen::library::{threads, waiters};
+use redjepsen::locks::LockSpec;
 use redjepsen::nemesis::Nemesis;
 use redjepsen::runner::simulate::simulate;
 use redjepsen::scenario::{Options, Scenario, Workload};
@@ -39,6 +40,27 @@ fn a_sound_lock_withstands_every_strike_at_its_own_commands() {
             }
         }
     }
+}
+
+#[test]
+fn who_lets_a_request_take_longer_than_a_lock_lives_is_compared_with_a_lock_that_does_so_too() {
+    let theirs = |node_timeout: &str| {
+        let mut of = Options::default().scenario("redlock-py", "one-node-hung", 1, Path::new("")).unwrap();
+        let LockSpec::Library(options) = &mut of.workload.lock else { panic!("{:?}", of.workload.lock) };
+        options.node_timeout = node_timeout.parse().unwrap();
+        of
+    };
+    for (node_timeout, valid) in [("0.2ttl", Validity::Valid), ("5ttl", Validity::Invalid)] {
+        let of = theirs(node_timeout);
+        let ours = Kind::of(&of, Upkeep::None).scenario(&of, &[], 1).unwrap();
+        assert_eq!(simulate(&ours).unwrap().verdict.valid, valid, "{node_timeout}");
+    }
+    // Where no node hangs it asks as it always does.
+    let of = theirs("5ttl");
+    let dead = Options::default().scenario("redlock-py", "one-node-down", 1, Path::new("")).unwrap();
+    let of = Scenario { nemesis: dead.nemesis, ..of };
+    let ours = Kind::of(&of, Upkeep::None).scenario(&of, &[], 1).unwrap();
+    assert_eq!(simulate(&ours).unwrap().verdict.valid, Validity::Valid);
 }
 
 #[test]
