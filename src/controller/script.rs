@@ -118,12 +118,12 @@ impl Run<'_> {
             () = self.stop.raised() => Ok(()),
             outcome = self.run_steps(&mut clients) => outcome,
         };
-        self.script_is_over.raise();
         // A script that breaks off leaves clients at their breakpoints, and faults in effect.
         for client in 0..self.scenario.clients {
             clients.let_go(client);
         }
         self.heal_each().await?;
+        self.script_is_over.raise();
         self.stop.raise();
         outcome
     }
