@@ -8,7 +8,7 @@ use super::steps::{Steps, others};
 use super::strikes::{Scripted, Setting};
 
 /// The name, what it is, and the steps.
-const ALL: [(&str, &str, &[&str]); 5] = [
+const ALL: [(&str, &str, &[&str]); 6] = [
     (
         "clock-back-while-waiting",
         "The wall clock of one who waits is set back: it waits no longer for that",
@@ -61,26 +61,12 @@ const ALL: [(&str, &str, &[&str]); 5] = [
     (
         "asked-while-its-nodes-are-down",
         "The nodes are down, and whoever asks for the lock fails again and again; when they are back it has the lock",
-        &[
-            "kill nodes",
-            "start client:0 giving up after 0.2ttl",
-            "await client:0 end within 1ttl or go on",
-            "start client:0 giving up after 0.2ttl",
-            "await client:0 end within 1ttl or go on",
-            "start client:0 giving up after 0.2ttl",
-            "await client:0 end within 1ttl or go on",
-            "start client:0 giving up after 0.2ttl",
-            "await client:0 end within 1ttl or go on",
-            "start client:0 giving up after 0.2ttl",
-            "await client:0 end within 1ttl or go on",
-            "start client:0 giving up after 0.2ttl",
-            "await client:0 end within 1ttl or go on",
-            "heal kill nodes",
-            "await client:0 end",
-            "start client:0 giving up after 8ttl",
-            "expect client:0 acquired within 8ttl",
-            "await client:0 end",
-        ],
+        &asked_while("kill nodes"),
+    ),
+    (
+        "asked-while-its-nodes-refuse",
+        "The nodes refuse to write, and whoever asks for the lock fails again and again; when they write it has the lock",
+        &asked_while("refuse-writes nodes"),
     ),
     (
         "given-up-while-waiting",
@@ -101,6 +87,32 @@ const ALL: [(&str, &str, &[&str]); 5] = [
         ],
     ),
 ];
+
+/// A client asks six times while its nodes can't answer it as it wishes, each time longer than it is ready to wait, and then once more.
+const fn asked_while(fault: &'static str) -> [&'static str; 18] {
+    const ASKS: &str = "start client:0 giving up after 0.2ttl";
+    const FAILS: &str = "await client:0 end within 1ttl or go on";
+    [
+        fault,
+        ASKS,
+        FAILS,
+        ASKS,
+        FAILS,
+        ASKS,
+        FAILS,
+        ASKS,
+        FAILS,
+        ASKS,
+        FAILS,
+        ASKS,
+        FAILS,
+        "heal all",
+        "await client:0 end",
+        "start client:0 giving up after 8ttl",
+        "expect client:0 acquired within 8ttl",
+        "await client:0 end",
+    ]
+}
 
 /// Those that such clients can take part in.
 pub fn scenarios(setting: &Setting) -> Vec<Scripted> {
