@@ -14,6 +14,7 @@ mod delay;
 mod evict;
 mod failover;
 mod flush;
+mod forget_scripts;
 mod kill;
 mod loss;
 mod partition;
@@ -298,6 +299,7 @@ kinds! {
     SlowDisk: slow_disk,
     Block: block,
     RefuseWrites: refuse_writes,
+    ForgetScripts: forget_scripts,
 }
 
 impl fmt::Display for FaultKind {

@@ -82,6 +82,7 @@ fn catalogue() -> Vec<(&'static str, Injection)> {
             Injection::on_members(FaultKind::Busy, names("n0")).with(Parameter::Length { ms: 100, jitter_ms: 0 }),
         ),
         ("writes are refused", Injection::on_members(FaultKind::RefuseWrites, names("n0"))),
+        ("scripts are forgotten", Injection::on_members(FaultKind::ForgetScripts, names("n0"))),
         ("flush", Injection::on_members(FaultKind::Flush, names("n0"))),
         ("snapshots of a node", Injection::on_members(FaultKind::Snapshot, names("n0"))),
     ]

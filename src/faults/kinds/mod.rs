@@ -11,6 +11,7 @@ mod delay;
 mod evict;
 mod failover;
 mod flush;
+mod forget_scripts;
 mod kill;
 mod loss;
 mod partition;
@@ -35,7 +36,7 @@ use crate::fault_kinds::FaultKind;
 use crate::machine::Machine;
 
 /// Every kind has its line here, unless clients do it to themselves; a test finds one that has none.
-static ALL: [&dyn Act; 17] = [
+static ALL: [&dyn Act; 18] = [
     &pause::ACT,
     &kill::ACT,
     &power_loss::ACT,
@@ -53,6 +54,7 @@ static ALL: [&dyn Act; 17] = [
     &busy::ACT,
     &slow_disk::ACT,
     &refuse_writes::ACT,
+    &forget_scripts::ACT,
 ];
 
 /// What was seen, or why nothing was done. What is not observed may be in effect all the same, and is healed like any other.

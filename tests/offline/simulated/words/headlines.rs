@@ -170,6 +170,7 @@ fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
         "when connections were reset" => kind(&["reset"], ""),
         "when nodes evicted keys" => kind(&["evict"], "n"),
         "when nodes lost their keys" => kind(&["flush"], "n"),
+        "when a node had forgotten its scripts" => kind(&["forget-scripts"], "n"),
         "when a node refused writes" => kind(&["refuse-writes"], "n"),
         "when nodes wrote snapshots" => kind(&["snapshot"], "n"),
         "when a replica was promoted to primary" => kind(&["failover"], ""),

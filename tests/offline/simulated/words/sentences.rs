@@ -399,6 +399,7 @@ fn words_of(kind: &str) -> Option<(&'static str, &'static str)> {
         "clock" => ("skewed", "wall clock"),
         "evict" => ("evicting", "maxmemory"),
         "flush" => ("flushed", "FLUSHALL"),
+        "forget-scripts" => ("without its scripts", "SCRIPT FLUSH"),
         "refuse-writes" => ("refusing writes", "min-replicas-to-write"),
         "snapshot" => ("writing snapshots", "BGSAVE"),
         "failover" => ("replaced", "on an operator's command"),
