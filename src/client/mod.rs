@@ -89,7 +89,11 @@ pub async fn serve(
             }
         }
     }
-    let mut can = if hello.protocol == NEWEST { vec![capability::THREADS, capability::CANCEL] } else { Vec::new() };
+    let mut can = if hello.protocol == NEWEST {
+        vec![capability::THREADS, capability::CANCEL, capability::RELEASE_AGAIN]
+    } else {
+        Vec::new()
+    };
     // Other locks of ours have one mode.
     let has_modes = hello.protocol == NEWEST && hello.lock.name == perfect::ABOUT.name;
     can.extend(has_modes.then_some(capability::SHARED));
@@ -278,6 +282,11 @@ impl Guarded {
         }
         phases.check()?;
         phases.report(Phase::Released, |_| {}).await?;
+        if let Some(after) = invoke.release_again_ms {
+            sleep(Duration::from_millis(after)).await;
+            holding.release(phases).await;
+            phases.check()?;
+        }
         Ok(if is_cancelled { info(invoke, CANCELLED, "while it gave the lock back") } else { answer })
     }
 

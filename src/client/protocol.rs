@@ -31,6 +31,8 @@ pub mod capability {
     pub const BLOCK: &str = "block";
     /// Take the lock for reading, beside others who do.
     pub const SHARED: &str = "shared";
+    /// Give a lock back a second time.
+    pub const RELEASE_AGAIN: &str = "release-again";
 }
 
 /// The longest line that either side may send, in bytes.
@@ -95,6 +97,9 @@ pub struct Invoke {
     /// How long to try to acquire the lock.
     #[serde(default)]
     pub acquire_timeout_ms: u64,
+    /// How long after the first call of the library's release it is called once more, whatever came of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release_again_ms: Option<u64>,
     /// How often to ask the library whether it has the lock, while the client has it, and to report `owned` or `lost`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_every_ms: Option<u64>,
@@ -291,6 +296,7 @@ mod tests {
         }
         for line in [
             r#"{"type":"invoke","id":17,"f":"rmw","key":"k0","value":"c3:17","breakpoints":["before-write"]}"#,
+            r#"{"type":"invoke","id":17,"f":"rmw","key":"k0","value":"c3:17","release_again_ms":200}"#,
             r#"{"type":"hello","protocol":1,"client":"c3","lock":{"name":"redlock","ttl_ms":1000,"nodes":["redis://a"],"options":{}},"resource":{"kind":"register","url":"redis://b","fencing":"none"},"seed":7}"#,
             r#"{"type":"invoke","id":17,"f":"rmw","key":"k0","value":"c3:17","hold_ms":120,"acquire_timeout_ms":2000,"gates":["before-write"]}"#,
             r#"{"type":"invoke","id":17,"f":"rmw","key":"k0","value":"c3:17","check_every_ms":100}"#,

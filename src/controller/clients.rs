@@ -63,6 +63,8 @@ pub(super) struct OperationOptions {
     pub breakpoints: Vec<Phase>,
     /// How long the client tries to acquire the lock.
     pub acquire_timeout: Duration,
+    /// How long after it has given the lock back it does so once more.
+    pub release_again_ms: Option<u64>,
 }
 
 /// What a script tells a client.
@@ -197,6 +199,8 @@ impl Run<'_> {
         needed.extend(block.map(|fault| (capability::BLOCK, format!("`{fault}`"))));
         let readers = self.scenario.workload.has_readers();
         needed.extend(readers.then(|| (capability::SHARED, "`shared` in `[operations]` of the workload".to_string())));
+        let twice = steps.iter().find(|step| matches!(step.action, Action::Start { release_again_ms: Some(_), .. }));
+        needed.extend(twice.map(|step| (capability::RELEASE_AGAIN, format!("`{}`", step.text))));
         needed
     }
 
@@ -242,7 +246,8 @@ impl Run<'_> {
     ) -> Result<Option<OperationOptions>, RunError> {
         loop {
             let acquire_timeout = self.scenario.acquire_timeout;
-            let usual = OperationOptions { reads: None, breakpoints: Vec::new(), acquire_timeout };
+            let usual =
+                OperationOptions { reads: None, breakpoints: Vec::new(), acquire_timeout, release_again_ms: None };
             let turn = tokio::select! {
                 biased;
                 () = self.stop.raised() => return Ok(None),
@@ -282,6 +287,7 @@ impl Run<'_> {
         let acquire_timeout_ms = options.acquire_timeout.as_millis() as u64;
         let orders = Orders {
             acquire_timeout_ms: (Some(acquire_timeout_ms) != self.usual_timeout_ms).then_some(acquire_timeout_ms),
+            release_again_ms: options.release_again_ms,
             breakpoints: options.breakpoints.clone(),
         };
         self.recorder.append(Body::Invoke(Invocation {
@@ -299,6 +305,7 @@ impl Run<'_> {
             value: new.clone(),
             hold_ms: operation.hold_ms,
             acquire_timeout_ms,
+            release_again_ms: options.release_again_ms,
             check_every_ms: self.scenario.in_ms(self.scenario.workload.check_every),
             breakpoints: Breakpoints::at(options.breakpoints),
         });

@@ -182,7 +182,12 @@ impl Run<'_> {
                     let acquire_timeout = self.scenario.acquire_timeout;
                     clients.begin(
                         client,
-                        OperationOptions { reads: Some(false), breakpoints: Vec::new(), acquire_timeout },
+                        OperationOptions {
+                            reads: Some(false),
+                            breakpoints: Vec::new(),
+                            acquire_timeout,
+                            release_again_ms: None,
+                        },
                     );
                 }
             }
@@ -199,10 +204,23 @@ impl Run<'_> {
     /// Carries out one step; if what it waits for did not happen, says what did.
     async fn step(&self, step: &PlannedStep, clients: &mut ScriptedClients) -> Result<Result<(), Failed>, RunError> {
         let waits_for = match &step.action {
-            Action::Start { client, reads, breakpoints, stops, acquire_timeout_ms, within_ms, .. } => {
-                let acquire_timeout = Duration::from_millis(*acquire_timeout_ms);
-                let reads = Some(*reads);
-                clients.begin(*client, OperationOptions { reads, breakpoints: breakpoints.clone(), acquire_timeout });
+            Action::Start {
+                client,
+                reads,
+                breakpoints,
+                stops,
+                acquire_timeout_ms,
+                release_again_ms,
+                within_ms,
+                ..
+            } => {
+                let options = OperationOptions {
+                    reads: Some(*reads),
+                    breakpoints: breakpoints.clone(),
+                    acquire_timeout: Duration::from_millis(*acquire_timeout_ms),
+                    release_again_ms: *release_again_ms,
+                };
+                clients.begin(*client, options);
                 breakpoints
                     .first()
                     .filter(|_| *stops)
@@ -344,7 +362,8 @@ mod tests {
         let (sender, mut told) = unbounded_channel();
         let mut clients = ScriptedClients::new(vec![sender]);
         let breakpoints = vec![Phase::Acquired, Phase::BeforeWrite, Phase::Releasing];
-        clients.begin(0, OperationOptions { reads: None, breakpoints, acquire_timeout: Duration::ZERO });
+        let acquire_timeout = Duration::ZERO;
+        clients.begin(0, OperationOptions { reads: None, breakpoints, acquire_timeout, release_again_ms: None });
         clients.open(0, Phase::Acquired);
         clients.let_go(0);
         clients.let_go(0);

@@ -76,6 +76,7 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
         persistence: Some(persistence),
         voters: None,
         permits: None,
+        keys: None,
         takes_over: false,
         expect: Default::default(),
         // The phrases are ours, so a text that is none would be a mistake here.

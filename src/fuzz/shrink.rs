@@ -364,13 +364,14 @@ fn simpler(step: &Step) -> Vec<Step> {
     };
     match step {
         Step::Wait(length) => round(*length).into_iter().map(Step::Wait).collect(),
-        Step::Start { client, reads, to: Some(_), gives_up, .. } => {
+        Step::Start { client, reads, to: Some(_), gives_up, releases_again, .. } => {
             vec![Step::Start {
                 client: *client,
                 reads: *reads,
                 to: None,
                 or_end: false,
                 gives_up: *gives_up,
+                releases_again: *releases_again,
                 within: None,
             }]
         }

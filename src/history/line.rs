@@ -2,11 +2,11 @@
 //!
 //! Every line has `index`, `time` and `type`. Operations: `process`, `type` (`invoke`, `ok`, `fail`, `info`), `f`,
 //! `key`, `value` (`[old, new]` of an rmw or a cas, what a read returned, what a write writes), `untold` (an `ok` does
-//! not say what was read; null would mean an empty key), `acquire_timeout_ms` and `breakpoints` (on an `invoke`, how long
-//! it may wait for the lock if not for as long as the header says, and where it is to wait for `go`; `type: "cancel"` is
-//! the order to give the one in flight up), `count` (how much was read, of a counter or list) and
-//! `elements` (all of it, of a list at the end), `error`, `text`. Phases: `type: "phase"`. Faults: Jepsen's `info`
-//! lines of `process: "nemesis"`, with `value` naming the targets, `links` and `on_call` when they are ordered, and
+//! not say what was read; null would mean an empty key), `acquire_timeout_ms`, `breakpoints` and `release_again_ms` (on an
+//! `invoke`, how long it may wait for the lock if not for as long as the header says, where it is to wait for `go`, and how long
+//! after its release it makes another one; `type: "cancel"` is the order to give the one in flight up), `count` (how much was
+//! read, of a counter or list) and `elements` (all of it, of a list at the end), `error`, `text`. Phases: `type: "phase"`.
+//! Faults: Jepsen's `info` lines of `process: "nemesis"`, with `value` naming the targets, `links` and `on_call` when they are ordered, and
 //! `aftermath_ns` and, of those on clocks, `clock_off_ns` when they are healed. The rest (`run`, `clock`, `fact`, `client`, `step`,
 //! `promotion`, `stall`, `end`) have an object of their own. Unknown fields are ignored, so newer histories stay readable.
 
@@ -80,6 +80,7 @@ line! {
     token: u64,
     validity_ms: u64,
     acquire_timeout_ms: u64,
+    release_again_ms: u64,
     breakpoints: Vec<Phase>,
     fault: u32,
     step: FaultStep,
@@ -135,6 +136,7 @@ pub(super) fn to_line(event: &Event) -> String {
             key: Some(invocation.key.clone()),
             value: Some(value_to_json(invocation.f, Json::Null, &invocation.new)),
             acquire_timeout_ms: invocation.orders.acquire_timeout_ms,
+            release_again_ms: invocation.orders.release_again_ms,
             breakpoints: Some(invocation.orders.breakpoints.clone()).filter(|breakpoints| !breakpoints.is_empty()),
             ..line
         },
@@ -229,6 +231,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
             };
             let orders = Orders {
                 acquire_timeout_ms: line.acquire_timeout_ms,
+                release_again_ms: line.release_again_ms,
                 breakpoints: line.breakpoints.unwrap_or_default(),
             };
             let process = process_from_json(&line.process)?;
@@ -449,7 +452,11 @@ mod tests {
             f: Function::Rmw,
             key: "k0".into(),
             new: Some("c3:1".into()),
-            orders: Orders { acquire_timeout_ms: Some(300), breakpoints: vec![Phase::Acquired, Phase::BeforeWrite] },
+            orders: Orders {
+                acquire_timeout_ms: Some(300),
+                release_again_ms: Some(200),
+                breakpoints: vec![Phase::Acquired, Phase::BeforeWrite],
+            },
         }));
         for (outcome, old) in [
             (Outcome::Ok, Reading::Empty),

@@ -245,6 +245,8 @@ pub struct Invocation {
 pub struct Orders {
     /// How long it may wait for the lock, in milliseconds, if that is not what the header says.
     pub acquire_timeout_ms: Option<u64>,
+    /// How long after it has given the lock back it is to do so once more, in milliseconds, if it is.
+    pub release_again_ms: Option<u64>,
     /// The phases at which it is to wait for `go`, and to report them again when it goes on.
     pub breakpoints: Vec<Phase>,
 }

@@ -6,6 +6,7 @@
 //!   them together
 //! - [`threads`]: scenarios of the catalogue, played by threads of one process
 //! - [`waiters`]: scenarios of those who wait, by whatever commands
+//! - [`afterwards`]: scenarios of what is kept of a hold that is over
 //! - [`struck`]: what the faults of a run struck, and what that did to the lock
 //! - [`releases`]: how long it took to give locks back; [`refusals`]: attempts that were given up before their time
 //! - [`losses`]: losses that were told of locks that were not lost
@@ -15,6 +16,7 @@
 //!
 //! Pure: runs are made elsewhere.
 
+pub mod afterwards;
 mod aim;
 pub mod ends;
 pub mod examined;

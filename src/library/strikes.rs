@@ -56,6 +56,8 @@ pub struct Setting {
     /// Whether its client ends an operation that is cancelled, and whether it has an event loop that can be blocked.
     pub cancels: bool,
     pub blocks: bool,
+    /// Whether it gives a lock back a second time.
+    pub releases_again: bool,
     /// Whether the scenarios of the catalogue were all played: a strike that one of them makes can wait then.
     pub knows_the_catalogue: bool,
 }

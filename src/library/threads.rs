@@ -9,12 +9,80 @@ use crate::scenario::catalogue;
 /// Two processes of two threads each.
 const CLIENTS: u32 = 4;
 const THREADS: u32 = 2;
+/// A crowd in two processes: more than the eight or ten connections that many pools have.
+const CROWD: u32 = 24;
+const LOCKS: u32 = 5;
 
 /// A holder may take its time only where something renews its lock meanwhile, and is cancelled only where a client can be.
 pub fn scenarios(setting: &Setting) -> Vec<Scripted> {
     let is_renewed = setting.upkeep == Upkeep::InTheBackground;
     let names = [("late-release", true), ("long-work", is_renewed), ("cancelled-holder", setting.cancels)];
-    names.into_iter().filter_map(|(name, fits)| by_threads(name).filter(|_| fits)).collect()
+    let of_processes = names.into_iter().filter(|(_, fits)| *fits).filter_map(|(name, _)| by_threads(name));
+    of_processes.chain(late_answer(is_renewed)).chain(crowds()).collect()
+}
+
+/// A release is answered when another thread has the lock by then: what the library forgets of it then is that one's. In between, a
+/// renewal may come that was due for the first one.
+const LATE_ANSWER: [&str; 6] = [
+    "start client:0 to releasing",
+    "hold reply to write client:0 from nodes",
+    "go client:0",
+    "await hold reply to write client:0 from nodes within 1ttl",
+    "start client:1 to read or end giving up after 0.3ttl within 0.4ttl",
+    "wait 0.4ttl",
+];
+
+/// The other thread's lock is renewed as ever: nobody gets it beside it.
+const AND_IT_IS_RENEWED: [&str; 7] = [
+    "heal hold reply to write client:0 from nodes",
+    "await client:0 end within 0.3ttl or go on",
+    "wait 1ttl",
+    "start client:2 giving up after 0.2ttl",
+    "await client:2 end within 0.35ttl or go on",
+    "go client:1",
+    "await client:1 end",
+];
+
+/// The other thread gives its lock back, so that others have it before it would run out.
+const AND_IT_IS_GIVEN_BACK: [&str; 6] = [
+    "heal hold reply to write client:0 from nodes",
+    "await client:0 end within 0.1ttl or go on",
+    "go client:1",
+    "start client:2 giving up after 0.25ttl",
+    "expect client:2 acquired within 0.3ttl",
+    "await client:1 end",
+];
+
+/// No faults, and more threads than a pool has connections; and several locks, so that what is kept of one may be taken for another's.
+fn crowds() -> Vec<Scripted> {
+    let one = |name: &str, what: &str, keys: Option<u32>| {
+        let (_, shared) = catalogue::nemesis("shared-lock").ok()?;
+        let description = format!("No faults: clients are threads of two processes, {what}");
+        let clients = Some(CROWD);
+        let nemesis = Nemesis { clients, threads: clients.map(|all| all / 2), keys, ..shared };
+        scripted(name, Nemesis { description, expect: Default::default(), ..nemesis })
+    };
+    let crowd = one("crowd-of-threads", "and many contend for one lock", None);
+    crowd.into_iter().chain(one("several-locks-by-threads", "and contend for several locks", Some(LOCKS))).collect()
+}
+
+fn scripted(name: &str, nemesis: Nemesis) -> Option<Scripted> {
+    let toml = toml::to_string_pretty(&nemesis).ok()?;
+    Some(Scripted { name: name.to_string(), description: nemesis.description, toml, aims: Vec::new() })
+}
+
+/// One has to be free to ask while the other's answer is on its way: programs with one connection for all are not, and it shows nothing
+/// of them.
+fn late_answer(is_renewed: bool) -> Vec<Scripted> {
+    let one = |name: &str, what: &str, after: &[&str]| {
+        let steps = [&LATE_ANSWER[..], after, &["await client:2 end", "await client:0 end"]].concat();
+        let description = format!("A release is answered when another thread of its program has the lock, {what}");
+        played(catalogue::nemesis("late-release").ok()?.1, name, description, &steps)
+    };
+    let given_back = one("late-answer-to-release-by-threads", "and gives it back", &AND_IT_IS_GIVEN_BACK);
+    let what = "and works for longer than a TTL";
+    let renewed = one("late-answer-to-release-and-long-work-by-threads", what, &AND_IT_IS_RENEWED);
+    given_back.into_iter().chain(renewed.filter(|_| is_renewed)).collect()
 }
 
 /// As `late-release`, whose pause would stop all threads of the process.
@@ -58,20 +126,23 @@ fn by_threads(name: &str) -> Option<Scripted> {
         "cancelled-holder" => &CANCELLED_HOLDER,
         _ => &[],
     };
-    let script = match own {
-        [] => of_processes.script,
-        own => own.iter().map(|step| step.parse()).collect::<Result<_, _>>().ok()?,
-    };
+    let steps: Vec<String> = of_processes.script.iter().map(|step| step.to_string()).collect();
+    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    let steps = if own.is_empty() { &steps } else { own };
+    played(of_processes, &format!("{name}-by-threads"), description, steps)
+}
+
+/// A scenario like this one, of these steps, by threads.
+fn played(of_processes: Nemesis, name: &str, description: String, steps: &[&str]) -> Option<Scripted> {
     let nemesis = Nemesis {
-        description: description.clone(),
+        description,
         clients: Some(CLIENTS),
         threads: Some(THREADS),
         expect: Default::default(),
-        script,
+        script: steps.iter().map(|step| step.parse()).collect::<Result<_, _>>().ok()?,
         ..of_processes
     };
-    let toml = toml::to_string_pretty(&nemesis).ok()?;
-    Some(Scripted { name: format!("{name}-by-threads"), description, toml, aims: Vec::new() })
+    scripted(name, nemesis)
 }
 
 #[cfg(test)]
@@ -87,6 +158,7 @@ mod tests {
             threads: true,
             cancels,
             blocks: false,
+            releases_again: false,
             knows_the_catalogue: true,
         }
     }
@@ -95,13 +167,21 @@ mod tests {
     fn scenarios_of_processes_are_played_by_threads_where_locks_are_renewed_and_holders_can_be_cancelled() {
         let names =
             |setting: &Setting| scenarios(setting).into_iter().map(|one| one.name).collect::<Vec<_>>().join(", ");
-        assert_eq!(names(&setting(Upkeep::None, false)), "late-release-by-threads");
+        assert_eq!(
+            names(&setting(Upkeep::None, false)),
+            "late-release-by-threads, late-answer-to-release-by-threads, crowd-of-threads, several-locks-by-threads"
+        );
         assert_eq!(
             names(&setting(Upkeep::InTheBackground, true)),
-            "late-release-by-threads, long-work-by-threads, cancelled-holder-by-threads"
+            "late-release-by-threads, long-work-by-threads, cancelled-holder-by-threads, late-answer-to-release-by-threads, \
+             late-answer-to-release-and-long-work-by-threads, crowd-of-threads, several-locks-by-threads"
         );
         for scripted in scenarios(&setting(Upkeep::InTheBackground, true)) {
             let nemesis: Nemesis = toml::from_str(&scripted.toml).unwrap();
+            if nemesis.clients == Some(CROWD) {
+                assert!(nemesis.threads == Some(CROWD / 2) && nemesis.script.is_empty() && !nemesis.injects());
+                continue;
+            }
             assert_eq!((nemesis.clients, nemesis.threads), (Some(CLIENTS), Some(THREADS)));
             assert!(!nemesis.script.is_empty() && nemesis.expect.is_empty());
             // What is held is what one thread sends, since no other one has begun.

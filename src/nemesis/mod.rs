@@ -46,6 +46,9 @@ pub struct Nemesis {
     /// How many of them share one process unless the user says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
+    /// How many locks they contend for unless the user says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<u32>,
     /// The lock's TTL unless the user says otherwise, for scenarios that take longer than the default allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Length>,
@@ -198,6 +201,7 @@ impl Nemesis {
             outlives: self.outlives.or(other.outlives),
             clients: self.clients.max(other.clients),
             threads: self.threads.max(other.threads),
+            keys: self.keys.max(other.keys),
             ttl: self.ttl.or(other.ttl),
             persistence: self.persistence.or(other.persistence),
             voters: self.voters.max(other.voters),

@@ -16,13 +16,14 @@ pub enum Step {
     /// phase, which the step waits for. With `giving up after 0.1ttl`: it tries to acquire the lock for no longer than
     /// that. With `to read or end` the operation may also end without that phase, as it does if the lock was refused;
     /// with `within 0.2ttl` the script has failed if neither comes in that time. `start client:0 as reader`: it takes the
-    /// lock for reading.
+    /// lock for reading. With `releasing again after 0.2ttl` it gives the lock back a second time, so long after the first.
     Start {
         client: u32,
         reads: bool,
         to: Option<Phase>,
         or_end: bool,
         gives_up: Option<Length>,
+        releases_again: Option<Length>,
         within: Option<Length>,
     },
     /// `go client:0`: the client continues from where it waits; with `to PHASE` no further than that, as above.
@@ -97,7 +98,7 @@ const PHASES: [(&str, Phase); 11] = [
     ("released", Phase::Released),
 ];
 
-const EXPECTED: &str = "`start client:N`, `start client:N to PHASE or end giving up after 1ttl within 2ttl`, `start client:N as reader`, `go client:N`, `go client:N to PHASE`, `cancel client:N`, \
+const EXPECTED: &str = "`start client:N`, `start client:N to PHASE or end giving up after 1ttl within 2ttl`, `start client:N as reader`, `start client:N releasing again after 0.2ttl`, `go client:N`, `go client:N to PHASE`, `cancel client:N`, \
                         `await client:N PHASE`, `await client:N end within 3ttl or go on`, \
                         `expect client:N PHASE within 1ttl`, `await primary changes within 1ttl`, `await FAULT` (at a \
                         command), `wait 1.1ttl`, a fault, `heal FAULT` or `heal all`";
@@ -110,6 +111,7 @@ impl FromStr for Step {
         match verb {
             "start" => {
                 let (rest, within) = with_length(rest, " within ")?;
+                let (rest, releases_again) = with_length(rest, " releasing again after ")?;
                 let (rest, gives_up) = with_length(rest, " giving up after ")?;
                 let (rest, or_end) = match rest.strip_suffix(" or end") {
                     Some(rest) => (rest, true),
@@ -125,7 +127,7 @@ impl FromStr for Step {
                     let expected = "`to PHASE`: without it this step waits for nothing";
                     return Err(PhraseError::expected(text, expected));
                 }
-                Ok(Step::Start { client, reads, to, or_end, gives_up, within })
+                Ok(Step::Start { client, reads, to, or_end, gives_up, releases_again, within })
             }
             "go" => {
                 let (rest, to) = to(rest)?;
@@ -230,10 +232,11 @@ impl fmt::Display for Step {
         };
         let to = |to: &Option<Phase>| to.map_or(String::new(), |phase| format!(" to {}", Milestone::Phase(phase)));
         match self {
-            Step::Start { client, reads, to: phase, or_end, gives_up, within } => {
+            Step::Start { client, reads, to: phase, or_end, gives_up, releases_again, within } => {
                 write!(f, "start client:{client}{}", if *reads { " as reader" } else { "" })?;
                 write!(f, "{}{}", to(phase), if *or_end { " or end" } else { "" })?;
                 gives_up.map_or(Ok(()), |after| write!(f, " giving up after {after}"))?;
+                releases_again.map_or(Ok(()), |after| write!(f, " releasing again after {after}"))?;
                 f.write_str(&for_long(within, false))
             }
             Step::Go { client, to: phase } => write!(f, "go client:{client}{}", to(phase)),
@@ -266,6 +269,8 @@ mod tests {
             "start client:0",
             "start client:0 to before-write",
             "start client:0 giving up after 0.1ttl",
+            "start client:0 releasing again after 0.2ttl",
+            "start client:0 to releasing or end giving up after 1ttl releasing again after 0.2ttl within 2ttl",
             "start client:0 as reader",
             "start client:0 as reader to read or end giving up after 0.1ttl within 0.2ttl",
             "start client:0 to acquiring giving up after 0.1ttl",
@@ -312,6 +317,7 @@ mod tests {
             ("start client:0 to read or go on", "a phase (`acquiring`"),
             ("start client:0 giving up after 1ttl within 1ttl", "`to PHASE`"),
             ("start client:0 to read within soon", "not a length"),
+            ("start client:0 releasing again after a while", "not a length"),
             ("start client:0 to the end", "a phase (`acquiring`"),
             ("go client:0 to end", "a phase (`acquiring`"),
             ("cancel", "expected `client:N`"),

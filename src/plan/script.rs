@@ -33,6 +33,9 @@ pub enum Action {
         breakpoints: Vec<Phase>,
         stops: bool,
         acquire_timeout_ms: u64,
+        /// How long after it has given the lock back it does so once more.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        release_again_ms: Option<u64>,
         within_ms: u64,
         or_end: bool,
     },
@@ -151,7 +154,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
         }
         let within_ms = millis(patience(scenario));
         let action = match step {
-            Step::Start { client, reads, to, or_end, gives_up, within } => {
+            Step::Start { client, reads, to, or_end, gives_up, releases_again, within } => {
                 let kept = Duration::ZERO;
                 clients.insert(*client, ScriptedClient { started: Some(steps.len()), at: *to, kept });
                 let timeout = gives_up.map_or(scenario.acquire_timeout, |length| length.resolve(ttl));
@@ -162,6 +165,7 @@ pub(super) fn plan(scenario: &Scenario) -> Result<Vec<PlannedStep>, PlanError> {
                     breakpoints: to.iter().copied().collect(),
                     stops: to.is_some(),
                     acquire_timeout_ms: millis(timeout),
+                    release_again_ms: releases_again.map(|after| millis(after.resolve(ttl))),
                     within_ms,
                     or_end: *or_end,
                 }

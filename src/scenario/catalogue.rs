@@ -107,6 +107,7 @@ fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
         persistence: None,
         voters: None,
         permits: None,
+        keys: None,
         takes_over: false,
         expect: BTreeMap::new(),
         script: Vec::new(),

@@ -349,6 +349,8 @@ pub enum Ability {
     Block,
     /// To take the lock for reading.
     Shared,
+    /// To give a lock back a second time.
+    ReleaseAgain,
 }
 
 impl Scenario {
@@ -392,11 +394,13 @@ impl Scenario {
     /// What it asks of clients that only some can do: version 2 of the client protocol.
     pub fn asks_of_clients(&self) -> Vec<Ability> {
         let cancels = |step: &Step| matches!(step, Step::Cancel { .. });
+        let releases_again = |step: &Step| matches!(step, Step::Start { releases_again: Some(_), .. });
         [
             (Ability::Threads, self.threads > 1),
             (Ability::Cancel, self.nemesis.script.iter().any(cancels)),
             (Ability::Block, self.nemesis.all_faults().any(|fault| fault.kind.needs.by_client)),
             (Ability::Shared, self.workload.has_readers()),
+            (Ability::ReleaseAgain, self.nemesis.script.iter().any(releases_again)),
         ]
         .into_iter()
         .filter_map(|(ability, is_asked)| is_asked.then_some(ability))

@@ -126,7 +126,7 @@ impl Options {
             clients: self.clients.or(nemesis.clients).unwrap_or(CLIENTS),
             threads: self.threads.or(nemesis.threads).unwrap_or(workload.threads),
             nodes: self.nodes.unwrap_or(workload.nodes),
-            keys: self.keys.unwrap_or(workload.keys),
+            keys: self.keys.or(nemesis.keys).unwrap_or(workload.keys),
             ttl,
             time_limit,
             hold: self.hold.unwrap_or(if nemesis.script.is_empty() { HOLD } else { HOLD_IN_SCRIPT }),

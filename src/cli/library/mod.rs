@@ -28,7 +28,7 @@ use crate::library::kind::Kind;
 use crate::library::pairs;
 use crate::library::sent::{self, Sent};
 use crate::library::strikes::{self, Aim, Scripted, Setting};
-use crate::library::{threads, waiters};
+use crate::library::{afterwards, threads, waiters};
 use crate::nemesis::{Nemesis, Step};
 use crate::plan::Plan;
 use crate::report::library as pages;
@@ -98,8 +98,12 @@ const LEARNING: [&str; 3] = ["commands", "ttls", "abilities"];
 const ASKING: [&str; 2] = ["ttls", "abilities"];
 
 /// By which scenarios it is found out what a client can do that not all can.
-const ASKS: [(Ability, &str); 3] =
-    [(Ability::Threads, "shared-lock"), (Ability::Cancel, "cancelled-holder"), (Ability::Block, "blocked-holder")];
+const ASKS: [(Ability, &str); 4] = [
+    (Ability::Threads, "shared-lock"),
+    (Ability::Cancel, "cancelled-holder"),
+    (Ability::Block, "blocked-holder"),
+    (Ability::ReleaseAgain, "released-twice"),
+];
 
 /// In which a script keeps a holder for longer than its lock lives, so that only something in the background renews it.
 const KEEPS_A_HOLDER: &str = "long-work";
@@ -214,6 +218,7 @@ impl Examination {
             threads: can(Ability::Threads),
             cancels: can(Ability::Cancel),
             blocks: can(Ability::Block),
+            releases_again: can(Ability::ReleaseAgain),
             knows_the_catalogue: true,
         };
         self.flags.ttl = taken;
@@ -281,7 +286,7 @@ impl Examination {
         compare(&catalogue, &[], &mut cases)?;
         let knows_the_catalogue = !catalogue.lacks_a_script();
         let by_threads = if setting.threads { threads::scenarios(&setting) } else { Vec::new() };
-        let waiters = waiters::scenarios(&setting);
+        let waiters = waiters::scenarios(&setting).into_iter().chain(afterwards::scenarios(&setting));
         let strikes = strikes::scenarios(sent, &Setting { knows_the_catalogue, ..setting });
         let mut scripted: Vec<Scripted> = by_threads.into_iter().chain(waiters).chain(strikes).collect();
         let scripts = folder.join("strikes");

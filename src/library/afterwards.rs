@@ -1,0 +1,82 @@
+//! Scenarios of what a library keeps of a hold that is over, or that was not to be: its renewals, its token, its connection.
+
+use super::sent::Upkeep;
+use super::strikes::{Scripted, Setting};
+
+/// A scenario, and which clients can take part in it.
+struct Afterwards {
+    name: &'static str,
+    what: &'static str,
+    fits: fn(&Setting) -> bool,
+    steps: &'static [&'static str],
+}
+
+const ALL: [Afterwards; 3] = [
+    Afterwards {
+        name: "lost-and-taken-again",
+        what: "The lock of a holder is gone, which its renewals find; it takes the lock again, and works for longer than a TTL",
+        fits: is_renewed,
+        steps: &[
+            "start client:0 to read",
+            "flush nodes",
+            "wait 1.1ttl",
+            "go client:0",
+            "await client:0 end",
+            "start client:0 to before-write or end giving up after 1ttl within 1.2ttl",
+            "wait 1.3ttl",
+            "start client:1 giving up after 0.2ttl",
+            "await client:1 end within 0.4ttl or go on",
+            "go client:0",
+            "await client:0 end",
+            "await client:1 end",
+        ],
+    },
+    Afterwards {
+        name: "forgotten-scripts-while-held",
+        what: "The nodes forget the scripts that were loaded into them, while a holder works for longer than a TTL",
+        fits: is_renewed,
+        steps: &[
+            "start client:0",
+            "await client:0 end",
+            "start client:0 to read",
+            "wait 0.5ttl",
+            "forget-scripts nodes",
+            "wait 1.1ttl",
+            "start client:1 giving up after 0.2ttl",
+            "await client:1 end within 0.4ttl or go on",
+            "go client:0",
+            "await client:0 end",
+            "await client:1 end",
+            "heal forget-scripts nodes",
+        ],
+    },
+    Afterwards {
+        name: "failed-release-on-a-broken-connection",
+        what: "The connections break before the lock is given back, and its client tries once more: the lock is free",
+        fits: |setting| setting.releases_again && setting.permits == 1,
+        steps: &[
+            "start client:0 to releasing releasing again after 0.3ttl",
+            "reset client:0 and nodes",
+            "heal reset client:0 and nodes",
+            "go client:0",
+            "start client:1 giving up after 0.5ttl",
+            "expect client:1 acquired within 0.55ttl",
+            "await client:1 end",
+            "await client:0 end",
+        ],
+    },
+];
+
+fn is_renewed(setting: &Setting) -> bool {
+    setting.upkeep == Upkeep::InTheBackground && setting.permits == 1
+}
+
+/// Those that such clients can take part in.
+pub fn scenarios(setting: &Setting) -> Vec<Scripted> {
+    let story = "What a library keeps of a hold that is over.";
+    let of = |one: &Afterwards| {
+        let steps: Vec<String> = one.steps.iter().map(|step| step.to_string()).collect();
+        Scripted::of(one.name.to_string(), one.what, story, None, 0, &steps)
+    };
+    ALL.iter().filter(|one| (one.fits)(setting)).map(of).collect()
+}
