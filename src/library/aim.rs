@@ -18,6 +18,8 @@ pub enum Strike {
     Reset,
     /// The server closes the connection when it has done it, in place of a reply.
     Close,
+    /// The connection breaks some time after it, while its client waits.
+    Idle,
     /// The reply never comes.
     LostReply,
     /// The client dies before it reads the reply.
@@ -69,6 +71,7 @@ impl Strike {
             Strike::Pause => "pause-before-reply",
             Strike::Reset => "reset-after",
             Strike::Close => "close-after",
+            Strike::Idle => "connection-reset-later",
             Strike::LostReply => "lost-reply",
             Strike::Kill => "kill-before-reply",
             Strike::Refused => "refused",
@@ -92,6 +95,7 @@ impl Strike {
             Strike::Pause => "the client stops before it reads the reply, until the lock has run out",
             Strike::Reset => "the connection breaks when it was carried out",
             Strike::Close => "the server closes the connection when it was carried out, in place of a reply",
+            Strike::Idle => "its connection breaks some time after it",
             Strike::LostReply => "the reply never comes",
             Strike::Kill => "the client dies before it reads the reply",
             Strike::Refused => "the server refuses it with an error",

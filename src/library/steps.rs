@@ -329,13 +329,19 @@ impl Steps {
     /// the server is answered only by then.
     fn of_waiting(&mut self, aim: &Aim) {
         self.add(["start client:1 to before-write", "start client:0 to acquiring giving up after 4ttl"]);
-        self.arm(aim);
-        self.add(["go client:0"]);
+        if aim.strike == Strike::Idle {
+            self.add(["go client:0", "wait 0.2ttl"]);
+            self.arm(aim);
+        } else {
+            self.arm(aim);
+            self.add(["go client:0"]);
+        }
         if aim.strike == Strike::NodeRestartSynced {
             return self.of_waiting_at_a_node(aim);
         }
         self.steps.push(format!("await {} within 0.2ttl or go on", aim.fault()));
-        let leaves = matches!(aim.strike, Strike::Kill | Strike::Cancel);
+        // Another one waits behind it, in case that it leaves.
+        let leaves = matches!(aim.strike, Strike::Kill | Strike::Cancel | Strike::Idle);
         if leaves {
             self.add(["start client:2 giving up after 4ttl", "wait 0.1ttl"]);
         }
@@ -356,6 +362,9 @@ impl Steps {
             // Who asks after the release must not sleep until the TTL would have been over.
             false if aim.strike == Strike::LateRequest => self.add(["expect client:0 acquired within 0.9ttl"]),
             false => self.add(["expect client:0 acquired within 2ttl"]),
+        }
+        if aim.strike == Strike::Idle {
+            self.add(["expect client:0 acquired within 2ttl"]);
         }
         if is_dead {
             self.add(["heal kill client:0"]);
@@ -393,7 +402,7 @@ impl Aim {
             Strike::LateRequest if holding => (vec![], true, vec!["wait 0.7ttl".to_string()]),
             Strike::LateReply | Strike::LateRequest => (vec![], true, runs_out()),
             Strike::LostReply => (vec![], true, vec![]),
-            Strike::Reset | Strike::Close => (vec![], false, vec![]),
+            Strike::Reset | Strike::Close | Strike::Idle => (vec![], false, vec![]),
             Strike::Pause => (vec!["pause client:0".to_string()], false, runs_out()),
             Strike::Block => (vec!["block client:0 for 1.3ttl".to_string()], false, runs_out()),
             Strike::Cancel | Strike::GivenUp | Strike::Overtaken => (vec![], true, vec![]),
@@ -437,6 +446,7 @@ impl Aim {
                 format!("lose reply to {command} client:0 from {at}")
             }
             Strike::Reset => format!("reset after {command} client:0 and {at}"),
+            Strike::Idle => format!("reset connection of {} client:0 and {at}", self.sent.name),
             Strike::Close => format!("close after {command} client:0 and {at}"),
             _ => format!("hold reply to {command} client:0 from {at}"),
         }

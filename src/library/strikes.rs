@@ -9,7 +9,7 @@ use super::steps::{CLIENTS, Steps, others};
 use crate::words::capital;
 
 /// What is tried, the likeliest first.
-const ALL: [Strike; 18] = [
+const ALL: [Strike; 19] = [
     Strike::LateReply,
     Strike::Pause,
     Strike::Reset,
@@ -20,6 +20,7 @@ const ALL: [Strike; 18] = [
     Strike::Overtaken,
     Strike::Kill,
     Strike::Close,
+    Strike::Idle,
     Strike::GivenUp,
     Strike::Block,
     Strike::ClockBack,
@@ -70,9 +71,9 @@ pub fn scenarios(sent: &[Sent], setting: &Setting) -> Vec<Scripted> {
     let single = if setting.nodes > 1 { setting.nodes.min(3) } else { 0 };
     let places: Vec<Place> = std::iter::once(Place::All).chain((0..single).map(Place::Node)).collect();
     let mut scenarios: Vec<((u32, usize, bool, usize), Scripted)> = Vec::new();
-    // What names none of the lock's keys is not the lock. What becomes of one holder's lock is no question of one that others may have
-    // as well, but whoever waits for it has to get it.
-    let is_asked = |sent: &Sent| sent.key.is_some() && (setting.permits == 1 || sent.when == When::Waiting);
+    // What names none of the lock's keys is not the lock. Who has one of several permits is struck when it takes it and gives it back:
+    // what it does with it is nothing that a semaphore protects.
+    let is_asked = |sent: &Sent| sent.key.is_some() && (setting.permits == 1 || sent.when != When::Holding);
     for (place, sent_now) in sent.iter().enumerate().filter(|(_, sent)| is_asked(sent)) {
         let is_first = sent[..place].iter().all(|earlier| earlier.key.is_none() || earlier.when != sent_now.when);
         for (rank, strike) in ALL.iter().enumerate().filter(|(_, strike)| strike.fits(sent_now.when, setting)) {
@@ -83,9 +84,9 @@ pub fn scenarios(sent: &[Sent], setting: &Setting) -> Vec<Scripted> {
                     setting.knows_the_catalogue && is_first && far == 0 && strike.is_in_the_catalogue(sent_now.when);
                 let rank = (sent_now.nth + sent_now.nth_key, far, was_played, rank);
                 let whole = |more: Option<Scripted>| more.filter(|_| *place == Place::All);
-                let next = whole(aim.and_the_next_hold(setting.upkeep));
-                let others_turn =
-                    [aim.and_asks_again(setting), aim.at_a_later_attempt(setting)].into_iter().filter_map(whole);
+                let next = whole(aim.and_the_next_hold(setting, others));
+                let others_turn = [aim.and_asks_again(setting, others), aim.at_a_later_attempt(setting, others)];
+                let others_turn = others_turn.into_iter().filter_map(whole);
                 let others_turn = others_turn.map(|more| ((rank.0, far, false, rank.3), more)).collect::<Vec<_>>();
                 scenarios.push((rank, aim.scenario(setting.upkeep, others)));
                 scenarios.extend(next.map(|next| ((rank.0, far + 1, was_played, rank.3), next)));
@@ -106,10 +107,12 @@ impl Strike {
             (Block, _) if !setting.blocks => false,
             // Who waits has nothing that could run out, but may stand in the way of others, or be forgotten.
             (
-                LateReply | LateRequest | Reset | Close | LostReply | Kill | Cancel | NodeRestartSynced,
+                LateReply | LateRequest | Reset | Close | Idle | LostReply | Kill | Cancel | NodeRestartSynced,
                 When::Waiting,
             ) => true,
             (_, When::Waiting) => false,
+            // What breaks later is another command's.
+            (Idle, _) => false,
             // Only what is sent in the background can be late for the release.
             (Overtaken, _) => when == When::Holding && setting.upkeep == Upkeep::InTheBackground,
             // Only an acquisition has a limit.
@@ -169,27 +172,28 @@ impl Aim {
 
     /// What becomes of the answer to what nobody wants any more, if the same client asks again; None where it has nothing to answer, and
     /// where the lock may never run out.
-    fn and_asks_again(&self, setting: &Setting) -> Option<Scripted> {
+    fn and_asks_again(&self, setting: &Setting, others: u32) -> Option<Scripted> {
         let more = ("-and-asks-again", "; then its client asks again, while another one has the lock");
         let write = |steps: &mut Steps, aims: &[Aim]| steps.and_asks_again(&aims[0]);
         let fits = self.is_nobodys() && setting.expires;
-        fits.then(|| Scripted::new(vec![self.clone()], setting.upkeep, 0, more, write))
+        fits.then(|| Scripted::new(vec![self.clone()], setting.upkeep, others, more, write))
     }
 
     /// The same of an attempt that is not the first, since another one had the lock by then.
-    fn at_a_later_attempt(&self, setting: &Setting) -> Option<Scripted> {
+    fn at_a_later_attempt(&self, setting: &Setting, others: u32) -> Option<Scripted> {
         let more = ("-at-a-later-attempt", "; it is not the first that it asks, since another one had the lock");
         let write = |steps: &mut Steps, aims: &[Aim]| steps.at_a_later_attempt(&aims[0]);
-        self.is_nobodys().then(|| Scripted::new(vec![self.clone()], setting.upkeep, 0, more, write))
+        self.is_nobodys().then(|| Scripted::new(vec![self.clone()], setting.upkeep, others, more, write))
     }
 
     /// What becomes of the next hold of whoever was struck; None where there is nothing to keep of the one before.
-    fn and_the_next_hold(&self, upkeep: Upkeep) -> Option<Scripted> {
-        if upkeep != Upkeep::InTheBackground || !self.strike.fails() || self.sent.when == When::Waiting {
+    fn and_the_next_hold(&self, setting: &Setting, others: u32) -> Option<Scripted> {
+        if setting.upkeep != Upkeep::InTheBackground || !self.strike.fails() || self.sent.when == When::Waiting {
             return None;
         }
         let more = ("-and-the-next-hold", "; then its client takes the lock again, and works for longer than a TTL");
-        Some(Scripted::new(vec![self.clone()], upkeep, 0, more, |steps, aims| steps.and_the_next_hold(&aims[0])))
+        let write = |steps: &mut Steps, aims: &[Aim]| steps.and_the_next_hold(&aims[0]);
+        Some(Scripted::new(vec![self.clone()], setting.upkeep, others, more, write))
     }
 }
 
