@@ -41,6 +41,7 @@ fn setting(nodes: u32, expires: bool) -> Setting {
         threads: false,
         cancels: true,
         blocks: false,
+        releases_again: true,
         knows_the_catalogue: true,
     }
 }

@@ -83,10 +83,16 @@ fn a_sound_lock_withstands_what_threads_of_one_process_do() {
 }
 
 #[test]
-fn of_a_semaphore_all_permits_but_one_are_had_while_those_who_wait_are_struck() {
-    let sent = [command(When::Taking, "SET"), command(When::Waiting, "SET"), command(When::Releasing, "EVAL")];
+fn of_a_semaphore_all_permits_but_one_are_had_while_the_others_are_struck() {
+    let [taking, waiting] = [When::Taking, When::Waiting].map(|when| command(when, "SET"));
+    let sent = [taking, waiting, command(When::Holding, "EVAL"), command(When::Releasing, "EVAL")];
     let of = |permits| scenarios(&sent, &Setting { permits, ..setting(1, true) });
-    assert!(of(2).iter().all(|one| one.aims[0].sent.when == When::Waiting) && of(1).len() > of(2).len());
+    let struck = |permits, when| of(permits).iter().any(|one| one.aims[0].sent.when == when);
+    assert!([When::Taking, When::Waiting, When::Releasing].into_iter().all(|when| struck(2, when)));
+    assert!(
+        struck(1, When::Holding) && !struck(2, When::Holding),
+        "what is done with a permit is nothing that it protects"
+    );
     assert!(
         of(50).is_empty() && waiters::scenarios(&Setting { permits: 50, ..setting(1, true) }).is_empty(),
         "too many clients for a script"
@@ -174,11 +180,13 @@ fn scenarios_are_about_the_locks_keys_and_waiting_has_its_own() {
             "waiting-subscribe-lost-reply",
             "waiting-subscribe-kill-before-reply",
             "waiting-subscribe-close-after",
+            "waiting-subscribe-connection-reset-later",
             "waiting-subscribe-node-restart-synced-before-reply"
         ]
     );
     for scripted in waiting {
-        assert!(scripted.toml.contains("SUBSCRIBE on lock:k* client:0"), "{}", scripted.toml);
+        let on = if scripted.aims[0].strike == Strike::Idle { "" } else { " on lock:k*" };
+        assert!(scripted.toml.contains(&format!("SUBSCRIBE{on} client:0")), "{}", scripted.toml);
         assert!(toml::from_str::<redjepsen::nemesis::Nemesis>(&scripted.toml).is_ok(), "{}", scripted.toml);
     }
     // What follows the operation's key may be drawn anew each time, and a command may name it elsewhere than where keys are.
