@@ -203,9 +203,13 @@ impl Worker {
                 };
                 Ok(match read {
                     Ok(Read::Value(text)) => match ResourceValue::read(kind, text) {
-                        Ok(read) => {
-                            FromClient::Ok { id: invoke.id, count: read.count(), old: Some(read.value), new: None }
-                        }
+                        Ok(read) => FromClient::Ok {
+                            id: invoke.id,
+                            count: read.count(),
+                            old: Some(read.value),
+                            new: None,
+                            text: None,
+                        },
                         Err(error) => fail(invoke, "unsupported", error),
                     },
                     Ok(Read::Fenced) => fail(invoke, "fenced", FENCED),
@@ -316,7 +320,7 @@ impl Guarded {
             _ if invoke.f == Function::Shared => match self.read_and_think(invoke, holding, phases).await? {
                 Ok(stored) => {
                     let count = stored.count();
-                    Ok(FromClient::Ok { id: invoke.id, old: Some(stored.value), new: None, count })
+                    Ok(FromClient::Ok { id: invoke.id, old: Some(stored.value), new: None, count, text: None })
                 }
                 Err(answer) => Ok(answer),
             },
@@ -325,7 +329,7 @@ impl Guarded {
                 if phases.is_cancelled() {
                     return Ok(cancelled(invoke));
                 }
-                Ok(FromClient::Ok { id: invoke.id, old: None, new: None, count: None })
+                Ok(FromClient::Ok { id: invoke.id, old: None, new: None, count: None, text: None })
             }
         }
     }
@@ -462,7 +466,13 @@ async fn conclude(
         Ok(Write::Done) => {
             phases.report(Phase::Written, |_| {}).await?;
             let count = old.as_ref().and_then(ResourceValue::count);
-            FromClient::Ok { id: invoke.id, old: old.map(|old| old.value), new: Some(new.to_string()), count }
+            FromClient::Ok {
+                id: invoke.id,
+                old: old.map(|old| old.value),
+                new: Some(new.to_string()),
+                count,
+                text: None,
+            }
         }
         Ok(Write::Conflict) => fail(invoke, "conflict", "the value that was read is no longer current"),
         Ok(Write::Fenced) => fail(invoke, "fenced", FENCED),

@@ -167,6 +167,9 @@ pub enum FromClient {
         /// How much was read, of a counter or list; absent if the client does not say.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         count: Option<u64>,
+        /// What else there is to say, such as what came of a second release.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
     },
     /// It certainly did not happen.
     Fail(Problem),

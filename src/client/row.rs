@@ -98,7 +98,7 @@ impl RowLock {
         phases.report(Phase::Written, |_| {}).await?;
         phases.report(Phase::Released, |_| {}).await?;
         *self.session.lock().await = Some(session);
-        Ok(FromClient::Ok { id: invoke.id, old: Some(old), new: Some(new.to_string()), count: None })
+        Ok(FromClient::Ok { id: invoke.id, old: Some(old), new: Some(new.to_string()), count: None, text: None })
     }
 
     /// A session whose transaction holds the row. Tries until `within` has passed.

@@ -25,8 +25,9 @@ pub(super) fn judge(
         completion.text = Some(text.into());
     };
     match answer {
-        Ok(Answer::Message(FromClient::Ok { old, count, .. })) => {
+        Ok(Answer::Message(FromClient::Ok { old, count, text, .. })) => {
             completion.outcome = Outcome::Ok;
+            completion.text = text.map(|text| shorten(&text).into());
             completion.amount = count.map(Amount::Count);
             completion.old =
                 if matches!(completion.f, Function::Hold | Function::Write) { Reading::Unknown } else { reading(old) };
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn an_ok_happened_and_anything_else_in_its_place_is_a_crash() {
-        let ok = FromClient::Ok { id: 1, old: None, new: None, count: None };
+        let ok = FromClient::Ok { id: 1, old: None, new: None, count: None, text: None };
         assert_eq!(judged(ok), (Outcome::Ok, None));
         let asks_where_nothing_is_granted = FromClient::Acquire { id: 1 };
         for nonsense in [FromClient::Failed { text: "too late".into() }, asks_where_nothing_is_granted] {

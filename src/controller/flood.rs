@@ -171,8 +171,8 @@ mod tests {
     async fn values_count_by_their_length() {
         let mut allowance = Allowance::of_an_operation();
         allowance.take(&phase(Some("x".repeat(100 << 10)))).unwrap();
-        allowance.take(&FromClient::Ok { id: 1, old: Some(None), new: None, count: None }).unwrap();
-        let huge = FromClient::Ok { id: 1, old: Some(Some("x".repeat(1 << 20))), new: None, count: None };
+        allowance.take(&FromClient::Ok { id: 1, old: Some(None), new: None, count: None, text: None }).unwrap();
+        let huge = FromClient::Ok { id: 1, old: Some(Some("x".repeat(1 << 20))), new: None, count: None, text: None };
         let error = allowance.take(&huge).unwrap_err();
         assert!(error.contains("a value of 1048576 bytes"), "{error}");
         let asks = FromClient::Acquire { id: 1 };

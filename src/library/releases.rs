@@ -1,11 +1,14 @@
-//! How long a library's clients took to give their locks back: nothing is promised of that, but whoever calls waits for so long.
+//! How long a library's clients took to give their locks back: nothing is promised of that, but whoever calls waits for so long. And
+//! whether they can do so a second time.
 
 use serde::Serialize;
 
-use crate::history::{History, Operation, Phase, Process};
+use crate::history::{History, Operation, Phase, PhaseStamp, Process, RecordedCommand};
 
 /// A release takes long from so many TTLs on: its lock has run out by itself by then.
 const LONG: u64 = 3;
+/// Longer than what is left to send of a release that has come to its end, in nanoseconds.
+const MOMENT: u64 = 20_000_000;
 
 /// A release that took long.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -18,6 +21,27 @@ pub struct SlowRelease {
     pub ended: bool,
     /// What was in effect meanwhile, none of it at this client: `kill of n1`.
     pub meanwhile: Vec<String>,
+}
+
+/// How a client begins what it says of a second release that was refused.
+const SAID_AGAIN: &str = "released again: ";
+
+/// Whether a client's second release reached its library, in a run that asked for one: the library refused it, or sent something. What
+/// ends a routine that the library runs can be called again, and does nothing.
+pub fn reach_again(history: &History, commands: &[RecordedCommand]) -> bool {
+    let Some(run) = history.run.as_ref() else { return false };
+    history.operations.iter().any(|operation| {
+        let said = operation.failure.as_ref().and_then(|failure| failure.text.as_ref());
+        if said.is_some_and(|text| text.to_string().starts_with(SAID_AGAIN)) {
+            return true;
+        }
+        let released = operation.phase(Phase::Released).map(PhaseStamp::time);
+        let (Some(released), Some(over)) = (released, operation.completed) else { return false };
+        let client = run.client_name(operation.process);
+        let is_its = |command: &&RecordedCommand| command.from.as_ref() == Some(&client) && !command.in_script;
+        // An operation that is over once its lock is given back lasts no longer than that.
+        commands.iter().filter(is_its).any(|command| (released + MOMENT..over).contains(&command.time))
+    })
 }
 
 /// The longest release of a run that took long, of those whose clients no fault hit meanwhile.

@@ -26,6 +26,7 @@ use crate::interrupt::Interrupt;
 use crate::library::examined::{Came, Examined};
 use crate::library::kind::Kind;
 use crate::library::pairs;
+use crate::library::releases::reach_again;
 use crate::library::sent::{self, Sent};
 use crate::library::strikes::{self, Aim, Scripted, Setting};
 use crate::library::{afterwards, threads, waiters};
@@ -102,8 +103,10 @@ const ASKS: [(Ability, &str); 4] = [
     (Ability::Threads, "shared-lock"),
     (Ability::Cancel, "cancelled-holder"),
     (Ability::Block, "blocked-holder"),
-    (Ability::ReleaseAgain, "released-twice"),
+    (Ability::ReleaseAgain, RELEASES_TWICE),
 ];
+
+const RELEASES_TWICE: &str = "released-twice";
 
 /// In which a script keeps a holder for longer than its lock lives, so that only something in the background renews it.
 const KEEPS_A_HOLDER: &str = "long-work";
@@ -193,7 +196,11 @@ impl Examination {
             self.flags.time_limit = LONG_TIME_LIMIT.parse().ok();
         }
         let abilities = self.make("abilities", &self.asking(), None).await?;
-        let unable = unable(&abilities);
+        let mut unable = unable(&abilities);
+        let twice = runs_of(&abilities, Some(RELEASES_TWICE))?;
+        if !twice.is_empty() && !twice.iter().any(|(history, commands)| reach_again(history, commands)) {
+            unable.push((Ability::ReleaseAgain, "a second release of its client does nothing".to_string()));
+        }
         let kept = runs_of(&abilities, Some(KEEPS_A_HOLDER))?;
         let upkeep = sent::upkeep(&sent, kept.first());
         let kind = Kind::of(&self.plain, upkeep);

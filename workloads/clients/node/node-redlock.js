@@ -47,4 +47,4 @@ function connect(settings) {
   };
 }
 
-serve("node-redlock", connect, "redlock", { flags: ["4", "using"] });
+serve("node-redlock", connect, "redlock", { flags: ["4", "using"], once: process.argv.includes("--using") });

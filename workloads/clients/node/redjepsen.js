@@ -1,7 +1,7 @@
 "use strict";
 // What docs/client-protocol.md asks of a client, apart from the lock itself. It needs no packages.
 //
-// serve(name, connect, package, {flags, cancels, shared}): `connect(settings)` returns `acquire(key, within, operation)`, and that a
+// serve(name, connect, package, {flags, cancels, shared, once}): `connect(settings)` returns `acquire(key, within, operation)`, and that a
 // promise of the lock, or of null if it was not obtained. Times are in milliseconds. What `acquire` throws is a lock that was
 // not obtained. If the run wants threads, `connect` is called once, and `acquire` for several operations at once.
 //
@@ -17,7 +17,8 @@
 // has on its command line, without dashes; `settings.flags` has those that were given. With `extend` a lock is held for longer
 // than its TTL and extended meanwhile. With `cancels`, `acquire` ends when `operation.signal` is aborted; within `release` that is
 // another one, and a release that ended by it is called once more. With `shared`, `acquire` takes the lock for reading, beside others
-// who do, if `operation.shared` says so.
+// who do, if `operation.shared` says so. With `once`, `release` can be called once only, as one that ends a routine that the library
+// runs; otherwise a run may ask for a second call.
 
 const fs = require("fs");
 const net = require("net");
@@ -339,10 +340,17 @@ class Client {
     if (!settled) return answer;
     operation.meanwhile = () => Infinity; // what is said from now on is said by the release
     await operation.phase("releasing");
-    let isFree = await this.release(operation, lock);
+    const isFree = await this.release(operation, lock);
     const isCancelled = !isFree && operation.signal.aborted;
-    if (isCancelled) isFree = await this.release(operation, lock); // as `finally` does
+    const again = operation.invoke.release_again_ms;
     if (isFree) await operation.phase("released");
+    if (isCancelled || again) {
+      // As `finally` does, or an error handler. What the second one says of a lock that was given back is nobody's concern.
+      await sleep(again || 0);
+      const isFreeNow = await this.release(operation, lock);
+      if (isFreeNow && !isFree) await operation.phase("released");
+      if (!isFreeNow && again && answer.type === "ok") answer.text = `released again: ${operation.refusal}`;
+    }
     return isCancelled && answer.type === "ok" ? end("info", { error: "cancelled", text: "while it gave the lock back" }) : answer;
   }
 
@@ -352,6 +360,7 @@ class Client {
       await lock.release();
       return true;
     } catch (error) {
+      operation.refusal = String(error);
       console.error("release:", error); // whether the lock is free is not known, so `released` is not said
       return false;
     }
@@ -558,7 +567,7 @@ function block(ms) {
   say({ type: "unblocked", mono_ns: now() });
 }
 
-function serve(name, connect, library, { flags = [], cancels = false, shared = false } = {}) {
+function serve(name, connect, library, { flags = [], cancels = false, shared = false, once = false } = {}) {
   console.log = console.error; // what a library prints is no message
   let clients = [];
   const operations = new Map(); // those that are not over
@@ -572,7 +581,7 @@ function serve(name, connect, library, { flags = [], cancels = false, shared = f
         const variant = flagged.size ? ` (${[...flagged].sort().join(", ")})` : "";
         clients = await started(message, connect, flagged);
         const { protocol } = message;
-        const can = ["threads", "block", ...(cancels ? ["cancel"] : []), ...(shared ? ["shared"] : [])];
+        const can = ["threads", "block", ...(once ? [] : ["release-again"]), ...(cancels ? ["cancel"] : []), ...(shared ? ["shared"] : [])];
         const capabilities = protocol === 1 ? [] : can;
         say({ type: "ready", protocol, name: name + version + variant, capabilities });
       } catch (error) {

@@ -33,4 +33,4 @@ $connect = function (Settings $settings): callable {
     };
 };
 
-Redjepsen\serve('Laravel Redis::funnel ' . Redjepsen\version('php-illuminate-redis'), $connect);
+Redjepsen\serve('Laravel Redis::funnel ' . Redjepsen\version('php-illuminate-redis'), $connect, once: true);

@@ -46,4 +46,4 @@ $connect = function (Settings $settings): callable {
     };
 };
 
-Redjepsen\serve('malkusch/lock ' . Redjepsen\version('php-malkusch-lock'), $connect);
+Redjepsen\serve('malkusch/lock ' . Redjepsen\version('php-malkusch-lock'), $connect, once: true);

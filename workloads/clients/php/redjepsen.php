@@ -153,6 +153,8 @@ final class Operation
     public readonly float $hold;
     /** How often a holder asks its library whether it has the lock. */
     public readonly ?float $checkEvery;
+    /** How long after the library was called to give the lock back it is called once more; 0 if it is not. */
+    public readonly float $releaseAgain;
     /** Why the lock is gone, once somebody said so. */
     public ?string $lost = null;
     /** What is done while it waits; returns in how many seconds there is more to do, null if there is nothing. */
@@ -164,6 +166,7 @@ final class Operation
         $this->key = 'lock:' . $invoke['key'];
         $this->within = ($invoke['acquire_timeout_ms'] ?? 0) / 1000;
         $this->hold = ($invoke['hold_ms'] ?? 0) / 1000;
+        $this->releaseAgain = ($invoke['release_again_ms'] ?? 0) / 1000;
         $this->checkEvery = empty($invoke['check_every_ms']) ? null : $invoke['check_every_ms'] / 1000;
     }
 
@@ -338,6 +341,8 @@ final class Holder
     private readonly ?float $every;
     private float $due;
     private readonly ?float $askEvery;
+    /** What the library said when it did not give the lock back. */
+    private string $refusal = '';
     private float $askDue;
 
     public function __construct(Settings $settings, private readonly Operation $operation, public readonly Held $held)
@@ -425,17 +430,38 @@ final class Holder
         return $this->operation->lost;
     }
 
-    public function release(): void
+    /** Gives the lock back; returns what there is to say of a second time. */
+    public function release(): array
     {
         $this->operation->meanwhile = null; // what is said from now on is said by the release
         $this->operation->phase('releasing');
+        $isFree = $this->isReleased();
+        if ($isFree) {
+            $this->operation->phase('released');
+        }
+        if ($this->operation->releaseAgain > 0) {
+            // As an error handler does behind a `finally`. What it says of a lock that was given back is nobody's concern.
+            usleep((int) ($this->operation->releaseAgain * 1e6));
+            if (!$this->isReleased()) {
+                return ['text' => "released again: $this->refusal"];
+            }
+            if (!$isFree) {
+                $this->operation->phase('released');
+            }
+        }
+        return [];
+    }
+
+    private function isReleased(): bool
+    {
         try {
             ($this->held->release)();
+            return true;
         } catch (\Exception $error) {
+            $this->refusal = described($error);
             complain('release', $error); // whether the lock is free is not known, so `released` is not said
-            return;
+            return false;
         }
-        $this->operation->phase('released');
     }
 
     private function ask(\Closure $what, string $otherwise): mixed
@@ -519,10 +545,8 @@ final class Client
         $holder = new Holder($this->settings, $operation, $held);
         $operation->phase('acquired', $held->token === null ? $facts : $facts + ['token' => $held->token]);
         [$answer, $settled] = $this->work($operation, $holder);
-        if ($settled) {
-            $holder->release();
-        }
-        return $answer;
+        $more = $settled ? $holder->release() : [];
+        return $answer['type'] === 'ok' ? $answer + $more : $answer;
     }
 
     /** The work under the lock: the answer, and whether the lock may be given back afterwards. */
@@ -606,9 +630,10 @@ final class Client
  *
  * @param string[] $flags the options that the adapter has on its command line, without dashes; with `extend`, which takes
  *     `Held::$extend`, a lock is held for longer than its TTL and extended meanwhile
+ * @param bool $once whether `Held::$release` can be called once only, as a Fiber can go on to its end once only
  * @param bool $shared whether it also takes the lock for reading, if the operation says so (`Operation::shared`)
  */
-function serve(string $name, callable $connect, array $flags = [], bool $shared = false): void
+function serve(string $name, callable $connect, array $flags = [], bool $shared = false, bool $once = false): void
 {
     ini_set('display_errors', 'stderr');
     // What a library prints is no message.
@@ -628,7 +653,7 @@ function serve(string $name, callable $connect, array $flags = [], bool $shared 
             return;
         }
         $variant = $given ? ' (' . implode(', ', $given) . ')' : '';
-        $can = $shared && $hello['protocol'] > 1 ? ['shared'] : [];
+        $can = $hello['protocol'] > 1 ? [...($once ? [] : ['release-again']), ...($shared ? ['shared'] : [])] : [];
         $control->say(['type' => 'ready', 'protocol' => $hello['protocol'], 'name' => $name . $variant, 'capabilities' => $can]);
         while (true) {
             $message = $control->next();

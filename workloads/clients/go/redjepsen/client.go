@@ -121,6 +121,7 @@ type message struct {
 	HoldMs           int64    `json:"hold_ms"`
 	AcquireTimeoutMs int64    `json:"acquire_timeout_ms"`
 	CheckEveryMs     int64    `json:"check_every_ms"`
+	ReleaseAgainMs   int64    `json:"release_again_ms"`
 	Breakpoints      []string `json:"breakpoints"`
 }
 
@@ -201,7 +202,7 @@ func (c *client) run(adapter Adapter) error {
 		name += " (" + strings.Join(said, ", ") + ")"
 	}
 	if first.Protocol > 1 {
-		capabilities = []string{"threads", "cancel"}
+		capabilities = []string{"threads", "cancel", "release-again"}
 		if adapter.Shared {
 			capabilities = append(capabilities, "shared")
 		}
@@ -418,6 +419,14 @@ func (w *worker) locked(operation *Operation) (facts, error) {
 	err, cancelled := operation.release(held)
 	if cancelled != nil && answer["type"] == "ok" {
 		answer = facts{"type": "info", "error": "cancelled", "text": cancelled.Error()}
+	}
+	again := operation.invoke.ReleaseAgainMs
+	if cancelled == nil && again > 0 {
+		refused, err := operation.releaseAgain(held, err, time.Duration(again)*time.Millisecond)
+		if refused != nil && answer["type"] == "ok" {
+			answer["text"] = "released again: " + refused.Error()
+		}
+		return answer, err
 	}
 	if err != nil {
 		// Whether the lock is free is not known, so `released` is not said.

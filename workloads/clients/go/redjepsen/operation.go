@@ -62,9 +62,29 @@ func (o *Operation) Context() context.Context {
 func (o *Operation) release(held *Held) (err, cancelled error) {
 	err = o.releaseOnce(held)
 	if err != nil && o.ctx.Err() != nil {
+		time.Sleep(time.Duration(o.invoke.ReleaseAgainMs) * time.Millisecond)
 		return o.releaseOnce(held), err
 	}
 	return err, nil
+}
+
+// releaseAgain has the library give the lock back a second time, so long after the first, as an error handler does behind a
+// deferred call. It says what the second one said, which is no word on a lock that was given back.
+func (o *Operation) releaseAgain(held *Held, first error, after time.Duration) (refused, err error) {
+	if first != nil {
+		fmt.Fprintln(os.Stderr, "release:", first)
+	} else if err := o.phase("released", nil); err != nil {
+		return nil, err
+	}
+	time.Sleep(after)
+	if refused := o.releaseOnce(held); refused != nil {
+		fmt.Fprintln(os.Stderr, "release again:", refused)
+		return refused, nil
+	}
+	if first == nil {
+		return nil, nil
+	}
+	return nil, o.phase("released", nil)
 }
 
 func (o *Operation) releaseOnce(held *Held) error {

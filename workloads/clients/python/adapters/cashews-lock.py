@@ -29,4 +29,4 @@ async def connect(settings):
     return acquire
 
 
-redjepsen.serve(connect, name="cashews lock", package="cashews", flags=["strict"])
+redjepsen.serve(connect, name="cashews lock", package="cashews", once=True, flags=["strict"])

@@ -25,4 +25,4 @@ def connect(settings):
     return acquire
 
 
-redjepsen.serve(connect, name="dramatiq ConcurrentRateLimiter", package="dramatiq")
+redjepsen.serve(connect, name="dramatiq ConcurrentRateLimiter", package="dramatiq", once=True)

@@ -25,4 +25,4 @@ def connect(settings):
     return acquire
 
 
-redjepsen.serve(connect, name="kombu Mutex", package="kombu")
+redjepsen.serve(connect, name="kombu Mutex", package="kombu", once=True)

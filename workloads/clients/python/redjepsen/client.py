@@ -40,6 +40,7 @@ def serve(
     flags: Sequence[str] = (),
     cancels: bool = False,
     shared: bool = False,
+    once: bool = False,
     groups: Sequence[str] = (),
 ) -> NoReturn:
     """Is the client, on standard input and output, until the controller says `bye`; then ends the process.
@@ -52,6 +53,7 @@ def serve(
             With `extend`, which takes `Held.extend`, a lock is held for longer than its TTL and extended meanwhile.
         cancels: whether a library without coroutines ends its calls early, by `Operation.on_cancel`.
         shared: whether it also takes the lock for reading, if the operation says so (`operation.shared`).
+        once: whether `Held.release` can be called once only, as a `with` can be left once only.
         groups: what nodes may be together (`settings.group`): `sentinel`, `cluster`. A run with others stops.
 
     If the run wants threads, `connect` is called once, and what it returns is called by several threads at once; if it
@@ -67,7 +69,7 @@ def serve(
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     try:
-        code = _serve(Control(sys.stdin, sink), connect, name, package, flags, sys.argv[1:], cancels, shared, groups)
+        code = _serve(Control(sys.stdin, sink), connect, name, package, flags, sys.argv[1:], cancels, shared, once, groups)
     except Closed:
         code = 0
     except Misunderstood as error:
@@ -87,6 +89,7 @@ def _serve(
     arguments: List[str],
     cancels: bool,
     shared: bool,
+    once: bool,
     groups: Sequence[str],
 ) -> int:
     hello = control.next()
@@ -107,7 +110,7 @@ def _serve(
         return _fail(control, f"cannot connect: {described(error)}")
     variant = f" ({', '.join(sorted(given))})" if given else ""
     protocol = hello["protocol"]
-    can = [] if protocol == 1 else library.capabilities(cancels) + (["shared"] if shared else [])
+    can = [] if protocol == 1 else library.capabilities(cancels, once) + (["shared"] if shared else [])
     control.say(type="ready", protocol=protocol, name=name + version + variant, capabilities=can)
     if protocol != 1:
         _several(control, library, clients)
@@ -224,12 +227,13 @@ class Library:
             _reached(resource.server.connect)
         return resource
 
-    def capabilities(self, cancels: bool) -> List[str]:
+    def capabilities(self, cancels: bool, once: bool) -> List[str]:
         """What it can do, in the words of the protocol."""
         runs_in_loop = self.loop.loop is not None or inspect.iscoroutinefunction(self.acquire)
+        again = [] if once else ["release-again"]
         if runs_in_loop:
-            return ["threads", "cancel", "block"]
-        return ["threads", "cancel"] if cancels else ["threads"]
+            return ["threads", "cancel", "block", *again]
+        return ["threads", "cancel", *again] if cancels else ["threads", *again]
 
     def block(self, control: Control, seconds: float) -> None:
         """Blocks the event loop. The other threads of the package do what a program that is all asyncio does there, so
@@ -290,6 +294,8 @@ class Client:
         answer, settled = self._work(operation, holder)
         if settled and not holder.release() and answer[0] == "ok":
             return "info", {"error": CANCELLED, "text": "while it gave the lock back"}
+        if holder.said_again is not None and answer[0] == "ok":
+            return "ok", {**answer[1], "text": holder.said_again}
         return answer
 
     def _work(self, operation: Operation, holder: "Holder") -> Tuple[Answer, bool]:
@@ -357,6 +363,8 @@ class Holder:
         self._due = time.monotonic() + (self._every or 0)
         #: How often the library is asked whether the client has the lock.
         self._ask_every = None if held.owned is None else operation.check_every
+        #: What the library said when it was called to give the lock back a second time, if it refused.
+        self.said_again: Optional[str] = None
         self._ask_due = time.monotonic() + (self._ask_every or 0)
         operation.meanwhile = self.ask_if_due
 
@@ -434,20 +442,27 @@ class Holder:
             traceback.print_exc()
             if operation.is_cancelled and not was_cancelled:
                 return self._release_again()
-            if not is_of_connection(error):
+            if operation.release_again is not None:
+                self._release_again()
+            elif not is_of_connection(error):
                 operation.lost(described(error))
             return True
         operation.phase("released")
+        if operation.release_again is not None:
+            self._release_again(is_free=True)
         return True
 
-    def _release_again(self) -> bool:
+    def _release_again(self, is_free: bool = False) -> bool:
+        time.sleep(self._operation.release_again or 0)
         try:
             self._run(self.held.release)
-        except Exception:  # noqa: BLE001 - whatever a library raises
+        except Exception as error:  # noqa: BLE001 - whatever a library raises
             # That the lock is not its own any more may be what the first release did.
             traceback.print_exc()
+            self.said_again = f"released again: {described(error)}"
         else:
-            self._operation.phase("released")
+            if not is_free:
+                self._operation.phase("released")
         return False
 
     def _extend(self) -> None:

@@ -119,6 +119,10 @@ class Operation:
             self.check_every: Optional[float] = (
                 invoke["check_every_ms"] / 1000 if invoke.get("check_every_ms") else None
             )
+            #: How long after the library was called to give the lock back it is called once more.
+            self.release_again: Optional[float] = (
+                invoke["release_again_ms"] / 1000 if invoke.get("release_again_ms") else None
+            )
             self._breakpoints: List[str] = invoke.get("breakpoints", [])
         except (KeyError, TypeError) as error:
             raise Misunderstood(f"an invoke without {error}") from error

@@ -355,6 +355,20 @@ class Losses(Case):
         self.assertEqual(names, [*UPDATE[:-1], "lost"])
         self.assertEqual(phases[-1]["text"], "NotOwned: expired")
 
+    def test_a_release_is_made_again_where_that_is_asked_for_and_the_first_that_worked_counts(self):
+        of_two = "calls = []\ndef release():\n    calls.append(1)\n    if len(calls) == {}: raise KeyError('refused')\n"
+        again = {"release_again_ms": 10}
+        for call, asked, ends, text in [
+            (1, again, ["releasing", "released"], None),
+            (2, again, ["releasing", "released"], "released again: KeyError: 'refused'"),
+            (3, again, ["releasing", "released"], None),
+            (1, {}, ["releasing", "lost"], None),
+            (2, {}, ["releasing", "released"], None),
+        ]:
+            body = of_two.format(call) + "return redjepsen.Held(release)"
+            names, _, answer = self.run_one(acquiring(body), **asked)
+            self.assertEqual((names[-2:], answer["type"], answer.get("text")), (ends, "ok", text), (call, asked))
+
     def test_a_release_that_did_not_get_through_says_nothing_of_the_lock(self):
         body = "def release(): raise TimeoutError()\nreturn redjepsen.Held(release)"
         names, _, answer = self.run_one(acquiring(body))

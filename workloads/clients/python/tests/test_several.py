@@ -45,7 +45,7 @@ class Several(Case):
 
     def test_threads_work_side_by_side(self):
         ready = self.start(hello=TWO)
-        self.assertEqual((ready["protocol"], ready["capabilities"]), (2, ["threads"]), "nobody can end a thread's call")
+        self.assertEqual((ready["protocol"], ready["capabilities"]), (2, ["threads", "release-again"]), "nobody can end a thread's call")
         self.invoke(id=1, thread=0, key="k0", value="c0:0", breakpoints=["before-write"])
         self.until("before-write")
         self.invoke(id=2, thread=1, key="k1", value="c1:0")
@@ -67,7 +67,7 @@ class Several(Case):
 
     def test_a_wait_for_the_lock_is_cancelled(self):
         ready = self.start(ASYNC, hello=TWO)
-        self.assertEqual(ready["capabilities"], ["threads", "cancel", "block"])
+        self.assertEqual(ready["capabilities"], ["threads", "cancel", "block", "release-again"])
         self.invoke(id=1, key="slow")
         self.until("acquiring")
         self.invoke(id=2, thread=1, key="k0")
@@ -165,7 +165,7 @@ class Several(Case):
         )
         adapter = adapter.replace('name="test lock"', 'name="test lock", cancels=True')
         ready = self.start(adapter, hello=TWO)
-        self.assertEqual(ready["capabilities"], ["threads", "cancel"])
+        self.assertEqual(ready["capabilities"], ["threads", "cancel", "release-again"])
         self.invoke(id=1)
         self.until("acquiring")
         self.send(type="cancel", id=1)
@@ -206,7 +206,7 @@ class Readers(Case):
         adapter = acquiring(asked).replace('name="test lock"', 'name="test lock", shared=True')
         self.redis.data["k0"] = "c1:12"
         ready = self.start(adapter, hello={"protocol": 2})
-        self.assertEqual(ready["capabilities"], ["threads", "shared"])
+        self.assertEqual(ready["capabilities"], ["threads", "release-again", "shared"])
         self.invoke(f="shared", value=None)
         phases, answer = self.answer()
         self.assertEqual([phase["phase"] for phase in phases], [*UPDATE[:3], *UPDATE[5:]])
@@ -224,4 +224,4 @@ class Readers(Case):
         self.assertIn("lost", [phase["phase"] for phase in phases])
 
     def test_one_that_takes_no_locks_for_reading_does_not_say_that_it_does(self):
-        self.assertEqual(self.start(hello={"protocol": 2})["capabilities"], ["threads"])
+        self.assertEqual(self.start(hello={"protocol": 2})["capabilities"], ["threads", "release-again"])

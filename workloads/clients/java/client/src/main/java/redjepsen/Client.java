@@ -145,7 +145,7 @@ public final class Client {
         ObjectNode ready = message("ready").put("protocol", protocol).put("name", name + variant);
         ArrayNode capabilities = ready.putArray("capabilities");
         if (protocol > 1) {
-            capabilities.add("threads").add("cancel");
+            capabilities.add("threads").add("cancel").add("release-again");
             if (workers.get(0).locks.haveReaders()) {
                 capabilities.add("shared");
             }

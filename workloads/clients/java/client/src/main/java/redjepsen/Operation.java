@@ -37,6 +37,8 @@ public final class Operation {
     private boolean interrupted;
     /** How often a holder asks its library whether it has the lock; 0 if it does not. */
     private final long checkEveryNs;
+    /** How long after the library was asked to give the lock back it is asked once more; 0 if it is not. */
+    final long releaseAgainMs;
     /** What is asked then, and when that is due. */
     private Held.Question<Boolean> owned;
     private long due;
@@ -52,6 +54,7 @@ public final class Operation {
         key = "lock:" + resourceKey;
         within = Duration.ofMillis(invoke.path("acquire_timeout_ms").asLong());
         checkEveryNs = invoke.path("check_every_ms").asLong() * 1_000_000;
+        releaseAgainMs = invoke.path("release_again_ms").asLong();
         invoke.path("breakpoints").forEach(phase -> breakpoints.add(phase.asText()));
     }
 
@@ -64,6 +67,7 @@ public final class Operation {
         value = null;
         holdMs = 0;
         checkEveryNs = 0;
+        releaseAgainMs = 0;
         this.key = key;
         this.within = within;
         state = State.OVER;
