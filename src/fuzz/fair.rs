@@ -109,7 +109,7 @@ mod tests {
     use crate::scenario::catalogue;
 
     /// Scenarios that keep a holder for longer than its lock lives, and why that is no doing of the script's.
-    const KEPT: [(&str, &str); 12] = [
+    const KEPT: [(&str, &str); 13] = [
         ("crash-holder", "it is dead"),
         ("crash-in-acquisition", "it is dead"),
         ("thief-crash", "it is dead"),
@@ -122,6 +122,7 @@ mod tests {
         ("reset-in-renewal", "its lock is renewed"),
         ("long-work", "its lock is renewed"),
         ("long-reading", "its lock is renewed"),
+        ("dead-reader", "the one that lives is renewed"),
     ];
 
     #[test]

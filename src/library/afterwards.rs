@@ -11,7 +11,30 @@ struct Afterwards {
     steps: &'static [&'static str],
 }
 
-const ALL: [Afterwards; 3] = [
+const ALL: [Afterwards; 4] = [
+    Afterwards {
+        name: "forgotten-scripts",
+        what: "The nodes forget the scripts that were loaded into them; locks can be given back and taken all the same",
+        fits: |setting| setting.permits == 1,
+        steps: &[
+            "start client:0",
+            "await client:0 end",
+            "start client:0 to before-write",
+            "forget-scripts nodes",
+            "go client:0",
+            "await client:0 end within 0.5ttl or go on",
+            "start client:1 giving up after 0.4ttl",
+            "expect client:1 acquired within 0.45ttl",
+            "await client:1 end",
+            "await client:0 end",
+            "heal forget-scripts nodes",
+            "forget-scripts nodes",
+            "start client:1 giving up after 1ttl",
+            "expect client:1 acquired within 1ttl",
+            "await client:1 end",
+            "heal forget-scripts nodes",
+        ],
+    },
     Afterwards {
         name: "lost-and-taken-again",
         what: "The lock of a holder is gone, which its renewals find; it takes the lock again, and works for longer than a TTL",

@@ -111,7 +111,7 @@ fn symptom(symptom: &Symptom, examined: &Examined) -> String {
         true if symptom.is_plain() && symptom.is_by_threads() => format!("with no fault at all, {BY_THREADS}"),
         true if symptom.is_plain() => "with no fault at all".to_string(),
         true if symptom.is_by_threads() => BY_THREADS.to_string(),
-        true => "struck at no client".to_string(),
+        true => at_no_client(symptom),
         false => struck.join(", then "),
     };
     let (broken, of) = symptom.broken();
@@ -127,6 +127,14 @@ fn symptom(symptom: &Symptom, examined: &Examined) -> String {
         OfItsKind::Unknown => symptom.why_unexplained().unwrap_or("nothing to compare with").to_string(),
     };
     format!("{struck}: {}, in {broken} of {} of {scenarios}; {fate}", symptom.anomaly, plural(of as u64, "run"))
+}
+
+/// What happened to nodes and links, where no client was struck: `refusal of writes of n0`.
+fn at_no_client(symptom: &Symptom) -> String {
+    let first = symptom.tried.iter().find_map(|tried| tried.telling());
+    let mut struck: Vec<&str> = first.iter().flat_map(|run| &run.struck).map(|struck| &*struck.what).collect();
+    struck.dedup();
+    if struck.is_empty() { "with no fault".to_string() } else { struck.join(", then ") }
 }
 
 /// What struck a lock that held, how often, and what that did.
