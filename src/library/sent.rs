@@ -61,6 +61,31 @@ impl Sent {
     }
 }
 
+/// What clients sent of the lock's keys to take it in these runs, by name, and never in others, of which `sent` tells: what takes over the
+/// lock of a dead holder, say. The text of a script that was not known yet has the name of all that run one.
+pub fn only_in(runs: &[(History, Vec<RecordedCommand>)], sent: &[Sent]) -> Vec<String> {
+    let mut names = Vec::new();
+    for (history, commands) in runs {
+        let Some(header) = &history.run else { continue };
+        for operation in &history.operations {
+            let client = header.client_name(operation.process);
+            let is_its = |command: &&RecordedCommand| {
+                command.from.as_ref() == Some(&client)
+                    && !command.in_script
+                    && key_of(command).is_some()
+                    && when(operation, command.time) == Some(When::Taking)
+            };
+            for name in commands.iter().filter(is_its).filter_map(|command| command.words.first()) {
+                let name = name_for_all(&name.to_ascii_uppercase());
+                if !names.contains(&name) && sent.iter().all(|sent| sent.name != name) {
+                    names.push(name);
+                }
+            }
+        }
+    }
+    names
+}
+
 /// What comes in less than one of so many operations of a run is not the way in which a library does it, nor what comes once.
 const FEW: u64 = 10;
 /// Of more of one name in one operation, the later ones are tries of the same.

@@ -107,6 +107,8 @@ const ASKS: [(Ability, &str); 4] = [
 ];
 
 const RELEASES_TWICE: &str = "released-twice";
+/// In which a holder dies, so that another one takes its lock over.
+const LEAVES_A_LOCK: &str = "crash-holder";
 
 /// In which a script keeps a holder for longer than its lock lives, so that only something in the background renews it.
 const KEEPS_A_HOLDER: &str = "long-work";
@@ -293,9 +295,11 @@ impl Examination {
         compare(&catalogue, &[], &mut cases)?;
         let knows_the_catalogue = !catalogue.lacks_a_script();
         let by_threads = if setting.threads { threads::scenarios(&setting) } else { Vec::new() };
-        let waiters = waiters::scenarios(&setting).into_iter().chain(afterwards::scenarios(&setting));
+        let takeovers = sent::only_in(&runs_of(&catalogue, Some(LEAVES_A_LOCK))?, sent);
+        let waiters = waiters::scenarios(&setting).into_iter();
+        let more = waiters.chain(afterwards::scenarios(&setting)).chain(afterwards::takeovers(&takeovers, &setting));
         let strikes = strikes::scenarios(sent, &Setting { knows_the_catalogue, ..setting });
-        let mut scripted: Vec<Scripted> = by_threads.into_iter().chain(waiters).chain(strikes).collect();
+        let mut scripted: Vec<Scripted> = by_threads.into_iter().chain(more).chain(strikes).collect();
         let scripts = folder.join("strikes");
         let mut files = write_scripts(&scripts, &scripted)?;
         let mut not_made = catalogue.lacking;

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use redjepsen::history::{self, RecordedCommand};
-use redjepsen::library::sent::{Sent, Upkeep, When, is_renewed, sent, upkeep};
+use redjepsen::library::releases::reach_again;
+use redjepsen::library::sent::{Sent, Upkeep, When, is_renewed, only_in, sent, upkeep};
 use redjepsen::library::strikes::{Scripted, scenarios};
 use redjepsen::library::struck::{Did, Struck, struck, struck_when};
 use redjepsen::runner::simulate::simulate;
@@ -104,6 +105,42 @@ fn commands_are_told_apart_by_what_their_client_was_doing() {
     let looks = Sent { calls: vec!["GET".into()], ..command(When::Holding, "EVAL") };
     assert!(!is_renewed(&[looks.clone(), command(When::Holding, "GET")]));
     assert!(is_renewed(&[Sent { calls: vec!["GET".into(), "PEXPIRE".into()], ..looks }]));
+}
+
+#[test]
+fn what_takes_over_the_lock_of_a_dead_holder_is_told_from_what_takes_any() {
+    let usual = [command(When::Taking, "SETNX"), command(When::Waiting, "GET")];
+    let run = |commands: Vec<RecordedCommand>| [(run_of(1), commands)];
+    let taking = run(vec![
+        recorded(150, "c0", &["SETNX", "lock:k0", "1"]),
+        recorded(160, "c0", &["GET", "lock:k0"]),
+        recorded(170, "c0", &["GETSET", "lock:k0", "2"]),
+        recorded(180, "c0", &["GETSET", "lock:k0", "3"]),
+        // Not a key of the lock's, somebody else's, and what is sent while it has the lock.
+        recorded(185, "c0", &["INCR", "elsewhere"]),
+        recorded(190, "c1", &["APPEND", "lock:k0", "x"]),
+        recorded(450, "c0", &["PERSIST", "lock:k0"]),
+    ]);
+    assert_eq!(only_in(&taking, &usual), ["GETSET"]);
+    assert!(only_in(&taking[..0], &usual).is_empty());
+}
+
+#[test]
+fn a_second_release_is_seen_by_what_it_sends_or_says() {
+    let scenario = Options::default().scenario("single", "released-twice", 1, Path::new("")).unwrap();
+    let history = simulate(&scenario).unwrap().history;
+    let released = |one: &history::Operation| one.phase(history::Phase::Released).map(|stamp| stamp.time());
+    let lasts = |one: &&history::Operation| released(one).is_some_and(|at| one.completed > Some(at + 250_000_000));
+    let twice = history.operations.iter().find(lasts).expect("its answer comes after its second release");
+    let client = history.run.as_ref().unwrap().client_name(twice.process);
+    let first = released(twice).unwrap();
+    let sent_at = |time| vec![recorded(time, &client, &["EVAL", "…", "1", "lock:k0"])];
+    assert!(!reach_again(&history, &[]), "what ends a routine can be called again, and does nothing");
+    assert!(!reach_again(&history, &sent_at(first)), "that is the first one");
+    assert!(reach_again(&history, &sent_at(first + 200_000_000)));
+    let mut said = history.clone();
+    said.operations[0].fails(None, Some("released again: LockError: not owned".into()));
+    assert!(reach_again(&said, &[]));
 }
 
 #[test]

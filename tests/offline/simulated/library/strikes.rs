@@ -7,7 +7,7 @@ use redjepsen::library::kind::{Kind, OfItsKind, judged};
 use redjepsen::library::pairs::pairs;
 use redjepsen::library::sent::{Sent, Upkeep, When};
 use redjepsen::library::strikes::{Aim, Place, Scripted, Setting, Strike, scenarios};
-use redjepsen::library::{threads, waiters};
+use redjepsen::library::{afterwards, threads, waiters};
 use redjepsen::locks::LockSpec;
 use redjepsen::nemesis::Nemesis;
 use redjepsen::runner::simulate::simulate;
@@ -80,6 +80,28 @@ fn a_sound_lock_withstands_what_threads_of_one_process_do() {
             assert_eq!(valid, Validity::Valid, "{text}");
         }
     }
+}
+
+#[test]
+fn what_comes_after_a_hold_is_withstood_by_whoever_renews_its_next_one() {
+    let setting = Setting { upkeep: Upkeep::InTheBackground, ..setting(3, true) };
+    let all = || afterwards::scenarios(&setting).into_iter().chain(afterwards::takeovers(&["SET".into()], &setting));
+    let fallen = |workload| {
+        let of = |scripted: &Scripted| played(scripted, &run_with(scripted, workload, 3));
+        let invalid = |scripted: &Scripted| match of(scripted) {
+            (Validity::Valid, _) => false,
+            (Validity::Invalid, _) => true,
+            (Validity::Unknown, text) => panic!("{text}"),
+        };
+        all().filter(invalid).map(|scripted| scripted.name).collect::<Vec<_>>()
+    };
+    assert_eq!(fallen("redlock-watchdog"), [""; 0]);
+    assert_eq!(fallen("redlock"), ["lost-and-taken-again", "forgotten-scripts-while-held"], "nothing renews it");
+    // Which of them there are is up to the library.
+    let names = |setting: &Setting| afterwards::scenarios(setting).into_iter().map(|one| one.name).collect::<Vec<_>>();
+    let once = Setting { upkeep: Upkeep::None, releases_again: false, ..setting };
+    assert_eq!(names(&once), ["forgotten-scripts"]);
+    assert!(names(&Setting { permits: 2, ..setting }).is_empty());
 }
 
 #[test]
