@@ -131,6 +131,51 @@ fn an_answer_is_true(workload: &str, missing: Option<impl Display>) {
     }
 }
 
+/// A release that the node refused is made once more, and one that worked as well, which frees nobody's lock.
+fn a_release_is_made_again(workload: &str, missing: Option<impl Display>) {
+    if let Some(missing) = missing {
+        return tell(workload, missing);
+    }
+    let _turn = turns::local();
+    let store = tempfile::tempdir().unwrap();
+    for nemesis in ["failed-release", "released-twice"] {
+        let (code, text) = run(store.path(), &format!("--workload {workload} --nemesis {nemesis}"));
+        assert_eq!(code, Some(0), "{workload}: {text}");
+        let history = std::fs::read_to_string(store.path().join("latest/history.jsonl")).unwrap();
+        assert!(history.contains(r#""release_again_ms":300"#), "{workload}: {history}");
+    }
+}
+
+#[test]
+fn programs_that_give_a_lock_back_twice_free_it_if_the_first_release_failed() {
+    a_release_is_made_again("node-redlock", missing(&["node", "npm"]));
+    a_release_is_made_again("redislock-go", missing(&["go"]));
+    a_release_is_made_again("redisson", missing(&["java", "mvn"]));
+    let packages = include_str!("../../workloads/clients/php/packages/symfony-lock.txt");
+    a_release_is_made_again("symfony-lock", missing_for_php(packages));
+    a_release_is_made_again("redis-py-asyncio", missing(&["python3"]));
+}
+
+#[test]
+fn a_release_that_can_be_made_once_is_not_asked_for_again() {
+    let refused = |workload: &str| {
+        let _turn = turns::local();
+        let store = tempfile::tempdir().unwrap();
+        let (code, text) = run(store.path(), &format!("--workload {workload} --nemesis released-twice"));
+        let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let why = "`release-again` is not among the `capabilities` of its `ready`";
+        assert!(code == Some(255) && in_one_line.contains(why), "{workload}: {text}");
+    };
+    match missing(&["node", "npm"]) {
+        Some(program) => tell("node-redlock-using", program),
+        None => refused("node-redlock-using"),
+    }
+    match missing(&["cargo", "cc"]) {
+        Some(program) => tell("rslock", program),
+        None => refused("rslock"),
+    }
+}
+
 #[test]
 fn a_library_that_is_asked_knows_that_its_lock_is_gone() {
     an_answer_is_true("redislock-go-owned", missing(&["go"]));
