@@ -11,7 +11,22 @@ struct Afterwards {
     steps: &'static [&'static str],
 }
 
-const ALL: [Afterwards; 4] = [
+const ALL: [Afterwards; 5] = [
+    Afterwards {
+        name: "handed-over",
+        what: "No faults: who has had the lock gives it back, and the next one has it before it would have run out",
+        fits: |setting| setting.permits == 1,
+        steps: &[
+            "start client:0",
+            "await client:0 end",
+            "start client:1 giving up after 0.4ttl",
+            "expect client:1 acquired within 0.45ttl",
+            "await client:1 end",
+            "start client:0 giving up after 0.4ttl",
+            "expect client:0 acquired within 0.45ttl",
+            "await client:0 end",
+        ],
+    },
     Afterwards {
         name: "forgotten-scripts",
         what: "The nodes forget the scripts that were loaded into them; locks can be given back and taken all the same",

@@ -28,6 +28,8 @@ pub struct FalseLoss {
     /// How long after the lock had been taken or extended, in nanoseconds.
     pub after: u64,
     pub ttl: u64,
+    /// Whether its release said so, before which nothing had removed the key.
+    pub by_release: bool,
 }
 
 /// Those of a run in which no fault was injected and the machine never stood still. `commands`: what the nodes carried out; where they
@@ -47,7 +49,13 @@ pub fn false_losses(history: &History, commands: &[RecordedCommand]) -> FalseLos
         let grants = holder.phases.iter().filter(|stamp| matches!(stamp.phase, Phase::Acquired | Phase::Extended));
         let Some(granted) = grants.map(|stamp| stamp.time()).filter(|time| *time <= lost).max() else { continue };
         let after = lost - granted;
-        let is_releasing = holder.phase(Phase::Releasing).is_some_and(|stamp| stamp.time() <= lost);
+        // What the release itself removes it has.
+        let releasing = holder.phase(Phase::Releasing).map(PhaseStamp::time).filter(|time| *time <= lost);
+        let client = run.client_name(holder.process);
+        let gone_by = |command: &RecordedCommand| match releasing {
+            Some(releasing) if command.from.as_ref() == Some(&client) || command.in_script => releasing,
+            _ => lost,
+        };
         // What named its key from when it asked for it, so that it is known what became of the key.
         let of_its_key: Vec<&RecordedCommand> = commands
             .iter()
@@ -55,13 +63,14 @@ pub fn false_losses(history: &History, commands: &[RecordedCommand]) -> FalseLos
             .collect();
         let may_be_gone = || {
             of_its_key.is_empty()
-                || of_its_key.iter().any(|command| removes(command) && within(command.time, acquired, lost))
+                || of_its_key.iter().any(|command| removes(command) && within(command.time, acquired, gone_by(command)))
                 || of_its_key.iter().any(|command| may_run_out(command, run.ttl_ms / NEW))
         };
         let taken = || history.operations.iter().any(|other| has_it_too(other, holder, acquired, lost));
-        if after < ttl / NEW && !is_releasing && !may_be_gone() && !taken() {
+        if after < ttl / NEW && !may_be_gone() && !taken() {
+            let loss = FalseLoss { after, ttl, by_release: releasing.is_some() };
             losses.told += 1;
-            losses.soonest = losses.soonest.into_iter().chain([FalseLoss { after, ttl }]).min();
+            losses.soonest = losses.soonest.into_iter().chain([loss]).min();
         }
     }
     losses

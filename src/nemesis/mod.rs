@@ -154,6 +154,17 @@ impl Nemesis {
         self.faults.iter().flat_map(|recurring| &recurring.fault.0).chain(of_steps)
     }
 
+    /// Whether nothing is done to anybody: no fault, and clients that do what they do in any run, one after the other at most.
+    pub fn is_plain(&self) -> bool {
+        let is_usual = |step: &Step| {
+            matches!(
+                step,
+                Step::Start { to: None, releases_again: None, .. } | Step::Await { .. } | Step::Expect { .. }
+            )
+        };
+        !self.injects() && self.script.iter().all(is_usual)
+    }
+
     /// Whether it does anything at all.
     pub fn injects(&self) -> bool {
         self.all_faults().next().is_some()

@@ -69,7 +69,7 @@ pub(super) fn collect(
                         scenario: cell.nemesis.clone(),
                         description: cell.scenario.nemesis.description.clone(),
                         searched: own.is_some(),
-                        plain: cell.scenario.nemesis.script.is_empty() && !cell.scenario.nemesis.injects(),
+                        plain: cell.scenario.nemesis.is_plain(),
                         by_threads: cell.scenario.threads > 1,
                         of_its_kind: OfItsKind::Unknown,
                         runs: Vec::new(),

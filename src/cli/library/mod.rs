@@ -133,8 +133,7 @@ impl Made {
     }
 
     fn is_without_faults(&self) -> bool {
-        let is_plain = |nemesis: &Nemesis| nemesis.script.is_empty() && !nemesis.injects();
-        self.suite.cells.iter().all(|cell| is_plain(&cell.scenario.nemesis))
+        self.suite.cells.iter().all(|cell| cell.scenario.nemesis.is_plain())
     }
 }
 

@@ -108,8 +108,9 @@ pub fn by_itself(examined: &Examined) -> Vec<ByItself<'_>> {
 fn told_lost(losses: &FalseLosses) -> String {
     let FalseLosses { told, of, soonest } = losses;
     let Some(soonest) = soonest else { return String::new() };
+    let by_whom = if soonest.by_release { "a release said that" } else { "a holder was told that" };
     format!(
-        "a holder was told that {} after it had got or extended its lock, whose TTL is {}, {told} of {}; nobody else had \
+        "{by_whom} {} after its client had got or extended the lock, whose TTL is {}, {told} of {}; nobody else had \
          it then, and nothing had removed its key",
         length(soonest.after),
         length(soonest.ttl),

@@ -219,9 +219,15 @@ fn who_is_told_of_a_loss_while_it_has_the_lock_is_told_so() {
     }
     let other = [keeps[0].clone(), recorded(340, "script", &["UNLINK", "lock:k1"])];
     assert_eq!(told(&lost_at(350), &other).0, 1);
-    // Nor is it false late in its TTL, after the release, or where a fault was.
+    // A release may have removed the key itself, and say so all the same.
+    let by_release = |commands: &[RecordedCommand]| {
+        losses::false_losses(&lost_at(450), commands).soonest.is_some_and(|soonest| soonest.by_release)
+    };
+    let and = |time, from, name| [keeps[0].clone(), recorded(time, from, &[name, "lock:k0"])];
+    assert!(by_release(&keeps) && by_release(&and(20_000_000, "c0", "DEL")));
+    assert!(!by_release(&and(440, "c1", "DEL")) && !by_release(&and(350, "c0", "DEL")));
+    // Nor is it false late in its TTL, or where a fault was.
     assert_eq!(told(&lost_at(600_000_000), &keeps).0, 0);
-    assert_eq!(told(&lost_at(450), &keeps).0, 0);
     let mut faulty = lost_at(350);
     faulty.faults.push(history::FaultWindow::new(1, history::FaultKind::Pause));
     assert_eq!(told(&faulty, &keeps).0, 0);

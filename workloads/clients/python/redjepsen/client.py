@@ -459,7 +459,9 @@ class Holder:
         except Exception as error:  # noqa: BLE001 - whatever a library raises
             # That the lock is not its own any more may be what the first release did.
             traceback.print_exc()
-            self.said_again = f"released again: {described(error)}"
+            # What the adapter says of a `with` that can't be left twice is no word of the library's.
+            if not _is_of_the_adapter(error):
+                self.said_again = f"released again: {described(error)}"
         else:
             if not is_free:
                 self._operation.phase("released")
@@ -483,6 +485,12 @@ class Holder:
         if answer is False:
             self._operation.lost(otherwise)
         return answer
+
+
+def _is_of_the_adapter(error: Exception) -> bool:
+    """Whether the adapter itself raised it, and nothing that it called."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and frames[-1].filename == getattr(sys.modules["__main__"], "__file__", "<string>")
 
 
 CANCELLED = "cancelled"

@@ -356,18 +356,21 @@ class Losses(Case):
         self.assertEqual(phases[-1]["text"], "NotOwned: expired")
 
     def test_a_release_is_made_again_where_that_is_asked_for_and_the_first_that_worked_counts(self):
-        of_two = "calls = []\ndef release():\n    calls.append(1)\n    if len(calls) == {}: raise KeyError('refused')\n"
+        of_two = "calls = []\ndef release():\n    calls.append(1)\n    if len(calls) == {}: {}\n"
+        refuses, by_itself = "import json; json.loads('')", "raise KeyError('refused')"
         again = {"release_again_ms": 10}
-        for call, asked, ends, text in [
-            (1, again, ["releasing", "released"], None),
-            (2, again, ["releasing", "released"], "released again: KeyError: 'refused'"),
-            (3, again, ["releasing", "released"], None),
-            (1, {}, ["releasing", "lost"], None),
-            (2, {}, ["releasing", "released"], None),
+        said = "released again: JSONDecodeError: Expecting value: line 1 column 1 (char 0)"
+        for call, how, asked, ends, text in [
+            (1, refuses, again, ["releasing", "released"], None),
+            (2, refuses, again, ["releasing", "released"], said),
+            (2, by_itself, again, ["releasing", "released"], None),
+            (3, refuses, again, ["releasing", "released"], None),
+            (1, refuses, {}, ["releasing", "lost"], None),
+            (2, refuses, {}, ["releasing", "released"], None),
         ]:
-            body = of_two.format(call) + "return redjepsen.Held(release)"
+            body = of_two.format(call, how) + "return redjepsen.Held(release)"
             names, _, answer = self.run_one(acquiring(body), **asked)
-            self.assertEqual((names[-2:], answer["type"], answer.get("text")), (ends, "ok", text), (call, asked))
+            self.assertEqual((names[-2:], answer["type"], answer.get("text")), (ends, "ok", text), (call, how, asked))
 
     def test_a_release_that_did_not_get_through_says_nothing_of_the_lock(self):
         body = "def release(): raise TimeoutError()\nreturn redjepsen.Held(release)"

@@ -82,6 +82,8 @@ pub trait Library: Send + Sync + 'static {
         ready(Err("this library has no lock for reading".to_string()))
     }
 
+    /// Gives the lock back, and takes it for that: there is none left for a second release, so `release-again` is not among
+    /// the client's capabilities.
     fn release(&self, lock: Self::Lock) -> impl Future<Output = ()>;
 
     /// How long the library said, when it gave the lock or extended it, that it is valid.
