@@ -137,7 +137,7 @@ def _several(control: Control, library: "Library", clients: "List[Client]") -> N
             if not 0 <= number < len(threads):
                 raise Misunderstood(f"there is no thread {number}")
             operation = Operation(message, control, several=True)
-            operations = {known: one for known, one in operations.items() if not one[0].is_over}
+            operations = {known: one for known, one in operations.items() if not one[0].is_answered}
             operations[operation.id] = (operation, clients[number])
             threads[number].begin(operation)
         elif kind == "block":

@@ -132,7 +132,7 @@ class Operation:
         self.meanwhile: "Callable[[], Optional[float]]" = lambda: None
         self._control = control
         self._state = threading.Lock()
-        self._held = self._over = False
+        self._held = self._over = self._answered = False
         self._early: List[Tuple[str, Dict[str, Any]]] = []
         self._lost: Optional[str] = None
         self._told = threading.Condition() if several else None
@@ -182,9 +182,8 @@ class Operation:
                 self._told.notify_all()
 
     @property
-    def is_over(self) -> bool:
-        """Whether it was answered, or its lock released."""
-        return self._over
+    def is_answered(self) -> bool:
+        return self._answered
 
     def wait_until(self, deadline: float) -> bool:
         """Waits until then by the monotonic clock, or until it is cancelled; false if it is."""
@@ -234,7 +233,7 @@ class Operation:
     def answer(self, kind: str, **facts: Any) -> None:
         """Ends the operation: `ok`, `fail` or `info`. What is told of its lock afterwards is not passed on."""
         with self._state:
-            self._over, self._held = True, False
+            self._over, self._held, self._answered = True, False, True
             self._control.say(type=kind, id=self.id, **facts)
 
     def _report(self, name: str, facts: Dict[str, Any]) -> None:

@@ -107,6 +107,15 @@ class Several(Case):
             self.send(type="cancel", id=1)
             self.assertEqual(self.until_end(1)[1]["error"], "cancelled")
 
+    def test_one_that_stands_where_its_lock_was_released_goes_on_when_another_one_has_begun(self):
+        self.start(ADAPTER, hello=TWO)
+        self.invoke(id=1, breakpoints=["released"])
+        self.until("released")
+        self.invoke(id=2, thread=1)
+        self.until_end(2)
+        self.send(type="go", id=1, phase="released")
+        self.assertEqual(self.until_end(1)[1]["type"], "ok")
+
     def test_a_holder_that_is_cancelled_gives_its_lock_back_and_writes_nothing(self):
         for adapter in (ADAPTER, ASYNC):
             self.start(adapter, hello=TWO)
