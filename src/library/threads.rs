@@ -16,7 +16,7 @@ const LOCKS: u32 = 5;
 /// A holder may take its time only where something renews its lock meanwhile, and is cancelled only where a client can be.
 pub fn scenarios(setting: &Setting) -> Vec<Scripted> {
     let is_renewed = setting.upkeep == Upkeep::InTheBackground;
-    let names = [("late-release", true), ("long-work", is_renewed), ("cancelled-holder", setting.cancels)];
+    let names = [("late-release", true), ("long-work", is_renewed), ("cancelled-holder", setting.cancels_threads)];
     let of_processes = names.into_iter().filter(|(_, fits)| *fits).filter_map(|(name, _)| by_threads(name));
     of_processes.chain(late_answer(is_renewed)).chain(crowds()).collect()
 }
@@ -157,6 +157,7 @@ mod tests {
             permits: 1,
             threads: true,
             cancels,
+            cancels_threads: cancels,
             blocks: false,
             releases_again: false,
             knows_the_catalogue: true,

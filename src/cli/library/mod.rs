@@ -101,11 +101,12 @@ const ASKING: [&str; 2] = ["ttls", "abilities"];
 /// By which scenarios it is found out what a client can do that not all can.
 const ASKS: [(Ability, &str); 4] = [
     (Ability::Threads, "shared-lock"),
-    (Ability::Cancel, "cancelled-holder"),
+    (Ability::Cancel, CANCELS_A_HOLDER),
     (Ability::Block, "blocked-holder"),
     (Ability::ReleaseAgain, RELEASES_TWICE),
 ];
 
+const CANCELS_A_HOLDER: &str = "cancelled-holder";
 const RELEASES_TWICE: &str = "released-twice";
 /// In which a holder dies, so that another one takes its lock over.
 const LEAVES_A_LOCK: &str = "crash-holder";
@@ -198,6 +199,7 @@ impl Examination {
         }
         let abilities = self.make("abilities", &self.asking(), None).await?;
         let mut unable = unable(&abilities);
+        let cancels_threads = was_played_by_threads(&abilities);
         let twice = runs_of(&abilities, Some(RELEASES_TWICE))?;
         if !twice.is_empty() && !twice.iter().any(|(history, commands)| reach_again(history, commands)) {
             unable.push((Ability::ReleaseAgain, "a second release of its client does nothing".to_string()));
@@ -225,6 +227,7 @@ impl Examination {
             permits: self.plain.workload.permits,
             threads: can(Ability::Threads),
             cancels: can(Ability::Cancel),
+            cancels_threads,
             blocks: can(Ability::Block),
             releases_again: can(Ability::ReleaseAgain),
             knows_the_catalogue: true,
@@ -458,7 +461,15 @@ impl Examination {
             let with = Options { time_limit: "2s".parse().ok(), clients, ..Options::default() };
             Block { with, ..self.block(nemesis.to_string()) }
         });
-        self.suite_file(blocks.collect())
+        // Some can be cancelled only where one operation is in flight.
+        let by_threads = Options {
+            time_limit: "2s".parse().ok(),
+            threads: Some(2),
+            clients: clients.or(Some(4)),
+            ..Options::default()
+        };
+        let cancelled = Block { with: by_threads, ..self.block(CANCELS_A_HOLDER.to_string()) };
+        self.suite_file(blocks.chain([cancelled]).collect())
     }
 
     fn block(&self, nemesis: String) -> Block {
@@ -650,6 +661,13 @@ fn refused_ttls(made: &Made) -> Vec<(Length, String)> {
     let ttl =
         |run: &RunOutcome| made.suite.cells.iter().find(|cell| cell.name == run.cell).map(|cell| cell.scenario.ttl);
     failed.filter_map(|run| Some((Length::Absolute(ttl(run)?), run.summary.clone()))).collect()
+}
+
+/// Whether a client whose threads are several could play what was asked of one.
+fn was_played_by_threads(made: &Made) -> bool {
+    let cells = made.suite.cells.iter().filter(|cell| cell.nemesis == CANCELS_A_HOLDER && cell.scenario.threads > 1);
+    let mut names = cells.map(|cell| &cell.name);
+    names.any(|name| made.state.runs.iter().any(|run| run.cell == *name && run.valid.is_some()))
 }
 
 /// What this client can't do, each with what it says: the runs that asked for it could not be made.

@@ -40,6 +40,7 @@ fn setting(nodes: u32, expires: bool) -> Setting {
         permits: 1,
         threads: false,
         cancels: true,
+        cancels_threads: true,
         blocks: false,
         releases_again: true,
         knows_the_catalogue: true,

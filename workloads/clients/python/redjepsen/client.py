@@ -68,8 +68,14 @@ def serve(
     sink = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.stdout = sys.stderr
+    control = Control(sys.stdin, sink)
+    _ends(lambda: _serve(control, connect, name, package, flags, sys.argv[1:], cancels, shared, once, groups))
+
+
+def _ends(work: Callable[[], int]) -> NoReturn:
+    """Does this, in whichever thread, and ends the process."""
     try:
-        code = _serve(Control(sys.stdin, sink), connect, name, package, flags, sys.argv[1:], cancels, shared, once, groups)
+        code = work()
     except Closed:
         code = 0
     except Misunderstood as error:
@@ -113,7 +119,7 @@ def _serve(
     can = [] if protocol == 1 else library.capabilities(cancels, once) + (["shared"] if shared else [])
     control.say(type="ready", protocol=protocol, name=name + version + variant, capabilities=can)
     if protocol != 1:
-        _several(control, library, clients)
+        _several(control, library, clients, library.is_interrupted(cancels))
     while True:
         message = control.next()
         if message["type"] == "invoke":
@@ -125,9 +131,21 @@ def _serve(
             raise Misunderstood(f"{message['type']} while no operation is in progress")
 
 
-def _several(control: Control, library: "Library", clients: "List[Client]") -> NoReturn:
-    """Reads, and has each operation performed by the thread that is to. Ends with the controller's `bye`."""
+def _several(control: Control, library: "Library", clients: "List[Client]", interrupted: bool) -> NoReturn:
+    """Has each operation performed by the thread that is to. Ends with the controller's `bye`."""
     threads = [Worker(client) for client in clients]
+    if interrupted:
+        # Signals are for the program's first thread.
+        clients[0].run.is_interrupted_here()
+        threading.Thread(target=_ends, args=(lambda: _hear(control, library, clients, threads),), daemon=True).start()
+        threads[0].work()
+        threading.Event().wait()  # the one that reads ends the process
+    for thread in threads:
+        threading.Thread(target=thread.work, name="client", daemon=True).start()
+    _hear(control, library, clients, threads)
+
+
+def _hear(control: Control, library: "Library", clients: "List[Client]", threads: "List[Worker]") -> NoReturn:
     operations: Dict[int, Tuple[Operation, Client]] = {}
     while True:
         message = control.next()
@@ -154,17 +172,16 @@ def _several(control: Control, library: "Library", clients: "List[Client]") -> N
 
 
 class Worker:
-    """A thread that performs one operation after the other."""
+    """Performs one operation after the other, in a thread of its own."""
 
     def __init__(self, client: "Client") -> None:
         self._client = client
         self._operations: "queue.Queue[Operation]" = queue.Queue()
-        threading.Thread(target=self._work, name="client", daemon=True).start()
 
     def begin(self, operation: Operation) -> None:
         self._operations.put(operation)
 
-    def _work(self) -> None:
+    def work(self) -> None:
         try:
             while True:
                 operation = self._operations.get()
@@ -216,6 +233,7 @@ class Library:
         """
         self.settings, self._resource = _understood(hello, flags, groups)
         self.loop = Loop()
+        self._threads = hello.get("threads", 1)
         #: That of the first client: what a library does when it connects may be bound to that task.
         self.caller = Caller(self.loop)
         self.acquire: Acquire = _reached(lambda: self.caller.run(connect, self.settings))
@@ -229,11 +247,17 @@ class Library:
 
     def capabilities(self, cancels: bool, once: bool) -> List[str]:
         """What it can do, in the words of the protocol."""
-        runs_in_loop = self.loop.loop is not None or inspect.iscoroutinefunction(self.acquire)
         again = [] if once else ["release-again"]
-        if runs_in_loop:
+        if self._runs_in_loop():
             return ["threads", "cancel", "block", *again]
-        return ["threads", "cancel", *again] if cancels else ["threads", *again]
+        return ["threads", "cancel", *again] if cancels or self.is_interrupted(cancels) else ["threads", *again]
+
+    def is_interrupted(self, cancels: bool) -> bool:
+        """Whether its calls are ended by a signal: they are functions, only one is in flight, and it can't be ended otherwise."""
+        return not cancels and not self._runs_in_loop() and self._threads == 1
+
+    def _runs_in_loop(self) -> bool:
+        return self.loop.loop is not None or inspect.iscoroutinefunction(self.acquire)
 
     def block(self, control: Control, seconds: float) -> None:
         """Blocks the event loop. The other threads of the package do what a program that is all asyncio does there, so

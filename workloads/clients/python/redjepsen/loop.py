@@ -1,8 +1,9 @@
-"""An event loop beside the client."""
+"""How the library is called: directly, or by an event loop beside the client."""
 
 from __future__ import annotations
 
 import inspect
+import signal
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 class Cancelled(Exception):
     """The library's call ended because it was cancelled."""
+
+
+class TimeLimit(Exception):
+    """Raised in the library's call, by a signal, as the time limits of task queues are (Celery's, RQ's)."""
 
 
 class Loop:
@@ -64,6 +69,15 @@ class Caller:
         self._cancellable = self._cancelled = False
         #: Whether it has begun: until then it is not made at all once it is cancelled.
         self._runs = False
+        #: Where calls are ended by a signal, the thread that makes them.
+        self._thread: Optional[int] = None
+        #: What is called if the call in flight came to its end all the same.
+        self._otherwise: Callable[[], object] = lambda: None
+
+    def is_interrupted_here(self) -> None:
+        """From now on calls are made by this thread, which is the program's first, and ended by a signal."""
+        self._thread = threading.get_ident()
+        signal.signal(signal.SIGUSR1, self._interrupt)
 
     def run(
         self, function: Callable[..., Any], *arguments: object, cancelled: Optional[Callable[[], bool]] = None
@@ -75,11 +89,38 @@ class Caller:
         """
         if self._loop.loop is not None:
             return self._call(function, arguments, cancelled)
-        value = function(*arguments)
+        value = function(*arguments) if cancelled is None else self._interruptibly(function, arguments, cancelled)
         if not inspect.isawaitable(value):
             return value
         self._loop.start()
         return self._call(lambda: value, (), cancelled)
+
+    def _interruptibly(self, function: Callable[..., Any], arguments: Tuple[object, ...], cancelled: Callable[[], bool]) -> Any:
+        values, is_late = [], True
+        try:
+            self._cancelled = cancelled()
+            self._cancellable = self._thread is not None
+            if self._cancelled and self._cancellable:
+                raise TimeLimit()
+            values.append(function(*arguments))
+            # A library that takes it for nothing goes on.
+            is_late, self._cancellable = self._cancellable, False
+        except TimeLimit:
+            self._cancellable = False
+            # What it returned just before counts.
+            if not values:
+                raise Cancelled() from None
+        except BaseException:
+            self._cancellable = False
+            raise
+        if self._cancelled and is_late:
+            self._otherwise()
+        return values[0]
+
+    def _interrupt(self, *_: object) -> None:
+        if self._cancellable:
+            self._cancellable = False
+            raise TimeLimit("whoever asked has no use for it any more")
 
     def cancel(self, otherwise: Callable[[], object]) -> None:
         """Cancels the call in flight, if there is one that may be cancelled; calls `otherwise` if there is none."""
@@ -93,7 +134,10 @@ class Caller:
                 otherwise()
 
         if self._loop.loop is None:
-            otherwise()
+            if self._thread is None or not self._cancellable:
+                return otherwise()
+            self._otherwise, self._cancelled = otherwise, True
+            signal.pthread_kill(self._thread, signal.SIGUSR1)
         else:
             self._loop.loop.call_soon_threadsafe(cancel)
 

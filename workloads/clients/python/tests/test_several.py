@@ -98,6 +98,36 @@ class Several(Case):
         phases, answer, _ = self.until_end(1)
         self.assertEqual((phases, answer["type"]), (UPDATE[1:], "ok"))
 
+    def test_a_call_of_a_function_ends_by_an_exception_and_one_that_takes_it_for_nothing_goes_on(self):
+        waits = "import time\nprint('waits')\n{}\nreturn redjepsen.Held(lambda: print('released'))"
+        takes_it_for_nothing = waits.format("try: time.sleep(60)\nexcept Exception: pass")
+        for body, ends in [
+            (waits.format("time.sleep(60)"), ([], "fail", "cancelled")),
+            (takes_it_for_nothing, (UPDATE[1:], "ok", None)),
+        ]:
+            self.start(acquiring(body), hello={"protocol": 2})
+            self.invoke(id=1)
+            self.until("acquiring")
+            time.sleep(0.2)
+            self.send(type="cancel", id=1)
+            phases, answer, _ = self.until_end(1)
+            self.assertEqual((phases, answer["type"], answer.get("error")), ends)
+            code, said = self.end()
+            self.assertEqual((code, said.splitlines()[0]), (0, "waits"))
+        # In a release it is called once more; a holder that is at work gives the lock back.
+        body = "calls = []\ndef release():\n    calls.append(1)\n    if len(calls) == 1: time.sleep(60)\n"
+        self.start(acquiring("import time\n" + body + "return redjepsen.Held(release)"), hello={"protocol": 2})
+        self.invoke(id=1)
+        self.until("releasing")
+        time.sleep(0.2)
+        self.send(type="cancel", id=1)
+        self.assertEqual(self.until_end(1)[:2][0], ["released"])
+        self.start(acquiring("return redjepsen.Held(lambda: None)"), hello={"protocol": 2})
+        self.invoke(id=1, hold_ms=60_000)
+        self.until("read")
+        self.send(type="cancel", id=1)
+        self.assertEqual(self.until_end(1)[0], ["releasing", "released"])
+
     def test_a_cancellation_that_is_there_before_the_library_is_called_ends_the_operation(self):
         adapter = acquiring("import threading\nended = threading.Event()\noperation.on_cancel(ended.set)\nended.wait()\nreturn None")
         for code in (ASYNC, adapter.replace('name="test lock"', 'name="test lock", cancels=True')):
@@ -215,7 +245,7 @@ class Readers(Case):
         adapter = acquiring(asked).replace('name="test lock"', 'name="test lock", shared=True')
         self.redis.data["k0"] = "c1:12"
         ready = self.start(adapter, hello={"protocol": 2})
-        self.assertEqual(ready["capabilities"], ["threads", "release-again", "shared"])
+        self.assertEqual(ready["capabilities"], ["threads", "cancel", "release-again", "shared"])
         self.invoke(f="shared", value=None)
         phases, answer = self.answer()
         self.assertEqual([phase["phase"] for phase in phases], [*UPDATE[:3], *UPDATE[5:]])
@@ -233,4 +263,4 @@ class Readers(Case):
         self.assertIn("lost", [phase["phase"] for phase in phases])
 
     def test_one_that_takes_no_locks_for_reading_does_not_say_that_it_does(self):
-        self.assertEqual(self.start(hello={"protocol": 2})["capabilities"], ["threads", "release-again"])
+        self.assertEqual(self.start(hello={"protocol": 2})["capabilities"], ["threads", "cancel", "release-again"])
