@@ -11,7 +11,21 @@ struct Afterwards {
     steps: &'static [&'static str],
 }
 
-const ALL: [Afterwards; 5] = [
+const ALL: [Afterwards; 6] = [
+    Afterwards {
+        name: "dead-after-long-work",
+        what: "A holder works for longer than three TTLs, and dies: its lock is over a TTL after its last renewal",
+        fits: is_renewed,
+        steps: &[
+            "start client:0 to read",
+            "wait 3.3ttl",
+            "kill client:0",
+            "heal kill client:0",
+            "start client:1 giving up after 3ttl",
+            "expect client:1 acquired within 1.5ttl",
+            "await client:1 end",
+        ],
+    },
     Afterwards {
         name: "handed-over",
         what: "No faults: who has had the lock gives it back, and the next one has it before it would have run out",

@@ -39,7 +39,7 @@ pub enum OfItsKind {
     Falls,
     /// It holds.
     Holds,
-    /// No other lock can play it, but nothing was injected, and nothing excuses it.
+    /// No other lock can play it, but nobody who lived was struck, and nothing excuses it.
     Unexcused,
     /// The same, but somebody had it for longer than its TTL, and nothing was to renew it.
     Outlived,

@@ -54,10 +54,10 @@ pub struct Setting {
     pub permits: u32,
     /// Whether its client's threads may have operations in flight at once.
     pub threads: bool,
-    /// Whether its client, with one operation at a time, ends one that is cancelled; and whether it has an event loop that can be blocked.
+    /// Whether its client, with one operation at a time, ends one that is cancelled; and whether its threads do.
     pub cancels: bool,
-    /// Whether its threads end operations that are cancelled.
     pub cancels_threads: bool,
+    /// Whether it has an event loop that can be blocked.
     pub blocks: bool,
     /// Whether it gives a lock back a second time.
     pub releases_again: bool,

@@ -42,7 +42,7 @@ const ALL: [(&str, &str, &[&str]); 6] = [
     ),
     (
         "cancelled-while-waiting",
-        "One who waits is cancelled: it has no lock, and when that is given back the next one has it at once",
+        "One who waits is cancelled: it has no lock, when that is given back the next one has it at once, and nobody takes it for the one that left",
         &[
             "start client:1 to before-write",
             "start client:0 to acquiring giving up after 2ttl",
@@ -56,6 +56,10 @@ const ALL: [(&str, &str, &[&str]); 6] = [
             "expect client:2 acquired within 1ttl",
             "await client:2 end",
             "await client:0 end",
+            "wait 0.3ttl",
+            "start client:1 giving up after 0.3ttl",
+            "expect client:1 acquired within 0.35ttl",
+            "await client:1 end",
         ],
     ),
     (
@@ -70,7 +74,7 @@ const ALL: [(&str, &str, &[&str]); 6] = [
     ),
     (
         "given-up-while-waiting",
-        "One waits and gives up, again and again: when the lock is given back, another one has it at once",
+        "One waits and gives up, again and again: when the lock is given back others have it at once, and nobody takes it for the one that left",
         &[
             "start client:1 to before-write",
             "start client:0 giving up after 0.05ttl",
@@ -84,6 +88,10 @@ const ALL: [(&str, &str, &[&str]); 6] = [
             "start client:2 giving up after 4ttl",
             "expect client:2 acquired within 1ttl",
             "await client:2 end",
+            "wait 0.3ttl",
+            "start client:1 giving up after 0.3ttl",
+            "expect client:1 acquired within 0.35ttl",
+            "await client:1 end",
         ],
     ),
 ];

@@ -18,7 +18,7 @@ use crate::library::sent::When;
 use crate::library::strikes::{Aim, Scripted};
 use crate::library::struck;
 use crate::library::{ends, refusals, releases};
-use crate::nemesis::{Expectation, Step};
+use crate::nemesis::{Expectation, Fault, Nemesis, Step};
 use crate::runner::Checked;
 use crate::runner::simulate::{simulate_unless, usual};
 use crate::scenario::{Options, Scenario, catalogue};
@@ -262,7 +262,8 @@ impl Compare<'_> {
             ..Options::default()
         };
         let workload = Some(Names(vec![scenario.workload_name]));
-        Ok(Some(Block { workload, with, ..self.examination.block(file.display().to_string()) }))
+        let file = file.display().to_string();
+        Ok(Some(Block { workload, ..self.examination.block(&file, with) }))
     }
 
     /// Whether a lock of ours of the same kind falls to one of these as well, by runs in virtual time; None where those show
@@ -276,11 +277,13 @@ impl Compare<'_> {
         kind::judged(runs, when)
     }
 
-    /// What is to be said where no lock of ours can play it, and nothing was injected; else None.
+    /// What is to be said where no lock of ours can play it, and nothing was injected but the death of clients whose locks ran out; else
+    /// None.
     fn without_faults(&self, case: &Case) -> Option<OfItsKind> {
         let (run, of) = (case.tried.telling()?, case.telling_scenario()?);
         let cancels = of.nemesis.script.iter().any(|step| matches!(step, Step::Cancel { .. }));
-        if cancels || of.nemesis.injects() || self.kind.scenario(of, &case.struck_when(), 1).is_some() {
+        let excuses = of.nemesis.injects() && !outlives_the_dead(&of.nemesis);
+        if cancels || excuses || self.kind.scenario(of, &case.struck_when(), 1).is_some() {
             return None;
         }
         Some(self.kind.without_faults(run.outlived))
@@ -298,6 +301,20 @@ impl Compare<'_> {
             None => OfItsKind::Unknown,
         }
     }
+}
+
+/// Whether all that is done is that clients die, and more than a TTL passes before anything is expected.
+fn outlives_the_dead(nemesis: &Nemesis) -> bool {
+    let kills = |fault: &Fault| fault.kind.ends_processes() && !fault.names(|target| target.is_node());
+    let steps = || nemesis.script.iter();
+    let died = steps().rposition(|step| matches!(step, Step::Inject(_)));
+    let owed = steps().position(|step| matches!(step, Step::Expect { .. }));
+    let (Some(died), Some(owed)) = (died, owed) else { return false };
+    let waits = nemesis.script[died..owed.max(died)].iter().map(|step| match step {
+        Step::Wait(Length::Ttl(ttls)) => *ttls,
+        _ => 0.0,
+    });
+    nemesis.all_faults().all(kills) && waits.sum::<f64>() > 1.0
 }
 
 /// The way from one folder of a store to another one in it.

@@ -399,21 +399,20 @@ impl Examination {
         let alone = Options {
             time_limit: "4s".parse().ok(),
             clients: self.at_least(1),
+            threads: Some(1),
             ..self.flags.options(self.flags.ttl.first().copied())
         };
         let two = Options { clients: self.at_least(2), hold: "0.2ttl..0.3ttl".parse().ok(), ..alone.clone() };
         let long = Options { time_limit: "6s".parse().ok(), hold: long_hold(), ..alone.clone() };
         // Where several may have the lock, a holder that stays for longer than it lives has others beside it, rightly.
         let all = [alone, two, long].into_iter().filter(|with| with.clients == Some(1) || with.hold != long_hold());
-        self.suite_file(all.map(|with| Block { with, ..self.block("none".to_string()) }).collect())
+        self.suite_file(all.map(|with| self.block("none", with)).collect())
     }
 
     /// All scenarios with the first of these TTLs, then with the next one.
     fn under(&self, nemeses: &[String], ttls: &[Length]) -> SuiteFile {
         let with = |ttl: &Length| Options { ttl: Some(*ttl), ..Options::default() };
-        let blocks = ttls.iter().flat_map(|ttl| {
-            nemeses.iter().map(move |nemesis| Block { with: with(ttl), ..self.block(nemesis.clone()) })
-        });
+        let blocks = ttls.iter().flat_map(|ttl| nemeses.iter().map(move |nemesis| self.block(nemesis, with(ttl))));
         SuiteFile { runs: self.flags.seeds, ..self.suite_file(blocks.collect()) }
     }
 
@@ -424,7 +423,7 @@ impl Examination {
         due.sort_by_key(|case| (!case.tried.plain, case.is_drawn()));
         let blocks = due.into_iter().filter_map(|case| {
             let ttl = case.tried.telling()?.ttl.parse().ok();
-            Some(Block { with: Options { ttl, ..Options::default() }, ..self.block(case.nemesis.clone()) })
+            Some(self.block(&case.nemesis, Options { ttl, ..Options::default() }))
         });
         let seed = u64::from(self.flags.seeds) + 1;
         SuiteFile { runs: SEEDS_MORE, seed, ..self.suite_file(blocks.collect()) }
@@ -438,19 +437,24 @@ impl Examination {
 
     /// A run that only shows whether the library takes this TTL.
     fn shortly(&self, ttl: Length) -> Block {
-        let with =
-            Options { ttl: Some(ttl), clients: self.at_least(1), time_limit: "2s".parse().ok(), ..Options::default() };
-        Block { with, ..self.block("none".to_string()) }
+        let with = Options {
+            ttl: Some(ttl),
+            clients: self.at_least(1),
+            threads: Some(1),
+            time_limit: "2s".parse().ok(),
+            ..Options::default()
+        };
+        self.block("none", with)
     }
 
     /// Several clients, and nothing goes wrong: for long enough that locks are extended too.
     fn usual(&self, ttl: Length) -> Block {
         let with = Options {
             time_limit: self.flags.time_limit.or("8s".parse().ok()),
-            clients: self.at_least(USUAL_CLIENTS),
+            clients: self.at_least(USUAL_CLIENTS.max(self.plain.workload.threads)),
             ..self.flags.options(Some(ttl))
         };
-        Block { with, ..self.block("none".to_string()) }
+        self.block("none", with)
     }
 
     /// Short runs of which each asks of the client what only some can do.
@@ -459,7 +463,7 @@ impl Examination {
         let asks = ASKS.iter().map(|(_, nemesis)| *nemesis).chain([KEEPS_A_HOLDER]);
         let blocks = asks.map(|nemesis| {
             let with = Options { time_limit: "2s".parse().ok(), clients, ..Options::default() };
-            Block { with, ..self.block(nemesis.to_string()) }
+            self.block(nemesis, with)
         });
         // Some can be cancelled only where one operation is in flight.
         let by_threads = Options {
@@ -468,20 +472,27 @@ impl Examination {
             clients: clients.or(Some(4)),
             ..Options::default()
         };
-        let cancelled = Block { with: by_threads, ..self.block(CANCELS_A_HOLDER.to_string()) };
+        let cancelled = self.block(CANCELS_A_HOLDER, by_threads);
         self.suite_file(blocks.chain([cancelled]).collect())
     }
 
-    fn block(&self, nemesis: String) -> Block {
+    /// Where the workload's clients are threads, they are so where nothing is done to anybody, and where a scenario says so: a fault hits
+    /// all threads of a process.
+    fn threads(&self, nemesis: &str) -> Option<u32> {
+        let (_, nemesis) = catalogue::nemesis(nemesis).ok().filter(|_| self.plain.workload.threads > 1)?;
+        (nemesis.threads.is_none() && !nemesis.is_plain()).then_some(1)
+    }
+
+    fn block(&self, nemesis: &str, with: Options) -> Block {
         Block {
             workload: Some(Names(vec![self.flags.workload.clone()])),
-            nemesis: Some(Names(vec![nemesis])),
+            nemesis: Some(Names(vec![nemesis.to_string()])),
             libraries: false,
             issues: false,
             runs: None,
             expect: Some(Expected::Nothing),
             found: None,
-            with: Options::default(),
+            with: Options { threads: with.threads.or_else(|| self.threads(nemesis)), ..with },
             sweep: Sweep::default(),
         }
     }
@@ -496,12 +507,9 @@ impl Examination {
         let (mut fitting, mut not_about) = (Vec::new(), Vec::new());
         let told = told();
         for (name, _) in catalogue::NEMESES.iter().filter(|(name, _)| !NOT_TRIED.contains(name)) {
-            let scenario = self.flags.options(self.flags.ttl.first().copied()).scenario(
-                &self.flags.workload,
-                name,
-                1,
-                Path::new(""),
-            );
+            let options =
+                Options { threads: self.threads(name), ..self.flags.options(self.flags.ttl.first().copied()) };
+            let scenario = options.scenario(&self.flags.workload, name, 1, Path::new(""));
             let drawn = scenario.map_err(|error| error.to_string()).and_then(|scenario| {
                 Plan::draw(&scenario).map_err(|error| error.to_string())?;
                 Ok(scenario)

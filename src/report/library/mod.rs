@@ -93,7 +93,7 @@ fn meaning(symptom: &Symptom, examined: &Examined) -> String {
              only when the machine is late, or with no fault too"
                 .to_string()
         }
-        OfItsKind::Unexcused => "Its own: nothing was injected, and no TTL excuses it".to_string(),
+        OfItsKind::Unexcused => "Its own: nobody who lived was struck, and no TTL excuses it".to_string(),
         OfItsKind::Outlived => "Its kind: it was held for longer than its TTL, and nothing renews it".to_string(),
         OfItsKind::Falls => format!("Its kind: {} falls to the same, {}", reference(examined), examined.kind),
     }
@@ -119,7 +119,7 @@ fn symptom(symptom: &Symptom, examined: &Examined) -> String {
     let fate = match symptom.of_its_kind {
         OfItsKind::Holds => format!("{} withstands it", reference(examined)),
         OfItsKind::Falls => format!("{} falls too", reference(examined)),
-        OfItsKind::Unexcused => "nothing was injected".to_string(),
+        OfItsKind::Unexcused => "nobody who lived was struck".to_string(),
         OfItsKind::Outlived => "its TTL was over".to_string(),
         OfItsKind::Unknown if examined.breaks_by_itself(symptom) && !symptom.is_plain() => {
             "so it does with no fault too".to_string()
