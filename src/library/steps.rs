@@ -318,7 +318,7 @@ impl Steps {
     /// Whoever was struck can have the lock again as others can: its first attempt may find that its connection is gone.
     fn asks_again(&mut self) {
         self.add([
-            "start client:0 giving up after 0.5ttl",
+            "start client:0 giving up after 2ttl",
             "await client:0 end within 3ttl or go on",
             "start client:0 giving up after 2ttl",
             "expect client:0 acquired within 3ttl",
