@@ -280,16 +280,23 @@ impl Guarded {
             () = holding.release(phases) => false,
             () = ends_early => true,
         };
+        let once_more = async {
+            if let Some(after) = invoke.release_again_ms {
+                sleep(Duration::from_millis(after)).await;
+            }
+            holding.release(phases).await;
+            phases.check()
+        };
         if is_cancelled {
             // As a program's `finally` does: the lock is to be free whatever became of the first request.
-            holding.release(phases).await;
-        }
-        phases.check()?;
-        phases.report(Phase::Released, |_| {}).await?;
-        if let Some(after) = invoke.release_again_ms {
-            sleep(Duration::from_millis(after)).await;
-            holding.release(phases).await;
+            once_more.await?;
+            phases.report(Phase::Released, |_| {}).await?;
+        } else {
             phases.check()?;
+            phases.report(Phase::Released, |_| {}).await?;
+            if invoke.release_again_ms.is_some() {
+                once_more.await?;
+            }
         }
         Ok(if is_cancelled { info(invoke, CANCELLED, "while it gave the lock back") } else { answer })
     }

@@ -310,9 +310,12 @@ impl Run<'_> {
             breakpoints: Breakpoints::at(options.breakpoints),
         });
         client.host.begin(client.thread, id);
+        let waits = self.scenario.acquire_timeout.max(options.acquire_timeout);
+        let told = operation.hold_ms + options.release_again_ms.unwrap_or_default();
+        let by_itself = waits + Duration::from_millis(told) + PATIENCE;
         let mut cancelled = false;
         let answer = match client.host.send(&invoke).await {
-            Ok(()) => self.follow(client, id, f, operation, &mut cancelled).await?,
+            Ok(()) => self.follow(client, id, f, operation, by_itself, &mut cancelled).await?,
             Err(broken) => Err(broken),
         };
         client.host.end(client.thread);
@@ -340,16 +343,17 @@ impl Run<'_> {
         Ok(judged)
     }
 
-    /// Records the phases of a client's operation until the client answers or breaks, or the run is over.
+    /// Records the phases of a client's operation until the client answers or breaks, or the run is over. `by_itself`: how long it may
+    /// take with nothing in its way.
     async fn follow(
         &self,
         client: &mut Client,
         id: u64,
         f: Function,
         operation: &PlannedOperation,
+        by_itself: Duration,
         cancelled: &mut bool,
     ) -> Result<Result<Answer, Broken>, RunError> {
-        let by_itself = self.scenario.acquire_timeout + Duration::from_millis(operation.hold_ms) + PATIENCE;
         let mut hung_at = Instant::now() + by_itself + self.longest_fault();
         let mut is_scripted = true;
         let mut allowance = Allowance::of_an_operation();

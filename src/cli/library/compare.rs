@@ -305,7 +305,7 @@ impl Compare<'_> {
 
 /// Whether all that is done is that clients die, and more than a TTL passes before anything is expected.
 fn outlives_the_dead(nemesis: &Nemesis) -> bool {
-    let kills = |fault: &Fault| fault.kind.ends_processes() && !fault.names(|target| target.is_node());
+    let kills = |fault: &Fault| fault.kind.ends_processes() && !fault.names(|target| !target.is_client());
     let steps = || nemesis.script.iter();
     let died = steps().rposition(|step| matches!(step, Step::Inject(_)));
     let owed = steps().position(|step| matches!(step, Step::Expect { .. }));
