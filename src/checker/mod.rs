@@ -121,6 +121,11 @@ pub fn check(history: &History) -> Verdict {
     Verdict { valid, reasons, claims, lost_updates, keys, mutual_exclusion: overlaps, lock, gates, anomalies, counts }
 }
 
+/// What clients were told that is not so, by the promises about a library's words that its workload does not make.
+pub fn broken_if_made(history: &History) -> Vec<Anomaly> {
+    promises::broken_if_made(history)
+}
+
 /// What does not depend on the values that were read and written.
 struct OfLocks {
     overlaps: MutualExclusion,

@@ -11,7 +11,7 @@ struct Afterwards {
     steps: &'static [&'static str],
 }
 
-const ALL: [Afterwards; 6] = [
+const ALL: [Afterwards; 9] = [
     Afterwards {
         name: "dead-after-long-work",
         what: "A holder works for longer than three TTLs, and dies: its lock is over a TTL after its last renewal",
@@ -23,6 +23,57 @@ const ALL: [Afterwards; 6] = [
             "heal kill client:0",
             "start client:1 giving up after 3ttl",
             "expect client:1 acquired within 1.5ttl",
+            "await client:1 end",
+        ],
+    },
+    Afterwards {
+        name: "long-work-of-many-ttls",
+        what: "No faults: a holder works for longer than ten TTLs, and has the lock all the while",
+        fits: is_renewed,
+        steps: &[
+            "start client:0 to read",
+            "wait 10.3ttl",
+            "start client:1 giving up after 0.4ttl",
+            "await client:1 end within 0.7ttl or go on",
+            "go client:0",
+            "await client:0 end",
+            "await client:1 end",
+        ],
+    },
+    Afterwards {
+        name: "left-alone",
+        what: "No faults: one waits and gives up, the holder gives the lock back, and nobody asks for it any more",
+        fits: |setting| setting.permits == 1,
+        steps: &[
+            "start client:0 to before-write",
+            "start client:1 giving up after 0.3ttl",
+            "await client:1 end within 0.5ttl or go on",
+            "go client:0",
+            "await client:0 end",
+            "await client:1 end",
+            "wait 1.8ttl",
+            "start client:2 giving up after 0.4ttl",
+            "expect client:2 acquired within 0.45ttl",
+            "await client:2 end",
+        ],
+    },
+    Afterwards {
+        name: "outlived-and-taken-again",
+        what: "No faults: a holder keeps its lock until that has run out and another one has had it; then it gives it back, and takes it again",
+        fits: |setting| setting.permits == 1 && setting.expires && setting.upkeep != Upkeep::InTheBackground,
+        steps: &[
+            "start client:0 to releasing",
+            "wait 1.2ttl",
+            "start client:1 to releasing or end giving up after 1ttl within 1.2ttl",
+            "go client:1",
+            "await client:1 end",
+            "go client:0",
+            "await client:0 end",
+            "start client:0 giving up after 1ttl",
+            "expect client:0 acquired within 0.9ttl",
+            "await client:0 end",
+            "start client:1 giving up after 0.4ttl",
+            "expect client:1 acquired within 0.45ttl",
             "await client:1 end",
         ],
     },

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::asking::Asking;
 use super::ends::Ended;
+use super::idle::GoesOn;
 use super::kind::{Kind, OfItsKind};
 use super::losses::FalseLosses;
 use super::refusals::Refusals;
@@ -85,6 +87,12 @@ pub struct TriedRun {
     /// Attempts that were refused early while others had the lock, and while nobody had it.
     pub refusals: Refusals,
     pub refusals_of_free: Refusals,
+    /// What its clients were told that was not so, where its file claims nothing of that: of which kind, and in a sentence.
+    pub untrue: Vec<(AnomalyKind, String)>,
+    /// What was sent for a lock by a client that had nothing to do with it any more.
+    pub goes_on: Option<GoesOn>,
+    /// Who asked for the lock most often, if it was often.
+    pub asking: Option<Asking>,
     /// The longest release, if it took long.
     pub slow_release: Option<SlowRelease>,
     /// Its folder, relative to the page.
@@ -184,6 +192,11 @@ impl Tried {
     /// The longest release of its runs, if one took long.
     pub fn slow_release(&self) -> Option<&SlowRelease> {
         self.runs.iter().filter_map(|run| run.slow_release.as_ref()).max_by_key(|slow| slow.took)
+    }
+
+    /// Who asked for the lock most often in its runs, if it was often.
+    pub fn asking(&self) -> Option<&Asking> {
+        self.runs.iter().filter_map(|run| run.asking.as_ref()).max_by_key(|asking| asking.per_second)
     }
 
     /// What became of attempts in its runs.

@@ -258,7 +258,7 @@ pub fn is_renewed(sent: &[Sent]) -> bool {
 }
 
 /// What says whether a key is there, what it holds, or for how long.
-const ASKS: [&str; 15] = [
+pub(super) const ASKS: [&str; 15] = [
     "EXISTS",
     "GET",
     "HEXISTS",
@@ -398,7 +398,7 @@ pub(super) fn queued(commands: &[RecordedCommand], place: usize) -> impl Iterato
 }
 
 /// `SET lock:k0 … NX PX 1000`: values are of no interest, and a script's text is long.
-fn example(words: &[String]) -> String {
+pub(super) fn example(words: &[String]) -> String {
     const LONGEST: usize = 24;
     let shown = words.iter().take(8).map(|word| {
         let is_short = word.len() <= LONGEST && !word.contains(char::is_control);

@@ -16,9 +16,170 @@ const LOCKS: u32 = 5;
 /// A holder may take its time only where something renews its lock meanwhile, and is cancelled only where a client can be.
 pub fn scenarios(setting: &Setting) -> Vec<Scripted> {
     let is_renewed = setting.upkeep == Upkeep::InTheBackground;
-    let names = [("late-release", true), ("long-work", is_renewed), ("cancelled-holder", setting.cancels_threads)];
+    let names =
+        [("late-release", !is_renewed), ("long-work", is_renewed), ("cancelled-holder", setting.cancels_threads)];
     let of_processes = names.into_iter().filter(|(_, fits)| *fits).filter_map(|(name, _)| by_threads(name));
-    of_processes.chain(late_answer(is_renewed)).chain(crowds()).collect()
+    let leaving = LEAVING.iter().filter(|one| (one.fits)(setting)).filter_map(Leaving::scripted);
+    of_processes.chain(late_answer(is_renewed)).chain(leaving).chain(crowds()).collect()
+}
+
+/// A thread is done with the lock, in a way that is not the usual one: what its process keeps for all of its threads must not stay that
+/// thread's, nor go with it.
+struct Leaving {
+    name: &'static str,
+    what: &'static str,
+    fits: fn(&Setting) -> bool,
+    steps: &'static [&'static str],
+}
+
+const LEAVING: [Leaving; 7] = [
+    Leaving {
+        name: "outlived-by-threads",
+        what: "A lock runs out under its holder and another process has it; when both are done, another thread of the first one has it",
+        fits: |setting| setting.expires && setting.upkeep != Upkeep::InTheBackground,
+        steps: &[
+            "start client:0 to releasing",
+            "wait 1.2ttl",
+            "start client:2 to before-write or end giving up after 1ttl within 1.2ttl",
+            "go client:0",
+            "await client:0 end",
+            "go client:2",
+            "await client:2 end",
+            "start client:1 giving up after 2ttl",
+            "expect client:1 acquired within 1.5ttl",
+            "await client:1 end",
+            "start client:0 giving up after 1ttl",
+            "expect client:0 acquired within 0.9ttl",
+            "await client:0 end",
+        ],
+    },
+    Leaving {
+        name: "refused-beside-a-thread",
+        what: "The nodes refuse a thread's attempt; when they write again another thread of its process has the lock",
+        fits: |_| true,
+        steps: &[
+            "refuse-writes nodes",
+            "start client:0 giving up after 0.3ttl",
+            "await client:0 end within 1ttl or go on",
+            "heal refuse-writes nodes",
+            "await client:0 end",
+            "start client:1 giving up after 2ttl",
+            "expect client:1 acquired within 1.5ttl",
+            "await client:1 end",
+            "start client:0 giving up after 1ttl",
+            "expect client:0 acquired within 0.9ttl",
+            "await client:0 end",
+        ],
+    },
+    Leaving {
+        name: "failed-release-beside-a-thread",
+        what: "The nodes refuse a thread's release; when its lock has run out another thread of its process has it",
+        fits: |setting| setting.expires,
+        steps: &[
+            "start client:0 to releasing",
+            "refuse-writes nodes",
+            "go client:0",
+            "await client:0 end within 0.5ttl or go on",
+            "heal refuse-writes nodes",
+            "await client:0 end",
+            "start client:1 giving up after 3ttl",
+            "expect client:1 acquired within 2.5ttl",
+            "await client:1 end",
+            "start client:0 giving up after 1ttl",
+            "expect client:0 acquired within 0.9ttl",
+            "await client:0 end",
+        ],
+    },
+    Leaving {
+        name: "given-up-beside-a-waiting-thread",
+        what: "One of two threads of a process that wait gives up; when the lock is given back the other one has it",
+        fits: |_| true,
+        steps: &[
+            "start client:2 to before-write",
+            "start client:1 giving up after 4ttl",
+            "start client:0 giving up after 0.1ttl",
+            "await client:0 end within 0.3ttl or go on",
+            "go client:2",
+            "await client:2 end",
+            "expect client:1 acquired within 1ttl",
+            "await client:1 end",
+            "await client:0 end",
+            "start client:0 giving up after 0.3ttl",
+            "expect client:0 acquired within 0.35ttl",
+            "await client:0 end",
+        ],
+    },
+    Leaving {
+        name: "given-up-beside-a-holding-thread",
+        what: "A thread waits for the lock that another one of its process has, and gives up; others have it when it is given back",
+        fits: |_| true,
+        steps: &[
+            "start client:0 to before-write",
+            "start client:1 giving up after 0.1ttl",
+            "await client:1 end within 0.3ttl or go on",
+            "start client:2 giving up after 4ttl",
+            "go client:0",
+            "await client:0 end",
+            "expect client:2 acquired within 1ttl",
+            "await client:2 end",
+            "await client:1 end",
+            "start client:1 giving up after 0.3ttl",
+            "expect client:1 acquired within 0.35ttl",
+            "await client:1 end",
+        ],
+    },
+    Leaving {
+        name: "cancelled-beside-a-waiting-thread",
+        what: "One of two threads of a process that wait is cancelled; when the lock is given back the other one has it",
+        fits: |setting| setting.cancels_threads,
+        steps: &[
+            "start client:2 to before-write",
+            "start client:0 to acquiring giving up after 2ttl",
+            "go client:0",
+            "start client:1 giving up after 4ttl",
+            "wait 0.1ttl",
+            "cancel client:0",
+            "await client:0 end within 0.2ttl or go on",
+            "go client:2",
+            "await client:2 end",
+            "expect client:1 acquired within 1ttl",
+            "await client:1 end",
+            "await client:0 end",
+            "start client:0 giving up after 0.3ttl",
+            "expect client:0 acquired within 0.35ttl",
+            "await client:0 end",
+        ],
+    },
+    Leaving {
+        name: "cancelled-beside-a-holding-thread",
+        what: "A thread waits for the lock that another one of its process has, and is cancelled; others have it when it is given back",
+        fits: |setting| setting.cancels_threads,
+        steps: &[
+            "start client:0 to before-write",
+            "start client:1 to acquiring giving up after 2ttl",
+            "go client:1",
+            "wait 0.1ttl",
+            "cancel client:1",
+            "await client:1 end within 0.2ttl or go on",
+            "start client:2 giving up after 4ttl",
+            "go client:0",
+            "await client:0 end",
+            "expect client:2 acquired within 1ttl",
+            "await client:2 end",
+            "await client:1 end",
+            "start client:1 giving up after 0.3ttl",
+            "expect client:1 acquired within 0.35ttl",
+            "await client:1 end",
+        ],
+    },
+];
+
+impl Leaving {
+    fn scripted(&self) -> Option<Scripted> {
+        let (_, like) = catalogue::nemesis("late-release").ok()?;
+        let like = Nemesis { story: "What a process keeps for all of its threads.".to_string(), ..like };
+        played(like, self.name, self.what.to_string(), self.steps)
+    }
 }
 
 /// A release is answered when another thread has the lock by then: what the library forgets of it then is that one's. In between, a
@@ -170,12 +331,16 @@ mod tests {
             |setting: &Setting| scenarios(setting).into_iter().map(|one| one.name).collect::<Vec<_>>().join(", ");
         assert_eq!(
             names(&setting(Upkeep::None, false)),
-            "late-release-by-threads, late-answer-to-release-by-threads, crowd-of-threads, several-locks-by-threads"
+            "late-release-by-threads, late-answer-to-release-by-threads, outlived-by-threads, refused-beside-a-thread, \
+             failed-release-beside-a-thread, given-up-beside-a-waiting-thread, \
+             given-up-beside-a-holding-thread, crowd-of-threads, several-locks-by-threads"
         );
         assert_eq!(
             names(&setting(Upkeep::InTheBackground, true)),
-            "late-release-by-threads, long-work-by-threads, cancelled-holder-by-threads, late-answer-to-release-by-threads, \
-             late-answer-to-release-and-long-work-by-threads, crowd-of-threads, several-locks-by-threads"
+            "long-work-by-threads, cancelled-holder-by-threads, late-answer-to-release-by-threads, \
+             late-answer-to-release-and-long-work-by-threads, refused-beside-a-thread, failed-release-beside-a-thread, \
+             given-up-beside-a-waiting-thread, given-up-beside-a-holding-thread, \
+             cancelled-beside-a-waiting-thread, cancelled-beside-a-holding-thread, crowd-of-threads, several-locks-by-threads"
         );
         for scripted in scenarios(&setting(Upkeep::InTheBackground, true)) {
             let nemesis: Nemesis = toml::from_str(&scripted.toml).unwrap();
@@ -186,7 +351,10 @@ mod tests {
             assert_eq!((nemesis.clients, nemesis.threads), (Some(CLIENTS), Some(THREADS)));
             assert!(!nemesis.script.is_empty() && nemesis.expect.is_empty());
             // What is held is what one thread sends, since no other one has begun.
-            assert!(nemesis.all_faults().all(|fault| fault.kind.is_at_command()), "others strike all threads");
+            assert!(
+                nemesis.all_faults().all(|fault| fault.kind.is_at_command() || fault.to_string().ends_with(" nodes")),
+                "others strike all threads"
+            );
         }
     }
 }

@@ -78,11 +78,9 @@ const ALL: [(&str, &str, &[&str]); 6] = [
         &[
             "start client:1 to before-write",
             "start client:0 giving up after 0.05ttl",
-            "await client:0 end within 0.2ttl",
+            "await client:0 end within 0.4ttl",
             "start client:0 giving up after 0.05ttl",
-            "await client:0 end within 0.2ttl",
-            "start client:0 giving up after 0.05ttl",
-            "await client:0 end within 0.2ttl",
+            "await client:0 end within 0.4ttl",
             "go client:1",
             "await client:1 end",
             "start client:2 giving up after 4ttl",

@@ -20,6 +20,9 @@ use super::evidence::Evidence;
 use super::verdict::Anomaly;
 use crate::history::{Claim, History};
 
+/// The promises about what a library says that are the same whatever its file states.
+const OF_WORDS: [Claim; 3] = [Claim::Releases, Claim::Ownership, Claim::Grants];
+
 /// What was found of one promise.
 pub(super) struct Findings {
     pub anomalies: Vec<Anomaly>,
@@ -51,4 +54,11 @@ pub(super) fn check(history: &History) -> Vec<(Claim, Findings)> {
     let made =
         |claim: Claim| !claim.is_conditional() || history.run.as_ref().is_some_and(|run| run.claims.contains(&claim));
     PROMISES.iter().filter(|(claim, _)| made(*claim)).map(|(claim, check)| (*claim, check(history))).collect()
+}
+
+/// What breaks the promises of its words that the workload does not make.
+pub(super) fn broken_if_made(history: &History) -> Vec<Anomaly> {
+    let is_made = |claim: &Claim| history.run.as_ref().is_some_and(|run| run.claims.contains(claim));
+    let not_made = PROMISES.iter().filter(|(claim, _)| OF_WORDS.contains(claim) && !is_made(claim));
+    not_made.flat_map(|(_, check)| check(history).anomalies).collect()
 }

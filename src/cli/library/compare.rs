@@ -5,7 +5,7 @@ use std::path::Path;
 use tokio::task::block_in_place;
 
 use super::{Examination, MOST_BYTES, Made, held_for};
-use crate::checker::{AnomalyKind, Sentence, Validity, check};
+use crate::checker::{AnomalyKind, Sentence, Validity, broken_if_made, check};
 use crate::cli::Failure;
 use crate::files;
 use crate::fuzz::Cause;
@@ -17,7 +17,7 @@ use crate::library::refusals::{Had, Refusals};
 use crate::library::sent::When;
 use crate::library::strikes::{Aim, Scripted};
 use crate::library::struck;
-use crate::library::{ends, refusals, releases};
+use crate::library::{asking, ends, idle, refusals, releases};
 use crate::nemesis::{Expectation, Fault, Nemesis, Step};
 use crate::runner::Checked;
 use crate::runner::simulate::{simulate_unless, usual};
@@ -110,6 +110,9 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         refusals: Refusals::default(),
         refusals_of_free: Refusals::default(),
         false_losses: FalseLosses::default(),
+        untrue: Vec::new(),
+        goes_on: None,
+        asking: None,
         slow_release: None,
         folder: relative(page_folder, &folder),
         repeat: outcome.repeat.clone(),
@@ -127,6 +130,9 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         run.refusals = refusals::early(&history, Had::ByOthers);
         run.refusals_of_free = refusals::early(&history, Had::ByNobody);
         run.false_losses = losses::false_losses(&history, &commands);
+        run.untrue = broken_if_made(&history).into_iter().map(|anomaly| (anomaly.kind, anomaly.summary)).collect();
+        run.goes_on = idle::goes_on(&history, &commands);
+        run.asking = asking::most_often(&history, &commands);
         let checked = Checked::new(history, Some(scenario.clone()), Default::default());
         let cause = Cause::of(&checked.history, &checked.verdict).map(|cause| cause.anomaly);
         let first = || checked.verdict.anomalies.first().map(|anomaly| anomaly.kind);

@@ -27,7 +27,7 @@ use crate::library::examined::{Came, Examined};
 use crate::library::kind::Kind;
 use crate::library::pairs;
 use crate::library::releases::reach_again;
-use crate::library::sent::{self, Sent};
+use crate::library::sent::{self, Sent, Upkeep};
 use crate::library::strikes::{self, Aim, Scripted, Setting};
 use crate::library::{afterwards, threads, waiters};
 use crate::nemesis::{Nemesis, Step};
@@ -85,6 +85,10 @@ const MORE_SEEDS: f64 = 0.9;
 const SEEDS_MORE: u32 = 2;
 /// How many contend at least where nothing goes wrong: each may take seconds to start.
 const USUAL_CLIENTS: u32 = 3;
+/// How many wait for each other, each for longer than a TTL.
+const QUEUE: u32 = 6;
+/// How many threads a process has that shares several locks.
+const THREADS: u32 = 2;
 /// How long a run without a script takes: enough for two or three faults.
 const TIME_LIMIT: &str = "12s";
 /// The same where holders work for longer than their lock lives, as those do that extend it.
@@ -100,12 +104,13 @@ const ASKING: [&str; 2] = ["ttls", "abilities"];
 
 /// By which scenarios it is found out what a client can do that not all can.
 const ASKS: [(Ability, &str); 4] = [
-    (Ability::Threads, "shared-lock"),
+    (Ability::Threads, SHARES_A_LOCK),
     (Ability::Cancel, CANCELS_A_HOLDER),
     (Ability::Block, "blocked-holder"),
     (Ability::ReleaseAgain, RELEASES_TWICE),
 ];
 
+const SHARES_A_LOCK: &str = "shared-lock";
 const CANCELS_A_HOLDER: &str = "cancelled-holder";
 const RELEASES_TWICE: &str = "released-twice";
 /// In which a holder dies, so that another one takes its lock over.
@@ -213,13 +218,15 @@ impl Examination {
         ));
         let (fitting, not_about) = self.fitting(&phases, &unable);
         let (taken, refused, asked) = self.taken_ttls().await?;
-        let usual = taken.iter().map(|ttl| self.usual(*ttl)).collect();
+        let can = |ability| unable.iter().all(|(unable, _)| *unable != ability);
+        let usual = taken.iter().map(|ttl| self.usual(*ttl)).chain([self.queue()]);
+        let several = (can(Ability::Threads) && upkeep == Upkeep::InTheBackground).then(|| self.several_renewed());
+        let usual = usual.chain(several).collect();
         let usual = self.make("without-faults", &self.suite_file(usual), None).await?;
         let mut stages: Vec<Made> = vec![learnt, abilities];
         stages.extend(asked);
         stages.push(usual);
         self.learnt = Instant::now();
-        let can = |ability| unable.iter().all(|(unable, _)| *unable != ability);
         let setting = Setting {
             nodes: self.plain.nodes,
             expires: self.plain.workload.lock.expires(),
@@ -455,6 +462,28 @@ impl Examination {
             ..self.flags.options(Some(ttl))
         };
         self.block("none", with)
+    }
+
+    /// Whoever asks waits for several others, each of which has the lock for a while.
+    fn queue(&self) -> Block {
+        let with = Options {
+            clients: self.at_least(QUEUE),
+            hold: "0.3ttl..0.4ttl".parse().ok(),
+            ..self.flags.options(self.flags.ttl.first().copied())
+        };
+        self.block("none", with)
+    }
+
+    /// Threads of one process have several locks at once, each for longer than it lives: what renews one is not to end with another's.
+    fn several_renewed(&self) -> Block {
+        let with = Options {
+            keys: Some(THREADS + 1),
+            threads: Some(THREADS),
+            clients: self.at_least(2 * THREADS),
+            hold: long_hold(),
+            ..self.flags.options(self.flags.ttl.first().copied())
+        };
+        self.block(SHARES_A_LOCK, with)
     }
 
     /// Short runs of which each asks of the client what only some can do.

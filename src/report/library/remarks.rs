@@ -2,7 +2,10 @@
 
 use std::cmp::Reverse;
 
+use crate::checker::AnomalyKind;
+use crate::library::asking::Asking;
 use crate::library::examined::{Examined, Tried, TriedRun};
+use crate::library::idle::GoesOn;
 use crate::library::losses::FalseLosses;
 use crate::library::refusals::Refusals;
 use crate::library::releases::SlowRelease;
@@ -54,6 +57,16 @@ pub fn remarks(examined: &Examined) -> Vec<Remarks<'_>> {
             of: each(&lost),
         },
         Remarks {
+            id: "untrue",
+            title: "Says what is not so: its file claims nothing of that, but whoever believes it is wrong",
+            of: untrue(&examined.tried),
+        },
+        Remarks {
+            id: "goes-on",
+            title: "Goes on when its lock is given back, or was never had: no claim is broken by that, but nobody asked for it",
+            of: each(&|tried| tried.runs.iter().find_map(|run| run.goes_on.as_ref()).map(goes_on)),
+        },
+        Remarks {
             id: "early-refusals",
             title: "Gives up before its time: no claim is broken by that, but whoever asks is refused while there is time",
             of: each(&early),
@@ -63,8 +76,36 @@ pub fn remarks(examined: &Examined) -> Vec<Remarks<'_>> {
             title: "Gives the lock back late: no claim is broken by that, but whoever calls waits for so long",
             of: slow.into_iter().map(|(tried, slow)| (tried, slow_release(slow))).collect(),
         },
+        Remarks {
+            id: "asking",
+            title: "Hardly rests while it waits: no claim is broken by that, but a node has others to serve",
+            of: each(&|tried| tried.asking().map(asking)),
+        },
     ];
     all.into_iter().filter(|remarks| !remarks.of.is_empty()).collect()
+}
+
+/// One scenario for each kind of what was not so, and in how many others it was.
+fn untrue(all: &[Tried]) -> Vec<(&Tried, String)> {
+    let mut told: Vec<(AnomalyKind, &Tried, &str, u64)> = Vec::new();
+    for tried in all {
+        let mut kinds = Vec::new();
+        for (kind, said) in tried.runs.iter().flat_map(|run| &run.untrue) {
+            if kinds.contains(kind) {
+                continue;
+            }
+            kinds.push(*kind);
+            match told.iter_mut().find(|(other, ..)| other == kind) {
+                Some((.., more)) => *more += 1,
+                None => told.push((*kind, tried, said, 0)),
+            }
+        }
+    }
+    let one = |(_, tried, said, more): (AnomalyKind, _, &str, u64)| {
+        let more = if more > 0 { format!("; and so in {}", plural(more, "other scenario")) } else { String::new() };
+        (tried, sanitize(said, 400) + &more)
+    };
+    told.into_iter().map(one).collect()
 }
 
 /// What it does with nothing done to anybody.
@@ -91,6 +132,11 @@ pub fn by_itself(examined: &Examined) -> Vec<ByItself<'_>> {
     if let Some(run) = runs().find(|run| run.false_losses.told > 0 && run.false_losses.soonest == losses.soonest) {
         let what = format!("It says that a lock is lost which it has, with no fault: {}", told_lost(&losses));
         all.push(ByItself { word: "FALSE LOSSES", what, run });
+    }
+    if let Some((run, what)) = runs().find_map(|run| Some((run, run.goes_on.as_ref().filter(|it| !it.faulty)?))) {
+        let what =
+            format!("It goes on when its lock is given back, or was never had, with no fault: {}", goes_on(what));
+        all.push(ByItself { word: "GOES ON", what, run });
     }
     for (of, while_) in REFUSED {
         let refusals = runs().fold(Refusals::default(), |all, run| all.and(of(run)));
@@ -125,6 +171,24 @@ fn early_refusals(refusals: &Refusals, while_: &str) -> String {
     let (limit, waited) = (length(soonest.limit), length(soonest.waited));
     let attempts = plural(*of, "attempt");
     format!("whoever asked for {limit} was refused after {waited} {while_}, {early} of {attempts}")
+}
+
+/// `c0 sent PEXPIRE lock:k0 1000 1.2 s after it had given the lock back, which gives it more time to live; after 3 of 40 operations`
+fn goes_on(goes_on: &GoesOn) -> String {
+    let GoesOn { client, command, after, was_had, renews, operations, of, .. } = goes_on;
+    let over = if *was_had { "it had given the lock back" } else { "its attempt was over, without the lock" };
+    let renews = if *renews { ", which gives a key more time to live" } else { "" };
+    let all = plural(*of, "operation");
+    sanitize(
+        &format!("{client} sent {command} {} after {over}{renews}; after {operations} of {all}", length(*after)),
+        300,
+    )
+}
+
+/// `c1 asked n0 for it 1900 times a second, for 400 ms`
+fn asking(asking: &Asking) -> String {
+    let Asking { client, node, per_second, waited } = asking;
+    sanitize(&format!("{client} asked {node} for it {per_second} times a second, for {}", length(*waited)), 200)
 }
 
 /// `c0 took 11.2 s to give it back, from 3.100 s on, meanwhile: kill of n1`

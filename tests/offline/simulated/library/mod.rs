@@ -1,5 +1,6 @@
 //! What `redjepsen library` makes of what a library sends, and of what came of it. Its scenarios are played in virtual time.
 
+mod remarked;
 mod sent;
 mod strikes;
 mod told;
@@ -151,6 +152,9 @@ fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
         refusals: Default::default(),
         refusals_of_free: Default::default(),
         false_losses: Default::default(),
+        untrue: Vec::new(),
+        goes_on: None,
+        asking: None,
         slow_release: None,
         folder: "../runs/one".into(),
         repeat: "redjepsen run --seed 1".into(),

@@ -1,0 +1,96 @@
+//! What clients go on sending for a lock that they have nothing to do with any more: that breaks no claim by itself, but it may keep
+//! what nobody has, or take what nobody asked for.
+
+use serde::Serialize;
+
+use super::sent::{ASKS, RENEWS, WRITES, called, example, key_of};
+use crate::fault_kinds::runs_a_script;
+use crate::history::{History, Operation, Outcome, Phase, Process, RecordedCommand};
+
+/// What comes within this part of a TTL may have been on its way, or due.
+const DUE: u64 = 2;
+
+/// What a client sent for a lock when its operation on it had been over for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GoesOn {
+    pub client: String,
+    /// `PEXPIRE lock:k0 1000`
+    pub command: String,
+    /// How long after the end of its operation, in nanoseconds.
+    pub after: u64,
+    /// Whether its lock had been given back then; otherwise it had never had it.
+    pub was_had: bool,
+    /// Whether it gives a key more time to live.
+    pub renews: bool,
+    /// After how many operations of the run, of how many.
+    pub operations: u64,
+    pub of: u64,
+    /// Whether anything had been done to anybody by then.
+    pub faulty: bool,
+}
+
+/// The latest of a run, whose clients are processes: a thread may send what another one of its process is about.
+pub fn goes_on(history: &History, commands: &[RecordedCommand]) -> Option<GoesOn> {
+    let run = history.run.as_ref().filter(|run| run.threads == 1)?;
+    let due = run.ttl_ms.saturating_mul(1_000_000) / DUE;
+    let of_clients = || history.operations.iter().filter(|one| one.process != Process::Controller);
+    let ended = of_clients().filter_map(|one| Some((one, over(one)?)));
+    let (mut latest, mut operations, mut of): (Option<GoesOn>, u64, u64) = (None, 0, 0);
+    for (operation, over) in ended {
+        of += 1;
+        let client = run.client_name(operation.process);
+        let next = of_clients().filter(|other| other.invoked >= over && run.client_name(other.process) == client);
+        let until = next.map(|other| other.invoked).min().unwrap_or(history.last_time);
+        let is_its = |(_, command): &(usize, &RecordedCommand)| {
+            command.from.as_ref() == Some(&client)
+                && (over + due..until).contains(&command.time)
+                && key_of(command).is_some_and(|key| key.contains(&*operation.key))
+                && is_about_locks(command)
+                && was_quiet(history, command.time, due)
+        };
+        let Some((place, command)) = commands.iter().enumerate().filter(is_its).last() else { continue };
+        operations += 1;
+        let after = command.time - over;
+        if latest.as_ref().is_none_or(|latest| latest.after < after) {
+            let all = std::iter::once(command).chain(called(&commands[place + 1..], &command.node));
+            let renews = all.filter_map(name_of).any(|name| RENEWS.contains(&&*name));
+            let faulty = history.faults.iter().any(|window| window.inject <= command.time)
+                || history.steps.iter().any(|(at, step)| *at <= command.time && step.step.starts_with("cancel "));
+            let was_had = operation.phase(Phase::Acquired).is_some();
+            let command = example(&command.words);
+            latest = Some(GoesOn { client, command, after, was_had, renews, operations: 0, of: 0, faulty });
+        }
+    }
+    latest.map(|latest| GoesOn { operations, of, ..latest })
+}
+
+/// When an operation was over for its client: it gave the lock back, or was refused. One whose release is in doubt may be at it still.
+fn over(operation: &Operation) -> Option<u64> {
+    let was_had = operation.phase(Phase::Acquired).is_some();
+    let is_over = match operation.outcome {
+        Outcome::Info => false,
+        _ if was_had => operation.phase(Phase::Released).is_some(),
+        outcome => outcome == Outcome::Fail,
+    };
+    operation.completed.filter(|_| is_over)
+}
+
+/// Who leaves a channel, or asks how its node is, does nothing to the lock.
+fn is_about_locks(command: &RecordedCommand) -> bool {
+    let is = |name: String| {
+        runs_a_script(&name) || WRITES.contains(&&*name) || ASKS.contains(&&*name) || RENEWS.contains(&&*name)
+    };
+    !command.in_script && name_of(command).is_some_and(is)
+}
+
+fn name_of(command: &RecordedCommand) -> Option<String> {
+    command.words.first().map(|name| name.to_ascii_uppercase())
+}
+
+/// Whether no fault was in effect, and the machine never stood still, for so long before.
+fn was_quiet(history: &History, time: u64, due: u64) -> bool {
+    let from = time.saturating_sub(due);
+    let meets = |began: u64, ended: Option<u64>| began <= time && ended.is_none_or(|ended| ended >= from);
+    !history.faults.iter().map(|window| window.span()).any(|(began, ended)| meets(began, ended))
+        && !history.stalls.iter().any(|(began, ended)| meets(*began, Some(*ended)))
+}

@@ -1,0 +1,106 @@
+//! What no claim is about, and is told all the same.
+
+use redjepsen::checker::{AnomalyKind, Validity};
+use redjepsen::history::{FaultKind, FaultWindow, History, RecordedCommand};
+use redjepsen::library::examined::TriedRun;
+use redjepsen::library::kind::OfItsKind;
+use redjepsen::library::{asking, idle};
+use redjepsen::report::Look;
+use redjepsen::report::library::terminal;
+
+use super::{examined, recorded, run, run_of, run_that_releases_by, tried};
+
+const MS: u64 = 1_000_000;
+
+/// What is told of a scenario with this run.
+fn told(one: TriedRun) -> String {
+    terminal(&examined(vec![tried("long-work", OfItsKind::Unknown, vec![one])]), Look::PLAIN)
+}
+
+/// One that is left for so long once its client has given the lock back.
+fn left_for(ms: u64) -> History {
+    let mut history = run_of(2);
+    history.last_time = ms * MS;
+    history
+}
+
+#[test]
+fn what_a_client_sends_for_a_lock_that_it_has_given_back_is_told() {
+    let renews = |ms: u64, from: &str| recorded(ms * MS, from, &["PEXPIRE", "lock:k0", "1000"]);
+    let goes_on = |history: &History, command: RecordedCommand| idle::goes_on(history, &[command]);
+    let found = goes_on(&left_for(2000), renews(900, "c0")).unwrap();
+    assert!(found.renews && found.was_had && !found.faulty && found.command == "PEXPIRE lock:k0 1000", "{found:?}");
+    assert_eq!((found.operations, found.of), (1, 1));
+    // What was on its way, what is of another client or another lock, and what does nothing to a lock.
+    assert_eq!(goes_on(&left_for(2000), renews(400, "c0")), None);
+    assert_eq!(goes_on(&left_for(2000), renews(900, "c1")), None);
+    assert_eq!(goes_on(&left_for(2000), recorded(900 * MS, "c0", &["PEXPIRE", "lock:k1", "1000"])), None);
+    assert_eq!(goes_on(&left_for(2000), recorded(900 * MS, "c0", &["UNSUBSCRIBE", "lock:k0"])), None);
+    // Whoever has it still, or threads of a process, of which another one may have it.
+    let mut holds = left_for(2000);
+    holds.operations[0].completed = None;
+    assert_eq!(goes_on(&holds, renews(900, "c0")), None);
+    let mut by_threads = left_for(2000);
+    by_threads.run.as_mut().unwrap().threads = 2;
+    assert_eq!(goes_on(&by_threads, renews(900, "c0")), None);
+    // A fault may have held it back.
+    let mut faulty = left_for(2000);
+    let mut window = FaultWindow::new(1, FaultKind::Pause);
+    (window.inject, window.healed) = (100 * MS, Some((300 * MS, true)));
+    faulty.faults.push(window);
+    assert_eq!(goes_on(&faulty, renews(700, "c0")), None);
+    assert!(goes_on(&faulty, renews(900, "c0")).is_some_and(|found| found.faulty));
+
+    let one = |found| TriedRun { goes_on: Some(found), ..run(Validity::Valid, None, "") };
+    let sent =
+        "c0 sent PEXPIRE lock:k0 1000 900 ms after it had given the lock back, which gives a key more time to live";
+    let text = told(one(found));
+    let first = format!("It goes on when its lock is given back, or was never had, with no fault: {sent}");
+    assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(&first)), "{text}");
+    let text = told(one(goes_on(&faulty, renews(900, "c0")).unwrap()));
+    assert!(text.contains(sent) && !text.contains("with no fault"), "{text}");
+}
+
+#[test]
+fn who_hardly_rests_while_it_waits_is_told_so() {
+    // It waits for the lock for 300 ms.
+    let waits = || {
+        let mut history = run_that_releases_by(2, 600 * MS);
+        let later = |stamp: &redjepsen::history::PhaseStamp| {
+            let received = if stamp.received > 110 { stamp.received + 300 * MS } else { stamp.received };
+            redjepsen::history::PhaseStamp { received, ..stamp.clone() }
+        };
+        let phases: Vec<_> = history.operations[0].phases.iter().map(|stamp| later(&stamp)).collect();
+        history.operations[0].phases = phases.into_iter().collect();
+        history
+    };
+    let asks = |times: u64, from: &str| -> Vec<RecordedCommand> {
+        (0..times).map(|n| recorded(1_000 + n * 200 * MS / times, from, &["SET", "lock:k0", "v", "NX"])).collect()
+    };
+    let found = asking::most_often(&waits(), &asks(300, "c0")).unwrap();
+    assert_eq!((&*found.client, &*found.node, found.per_second / 10), ("c0", "n0", 99));
+    assert_eq!(asking::most_often(&waits(), &asks(60, "c0")), None, "200 times a second is no storm");
+    assert_eq!(asking::most_often(&waits(), &asks(300, "c1")), None);
+    assert_eq!(asking::most_often(&run_of(2), &asks(300, "c0")), None, "it hardly waits");
+    let mut faulty = waits();
+    faulty.faults.push(FaultWindow::new(1, FaultKind::Pause));
+    assert_eq!(asking::most_often(&faulty, &asks(300, "c0")), None);
+
+    let text = told(TriedRun { asking: Some(found), ..run(Validity::Valid, None, "") });
+    assert!(text.contains("long-work: c0 asked n0 for it 999 times a second, for 300 ms"), "{text}");
+    assert!(!told(run(Validity::Valid, None, "")).contains("Hardly rests"));
+}
+
+#[test]
+fn what_a_library_says_that_is_not_so_is_told_once_of_each_kind() {
+    let says = |kind, text: &str| TriedRun { untrue: vec![(kind, text.into())], ..run(Validity::Valid, None, "") };
+    let all = vec![
+        tried("late-release", OfItsKind::Unknown, vec![says(AnomalyKind::FalseRelease, "c0's release was answered")]),
+        tried("pause", OfItsKind::Unknown, vec![says(AnomalyKind::FalseRelease, "c1's release was answered")]),
+        tried("blocked-loop", OfItsKind::Unknown, vec![says(AnomalyKind::FalseOwnership, "c2 asked")]),
+    ];
+    let text = terminal(&examined(all), Look::PLAIN);
+    assert!(text.contains("late-release: c0's release was answered; and so in 1 other scenario\n"), "{text}");
+    assert!(text.contains("blocked-loop: c2 asked\n") && !text.contains("c1's release"), "{text}");
+    assert!(!told(run(Validity::Valid, None, "")).contains("Says what is not so"));
+}
