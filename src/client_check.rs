@@ -6,6 +6,7 @@
 //! any good is not asked here.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::checker::{self, Validity};
 use crate::history::{
@@ -33,6 +34,23 @@ const STOPS: [Phase; 8] = [
 /// What a client leaves out of these, its lock may not have.
 const OPTIONAL: [Phase; 2] = [Phase::HalfAcquired, Phase::HalfReleased];
 
+/// How long a step may take: whoever extends its lock works for longer than that lives.
+const WITHIN: &str = "8ttl";
+
+/// For no longer than this clients work by themselves.
+const MOST_TIME: Duration = Duration::from_secs(60);
+
+/// The run in which clients work by themselves for as long as they need to show enough, if the first one was too short for that.
+pub fn longer_at_work(like: &Scenario, at_work: &History) -> Option<Scenario> {
+    let time_limit = Duration::from_nanos(slow(at_work)?.saturating_mul(2 * ENOUGH)).min(MOST_TIME);
+    Some(Scenario { time_limit, ..self::at_work(like) })
+}
+
+/// The step that is to stop a client at this phase.
+fn start(phase: Phase) -> String {
+    format!("start client:0 to {} or end within {WITHIN}", phase.word())
+}
+
 /// Whether such an operation comes by this phase.
 fn belongs(phase: Phase, kind: ResourceKind) -> bool {
     let of_the_resource = matches!(phase, Phase::Read | Phase::BeforeWrite | Phase::Written);
@@ -59,25 +77,27 @@ pub fn stopped(like: &Scenario) -> Result<Scenario, String> {
     let mut script = Vec::new();
     for phase in STOPS.into_iter().filter(|phase| belongs(*phase, like.workload.resource.kind)) {
         script.extend([
-            format!("start client:0 to {} or end within 3ttl", phase.word()),
+            start(phase),
             // One that does not wait goes on meanwhile.
             "wait 0.15ttl".to_string(),
             "go client:0".to_string(),
-            "await client:0 end within 3ttl or go on".to_string(),
+            format!("await client:0 end within {WITHIN} or go on"),
         ]);
     }
     if like.workload.resource.kind != ResourceKind::Replicated {
         // As many as may have it, and then one more.
         let asks = like.workload.permits;
-        script.extend((0..asks).map(|holder| format!("start client:{holder} to acquired or end within 3ttl")));
+        script.extend((0..asks).map(|holder| format!("start client:{holder} to acquired or end within {WITHIN}")));
         script.push(format!("start client:{asks} giving up after 0.2ttl"));
         script.push(format!("await client:{asks} end within 0.6ttl or go on"));
         script.extend((0..asks).map(|holder| format!("go client:{holder}")));
-        script.extend((0..=asks).map(|client| format!("await client:{client} end within 3ttl or go on")));
+        script.extend((0..=asks).map(|client| format!("await client:{client} end within {WITHIN} or go on")));
     }
     let script = script.iter().map(|step| step.parse::<Step>().map_err(|error| error.to_string()));
     let mut scenario = at_work(like);
     scenario.nemesis = Nemesis { script: script.collect::<Result<_, _>>()?, ..scenario.nemesis };
+    // It begins once clients have worked by themselves for a while, which takes its time where each has the lock for long.
+    scenario.time_limit = scenario.time_limit.max(MOST_TIME);
     Ok(scenario)
 }
 
@@ -145,6 +165,10 @@ pub struct ClientCheck {
     pub mistakes: Vec<String>,
     pub phases: Vec<PhaseUse>,
     pub claims: Vec<ClaimUse>,
+    /// Where the script got no further, if it did not come to its end.
+    pub broke_off: Option<String>,
+    /// How long an operation takes at work, in nanoseconds, if that is why a claim of the workload can't be judged.
+    pub slow: Option<u64>,
     /// `None` if there is no lock to ask for.
     pub refused: Option<Refused>,
     /// How often it reported a token, how long the lock is valid, a renewal, and a loss.
@@ -177,6 +201,8 @@ impl ClientCheck {
             answers: [Outcome::Ok, Outcome::Fail, Outcome::Info].map(count),
             mistakes: mistakes(at_work, stopped),
             claims: claims(at_work),
+            broke_off: broke_off(stopped),
+            slow: slow(at_work),
             refused: (kind != ResourceKind::Replicated).then(|| {
                 let holds = phases.iter().any(|used| used.phase == Phase::Acquired && used.stopped == Stopped::Waited);
                 if holds { refused(stopped) } else { Refused::NotTried }
@@ -218,7 +244,14 @@ impl ClientCheck {
         self.is_right()
             && self.claims.iter().all(|claim| !claim.claimed || claim.missing.is_none() || claim.claim.is_conditional())
             && self.phases.iter().all(stops)
-            && !matches!(self.refused, Some(Refused::Unsure | Refused::Late | Refused::NotAtAll(_)))
+            && !matches!(self.refused, Some(Refused::Unsure | Refused::NotAtAll(_)))
+            && !self.overstays()
+    }
+
+    /// Whether it waits for longer than it is to, and its workload says that it does not.
+    pub fn overstays(&self) -> bool {
+        let promises = self.claims.iter().any(|made| made.claim == Claim::Promises && made.claimed);
+        promises && self.refused == Some(Refused::Late)
     }
 
     /// What a scenario needs that the client lacks.
@@ -242,16 +275,35 @@ impl ClientCheck {
     }
 }
 
+/// The step with which a script broke off: `step 3, 'await client:0 end within 8ttl': client c0 did not reach 'end' within 8 s`.
+fn broke_off(stopped: &History) -> Option<String> {
+    let failed = |event: &&StepEvent| matches!(event.outcome, StepOutcome::Failed | StepOutcome::NotLive);
+    let event = stopped.steps.iter().map(|(_, event)| event).find(failed)?;
+    Some(format!("step {}, '{}': {}", event.number, event.step, event.text))
+}
+
+/// A client does this much in a run that is long enough for it.
+pub const ENOUGH: u64 = 8;
+
+/// How long operations take, the middle one of them, where one client had no time for enough.
+fn slow(at_work: &History) -> Option<u64> {
+    let over = at_work.operations.iter().filter(by_a_client).filter(|one| one.outcome == Outcome::Ok);
+    let mut took: Vec<u64> = over.filter_map(|one| Some(one.completed?.saturating_sub(one.invoked))).collect();
+    took.sort_unstable();
+    let middle = *took.get(took.len() / 2)?;
+    (middle.saturating_mul(ENOUGH) > at_work.last_time).then_some(middle)
+}
+
 fn by_a_client(operation: &&Operation) -> bool {
     operation.process != Process::Controller
 }
 
-/// Whether it is an operation of this client, however often the client was started again.
 /// The name of a client by its number.
 fn named(history: &History, client: u32) -> String {
     history.run.as_ref().map_or(String::new(), |run| run.client_name(Process::Client(client)))
 }
 
+/// Whether it is an operation of this client, however often the client was started again.
 fn is_of(history: &History, operation: &Operation, client: &str) -> bool {
     history.run.as_ref().is_some_and(|run| run.client_name(operation.process) == client)
 }
@@ -316,7 +368,7 @@ fn comes_by(phase: Phase, f: Function) -> bool {
 
 /// What became of the first operation that was to stop at this phase.
 fn how_it_stopped(phase: Phase, history: &History) -> Stopped {
-    let wanted = format!("start client:0 to {} or end within 3ttl", phase.word());
+    let wanted = start(phase);
     let Some((time, step)) = history.steps.iter().find(|(_, event)| event.step == wanted) else {
         return Stopped::NotTried;
     };

@@ -69,7 +69,13 @@ pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
     let many = plural(like.clients.into(), "client");
     tell_progress(&format!("{many} at work for 3 s; then a script stops one of them at each phase"));
     let histories = async {
-        let at_work = make(&mut runner, &store, &client_check::at_work(&like)).await?;
+        let mut at_work = make(&mut runner, &store, &client_check::at_work(&like)).await?;
+        let longer = client_check::longer_at_work(&like, &at_work);
+        if let Some(longer) = longer.filter(|_| flags.options.time_limit.is_none()) {
+            let time = humantime::format_duration(longer.time_limit).to_string();
+            tell_progress(&format!("each operation takes long: once more, for {time}"));
+            at_work = make(&mut runner, &store, &longer).await?;
+        }
         Ok::<_, Failure>((at_work, make(&mut runner, &store, &stopped).await?))
     };
     let histories = histories.await;

@@ -48,7 +48,7 @@ pub fn goes_on(history: &History, commands: &[RecordedCommand]) -> Option<GoesOn
                 && is_about_locks(command)
                 && was_quiet(history, command.time, due)
         };
-        let Some((place, command)) = commands.iter().enumerate().filter(is_its).last() else { continue };
+        let Some((place, command)) = commands.iter().enumerate().rfind(is_its) else { continue };
         operations += 1;
         let after = command.time - over;
         if latest.as_ref().is_none_or(|latest| latest.after < after) {

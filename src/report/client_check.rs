@@ -2,7 +2,7 @@
 //! what to do about the rest.
 
 use super::Look;
-use crate::client_check::{ClientCheck, PhaseUse, Refused, Stopped};
+use crate::client_check::{ClientCheck, ENOUGH, PhaseUse, Refused, Stopped};
 use crate::history::Phase;
 use crate::words::{count, length, line, list, plural, wrap};
 
@@ -184,11 +184,25 @@ fn advice(check: &ClientCheck) -> Vec<String> {
                 .into(),
         );
     }
-    if matches!(check.refused, Some(Refused::Late)) {
+    if check.overstays() {
         advice.push("Give up after `acquire_timeout_ms`, and answer `fail` with `not-acquired`.".into());
     }
     if matches!(check.refused, Some(Refused::Unsure)) {
         advice.push("A lock that was refused is a `fail` with `not-acquired`, not an `info`.".into());
+    }
+    let cannot_be_judged =
+        check.claims.iter().any(|claim| claim.claimed && claim.missing.is_some() && !claim.claim.is_conditional());
+    if let Some(took) = check.slow.filter(|_| cannot_be_judged) {
+        let enough = took.saturating_mul(2 * ENOUGH).div_ceil(1_000_000_000);
+        advice.push(format!(
+            "Give it time: an operation takes {}, so `--time-limit {enough}s` shows more.",
+            length(took)
+        ));
+    }
+    if let Some(step) = check.broke_off.as_ref().filter(|_| !check.is_complete()) {
+        advice.push(format!(
+            "See why the client gets no further: what comes after {step} was not tried. If it only takes long, give it a longer `--ttl`."
+        ));
     }
     let halves = quoted(&|used| used.reported == 0 && optional(used));
     if check.is_complete() && !halves.is_empty() && !check.lacks.is_empty() {

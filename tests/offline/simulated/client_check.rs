@@ -77,7 +77,7 @@ fn what_is_left_out_is_named_with_what_it_costs() {
             .iter_mut()
             .for_each(|operation| operation.phases.edit(|stamps| stamps.retain(|s| s.phase != Phase::BeforeWrite)));
     }
-    let wanted = "start client:0 to before-write or end within 3ttl";
+    let wanted = "start client:0 to before-write or end within 8ttl";
     let step = short[1].steps.iter_mut().find(|(_, event)| event.step == wanted).unwrap();
     step.1.outcome = redjepsen::history::StepOutcome::WentOn;
     let check = checked(&short);
@@ -87,9 +87,47 @@ fn what_is_left_out_is_named_with_what_it_costs() {
 }
 
 #[test]
+fn why_little_is_seen_of_a_client_is_said() {
+    let whole = histories("single");
+    let said = text(&checked(&whole));
+    assert!(!said.contains("Give it time") && !said.contains("no further"), "{said}");
+    // Each operation takes a third of the run.
+    let mut slow = whole.clone();
+    slow[0].last_time = 3_000_000_000;
+    slow[0].operations.truncate(3);
+    slow[0].operations.iter_mut().for_each(|operation| operation.completed = Some(operation.invoked + 1_000_000_000));
+    let longer = |history: &History| client_check::longer_at_work(&like("single"), history);
+    assert_eq!(longer(&slow[0]).map(|longer| longer.time_limit.as_secs()), Some(16));
+    assert_eq!(longer(&whole[0]), None);
+    let said = text(&checked(&slow));
+    assert!(said.contains("an operation takes 1 s, so `--time-limit 16s` shows more"), "{said}");
+    // The script breaks off.
+    let mut broken = whole.clone();
+    let wanted = "start client:0 to read or end within 8ttl";
+    let place = broken[1].steps.iter().position(|(_, event)| event.step == wanted).unwrap();
+    broken[1].steps.truncate(place + 1);
+    let event = &mut broken[1].steps[place].1;
+    (event.outcome, event.text) = (redjepsen::history::StepOutcome::Failed, "client c0 is still at it".to_string());
+    let said = text(&checked(&broken));
+    assert!(
+        said.contains("what comes after step") && said.contains("client c0 is still at it was not tried"),
+        "{said}"
+    );
+    // Who waits for longer than it is to leaves something out only where it is to do that.
+    let mut late = whole;
+    let asked = late[1].steps.iter_mut().find(|(_, event)| event.step.starts_with("await client:1 ")).unwrap();
+    asked.1.outcome = redjepsen::history::StepOutcome::WentOn;
+    let check = checked(&late);
+    assert!(check.refused == Some(Refused::Late) && check.is_complete(), "{check:#?}");
+    late[0].run.as_mut().unwrap().claims.push(redjepsen::history::Claim::Promises);
+    let check = checked(&late);
+    assert!(!check.is_complete() && text(&check).contains("Give up after `acquire_timeout_ms`"), "{}", text(&check));
+}
+
+#[test]
 fn a_breakpoint_that_is_passed_is_a_mistake_and_not_a_matter_of_taste() {
     let mut histories = histories("single");
-    let wanted = "start client:0 to read or end within 3ttl";
+    let wanted = "start client:0 to read or end within 8ttl";
     let (time, _) = histories[1].steps.iter().find(|(_, event)| event.step == wanted).unwrap();
     let mut operations = histories[1].operations.iter();
     let operation = operations.rfind(|operation| operation.invoked <= *time).unwrap();

@@ -1,7 +1,7 @@
 //! What no claim is about, and is told all the same.
 
 use redjepsen::checker::{AnomalyKind, Validity};
-use redjepsen::history::{FaultKind, FaultWindow, History, RecordedCommand};
+use redjepsen::history::{FaultKind, FaultWindow, History, PhaseStamp, RecordedCommand};
 use redjepsen::library::examined::TriedRun;
 use redjepsen::library::kind::OfItsKind;
 use redjepsen::library::{asking, idle};
@@ -66,11 +66,11 @@ fn who_hardly_rests_while_it_waits_is_told_so() {
     // It waits for the lock for 300 ms.
     let waits = || {
         let mut history = run_that_releases_by(2, 600 * MS);
-        let later = |stamp: &redjepsen::history::PhaseStamp| {
+        let later = |stamp: PhaseStamp| {
             let received = if stamp.received > 110 { stamp.received + 300 * MS } else { stamp.received };
-            redjepsen::history::PhaseStamp { received, ..stamp.clone() }
+            PhaseStamp { received, ..stamp }
         };
-        let phases: Vec<_> = history.operations[0].phases.iter().map(|stamp| later(&stamp)).collect();
+        let phases: Vec<PhaseStamp> = history.operations[0].phases.iter().map(later).collect();
         history.operations[0].phases = phases.into_iter().collect();
         history
     };
