@@ -4,7 +4,8 @@ use std::path::Path;
 
 use tokio::task::block_in_place;
 
-use super::{Examination, MOST_BYTES, Made, held_for};
+use super::learnt::{MOST_BYTES, held_for};
+use super::{Examination, Made};
 use crate::checker::{AnomalyKind, Sentence, Validity, broken_if_made, check};
 use crate::cli::Failure;
 use crate::files;

@@ -6,22 +6,22 @@
 //! is [compared](compare) with a lock of ours of the same kind, in virtual time, and [made smaller](shrink) on real servers.
 
 mod compare;
+mod learnt;
+mod played;
 mod shrink;
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 
 use compare::{Case, Compare};
+use learnt::{Learnt, learn, refused_ttls, runs_of, unable, was_played_by_threads};
 
 use super::suite::progress::Progress;
 use super::suite::{open_whole, versions};
 use super::{CONSOLE, Exit, Failure, look, print, tell_progress};
 use crate::files;
-use crate::history::{self, History, Operation, Phase, PhaseStamp, RecordedCommand};
 use crate::interrupt::Interrupt;
 use crate::library::examined::{Came, Examined};
 use crate::library::kind::Kind;
@@ -30,18 +30,14 @@ use crate::library::releases::reach_again;
 use crate::library::sent::{self, Sent, Upkeep};
 use crate::library::strikes::{self, Aim, Scripted, Setting};
 use crate::library::{afterwards, threads, waiters};
-use crate::nemesis::{Nemesis, Step};
-use crate::plan::Plan;
 use crate::report::library as pages;
 use crate::runner::{self, Ended, Jobs, Series, signals};
-use crate::scenario::{Ability, Cause, Options, Scenario, catalogue, quoted};
-use crate::suite::file::{Block, Expected, Names, SuiteFile};
-use crate::suite::outcome::RunOutcome;
+use crate::scenario::{Ability, Options, Scenario, quoted};
+use crate::suite::file::SuiteFile;
 use crate::suite::plan::{Clusters, Source, Suite};
 use crate::suite::state::State;
-use crate::suite::sweep::Sweep;
 use crate::topology::ClusterKind;
-use crate::units::{Length, LengthRange};
+use crate::units::Length;
 use crate::words::{length, plural};
 
 #[derive(Debug, Args)]
@@ -81,20 +77,10 @@ const STRIKES: f64 = 0.84;
 const PAIRS: f64 = 0.72;
 const OTHER_TTLS: f64 = 0.84;
 const MORE_SEEDS: f64 = 0.9;
-/// With how many more seeds what breaks the lock is played.
-const SEEDS_MORE: u32 = 2;
-/// How many contend at least where nothing goes wrong: each may take seconds to start.
-const USUAL_CLIENTS: u32 = 3;
-/// How many wait for each other, each for longer than a TTL.
-const QUEUE: u32 = 6;
-/// How many threads a process has that shares several locks.
-const THREADS: u32 = 2;
 /// How long a run without a script takes: enough for two or three faults.
 const TIME_LIMIT: &str = "12s";
 /// The same where holders work for longer than their lock lives, as those do that extend it.
 const LONG_TIME_LIMIT: &str = "30s";
-/// Everything at once explains nothing.
-const NOT_TRIED: [&str; 1] = ["all"];
 
 /// The stages that judge nothing.
 const LEARNING: [&str; 3] = ["commands", "ttls", "abilities"];
@@ -118,9 +104,6 @@ const LEAVES_A_LOCK: &str = "crash-holder";
 
 /// In which a script keeps a holder for longer than its lock lives, so that only something in the background renews it.
 const KEEPS_A_HOLDER: &str = "long-work";
-
-/// No run of some seconds records more.
-const MOST_BYTES: u64 = 256 << 20;
 
 /// What a stage has made.
 struct Made {
@@ -394,177 +377,6 @@ impl Examination {
         )
     }
 
-    /// So many clients, and more where several may have the lock: one more than may asks for it.
-    fn at_least(&self, clients: u32) -> Option<u32> {
-        let permits = self.plain.workload.permits;
-        Some(if permits == 1 { clients } else { clients.max(permits + 1) })
-    }
-
-    /// Three runs in which every command is recorded: one client alone, two that wait for each other, and one that holds the lock
-    /// for longer than it lives, so that whatever renews it does.
-    fn without_faults(&self) -> SuiteFile {
-        let alone = Options {
-            time_limit: "4s".parse().ok(),
-            clients: self.at_least(1),
-            threads: Some(1),
-            ..self.flags.options(self.flags.ttl.first().copied())
-        };
-        let two = Options { clients: self.at_least(2), hold: "0.2ttl..0.3ttl".parse().ok(), ..alone.clone() };
-        let long = Options { time_limit: "6s".parse().ok(), hold: long_hold(), ..alone.clone() };
-        // Where several may have the lock, a holder that stays for longer than it lives has others beside it, rightly.
-        let all = [alone, two, long].into_iter().filter(|with| with.clients == Some(1) || with.hold != long_hold());
-        self.suite_file(all.map(|with| self.block("none", with)).collect())
-    }
-
-    /// All scenarios with the first of these TTLs, then with the next one.
-    fn under(&self, nemeses: &[String], ttls: &[Length]) -> SuiteFile {
-        let with = |ttl: &Length| Options { ttl: Some(*ttl), ..Options::default() };
-        let blocks = ttls.iter().flat_map(|ttl| nemeses.iter().map(move |nemesis| self.block(nemesis, with(ttl))));
-        SuiteFile { runs: self.flags.seeds, ..self.suite_file(blocks.collect()) }
-    }
-
-    /// What broke the lock and is not the fate of its kind, with other seeds, each with the TTL with which it did: what is called
-    /// the library's own should have been seen more than once.
-    fn again<'c>(&self, cases: impl Iterator<Item = &'c Case>) -> SuiteFile {
-        let mut due: Vec<&Case> = cases.collect();
-        due.sort_by_key(|case| (!case.tried.plain, case.is_drawn()));
-        let blocks = due.into_iter().filter_map(|case| {
-            let ttl = case.tried.telling()?.ttl.parse().ok();
-            Some(self.block(&case.nemesis, Options { ttl, ..Options::default() }))
-        });
-        let seed = u64::from(self.flags.seeds) + 1;
-        SuiteFile { runs: SEEDS_MORE, seed, ..self.suite_file(blocks.collect()) }
-    }
-
-    /// In all of these runs the nodes tell what they carry out.
-    fn suite_file(&self, cells: Vec<Block>) -> SuiteFile {
-        let with = Options { record_commands: Some(true), ..self.flags.of_every_run() };
-        SuiteFile { description: String::new(), runs: 1, seed: 1, with, cells, instead: Options::default() }
-    }
-
-    /// A run that only shows whether the library takes this TTL.
-    fn shortly(&self, ttl: Length) -> Block {
-        let with = Options {
-            ttl: Some(ttl),
-            clients: self.at_least(1),
-            threads: Some(1),
-            time_limit: "2s".parse().ok(),
-            ..Options::default()
-        };
-        self.block("none", with)
-    }
-
-    /// Several clients, and nothing goes wrong: for long enough that locks are extended too.
-    fn usual(&self, ttl: Length) -> Block {
-        let with = Options {
-            time_limit: self.flags.time_limit.or("8s".parse().ok()),
-            clients: self.at_least(USUAL_CLIENTS.max(self.plain.workload.threads)),
-            ..self.flags.options(Some(ttl))
-        };
-        self.block("none", with)
-    }
-
-    /// Whoever asks waits for several others, each of which has the lock for a while.
-    fn queue(&self) -> Block {
-        let with = Options {
-            clients: self.at_least(QUEUE),
-            hold: "0.3ttl..0.4ttl".parse().ok(),
-            ..self.flags.options(self.flags.ttl.first().copied())
-        };
-        self.block("none", with)
-    }
-
-    /// Threads of one process have several locks at once, each for longer than it lives: what renews one is not to end with another's.
-    fn several_renewed(&self) -> Block {
-        let with = Options {
-            keys: Some(THREADS + 1),
-            threads: Some(THREADS),
-            clients: self.at_least(2 * THREADS),
-            hold: long_hold(),
-            ..self.flags.options(self.flags.ttl.first().copied())
-        };
-        self.block(SHARES_A_LOCK, with)
-    }
-
-    /// Short runs of which each asks of the client what only some can do.
-    fn asking(&self) -> SuiteFile {
-        let clients = (self.plain.workload.permits > 1).then(|| self.at_least(4)).flatten();
-        let asks = ASKS.iter().map(|(_, nemesis)| *nemesis).chain([KEEPS_A_HOLDER]);
-        let blocks = asks.map(|nemesis| {
-            let with = Options { time_limit: "2s".parse().ok(), clients, ..Options::default() };
-            self.block(nemesis, with)
-        });
-        // Some can be cancelled only where one operation is in flight.
-        let by_threads = Options {
-            time_limit: "2s".parse().ok(),
-            threads: Some(2),
-            clients: clients.or(Some(4)),
-            ..Options::default()
-        };
-        let cancelled = self.block(CANCELS_A_HOLDER, by_threads);
-        self.suite_file(blocks.chain([cancelled]).collect())
-    }
-
-    /// Where the workload's clients are threads, they are so where nothing is done to anybody, and where a scenario says so: a fault hits
-    /// all threads of a process.
-    fn threads(&self, nemesis: &str) -> Option<u32> {
-        let (_, nemesis) = catalogue::nemesis(nemesis).ok().filter(|_| self.plain.workload.threads > 1)?;
-        (nemesis.threads.is_none() && !nemesis.is_plain()).then_some(1)
-    }
-
-    fn block(&self, nemesis: &str, with: Options) -> Block {
-        Block {
-            workload: Some(Names(vec![self.flags.workload.clone()])),
-            nemesis: Some(Names(vec![nemesis.to_string()])),
-            libraries: false,
-            issues: false,
-            runs: None,
-            expect: Some(Expected::Nothing),
-            found: None,
-            with: Options { threads: with.threads.or_else(|| self.threads(nemesis)), ..with },
-            sweep: Sweep::default(),
-        }
-    }
-
-    /// The scenarios of the catalogue that are about such a lock, those that are written step by step first, then those without
-    /// faults, of each those first that show most libraries' own defects; and the others, with the reason.
-    fn fitting(&self, phases: &[Phase], unable: &[(Ability, String)]) -> (Vec<String>, Vec<(String, String)>) {
-        let why_unable = |scenario: &Scenario| {
-            let asked = scenario.asks_of_clients();
-            unable.iter().find(|(ability, _)| asked.contains(ability)).map(|(_, why)| why.clone())
-        };
-        let (mut fitting, mut not_about) = (Vec::new(), Vec::new());
-        let told = told();
-        for (name, _) in catalogue::NEMESES.iter().filter(|(name, _)| !NOT_TRIED.contains(name)) {
-            let options =
-                Options { threads: self.threads(name), ..self.flags.options(self.flags.ttl.first().copied()) };
-            let scenario = options.scenario(&self.flags.workload, name, 1, Path::new(""));
-            let drawn = scenario.map_err(|error| error.to_string()).and_then(|scenario| {
-                Plan::draw(&scenario).map_err(|error| error.to_string())?;
-                Ok(scenario)
-            });
-            match drawn {
-                Err(why) => not_about.push((name.to_string(), why)),
-                Ok(scenario) => match (why_unable(&scenario), missing(&scenario.nemesis, phases)) {
-                    (Some(why), _) => not_about.push((name.to_string(), why)),
-                    (None, Some(phase)) => {
-                        not_about.push((name.to_string(), format!("its client never reports `{}`", phase.word())))
-                    }
-                    (None, None) => {
-                        let Nemesis { script, faults, .. } = &scenario.nemesis;
-                        let rank = u8::from(script.is_empty()) + u8::from(!faults.is_empty());
-                        let told = told.get(*name).copied().unwrap_or_default();
-                        fitting.push((rank, Reverse(told), name.to_string()))
-                    }
-                },
-            }
-        }
-        // What takes long and what tells by chance come last. Runs that can share a cluster follow each other, so a single one of
-        // these in front would bring all of them there. What told most of other libraries comes first: time may not suffice for all.
-        fitting.sort();
-        (fitting.into_iter().map(|(.., name)| name).collect(), not_about)
-    }
-
     /// Makes the runs of one stage, or goes on with them.
     async fn make(&self, stage: &str, file: &SuiteFile, until: Option<Instant>) -> Result<Made, Failure> {
         let name = format!("library-{}-{stage}", self.plain.workload_name);
@@ -608,117 +420,6 @@ impl Examination {
     }
 }
 
-/// Of how many libraries of the catalogue each scenario is the plainest to show a defect of their own: what the others show too is
-/// known by then.
-fn told() -> BTreeMap<String, usize> {
-    let workloads = catalogue::WORKLOADS.iter().filter_map(|(name, _)| catalogue::workload(name).ok());
-    let findings = workloads.filter_map(|(_, workload)| workload.library).flat_map(|library| library.findings);
-    let mut told = BTreeMap::new();
-    let own = findings.filter(|finding| finding.cause == Cause::Library);
-    for name in own.filter_map(|finding| finding.nemesis.into_iter().next()) {
-        *told.entry(name).or_default() += 1;
-    }
-    told
-}
-
-/// A phase that a script waits for and the client does not report.
-fn missing(nemesis: &Nemesis, phases: &[Phase]) -> Option<Phase> {
-    let waits_for = nemesis.script.iter().filter_map(Step::phase);
-    // It may well come only under this very scenario.
-    waits_for
-        .filter(|phase| !matches!(phase, Phase::Lost | Phase::Extended | Phase::Owned))
-        .find(|phase| !phases.contains(phase))
-}
-
-/// Longer than a lock lives.
-fn long_hold() -> Option<LengthRange> {
-    "1.3ttl..1.4ttl".parse().ok()
-}
-
-/// What is known from the runs of the first stage.
-struct Learnt {
-    sent: Vec<Sent>,
-    /// In how many operations.
-    operations: u64,
-    /// The phases that clients reported.
-    phases: Vec<Phase>,
-    /// Whether a client holds the lock for longer than half its TTL where it was not told to: one that extends it does.
-    holds_long: bool,
-}
-
-/// The runs of a stage, of all its scenarios or of one, with what the nodes carried out in each; those that could not be made are left out.
-fn runs_of(made: &Made, nemesis: Option<&str>) -> Result<Vec<(History, Vec<RecordedCommand>)>, Failure> {
-    let is_of = |run: &&RunOutcome| {
-        let cell = || made.suite.cells.iter().find(|cell| cell.name == run.cell);
-        run.valid.is_some() && nemesis.is_none_or(|name| cell().is_some_and(|cell| cell.nemesis == name))
-    };
-    let mut runs = Vec::new();
-    for run in made.state.runs.iter().filter(is_of) {
-        let folder = made.state.folder().join(&run.folder);
-        let history = history::load(&folder.join("history.jsonl")).map_err(Failure::could_not_run)?;
-        let file = folder.join(RecordedCommand::FILE);
-        let text = files::read_inside(&file, MOST_BYTES).map_err(Failure::could_not_run)?;
-        let commands = RecordedCommand::read(&text)
-            .map_err(|error| Failure::could_not_run(format!("{}: {error}", file.display())))?;
-        runs.push((history, commands));
-    }
-    Ok(runs)
-}
-
-fn learn(made: &Made) -> Result<Learnt, Failure> {
-    let runs = runs_of(made, None)?;
-    let operations = runs.iter().flat_map(|(history, _)| &history.operations);
-    let mut phases: Vec<Phase> =
-        operations.clone().flat_map(|operation| &operation.phases).map(|stamp| stamp.phase).collect();
-    phases.sort_unstable();
-    phases.dedup();
-    let count = operations.count() as u64;
-    // In one of them it was told to.
-    let holds_long = runs.iter().all(|(history, _)| holds_long(history));
-    Ok(Learnt { sent: sent::sent(&runs), operations: count, phases, holds_long })
-}
-
-/// Whether holds usually last for longer than half the TTL.
-fn holds_long(history: &History) -> bool {
-    let ttl = history.run.as_ref().map_or(Duration::MAX, |run| Duration::from_millis(run.ttl_ms));
-    let mut held: Vec<Duration> = history.operations.iter().filter_map(held_for).collect();
-    held.sort_unstable();
-    held.get(held.len() / 2).is_some_and(|held| *held > ttl / 2)
-}
-
-/// For how long its client had the lock, until it began to give it back, or the operation ended; None if it never had it.
-fn held_for(operation: &Operation) -> Option<Duration> {
-    let until = operation.phase(Phase::Releasing).map(PhaseStamp::time).or(operation.completed).unwrap_or(u64::MAX);
-    Some(Duration::from_nanos(until.saturating_sub(operation.phase(Phase::Acquired)?.time())))
-}
-
-/// The TTLs of which no run could be made, each with the reason.
-fn refused_ttls(made: &Made) -> Vec<(Length, String)> {
-    let failed = made.state.runs.iter().filter(|run| run.valid.is_none());
-    let ttl =
-        |run: &RunOutcome| made.suite.cells.iter().find(|cell| cell.name == run.cell).map(|cell| cell.scenario.ttl);
-    failed.filter_map(|run| Some((Length::Absolute(ttl(run)?), run.summary.clone()))).collect()
-}
-
-/// Whether a client whose threads are several could play what was asked of one.
-fn was_played_by_threads(made: &Made) -> bool {
-    let cells = made.suite.cells.iter().filter(|cell| cell.nemesis == CANCELS_A_HOLDER && cell.scenario.threads > 1);
-    let mut names = cells.map(|cell| &cell.name);
-    names.any(|name| made.state.runs.iter().any(|run| run.cell == *name && run.valid.is_some()))
-}
-
-/// What this client can't do, each with what it says: the runs that asked for it could not be made.
-fn unable(made: &Made) -> Vec<(Ability, String)> {
-    let why = |nemesis: &str| {
-        let cell = made.suite.cells.iter().find(|cell| cell.nemesis == nemesis)?;
-        match made.state.runs.iter().find(|run| run.cell == cell.name) {
-            Some(run) => run.valid.is_none().then(|| run.summary.clone()),
-            None => Some("it could not be asked whether it can".to_string()),
-        }
-    };
-    ASKS.iter().filter_map(|(ability, nemesis)| Some((*ability, why(nemesis)?))).collect()
-}
-
 /// Writes the scenarios, and returns their files, in their order.
 fn write_scripts(folder: &Path, scripted: &[Scripted]) -> Result<Vec<String>, Failure> {
     files::create_folder(folder).map_err(Failure::could_not_run)?;
@@ -744,16 +445,4 @@ fn withstood(cases: &[Case]) -> Vec<Aim> {
         }
     }
     withstood
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_shows_libraries_own_defects_tells_and_the_fate_of_a_kind_does_not() {
-        let told = told();
-        assert!(told["late-acquire-reply"] > told["cancelled-release"], "{told:?}");
-        assert_eq!(told.get("delayed-write"), None, "no lock of the kind withstands it");
-    }
 }
