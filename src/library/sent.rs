@@ -104,6 +104,8 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
     let mut order: Vec<Known> = Vec::new();
     // Some runs show what others do not: a lock that is held for a moment is not renewed.
     let mut usual: BTreeSet<Known> = BTreeSet::new();
+    let has_one_client = |(history, _): &&(History, _)| history.run.as_ref().is_some_and(|run| run.clients == 1);
+    let any_alone = alone.iter().any(|run| has_one_client(run));
     for (history, commands) in alone {
         let Some(header) = &history.run else { continue };
         let several = header.clients > 1;
@@ -147,6 +149,11 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
                         continue;
                     }
                     when = When::Waiting;
+                }
+                // What a holder sends only if it had to wait for the lock, such as to leave a channel, is sent by none of those who are struck.
+                let is_alike = |known: &Known| known.0 == When::Holding && (&known.1, &known.2) == (&name, &on);
+                if several && any_alone && when == When::Holding && !order.iter().any(is_alike) {
+                    continue;
                 }
                 let nth = counts.entry((when, &command.node, name.clone(), on.clone())).or_default();
                 *nth += 1;

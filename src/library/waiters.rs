@@ -14,10 +14,10 @@ const ALL: [(&str, &str, &[&str]); 6] = [
         "The wall clock of one who waits is set back: it waits no longer for that",
         &[
             "start client:1 to before-write",
-            "start client:0 giving up after 0.5ttl",
+            "start client:0 giving up after 0.4ttl",
             "wait 0.1ttl",
             "clock client:0 -3ttl",
-            "await client:0 end within 0.6ttl or go on",
+            "await client:0 end within 0.45ttl or go on",
             "go client:1",
             "await client:1 end",
             "await client:0 end",

@@ -291,3 +291,18 @@ fn who_asks_for_a_lock_that_another_has_is_waiting() {
         assert_eq!(struck_when(&struck(&checked.history, &[])), [doing], "{}", scripted.toml);
     }
 }
+
+#[test]
+fn what_a_holder_sends_only_if_it_had_to_wait_is_struck_nowhere() {
+    let leaves = |time| recorded(time, "c0", &["UNSUBSCRIBE", "lock:k0"]);
+    let set = || recorded(150, "c0", &["SET", "lock:k0", "v", "NX", "PX", "1000"]);
+    let named = |runs: &[(history::History, Vec<RecordedCommand>)]| -> Vec<String> {
+        sent(runs).into_iter().map(|sent| sent.name).collect()
+    };
+    let alone = || (run_of(1), vec![set()]);
+    assert_eq!(named(&[alone(), (run_of(2), vec![set(), leaves(250)])]), ["SET"]);
+    // Whoever sends it anyway.
+    assert_eq!(named(&[(run_of(1), vec![set(), leaves(250)]), (run_of(2), vec![leaves(250)])]), ["SET", "UNSUBSCRIBE"]);
+    // Where nobody was ever alone, nothing else is known.
+    assert_eq!(named(&[(run_of(2), vec![leaves(250)])]), ["UNSUBSCRIBE"]);
+}
