@@ -117,17 +117,31 @@ fn late(history: &History, found: &mut Vec<Anomaly>) {
         if broke_off(history, operation, *time) {
             continue;
         }
-        found.push(Anomaly::new(AnomalyKind::AcquiredLate, &operation.key, *time, vec![operation.index], match phase {
+        // Whoever gave up does not wait any more.
+        let gave_up = operation.completed.filter(|ended| operation.outcome == Outcome::Fail && ended <= time);
+        found.push(Anomaly::new(
+            AnomalyKind::AcquiredLate,
+            &operation.key,
+            *time,
+            vec![operation.index],
+            match phase {
                 Some(Phase::Acquired) => format!(
-                    "c{client} asked for the lock at {} and still did not have it {} later, though it should have been available (`{}`)",
+                    "c{client} asked for the lock at {} and {} {} later, though it should have been available (`{}`)",
                     seconds(operation.invoked),
-                    length(time.saturating_sub(operation.invoked)),
+                    if gave_up.is_some() { "gave up" } else { "still did not have it" },
+                    length(gave_up.unwrap_or(*time).saturating_sub(operation.invoked)),
                     step.step
                 ),
                 _ => {
-                    format!("a live lock would have come this far by {} (`{}`): {}", seconds(*time), step.step, step.text)
+                    format!(
+                        "a live lock would have come this far by {} (`{}`): {}",
+                        seconds(*time),
+                        step.step,
+                        step.text
+                    )
                 }
-            }));
+            },
+        ));
     }
 }
 

@@ -35,6 +35,7 @@ pub const SUMMARIES: &[&str] = &[
     "{c} found {w=key} = {w=value} after {t}; {x=values} had been acknowledged by then and came after that value, and nobody ever saw them again.",
     "{c} and {c} both held the lock of {w=key}[, the {w} for reading,] for {l} from {t}: {c} acquired it at {t} and still acted as its holder at {t}.",
     "{c} acquired the lock of {w=key} with token {n} at {t}, after {c} had acquired it with token {n}.",
+    "{c} asked for the lock at {t} and gave up {l} later, though it should have been available (`{x}`).",
     "{c} asked for the lock at {t} and still did not have it {l} later, though it should have been available (`{x}`).",
     "a live lock would have come this far by {t} (`{x}`): {x}.",
     "{c} asked for the lock at {t} and got it {l} later, past its timeout of {l}.",
