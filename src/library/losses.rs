@@ -1,9 +1,12 @@
 //! Losses that a library told of a lock that its holder had: no claim is broken by that, but whoever believes it gives up its work.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::sent::RENEWS;
-use crate::history::{History, Operation, Phase, PhaseStamp, Process, RecordedCommand};
+use crate::history::{History, Operation, Outcome, Phase, PhaseStamp, Process, RecordedCommand};
+use crate::members::Role;
 
 /// A lock is as good as new for this part of its TTL after it was taken or extended.
 const NEW: u64 = 2;
@@ -20,6 +23,8 @@ pub struct FalseLosses {
     pub of: u64,
     /// The one that was told soonest.
     pub soonest: Option<FalseLoss>,
+    /// The nodes that had been struck, if any were: fewer than half of them all.
+    pub struck: Vec<String>,
 }
 
 /// A loss that was none.
@@ -32,14 +37,18 @@ pub struct FalseLoss {
     pub by_release: bool,
 }
 
-/// Those of a run in which no fault was injected and the machine never stood still. `commands`: what the nodes carried out; where they
-/// were not recorded, nothing is said, since whatever removed the lock's key would not be known.
+/// Those of a run in which no fault was injected but on a minority of the nodes, and the machine never stood still. `commands`: what the
+/// nodes carried out; where they were not recorded, nothing is said, since whatever removed the lock's key would not be known.
 pub fn false_losses(history: &History, commands: &[RecordedCommand]) -> FalseLosses {
     let mut losses = FalseLosses::default();
     let Some(run) = &history.run else { return losses };
-    if !history.faults.is_empty() || !history.stalls.is_empty() || commands.is_empty() {
+    let Some(struck) = struck_nodes(history).filter(|struck| 2 * struck.len() < run.nodes.max(1) as usize) else {
+        return losses;
+    };
+    if !history.stalls.is_empty() || commands.is_empty() {
         return losses;
     }
+    losses.struck = struck.iter().map(|node| node.to_string()).collect();
     let ttl = run.ttl_ms.saturating_mul(1_000_000);
     let holders = history.operations.iter().filter(|one| one.f.is_locked() && one.process != Process::Controller);
     for holder in holders {
@@ -56,24 +65,59 @@ pub fn false_losses(history: &History, commands: &[RecordedCommand]) -> FalseLos
             Some(releasing) if command.from.as_ref() == Some(&client) || command.in_script => releasing,
             _ => lost,
         };
-        // What named its key from when it asked for it, so that it is known what became of the key.
+        // What named its key from when it asked for it, so that it is known what became of the key at a node.
         let of_its_key: Vec<&RecordedCommand> = commands
             .iter()
             .filter(|command| within(command.time, holder.invoked, lost) && names(command, &holder.key))
+            .filter(|command| !struck.contains(&*command.node))
             .collect();
+        let gone = |command: &&&RecordedCommand| {
+            removes(command) && within(command.time, acquired, gone_by(command))
+                || may_run_out(command, run.ttl_ms / NEW)
+        };
+        let nodes = |commands: &mut dyn Iterator<Item = &&RecordedCommand>| -> BTreeSet<String> {
+            commands.map(|command| command.node.clone()).collect()
+        };
         let may_be_gone = || {
-            of_its_key.is_empty()
-                || of_its_key.iter().any(|command| removes(command) && within(command.time, acquired, gone_by(command)))
-                || of_its_key.iter().any(|command| may_run_out(command, run.ttl_ms / NEW))
+            let all = nodes(&mut of_its_key.iter());
+            let left = all.len() - nodes(&mut of_its_key.iter().filter(gone)).len();
+            2 * left <= run.nodes.max(1) as usize
         };
         let taken = || history.operations.iter().any(|other| has_it_too(other, holder, acquired, lost));
-        if after < ttl / NEW && !may_be_gone() && !taken() {
+        // What others may have left at a node is not known where another one is struck.
+        let is_clear = || struck.is_empty() || history.operations.iter().all(|other| was_over(other, holder, lost));
+        if after < ttl / NEW && !may_be_gone() && !taken() && is_clear() {
             let loss = FalseLoss { after, ttl, by_release: releasing.is_some() };
             losses.told += 1;
             losses.soonest = losses.soonest.into_iter().chain([loss]).min();
         }
     }
     losses
+}
+
+/// The nodes on which there were faults, if all faults were on nodes, or at commands that were sent to them.
+fn struck_nodes(history: &History) -> Option<BTreeSet<&str>> {
+    let mut struck = BTreeSet::new();
+    for window in history.faults.iter().filter(|window| window.skipped.is_none()) {
+        let nodes: Vec<&str> =
+            window.targets.iter().map(String::as_str).filter(|target| Role::of(target) == Some(Role::Node)).collect();
+        let are_all = nodes.len() == window.targets.len() || window.kind.is_at_command();
+        if nodes.is_empty() || !are_all {
+            return None;
+        }
+        struck.extend(nodes);
+    }
+    Some(struck)
+}
+
+/// Whether another operation had given its lock back when this holder asked for it, or began only when that was told of its loss.
+fn was_over(other: &Operation, holder: &Operation, lost: u64) -> bool {
+    let gave_back = other.phase(Phase::Released).is_some() && other.outcome == Outcome::Ok;
+    other.index == holder.index
+        || other.key != holder.key
+        || other.process == Process::Controller
+        || other.invoked > lost
+        || gave_back && other.completed.is_some_and(|over| over <= holder.invoked)
 }
 
 impl FalseLosses {
@@ -83,6 +127,7 @@ impl FalseLosses {
             told: self.told + other.told,
             of: self.of + other.of,
             soonest: self.soonest.into_iter().chain(other.soonest).min(),
+            struck: if self.struck.is_empty() { other.struck.clone() } else { self.struck },
         }
     }
 }

@@ -128,8 +128,10 @@ pub fn by_itself(examined: &Examined) -> Vec<ByItself<'_>> {
         let what = format!("Its program ended by itself, with no fault, in {} of {runs}: {how}", ended.len());
         all.push(ByItself { word: "ENDS BY ITSELF", what, run });
     }
-    let losses = runs().fold(FalseLosses::default(), |all, run| all.and(&run.false_losses));
-    if let Some(run) = runs().find(|run| run.false_losses.told > 0 && run.false_losses.soonest == losses.soonest) {
+    let losses_of = |run: &&TriedRun| run.false_losses.struck.is_empty();
+    let losses = runs().filter(losses_of).fold(FalseLosses::default(), |all, run| all.and(&run.false_losses));
+    let shows = |run: &&TriedRun| run.false_losses.told > 0 && run.false_losses.soonest == losses.soonest;
+    if let Some(run) = runs().filter(losses_of).find(shows) {
         let what = format!("It says that a lock is lost which it has, with no fault: {}", told_lost(&losses));
         all.push(ByItself { word: "FALSE LOSSES", what, run });
     }
@@ -152,15 +154,19 @@ pub fn by_itself(examined: &Examined) -> Vec<ByItself<'_>> {
 /// `a holder was told that 8 ms after it had got or extended its lock, whose TTL is 1 s, 3 of 40 holders; nobody else had it then, and
 /// nothing had removed its key`
 fn told_lost(losses: &FalseLosses) -> String {
-    let FalseLosses { told, of, soonest } = losses;
+    let FalseLosses { told, of, soonest, struck } = losses;
     let Some(soonest) = soonest else { return String::new() };
     let by_whom = if soonest.by_release { "a release said that" } else { "a holder was told that" };
     format!(
         "{by_whom} {} after its client had got or extended the lock, whose TTL is {}, {told} of {}; nobody else had \
-         it then, and nothing had removed its key",
+         it then, and nothing had removed its key{}",
         length(soonest.after),
         length(soonest.ttl),
-        plural(*of, "holder")
+        plural(*of, "holder"),
+        match &struck[..] {
+            [] => String::new(),
+            struck => format!(" at the nodes that were left, a majority: {} had been struck", list(struck)),
+        }
     )
 }
 

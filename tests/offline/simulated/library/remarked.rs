@@ -1,10 +1,10 @@
 //! What no claim is about, and is told all the same.
 
 use redjepsen::checker::{AnomalyKind, Validity};
-use redjepsen::history::{FaultKind, FaultWindow, History, PhaseStamp, RecordedCommand};
+use redjepsen::history::{self, FaultKind, FaultWindow, History, Phase, PhaseStamp, RecordedCommand};
 use redjepsen::library::examined::TriedRun;
 use redjepsen::library::kind::OfItsKind;
-use redjepsen::library::{asking, idle};
+use redjepsen::library::{asking, idle, losses};
 use redjepsen::report::Look;
 use redjepsen::report::library::terminal;
 
@@ -59,6 +59,52 @@ fn what_a_client_sends_for_a_lock_that_it_has_given_back_is_told() {
     assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(&first)), "{text}");
     let text = told(one(goes_on(&faulty, renews(900, "c0")).unwrap()));
     assert!(text.contains(sent) && !text.contains("with no fault"), "{text}");
+}
+
+#[test]
+fn a_loss_that_is_told_where_a_minority_of_the_nodes_is_struck_is_none() {
+    // c0 is told before it writes, when it has had the lock of three nodes for a moment.
+    let lost_with = |struck: &[&str], kind| {
+        let mut history = run_of(1);
+        history.run.as_mut().unwrap().nodes = 3;
+        let phases = &history.operations[0].phases;
+        let stamp = phases.iter().find(|stamp| stamp.phase == Phase::BeforeWrite).unwrap();
+        let lost = PhaseStamp { phase: Phase::Lost, received: 350, ..stamp };
+        history.operations[0].phases = phases.iter().chain([lost]).collect();
+        let mut window = FaultWindow::new(1, kind);
+        window.targets = struck.iter().map(|name| name.to_string()).collect();
+        history.faults.push(window);
+        history
+    };
+    let at = |node: &str, words: &[&str], time| RecordedCommand { node: node.into(), ..recorded(time, "c0", words) };
+    let set = |node: &str| at(node, &["SET", "lock:k0", "v", "NX", "PX", "1000"], 150);
+    let told = |history: &History, commands: &[RecordedCommand]| losses::false_losses(history, commands).told;
+    let left = [set("n1"), set("n2")];
+    let one_down = lost_with(&["n0"], FaultKind::Kill);
+    assert_eq!(told(&one_down, &left), 1);
+    assert_eq!(told(&one_down, &[set("n0"), set("n1")]), 0, "it may have had no majority of those that are left");
+    assert_eq!(told(&one_down, &[set("n1"), set("n2"), at("n2", &["DEL", "lock:k0"], 300)]), 0);
+    assert_eq!(told(&lost_with(&["n0", "n1"], FaultKind::Kill), &left), 0, "a majority was struck");
+    assert_eq!(told(&lost_with(&["c0"], FaultKind::Pause), &left), 0, "its client was struck");
+    // What another one may have left at a node is not known.
+    let mut after_another = one_down.clone();
+    let earlier = history::Operation {
+        index: 99,
+        process: history::Process::Client(1),
+        completed: None,
+        ..one_down.operations[0].clone()
+    };
+    after_another.operations.push(earlier);
+    assert_eq!(told(&after_another, &left), 0);
+
+    let text = told_of(losses::false_losses(&one_down, &left));
+    assert!(text.contains("at the nodes that were left, a majority: n0 had been struck"), "{text}");
+    assert!(!text.contains("which it has, with no fault"), "{text}");
+}
+
+/// What is told of a run with these.
+fn told_of(false_losses: losses::FalseLosses) -> String {
+    told(TriedRun { false_losses, ..run(Validity::Valid, None, "") })
 }
 
 #[test]
