@@ -58,11 +58,18 @@ pub fn false_losses(history: &History, commands: &[RecordedCommand]) -> FalseLos
         let grants = holder.phases.iter().filter(|stamp| matches!(stamp.phase, Phase::Acquired | Phase::Extended));
         let Some(granted) = grants.map(|stamp| stamp.time()).filter(|time| *time <= lost).max() else { continue };
         let after = lost - granted;
-        // What the release itself removes it has.
-        let releasing = holder.phase(Phase::Releasing).map(PhaseStamp::time).filter(|time| *time <= lost);
+        // What the release itself removes it has. A loss that a check finds is told right before it.
+        let releasing = holder.phase(Phase::Releasing).map(PhaseStamp::time);
+        let by_release = releasing.is_some_and(|releasing| releasing <= lost);
         let client = run.client_name(holder.process);
         let gone_by = |command: &RecordedCommand| match releasing {
-            Some(releasing) if command.from.as_ref() == Some(&client) || command.in_script => releasing,
+            Some(releasing) if command.from.as_ref() == Some(&client) || command.in_script => {
+                if by_release {
+                    releasing
+                } else {
+                    lost.saturating_sub(CLOCK)
+                }
+            }
             _ => lost,
         };
         // What named its key from when it asked for it, so that it is known what became of the key at a node.
@@ -87,7 +94,7 @@ pub fn false_losses(history: &History, commands: &[RecordedCommand]) -> FalseLos
         // What others may have left at a node is not known where another one is struck.
         let is_clear = || struck.is_empty() || history.operations.iter().all(|other| was_over(other, holder, lost));
         if after < ttl / NEW && !may_be_gone() && !taken() && is_clear() {
-            let loss = FalseLoss { after, ttl, by_release: releasing.is_some() };
+            let loss = FalseLoss { after, ttl, by_release };
             losses.told += 1;
             losses.soonest = losses.soonest.into_iter().chain([loss]).min();
         }

@@ -105,7 +105,7 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
     // Some runs show what others do not: a lock that is held for a moment is not renewed.
     let mut usual: BTreeSet<Known> = BTreeSet::new();
     let has_one_client = |(history, _): &&(History, _)| history.run.as_ref().is_some_and(|run| run.clients == 1);
-    let any_alone = alone.iter().any(|run| has_one_client(run));
+    let any_alone = alone.iter().any(has_one_client);
     for (history, commands) in alone {
         let Some(header) = &history.run else { continue };
         let several = header.clients > 1;
