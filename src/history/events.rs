@@ -325,9 +325,9 @@ pub struct NemesisEvent {
     pub links: Option<Vec<(String, String)>>,
     /// On `inject`, of a fault at a command: what it does.
     pub on_call: Option<CallEffect>,
-    /// On `healed`: see [`FaultWindow::aftermath_ns`].
+    /// On `healed`: see [`FaultWindow::aftermath_ns`](super::FaultWindow::aftermath_ns).
     pub aftermath_ns: Option<u64>,
-    /// On `healed`: see [`FaultWindow::clock_off_ns`].
+    /// On `healed`: see [`FaultWindow::clock_off_ns`](super::FaultWindow::clock_off_ns).
     pub clock_off_ns: Option<u64>,
     /// What was seen, in words.
     pub text: String,

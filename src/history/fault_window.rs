@@ -58,6 +58,11 @@ impl FaultWindow {
         }
     }
 
+    /// The nodes among those that it hit.
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.targets.iter().map(String::as_str).filter(|target| Role::of(target) == Some(Role::Node))
+    }
+
     /// Whether it hits a member of this role.
     pub fn hits(&self, role: Role) -> bool {
         self.targets.iter().any(|target| Role::of(target) == Some(role))

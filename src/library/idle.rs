@@ -34,7 +34,7 @@ pub fn goes_on(history: &History, commands: &[RecordedCommand]) -> Option<GoesOn
     let run = history.run.as_ref().filter(|run| run.threads == 1)?;
     let due = run.ttl_ms.saturating_mul(1_000_000) / DUE;
     let of_clients = || history.operations.iter().filter(|one| one.process != Process::Controller);
-    let ended = of_clients().filter_map(|one| Some((one, over(one)?)));
+    let ended = of_clients().filter(|one| one.f.is_locked()).filter_map(|one| Some((one, over(one)?)));
     let (mut latest, mut operations, mut of): (Option<GoesOn>, u64, u64) = (None, 0, 0);
     for (operation, over) in ended {
         of += 1;

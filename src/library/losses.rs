@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::sent::RENEWS;
 use crate::history::{History, Operation, Outcome, Phase, PhaseStamp, Process, RecordedCommand};
-use crate::members::Role;
 
 /// A lock is as good as new for this part of its TTL after it was taken or extended.
 const NEW: u64 = 2;
@@ -78,17 +77,14 @@ pub fn false_losses(history: &History, commands: &[RecordedCommand]) -> FalseLos
             .filter(|command| within(command.time, holder.invoked, lost) && names(command, &holder.key))
             .filter(|command| !struck.contains(&*command.node))
             .collect();
-        let gone = |command: &&&RecordedCommand| {
+        let gone = |command: &&RecordedCommand| {
             removes(command) && within(command.time, acquired, gone_by(command))
                 || may_run_out(command, run.ttl_ms / NEW)
         };
-        let nodes = |commands: &mut dyn Iterator<Item = &&RecordedCommand>| -> BTreeSet<String> {
-            commands.map(|command| command.node.clone()).collect()
-        };
         let may_be_gone = || {
-            let all = nodes(&mut of_its_key.iter());
-            let left = all.len() - nodes(&mut of_its_key.iter().filter(gone)).len();
-            2 * left <= run.nodes.max(1) as usize
+            let left: BTreeSet<&str> = of_its_key.iter().map(|command| &*command.node).collect();
+            let is_majority = struck.is_empty() && !left.is_empty() || 2 * left.len() > run.nodes as usize;
+            !is_majority || of_its_key.iter().any(gone)
         };
         let taken = || history.operations.iter().any(|other| has_it_too(other, holder, acquired, lost));
         // What others may have left at a node is not known where another one is struck.
@@ -106,8 +102,7 @@ pub fn false_losses(history: &History, commands: &[RecordedCommand]) -> FalseLos
 fn struck_nodes(history: &History) -> Option<BTreeSet<&str>> {
     let mut struck = BTreeSet::new();
     for window in history.faults.iter().filter(|window| window.skipped.is_none()) {
-        let nodes: Vec<&str> =
-            window.targets.iter().map(String::as_str).filter(|target| Role::of(target) == Some(Role::Node)).collect();
+        let nodes: Vec<&str> = window.nodes().collect();
         let are_all = nodes.len() == window.targets.len() || window.kind.is_at_command();
         if nodes.is_empty() || !are_all {
             return None;
