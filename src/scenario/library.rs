@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::Workload;
-use super::options::one_or_more;
 use super::package::{Package, is_version};
+use super::texts::one_or_more;
 
 /// The files that clients are made of which come with redjepsen, by their paths relative to `workloads/`.
 pub const CLIENT_FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/client_files.rs"));
@@ -126,7 +125,7 @@ pub struct CommandClient {
 
 impl Library {
     /// Its version, from the pins if its file leaves it out.
-    fn complete(&mut self, client: Option<&WorkloadClient>) -> Result<(), String> {
+    pub(super) fn complete(&mut self, client: Option<&WorkloadClient>) -> Result<(), String> {
         if self.instead_of.is_none() {
             let pinned = match (&self.package, client) {
                 (Some(package), Some(client)) => Some(package.pinned(files_of_pins(client))),
@@ -177,47 +176,6 @@ fn text_of(client: &WorkloadClient, path: &Path) -> Option<String> {
     match client.folder() {
         Some(folder) => crate::files::read_named(&folder.join(path), crate::files::BY_HAND).ok(),
         None => CLIENT_FILES.iter().find(|(known, _)| Path::new(known) == path).map(|(_, text)| (*text).to_string()),
-    }
-}
-
-impl Workload {
-    /// Fills in what its file leaves to others.
-    pub(super) fn complete(&mut self) -> Result<(), String> {
-        match &mut self.library {
-            Some(library) => library.complete(self.client.as_ref()),
-            None => Ok(()),
-        }
-    }
-
-    /// The same workload with its library in another version, of which nothing is known or expected.
-    pub fn with_library_version(mut self, name: &str, version: &str) -> Result<Workload, String> {
-        let of = |why: String| format!("--library-version {version}: {why}");
-        let Some(library) = &mut self.library else {
-            return Err(of(format!("workload {name} is no published library; `redjepsen list` shows those that are")));
-        };
-        if !is_version(version) {
-            return Err(of("it is no version, such as 7.0.1".to_string()));
-        }
-        if version == library.version {
-            return Ok(self);
-        }
-        let can = match &self.client {
-            Some(WorkloadClient::Python(client)) => client.requirements.is_some(),
-            Some(WorkloadClient::Command(client)) => !client.another_version.is_empty(),
-            None => false,
-        };
-        if library.package.is_none() || !can {
-            return Err(of(format!(
-                "only version {} of {} can be installed: its workload's file names no `package`, or no way to install another",
-                library.version, library.name
-            )));
-        }
-        let pinned = std::mem::replace(&mut library.version, version.to_string());
-        library.instead_of.get_or_insert(pinned);
-        // What is known and expected is so of the pinned version.
-        library.findings.clear();
-        self.expect.clear();
-        Ok(self)
     }
 }
 

@@ -12,6 +12,7 @@ mod issue;
 mod library;
 mod options;
 mod package;
+mod texts;
 mod trust;
 mod workload;
 
@@ -31,9 +32,9 @@ use crate::units::{Length, LengthError, LengthRange, as_text, millis};
 pub use cluster::ClusterSettings;
 pub use issue::{Issue, Side, known as known_issue};
 pub use library::{CLIENT_FILES, Cause, CommandClient, Finding, Library, PythonClient, WorkloadClient};
-pub(crate) use options::one_or_more;
 pub use options::{Options, quoted};
 pub use package::{Package, Registry, Versions, in_range};
+pub(crate) use texts::one_or_more;
 pub use trust::TRUST;
 pub use workload::{Fencing, OperationMix, ResourceSpec, WaitClock, Workload};
 use workload::{is_one, one};

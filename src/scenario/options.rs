@@ -2,15 +2,14 @@
 //!
 //! What is not given comes from the workload and the nemesis, or else from the defaults here.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use ipnet::Ipv4Net;
-use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use super::texts::one_or_more;
 use super::{ClusterSettings, Scenario, ScenarioError, catalogue};
 use crate::nemesis::Expectation;
 use crate::topology::{ClientMount, ClusterKind, OwnClient, Persistence};
@@ -299,32 +298,4 @@ fn mount(text: &str) -> Result<ClientMount, ScenarioError> {
 
 fn mounts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     one_or_more(deserializer, "a mount such as \"./client:/client\", or a list of mounts")
-}
-
-/// One text, or a list of at least one.
-pub(crate) fn one_or_more<'de, D: Deserializer<'de>>(
-    deserializer: D,
-    expected: &'static str,
-) -> Result<Vec<String>, D::Error> {
-    struct OneOrMore(&'static str);
-    impl<'de> Visitor<'de> for OneOrMore {
-        type Value = Vec<String>;
-        fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-            f.write_str(self.0)
-        }
-        fn visit_str<E: Error>(self, text: &str) -> Result<Vec<String>, E> {
-            Ok(vec![text.to_string()])
-        }
-        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<String>, A::Error> {
-            let mut texts = Vec::new();
-            while let Some(text) = list.next_element()? {
-                texts.push(text);
-            }
-            if texts.is_empty() {
-                return Err(A::Error::custom("an empty list; name at least one"));
-            }
-            Ok(texts)
-        }
-    }
-    deserializer.deserialize_any(OneOrMore(expected))
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::package::is_version;
 use super::{Library, WorkloadClient};
 use crate::history::{Claim, Function, ResourceKind};
 use crate::locks::LockSpec;
@@ -242,5 +243,46 @@ impl Fencing {
     /// Whether it tells writers apart by fencing tokens.
     pub fn needs_tokens(self) -> bool {
         matches!(self, Fencing::Token | Fencing::TokenReads)
+    }
+}
+
+impl Workload {
+    /// Fills in what its file leaves to others.
+    pub(super) fn complete(&mut self) -> Result<(), String> {
+        match &mut self.library {
+            Some(library) => library.complete(self.client.as_ref()),
+            None => Ok(()),
+        }
+    }
+
+    /// The same workload with its library in another version, of which nothing is known or expected.
+    pub fn with_library_version(mut self, name: &str, version: &str) -> Result<Workload, String> {
+        let of = |why: String| format!("--library-version {version}: {why}");
+        let Some(library) = &mut self.library else {
+            return Err(of(format!("workload {name} is no published library; `redjepsen list` shows those that are")));
+        };
+        if !is_version(version) {
+            return Err(of("it is no version, such as 7.0.1".to_string()));
+        }
+        if version == library.version {
+            return Ok(self);
+        }
+        let can = match &self.client {
+            Some(WorkloadClient::Python(client)) => client.requirements.is_some(),
+            Some(WorkloadClient::Command(client)) => !client.another_version.is_empty(),
+            None => false,
+        };
+        if library.package.is_none() || !can {
+            return Err(of(format!(
+                "only version {} of {} can be installed: its workload's file names no `package`, or no way to install another",
+                library.version, library.name
+            )));
+        }
+        let pinned = std::mem::replace(&mut library.version, version.to_string());
+        library.instead_of.get_or_insert(pinned);
+        // What is known and expected is so of the pinned version.
+        library.findings.clear();
+        self.expect.clear();
+        Ok(self)
     }
 }
