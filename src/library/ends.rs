@@ -22,8 +22,6 @@ pub struct Ended {
 pub fn by_itself(history: &History, verdict: &Verdict) -> Option<Ended> {
     let ended = verdict.anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::EndedByItself)?;
     let time = ended.time;
-    let was_faulty = history.faults.iter().any(|window| window.skipped.is_none() && window.inject <= time);
-    let was_cancelled = history.steps.iter().any(|(at, step)| *at <= time && step.step.starts_with("cancel "));
     let stood_still = history.stalls.iter().any(|(from, _)| *from <= time);
     let is_it = |at: u64, step| at == time && step == ClientStep::Ended;
     let (_, event) = history.clients.iter().find(|(at, event)| is_it(*at, event.step))?;
@@ -32,7 +30,13 @@ pub fn by_itself(history: &History, verdict: &Verdict) -> Option<Ended> {
     }
     let how = sanitize(without_log(&event.text), 400);
     let how = if had_the_lock(history, event.process, time) { how } else { format!("{how}; it had no lock then") };
-    Some(Ended { how, faulty: was_faulty || was_cancelled })
+    Some(Ended { how, faulty: was_disturbed(history, time) })
+}
+
+/// Whether anything had been done to anybody by then.
+pub(super) fn was_disturbed(history: &History, time: u64) -> bool {
+    history.faults.iter().any(|window| window.skipped.is_none() && window.inject <= time)
+        || history.steps.iter().any(|(at, step)| *at <= time && step.step.starts_with("cancel "))
 }
 
 /// Whether a client's process may have had a lock at that time, by what it had said.

@@ -3,6 +3,8 @@
 
 use serde::Serialize;
 
+use super::ends::was_disturbed;
+use super::losses::name_of;
 use super::sent::{ASKS, RENEWS, WRITES, called, example, key_of};
 use crate::fault_kinds::runs_a_script;
 use crate::history::{History, Operation, Outcome, Phase, Process, RecordedCommand};
@@ -53,9 +55,8 @@ pub fn goes_on(history: &History, commands: &[RecordedCommand]) -> Option<GoesOn
         let after = command.time - over;
         if latest.as_ref().is_none_or(|latest| latest.after < after) {
             let all = std::iter::once(command).chain(called(&commands[place + 1..], &command.node));
-            let renews = all.filter_map(name_of).any(|name| RENEWS.contains(&&*name));
-            let faulty = history.faults.iter().any(|window| window.inject <= command.time)
-                || history.steps.iter().any(|(at, step)| *at <= command.time && step.step.starts_with("cancel "));
+            let renews = all.map(name_of).any(|name| RENEWS.contains(&&*name));
+            let faulty = was_disturbed(history, command.time);
             let was_had = operation.phase(Phase::Acquired).is_some();
             let command = example(&command.words);
             latest = Some(GoesOn { client, command, after, was_had, renews, operations: 0, of: 0, faulty });
@@ -77,14 +78,9 @@ fn over(operation: &Operation) -> Option<u64> {
 
 /// Who leaves a channel, or asks how its node is, does nothing to the lock.
 fn is_about_locks(command: &RecordedCommand) -> bool {
-    let is = |name: String| {
-        runs_a_script(&name) || WRITES.contains(&&*name) || ASKS.contains(&&*name) || RENEWS.contains(&&*name)
-    };
-    !command.in_script && name_of(command).is_some_and(is)
-}
-
-fn name_of(command: &RecordedCommand) -> Option<String> {
-    command.words.first().map(|name| name.to_ascii_uppercase())
+    let name = name_of(command);
+    let is_known = WRITES.iter().chain(&ASKS).chain(&RENEWS).any(|known| *known == name);
+    !command.in_script && (is_known || runs_a_script(&name))
 }
 
 /// Whether no fault was in effect, and the machine never stood still, for so long before.

@@ -161,7 +161,8 @@ fn may_run_out(command: &RecordedCommand, within_ms: u64) -> bool {
     lives_ms.is_none_or(|lives_ms| lives_ms < within_ms)
 }
 
-fn name_of(command: &RecordedCommand) -> String {
+/// In capitals.
+pub(super) fn name_of(command: &RecordedCommand) -> String {
     command.words.first().map(|name| name.to_ascii_uppercase()).unwrap_or_default()
 }
 
