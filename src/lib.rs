@@ -27,6 +27,7 @@
 //! - [`client_check`]: what a client of the user's own can show
 //! - [`interrupt`]: how each stage of all this ends when the user wants to stop
 //! - [`members`], [`words`]: names of members, and how numbers and times are written, the same everywhere
+//! - `mutants`: bugs that tests plant; a release build has none
 //! - [`sync`]: how a mutex is taken
 
 pub mod checker;
@@ -47,6 +48,7 @@ pub mod library;
 pub mod locks;
 pub mod machine;
 pub mod members;
+mod mutants;
 pub mod nemesis;
 pub mod plan;
 pub mod report;

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::verdict::{Anomaly, AnomalyKind};
 use super::words::{Words, count, length, seconds};
 use crate::history::History;
+use crate::mutants::planted;
 
 /// More anomalies of one kind than this help nobody; they are still counted.
 const MOST_LISTED: usize = 1000;
@@ -41,10 +42,12 @@ pub(super) struct Overlaps {
 /// already. Sorts the holds; the rest takes n log n plus the pairs listed.
 pub(super) fn check(history: &History) -> Overlaps {
     let words = Words::new(history);
-    let permits = history.permits() as usize;
+    let permits = history.permits() as usize + usize::from(planted("holds.one-more"));
     let mut keys: BTreeMap<&str, Vec<Hold>> = BTreeMap::new();
     for (place, operation) in history.operations.iter().enumerate() {
-        if let Some((start, end)) = operation.certain_hold() {
+        if let Some((start, end)) =
+            operation.certain_hold().filter(|_| !planted("holds.last-key") || operation.key != "k0")
+        {
             let shared = operation.f.is_shared();
             keys.entry(&operation.key).or_default().push(Hold { start, end, place, shared });
         }
@@ -60,7 +63,7 @@ pub(super) fn check(history: &History) -> Overlaps {
         let mut readers = 0;
         for hold in holds.iter() {
             while let Some(&(end, place)) = open.first()
-                && end <= hold.start
+                && end <= hold.start - i64::from(planted("holds.touch"))
             {
                 open.pop_first();
                 readers -= u64::from(by_place.remove(&place).is_some_and(|gone| gone.shared));

@@ -16,6 +16,7 @@ use super::holds::at_least;
 use super::verdict::{Anomaly, AnomalyKind, Gap};
 use super::words::{count, length, list, seconds};
 use crate::history::{ClientStep, FactName, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, Process};
+use crate::mutants::planted;
 
 /// A free lock gets this many TTLs to be acquired before it counts as stuck: one for a node that expires a key late,
 /// the others for contenders, which need several attempts.
@@ -266,7 +267,8 @@ struct Stretch<'h> {
 /// Each time at which the lock was free and requested, but not acquired for too long.
 fn stuck<'h>(history: &History, key: &Case<'_, 'h>, faults: &[Span]) -> impl Iterator<Item = Stretch<'h>> {
     let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
-    let patience = ttl_ns.saturating_mul(STUCK_AFTER_TTLS).max(STUCK_AFTER_NS);
+    let patience =
+        ttl_ns.saturating_mul(STUCK_AFTER_TTLS).max(STUCK_AFTER_NS) * if planted("liveness.patient") { 100 } else { 1 };
     let kept: Vec<Span> = faults.iter().chain(&history.stalls).copied().collect();
     let taken = sorted(&key.held, &kept);
     // A sentinel after everything else ends the last stretch.

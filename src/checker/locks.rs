@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use super::verdict::{Anomaly, AnomalyKind, UntoldLoss};
 use super::words::{Words, length, seconds};
 use crate::history::{CallEffect, Expects, History, Operation, Outcome, Phase, Process, StepOutcome};
+use crate::mutants::planted;
 
 /// The findings on tokens, late acquisitions and untold losses.
 pub(super) struct Owed {
@@ -70,7 +71,11 @@ fn tokens(history: &History, found: &mut Vec<Anomaly>) -> Tokens {
                 greatest = Some(greatest.filter(|greatest| greatest.token >= earlier.token).unwrap_or(earlier));
             }
             tokens.comparable += u64::from(greatest.is_some());
-            let Some(earlier) = greatest.filter(|earlier| earlier.token >= grant.token) else { continue };
+            let Some(earlier) =
+                greatest.filter(|earlier| earlier.token >= grant.token + u64::from(planted("tokens.equal-may-be")))
+            else {
+                continue;
+            };
             tokens.regressions += 1;
             let time = u64::try_from(grant.over).unwrap_or(0);
             found.push(Anomaly::new(

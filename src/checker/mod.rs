@@ -28,6 +28,8 @@ mod lineage;
 mod liveness;
 mod locks;
 mod minimal_counterexample;
+#[cfg(debug_assertions)]
+mod mutants;
 mod order;
 mod promises;
 mod register;
@@ -70,6 +72,8 @@ pub fn check(history: &History) -> Verdict {
     anomalies.extend(overlapping);
     anomalies.sort_by(|a, b| (a.time, a.kind, &a.operations).cmp(&(b.time, b.kind, &b.operations)));
     gates.extend(gates::nobody_kept(history, &anomalies));
+    #[cfg(debug_assertions)]
+    mutants::blind(&mut gates, &mut anomalies);
 
     let evidence = |claim| match claim {
         Claim::Updates => evidence::updates(history, &happened),

@@ -18,6 +18,8 @@ use crate::machine::Machine;
 
 /// Builds the lock that the controller names; the error says what is missing or unknown.
 pub fn lock(hello: &Hello, control: &Arc<Control>, machine: &Arc<dyn Machine>) -> Result<Lock<ClientClock>, String> {
+    #[cfg(debug_assertions)]
+    let hello = &Hello { lock: crate::locks::mutants::settings(&hello.lock), ..hello.clone() };
     let settings = &hello.lock;
     let limit = settings.node_timeout();
     let (clock, ttl) = (ClientClock::new(hello, machine), settings.ttl());

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::redis_node::RedisNode;
 use crate::locks::{RequestError, Token};
+use crate::mutants::planted;
 use crate::scenario::Fencing;
 
 /// Sets the key if it holds what the writer read (`absent` stands for an empty key). Returns whether it did.
@@ -56,6 +57,11 @@ pub enum Read {
 
 impl Register {
     pub fn new(node: RedisNode, fencing: Fencing) -> Register {
+        let fencing = match fencing {
+            Fencing::TokenReads if planted("resource.reads-unchecked") => Fencing::Token,
+            _ if planted("resource.checks-nothing") => Fencing::None,
+            fencing => fencing,
+        };
         Register { node, fencing }
     }
 
@@ -126,6 +132,7 @@ impl Register {
 fn with_token(script: &str, key: &str, token: Token) -> redis::Cmd {
     let mut command = redis::cmd("EVAL");
     command.arg(script).arg(2).arg(key).arg(format!("{key}:highest-token"));
-    command.arg(token.number).arg(token.minor.unwrap_or(token.number.saturating_add(1)));
+    let later = if planted("resource.one-later-passes") { 2 } else { 1 };
+    command.arg(token.number).arg(token.minor.unwrap_or(token.number.saturating_add(later)));
     command
 }

@@ -16,6 +16,7 @@ use super::facts::{BETWEEN_TRIES, HEALTHY_LIMIT, connections_from};
 use super::{Run, RunError};
 use crate::faults::{RedisCommand, RedisReply};
 use crate::members::client_name;
+use crate::mutants::planted;
 use crate::scenario::Scenario;
 use crate::sync::lock;
 use crate::words;
@@ -49,8 +50,11 @@ impl Grants {
     pub fn ask(&self, key: &str, asker: Holder) -> bool {
         let mut held = self.held();
         let holders = held.entry(key.to_string()).or_default();
-        let beside = asker.shared && holders.iter().all(|holder| holder.shared);
-        let free = beside || holders.len() < self.permits;
+        let unseen = |holder: &Holder| holder.shared || planted("grants.reader-beside-writer");
+        let beside = asker.shared && holders.iter().all(unseen);
+        let readers_only = planted("grants.writer-beside-readers") && holders.iter().all(|holder| holder.shared);
+        let permits = self.permits + usize::from(planted("grants.one-too-many"));
+        let free = beside || readers_only || holders.len() < permits;
         if free {
             holders.push(asker);
         }
@@ -60,7 +64,7 @@ impl Grants {
     /// Frees the lock if the giver holds it.
     pub fn give_back(&self, key: &str, giver: Holder) {
         if let Some(holders) = self.held().get_mut(key) {
-            holders.retain(|holder| *holder != giver);
+            holders.retain(|holder| *holder != giver && !planted("grants.release-frees-all"));
         }
     }
 

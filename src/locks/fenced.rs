@@ -6,6 +6,7 @@
 //! only on writes is safe from one late holder, not from two.
 
 use super::{About, Algorithm, Clock, Held, Node, OneNode, PhaseHook, Token};
+use crate::mutants::planted;
 
 pub(super) const ABOUT: About = About { name: "fenced", called: "The fenced lock", tokens: true, ..About::OF_ITS_OWN };
 
@@ -28,7 +29,7 @@ impl<N: Node, C: Clock> Algorithm for OneNode<N, C, Fenced> {
             }
             Err(error) => Err(error.to_string()),
         };
-        if taken.is_err() {
+        if taken.is_err() && !planted("attempt.not-taken-back") {
             self.release(key, &held, hook).await;
         }
         taken.map(|()| held)

@@ -20,6 +20,8 @@ mod holding;
 pub mod incr;
 mod library;
 mod mail;
+#[cfg(debug_assertions)]
+pub(crate) mod mutants;
 mod node;
 mod none;
 mod one_node;
@@ -174,7 +176,12 @@ impl<C: Clock> Lock<C> {
                 extends: None,
             });
         }
-        let algorithm = build(Parts { settings, nodes, clock: clock.clone(), mail })?;
+        #[cfg(debug_assertions)]
+        let nodes = nodes.into_iter().map(mutants::MutatedNode).collect();
+        let of_algorithm = clock.clone();
+        #[cfg(debug_assertions)]
+        let of_algorithm = mutants::MutatedClock(of_algorithm);
+        let algorithm = build(Parts { settings, nodes, clock: of_algorithm, mail })?;
         Lock::of(algorithm, settings, clock)
     }
 
@@ -188,6 +195,8 @@ impl<C: Clock> Lock<C> {
     }
 
     fn of(algorithm: Box<dyn AnyAlgorithm>, settings: &LockSettings, clock: C) -> Result<Lock<C>, String> {
+        #[cfg(debug_assertions)]
+        let algorithm = Box::new(mutants::Mutated { right: algorithm, clock: clock.clone() });
         Ok(Lock {
             algorithm: Some(algorithm),
             clock,

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::about::{asking, is_default, is_yes, within_ttls, yes};
 use super::{About, Algorithm, Clock, Held, LockOptions, Node, Options, Parts, PhaseHook, RequestError, all};
+use crate::mutants::planted;
 use crate::units::{Length, LengthRange};
 
 pub(super) const ABOUT: About =
@@ -186,7 +187,7 @@ const EXPIRY_PRECISION: Duration = Duration::from_millis(2);
 
 impl<N: Node, C: Clock> Redlock<N, C> {
     pub(super) fn quorum(&self) -> usize {
-        self.nodes.len() / 2 + 1
+        self.nodes.len() / 2 + usize::from(!planted("redlock.quorum-minus-one"))
     }
 
     /// What is left of the TTL after acquiring took this long.
@@ -220,7 +221,9 @@ impl<N: Node, C: Clock> Algorithm for Redlock<N, C> {
         if votes >= quorum && !validity.is_zero() {
             return Ok(held);
         }
-        self.release(key, &held, hook).await;
+        if !planted("attempt.not-taken-back") {
+            self.release(key, &held, hook).await;
+        }
         let silent = answers.iter().filter(|answer| answer.is_err()).count();
         Err(if votes >= quorum {
             format!("{votes} of {} nodes, but it took longer than the lock is valid", self.nodes.len())

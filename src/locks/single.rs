@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::about::{asking, is_default};
 use super::{About, Algorithm, Clock, Held, LockOptions, Node, Options, Parts, PhaseHook};
+use crate::mutants::planted;
 use crate::units::{Length, LengthRange};
 
 pub(super) const ABOUT: About = About { name: "single", ..About::ON_ONE_NODE };
@@ -79,7 +80,7 @@ impl<N: Node, C: Clock> Algorithm for Single<N, C> {
             // The node may have set it nevertheless.
             Err(error) => Err(error.to_string()),
         };
-        if taken.is_err() {
+        if taken.is_err() && !planted("attempt.not-taken-back") {
             self.release(key, &held, hook).await;
         }
         taken.map(|()| held)

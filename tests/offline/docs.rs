@@ -170,6 +170,25 @@ fn issues() -> Vec<String> {
     catalogue::ISSUES.iter().map(told).collect()
 }
 
+/// The bugs planted in locks, and what finds each.
+fn mutants() -> impl Iterator<Item = String> {
+    include_str!("../fixtures/mutants.csv").lines().skip(1).map(|line| {
+        let cells: Vec<&str> = line.split(',').collect();
+        let such_as = if cells[3] == "0" { cells[5].to_string() } else { format!("`{}`", cells[4]) };
+        let found = format!("{} of {}", cells[3], cells[2]);
+        row(&[&format!("`{}`", cells[0]), &format!("`{}`", cells[1]), &found, &such_as])
+    })
+}
+
+/// The bugs planted in the checker, and the tests that find each.
+fn checker_mutants() -> impl Iterator<Item = String> {
+    include_str!("../fixtures/checker-mutants.csv").lines().skip(1).map(|line| {
+        let cells: Vec<&str> = line.split(',').collect();
+        let test = cells[2].trim_start_matches("pure::checker::");
+        row(&[&format!("`{}`", cells[0]), cells[1], &format!("`{test}`")])
+    })
+}
+
 /// The tables that pages contain, by name.
 fn tables() -> BTreeMap<&'static str, String> {
     let (listed, expected) = (listed(), expectations());
@@ -245,6 +264,8 @@ fn tables() -> BTreeMap<&'static str, String> {
         ("scenarios", table(&["scenario", "what happens", "breaks", "spares"], scenarios.collect())),
         ("suites", table(&["suite", "what it is"], about("suites", "suites"))),
         ("modules", table(&["module", "may name"], modules.collect())),
+        ("mutants", table(&["bug", "lock", "found by", "such as"], mutants().collect())),
+        ("checker-mutants", table(&["bug", "tests that find it", "such as"], checker_mutants().collect())),
     ])
 }
 

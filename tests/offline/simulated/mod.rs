@@ -7,6 +7,7 @@ mod digests;
 mod hunts;
 mod library;
 mod marked;
+mod mutants;
 mod mutation;
 mod nightly;
 mod permits;
