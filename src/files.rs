@@ -262,7 +262,8 @@ const LARGEST_SOURCE: u64 = BY_HAND;
 /// What all of them may have, in bytes.
 const ALL_SOURCES: usize = 64 << 20;
 
-/// A file's content, or that of all files in a folder with their names. Links in a folder are not followed.
+/// A file's content, or that of all files in a folder with their names, each with its length. Links in a folder are not followed:
+/// where one leads is its content.
 pub fn content(path: &Path) -> Result<Vec<u8>, FileError> {
     let mut all = Vec::new();
     add_content(path, &mut all)?;
@@ -271,7 +272,10 @@ pub fn content(path: &Path) -> Result<Vec<u8>, FileError> {
 
 fn add_content(path: &Path, all: &mut Vec<u8>) -> Result<(), FileError> {
     if !path.is_dir() {
-        all.extend(bytes_named(path, LARGEST_SOURCE)?);
+        let content = bytes_named(path, LARGEST_SOURCE)?;
+        // So that what moves from one file to the next makes a difference.
+        all.extend((content.len() as u64).to_le_bytes());
+        all.extend(content);
         if all.len() > ALL_SOURCES {
             let text = format!("more than {} MiB to install from; name fewer `sources`", ALL_SOURCES >> 20);
             return Err(FileError::read(path, io::Error::other(text)));
@@ -282,13 +286,16 @@ fn add_content(path: &Path, all: &mut Vec<u8>) -> Result<(), FileError> {
     let mut inside = list().map_err(|source| FileError::read(path, source))?;
     // What is made from the rest.
     let made = ["target", "__pycache__"];
-    inside.retain(|entry| {
-        !made.iter().any(|name| entry.file_name() == *name) && entry.file_type().is_ok_and(|kind| !kind.is_symlink())
-    });
+    inside.retain(|entry| !made.iter().any(|name| entry.file_name() == *name));
     inside.sort_by_key(fs::DirEntry::file_name);
+    all.extend((inside.len() as u64).to_le_bytes());
     for entry in inside {
         all.extend(entry.file_name().as_encoded_bytes());
-        add_content(&entry.path(), all)?;
+        all.push(0);
+        match fs::read_link(entry.path()) {
+            Ok(target) => all.extend(target.as_os_str().as_encoded_bytes()),
+            Err(_) => add_content(&entry.path(), all)?,
+        }
     }
     Ok(())
 }

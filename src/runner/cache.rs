@@ -4,9 +4,9 @@
 //! complete, with a mark in it that says so, and nobody else may be able to write there. What an installation has made so
 //! far is removed however it ends; what one that was killed left, `redjepsen clean` removes.
 
-use std::fs::{self, DirBuilder, File, Metadata};
+use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
@@ -24,7 +24,10 @@ const UNFINISHED: &str = ".new";
 /// Processes that were killed a moment ago may still be writing: how often a removal is tried, and how far apart.
 const REMOVALS: u32 = 20;
 const BETWEEN_REMOVALS: Duration = Duration::from_millis(50);
+/// The mode of all folders of ours.
+const PRIVATE: u32 = 0o700;
 const OTHERS_MAY_WRITE: u32 = 0o022;
+const OTHERS_MAY_ENTER: u32 = 0o011;
 const EVERYBODY_MAY_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
@@ -36,19 +39,35 @@ impl Cache {
     pub fn open() -> Result<Cache, String> {
         let base = base().ok_or("it is installed in the user's cache: set HOME or XDG_CACHE_HOME")?;
 
-        fs::create_dir_all(&base).map_err(|error| format!("{}: {error}", base.display()))?;
+        let made = DirBuilder::new().recursive(true).mode(PRIVATE).create(&base);
+        made.map_err(|error| format!("{}: {error}", base.display()))?;
         nobody_can_replace(&base)?;
         let ours = base.join("redjepsen");
         let clients = ours.join("clients");
+        let mut modes = Vec::new();
         for folder in [&ours, &clients] {
-            match DirBuilder::new().mode(0o700).create(folder) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(format!("{}: {error}", folder.display()));
-                }
-                _ => must_be_own(folder)?,
+            match make_private(folder) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(not_made(folder, &error)),
+                _ => modes.push(closed(folder)?),
             }
         }
-        Ok(Cache(clients))
+        let cache = Cache(clients);
+        if modes.iter().any(|mode| mode & OTHERS_MAY_WRITE != 0) {
+            cache.forget(|_| true)?;
+        } else if modes.iter().all(|mode| mode & OTHERS_MAY_ENTER != 0) {
+            cache.forget(|found| found.mode() & OTHERS_MAY_WRITE != 0)?;
+        }
+        Ok(cache)
+    }
+
+    /// Removes the folders that others could have changed: what was in them is installed anew.
+    fn forget(&self, could_be_changed: impl Fn(&Metadata) -> bool) -> Result<(), String> {
+        for path in fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            if fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir() && could_be_changed(&found)) {
+                files::remove_folder(&path).map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(())
     }
 
     pub fn path(&self) -> &Path {
@@ -61,8 +80,9 @@ impl Cache {
         if fs::symlink_metadata(&place).is_err() {
             return Ok(None);
         }
-        must_be_own(&place)?;
-        Ok(place.join(COMPLETE).is_file().then_some(place))
+        // Nobody else has reached it, whatever its mode was: the folders above are closed.
+        closed(&place)?;
+        Ok(is_complete(&place).then_some(place))
     }
 
     /// A new folder that is to get this name.
@@ -71,16 +91,15 @@ impl Cache {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let folder = self.0.join(format!("{name}.{}-{number}{UNFINISHED}", std::process::id()));
         let make = || {
-            let new = DirBuilder::new();
-            new.create(&folder)?;
+            make_private(&folder)?;
             let lock = File::open(&folder)?;
             // Held while this process lives, so that `clean` leaves it alone.
             flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-            new.create(folder.join("content"))?;
-            new.create(folder.join("tmp"))?;
+            make_private(&folder.join("content"))?;
+            make_private(&folder.join("tmp"))?;
             Ok(lock)
         };
-        let lock = make().map_err(|error: io::Error| format!("{}: {error}", folder.display()))?;
+        let lock = make().map_err(|error: io::Error| not_made(&folder, &error))?;
         Ok(Unfinished { folder, place: self.0.join(name), _lock: lock })
     }
 }
@@ -107,8 +126,10 @@ impl Unfinished {
     /// Gives the folder its name, unless another process was faster.
     pub fn finish(self) -> Result<PathBuf, String> {
         let content = self.content();
+        // What an installer has put in the place of its folder could lead anywhere, and be changed by anybody.
+        closed(&content).map_err(|why| format!("the installer replaced its folder ({why})"))?;
         files::write(&content.join(COMPLETE), "").map_err(|error| error.to_string())?;
-        if fs::rename(&content, &self.place).is_err() && !self.place.join(COMPLETE).is_file() {
+        if fs::rename(&content, &self.place).is_err() && !is_complete(&self.place) {
             // Something incomplete is there, left by an earlier version or by hand.
             files::remove_folder(&self.place).map_err(|error| error.to_string())?;
             fs::rename(&content, &self.place).map_err(|error| format!("{}: {error}", self.place.display()))?;
@@ -164,17 +185,34 @@ fn is_own(found: &Metadata) -> bool {
     found.uid() == geteuid().as_raw()
 }
 
-/// Refuses a folder to which another user could have added, or could add, what is run from it.
-fn must_be_own(folder: &Path) -> Result<(), String> {
-    let found = fs::symlink_metadata(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+/// Makes a folder for this user alone, whatever the umask.
+fn make_private(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(PRIVATE).create(folder)?;
+    fs::set_permissions(folder, Permissions::from_mode(PRIVATE))
+}
+
+fn not_made(folder: &Path, error: &io::Error) -> String {
+    format!("{}: {error}", folder.display())
+}
+
+/// Whether an installation has the mark that it is whole.
+fn is_complete(folder: &Path) -> bool {
+    fs::symlink_metadata(folder.join(COMPLETE)).is_ok_and(|mark| mark.is_file())
+}
+
+/// Refuses a folder that is not this user's. Closes one that is, as earlier versions left some open. Returns the mode that it had.
+fn closed(folder: &Path) -> Result<u32, String> {
+    let found = fs::symlink_metadata(folder).map_err(|error| not_made(folder, &error))?;
     let why = if !found.is_dir() {
-        "it is no folder".to_string()
+        "it is not a folder".to_string()
     } else if !is_own(&found) {
         format!("it belongs to user {}, not to {}", found.uid(), geteuid().as_raw())
-    } else if found.mode() & OTHERS_MAY_WRITE != 0 {
-        format!("others may write there (mode {:o})", found.mode() & 0o7777)
     } else {
-        return Ok(());
+        if found.mode() & 0o777 != PRIVATE {
+            let mend = fs::set_permissions(folder, Permissions::from_mode(PRIVATE));
+            mend.map_err(|error| not_made(folder, &error))?;
+        }
+        return Ok(found.mode());
     };
     Err(format!(
         "{}: {why}, and programs are run from there; remove it, or set XDG_CACHE_HOME to a folder of your own",

@@ -2,17 +2,15 @@
 //! made of, and used by every run after that.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_signal};
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 use tokio::process::Command;
 
 use super::cache::{Cache, Unfinished};
+use super::ingredients::{FOLDER, Folder, Ingredients};
+use super::installer::{self, NotEnded};
 use super::{RunnerError, said};
 use crate::files::{self, FileError};
 use crate::interrupt::Interrupt;
@@ -36,8 +34,8 @@ const ASK_LIMIT: Duration = Duration::from_secs(20);
 struct Recipe {
     /// A program and its arguments; none if nothing has to be installed.
     install: Vec<String>,
-    /// What the outcome depends on, besides these words.
-    made_of: Vec<u8>,
+    /// What the outcome depends on.
+    made_of: Ingredients,
     client: InstalledClient,
 }
 
@@ -99,16 +97,16 @@ async fn installed_client(
     let fail = |text: String| RunnerError::could_not_run(format!("the client of workload {}: {text}", what.workload));
     let cache = Cache::open().map_err(fail)?;
     let folder = match client.folder() {
-        Some(folder) => folder.to_path_buf(),
-        None => unpacked(&cache).map_err(fail)?,
+        Some(folder) => Folder::Own(folder.to_path_buf()),
+        None => Folder::Ours(unpacked(&cache).map_err(fail)?),
     };
     let another = what.library.and_then(Another::of);
     let recipe = match client {
         WorkloadClient::Python(client) => interrupt.unless(python(client, another, &folder, &cache)).await?,
         WorkloadClient::Command(client) => command(client, another, &folder),
     };
-    let recipe = recipe.map_err(fail)?;
-    let env = interrupt.unless(installed(&recipe, what, &cache, say)).await?.map_err(fail)?;
+    let mut recipe = recipe.map_err(fail)?;
+    let env = interrupt.unless(installed(&mut recipe, what, &cache, say)).await?.map_err(fail)?;
     let InstalledClient { command, environment, mut folders, runtime, .. } = recipe.client;
     let into_env = |text: String| text.replace(ENV, &env.to_string_lossy());
     if !recipe.install.is_empty() {
@@ -153,43 +151,38 @@ print(json.dumps({'program': os.path.realpath(sys.executable), 'version': sys.ve
 async fn python(
     client: &PythonClient,
     another: Option<Another<'_>>,
-    folder: &Path,
+    folder: &Folder,
     cache: &Cache,
 ) -> Result<Recipe, String> {
-    let mut ask = Command::new("python3");
-    ask.args(ISOLATED).args(["-c", ABOUT_PYTHON]).current_dir("/").stdin(Stdio::null()).kill_on_drop(true);
-    let answer = tokio::time::timeout(ASK_LIMIT, ask.output());
-    let answer = answer.await.map_err(|_| format!("python3 did not answer within {} s", ASK_LIMIT.as_secs()))?;
-    let answer = answer.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            "it needs python3, which is not on PATH (Debian: apt install python3-pip)".to_string()
-        }
-        _ => format!("python3: {error}"),
-    })?;
-    let about: Python = serde_json::from_slice(&answer.stdout)
-        .map_err(|_| format!("python3 does not work: {}", said::why(&answer.stderr)))?;
-    let (program, package) = (about.program.display().to_string(), unpacked(cache)?);
+    let (about, package) = (about_python().await?, unpacked(cache)?);
+    let (program, folder) = (about.program.display().to_string(), folder.place());
     let adapter = existing(folder, &client.adapter)?;
     let package = package.join(PYTHON_PACKAGE);
     let mut path = vec![package.display().to_string()];
-    let (mut install, mut made_of) = (Vec::new(), Vec::new());
+    let (mut install, mut made_of) = (Vec::new(), Ingredients::default());
     if let Some(requirements) = &client.requirements {
+        let script = package.join(PYTHON_INSTALL);
+        made_of.add_file(&script)?;
         install.push(program.clone());
         install.extend(ISOLATED.map(str::to_string));
-        install.push(package.join(PYTHON_INSTALL).display().to_string());
+        install.push(script.display().to_string());
         if let Some(Another { package, version }) = another {
-            install.extend(["--instead".to_string(), format!("{}=={version}", package.name)]);
+            let instead = format!("{}=={version}", package.name);
+            made_of.add(&instead);
+            install.extend(["--instead".to_string(), instead]);
         }
         install.push(ENV.to_string());
         for file in [requirements].into_iter().chain(&client.built_with) {
             let file = existing(folder, file)?;
-            made_of.extend(files::content(&file).map_err(|error| error.to_string())?);
+            made_of.add_requirements(&file, !client.sources.is_empty())?;
             install.push(file.display().to_string());
         }
         for path in &client.sources {
-            made_of.extend(files::content(&existing(folder, path)?).map_err(|error| error.to_string())?);
+            made_of.add_file(&existing(folder, path)?)?;
         }
-        made_of.extend(about.version.as_bytes());
+        for part in [&program, &about.version] {
+            made_of.add(part);
+        }
         path.insert(0, ENV.to_string());
     }
     let start = package.join(PYTHON_START);
@@ -204,50 +197,62 @@ async fn python(
     Ok(Recipe { install, made_of, client })
 }
 
-fn command(client: &CommandClient, another: Option<Another<'_>>, folder: &Path) -> Result<Recipe, String> {
-    let here = folder.display().to_string();
-    let place = |word: &String| word.replace("{folder}", &here);
-    let mut made_of = Vec::new();
-    for path in &client.sources {
-        made_of.extend(files::content(&existing(folder, path)?).map_err(|error| error.to_string())?);
-    }
+async fn about_python() -> Result<Python, String> {
+    let mut ask = Command::new("python3");
+    ask.args(ISOLATED).args(["-c", ABOUT_PYTHON]).current_dir("/");
+    let answer = installer::run(ask, ASK_LIMIT).await.map_err(|why| match why {
+        NotEnded::NotFound => "it needs python3, which is not on PATH (Debian: apt install python3-pip)".to_string(),
+        NotEnded::TooLong => format!("python3 did not answer within {} s", ASK_LIMIT.as_secs()),
+        NotEnded::Failed(error) => format!("python3: {error}"),
+    })?;
+    serde_json::from_slice(&answer.stdout).map_err(|_| {
+        let said = [&answer.stdout, &answer.stderr].into_iter().rfind(|said| !said.trim_ascii().is_empty());
+        let said = said.map_or_else(|| "nothing".to_string(), |said| said::why(said));
+        format!(
+            "python3 on PATH does not work ({}): asked for its version and its folders, it said: {said}",
+            answer.status
+        )
+    })
+}
+
+fn command(client: &CommandClient, another: Option<Another<'_>>, folder: &Folder) -> Result<Recipe, String> {
+    let here = folder.place().display().to_string();
+    let place = |word: &String| word.replace(FOLDER, &here);
     let mut command: Vec<String> = client.command.iter().map(place).collect();
     if let Some(program) = command.first_mut().filter(|program| !program.contains('/')) {
         *program = on_path(program)?.display().to_string();
     }
     let environment: BTreeMap<_, _> =
         client.environment.iter().map(|(name, value)| (name.clone(), place(value))).collect();
-    let reads_folder = client.command.iter().chain(client.environment.values()).any(|word| word.contains("{folder}"));
-    let folders = if reads_folder { vec![folder.to_path_buf()] } else { Vec::new() };
-    let install = match another {
-        None => client.install.iter().map(place).collect(),
+    let reads_folder = client.command.iter().chain(client.environment.values()).any(|word| word.contains(FOLDER));
+    let folders = if reads_folder { vec![folder.place().to_path_buf()] } else { Vec::new() };
+    let words: Vec<String> = match another {
+        None => client.install.clone(),
         Some(Another { package, version }) => {
-            let in_place = |word| place(word).replace("{package}", &package.name).replace("{version}", version);
-            client.another_version.iter().map(in_place).collect()
+            let asked = |word: &String| word.replace("{package}", &package.name).replace("{version}", version);
+            client.another_version.iter().map(asked).collect()
         }
     };
+    let mut made_of = Ingredients::default();
+    made_of.add_words(&words, folder, !client.sources.is_empty())?;
+    for path in &client.sources {
+        made_of.add_file(&existing(folder.place(), path)?)?;
+    }
     Ok(Recipe {
-        install,
+        install: words.iter().map(place).collect(),
         made_of,
         client: InstalledClient { command, environment, folders, ..InstalledClient::default() },
     })
 }
 
 /// The folder that a recipe has installed into, now or before.
-async fn installed(recipe: &Recipe, what: &Named<'_>, cache: &Cache, say: fn(&str)) -> Result<PathBuf, String> {
+async fn installed(recipe: &mut Recipe, what: &Named<'_>, cache: &Cache, say: fn(&str)) -> Result<PathBuf, String> {
     let Some((program, arguments)) = recipe.install.split_first() else { return Ok(cache.path().to_path_buf()) };
-    let mut digest = Sha256::new();
-    for word in &recipe.install {
-        // Where this is unpacked does not matter, only what is there.
-        digest.update(word.rsplit('/').next().unwrap_or(word));
-        digest.update([0]);
-    }
-    digest.update(&recipe.made_of);
     let name = what
         .library
         .map_or_else(|| what.workload.to_string(), |library| format!("{} {}", library.name, library.version));
     // By what is installed, so that all workloads of one library share it.
-    let folder = format!("{}-{}", in_a_path(&name), short_hex(digest));
+    let folder = format!("{}-{}", in_a_path(&name), std::mem::take(&mut recipe.made_of).short_hex());
     if let Some(place) = cache.complete(&folder)? {
         return Ok(place);
     }
@@ -279,50 +284,24 @@ async fn run_into(program: &str, arguments: &[String], new: &Unfinished) -> Resu
     let content = new.content();
     let words = arguments.iter().map(|word| word.replace(ENV, &content.to_string_lossy()));
     let mut install = Command::new(program);
-    install.current_dir(new.temporary()).env("TMPDIR", new.temporary());
-    // It starts programs of its own, which have to end with it.
-    install.args(words).stdin(Stdio::null()).process_group(0).kill_on_drop(true);
-    install.stdout(Stdio::piped()).stderr(Stdio::piped());
-    // Also if this process is killed, which then can end nothing any more.
-    let with_us = || set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from);
-    // SAFETY: one system call, which is safe between fork and exec.
-    unsafe { install.pre_exec(with_us) };
-    let child = install.spawn().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => fail(format!("it is installed by {program}, which is not on PATH")),
-        _ => fail(format!("{program}: {error}")),
+    install.current_dir(new.temporary()).env("TMPDIR", new.temporary()).args(words);
+    let ended = installer::run(install, INSTALL_LIMIT).await.map_err(|why| match why {
+        NotEnded::NotFound => fail(format!("it is installed by {program}, which is not on PATH")),
+        NotEnded::TooLong => fail(format!("{program} took longer than {} min", INSTALL_LIMIT.as_secs() / 60)),
+        NotEnded::Failed(error) => fail(format!("{program}: {error}")),
     })?;
-    let mut group = Group(child.id());
-    let output = tokio::time::timeout(INSTALL_LIMIT, child.wait_with_output()).await;
-    let output =
-        output.map_err(|_| fail(format!("{program} took longer than {} min", INSTALL_LIMIT.as_secs() / 60)))?;
-    let output = output.map_err(|error| fail(format!("{program}: {error}")))?;
-    // It has ended by itself, and its number may be another's from now on.
-    group.0 = None;
-    let said = [output.stdout, output.stderr].concat();
-    if output.status.success() { Ok(said) } else { Err((format!("{program} failed ({})", output.status), said)) }
-}
-
-/// A group of processes that ends with this: what an installation has started that is given up.
-struct Group(Option<u32>);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let group = self.0.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        if let Some(group) = group {
-            // All of it may have ended meanwhile.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-    }
+    let said = [ended.stdout, ended.stderr].concat();
+    if ended.status.success() { Ok(said) } else { Err((format!("{program} failed ({})", ended.status), said)) }
 }
 
 /// The files that come with redjepsen, as a folder.
 fn unpacked(cache: &Cache) -> Result<PathBuf, String> {
-    let mut digest = Sha256::new();
+    let mut of = Ingredients::default();
     for (path, text) in CLIENT_FILES {
-        digest.update(path);
-        digest.update(text);
+        of.add(path);
+        of.add(text);
     }
-    let name = format!("files-{}", short_hex(digest));
+    let name = format!("files-{}", of.short_hex());
     if let Some(place) = cache.complete(&name)? {
         return Ok(place);
     }
@@ -351,8 +330,4 @@ fn on_path(program: &str) -> Result<PathBuf, String> {
 /// A name for a folder, without a dot: what follows one is replaced for the files beside it.
 fn in_a_path(name: &str) -> String {
     name.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
-}
-
-fn short_hex(digest: Sha256) -> String {
-    digest.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,7 +1,8 @@
 //! One run or a series of runs: how long a cluster lives, which runs share one, and how the user stops it all.
 //!
 //! - [`Runner`]: makes a scenario's run, from its cluster to its report, and can keep the cluster for the next run
-//! - `log`: a run's log, in its folder; `installation`: the clients of published libraries, in the user's `cache`
+//! - `log`: a run's log, in its folder; `installation`: the clients of published libraries, in the user's `cache`, made
+//!   by an `installer` from `ingredients`
 //! - [`Checked`]: a history with everything derived from it; [`Made`]: a run whose report is still to be written
 //! - [`Series`]: the runs of a suite, in one or more lanes side by side; those that can share a cluster follow each
 //!   other in a lane
@@ -15,7 +16,9 @@ mod cache;
 mod checked;
 mod events;
 mod failures;
+mod ingredients;
 mod installation;
+mod installer;
 mod lane;
 mod log;
 mod pace;

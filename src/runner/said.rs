@@ -12,6 +12,28 @@ const LONGEST_LINE: usize = 500;
 /// How pip, npm, Maven, Go, cargo and compilers begin to say why.
 const WHY: [&str; 5] = ["ERROR", "Error", "npm error", "error:", "error["];
 
+/// How they say that a registry can't be reached. pip says it before the line that it ends with.
+const NETWORK: [&str; 18] = [
+    "Connection refused",
+    "connection refused",
+    "ECONNREFUSED",
+    "Connection reset",
+    "ECONNRESET",
+    "Network is unreachable",
+    "network is unreachable",
+    "No route to host",
+    "no route to host",
+    "name resolution",
+    "Name or service not known",
+    "ENOTFOUND",
+    "EAI_AGAIN",
+    "no such host",
+    "Could not resolve",
+    "timed out",
+    "ETIMEDOUT",
+    "CERTIFICATE_VERIFY_FAILED",
+];
+
 /// Why an installer failed, by its own words: without escape sequences and control characters, and without what came before.
 pub(super) fn why(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
@@ -24,7 +46,9 @@ pub(super) fn why(said: &[u8]) -> String {
     let end = (first + WHY_LINES).min(lines.len());
     let rest = tail.max(end);
     let gap = if rest > end { vec!["…".to_string()] } else { Vec::new() };
-    [&lines[first..end], &gap, &lines[rest..]].concat().join("\n")
+    let of_network = |line: &&String| NETWORK.iter().any(|word| line.contains(word));
+    let network: Vec<String> = lines[..first].iter().rfind(of_network).cloned().into_iter().collect();
+    [&network, &lines[first..end], &gap, &lines[rest..]].concat().join("\n")
 }
 
 /// A line as it would be read on a terminal.
@@ -86,6 +110,18 @@ mod tests {
 
         let npm = "npm warn old\nnpm error code ETARGET\nnpm error notarget no mylock@1.2\n";
         assert_eq!(why(npm.as_bytes()), "npm error code ETARGET\nnpm error notarget no mylock@1.2");
+    }
+
+    #[test]
+    fn network_refusal_before_the_error_comes_first() {
+        let pip = "Looking in indexes: http://127.0.0.1:9\nWARNING: Retrying after connection broken by \
+                   'NewConnectionError(Failed to establish a new connection: [Errno 111] Connection refused)': /redis/\n\
+                   ERROR: Could not find a version that satisfies the requirement redis==8.1.0 (from versions: none)\n";
+        let told = why(pip.as_bytes());
+        assert!(told.starts_with("WARNING: Retrying") && told.contains("Connection refused"), "{told}");
+        assert!(told.contains("\nERROR: Could not find a version") && !told.contains("Looking in"), "{told}");
+        let found = "Looking in indexes: http://127.0.0.1:9\nERROR: No matching distribution found for redis==99\n";
+        assert_eq!(why(found.as_bytes()), "ERROR: No matching distribution found for redis==99");
     }
 
     #[test]

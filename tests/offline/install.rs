@@ -1,6 +1,7 @@
 //! `redjepsen install`: a workload's client is installed once, whole or not at all, and what is wrong is told with a remedy.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use assert_cmd::Command;
@@ -194,7 +195,9 @@ fn a_package_without_a_wheel_is_built_with_what_is_pinned_for_that() {
         return;
     }
     for (built_with, code) in [("built_with = \"maker.txt\"", 0), ("", 255)] {
-        let client = format!("[client.python]\nadapter = \"adapter.py\"\nrequirements = \"mine.txt\"\n{built_with}");
+        let client = format!(
+            "[client.python]\nadapter = \"adapter.py\"\nrequirements = \"mine.txt\"\nsources = [\"mine-1.0.tar.gz\"]\n{built_with}"
+        );
         let place = Place::new(&client);
         place.write("adapter.py", "import mine\nprint(mine.by)\n");
         let folder = place.folder.path().display();
@@ -308,4 +311,112 @@ fn what_a_client_is_made_of_is_read_without_following_links_and_within_bounds() 
     let (code, _, told) = place.install();
     assert_eq!(code, 255);
     assert!(told.contains("more than 64 MiB to install from; name fewer `sources`"), "{told}");
+}
+
+#[test]
+fn folders_of_ours_are_private_whatever_the_umask() {
+    for umask in ["000", "002", "022", "077"] {
+        let place = Place::new(&command("mkdir {env}/below; touch {env}/client"));
+        place.write("lock.txt", "");
+        let file = place.folder.path().join("mine.toml");
+        let call = format!("umask {umask}; exec {} install {}", env!("CARGO_BIN_EXE_redjepsen"), file.display());
+        for words in [&["-c", &call], &["-c", &call]] {
+            let mut shell = std::process::Command::new("sh");
+            let output =
+                shell.args(words).env("XDG_CACHE_HOME", place.cache.path().join("made/here")).output().unwrap();
+            assert!(output.status.success(), "{umask}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        let clients = place.cache.path().join("made/here/redjepsen/clients");
+        let made = fs::read_dir(&clients).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+        for folder in made.chain([clients.clone(), clients.parent().unwrap().to_path_buf()]) {
+            let mode = fs::metadata(&folder).unwrap().permissions().mode() & 0o7777;
+            assert_eq!(mode, 0o700, "{umask}: {}", folder.display());
+        }
+    }
+}
+
+#[test]
+fn installations_of_different_words_scripts_and_folders_differ() {
+    let client = |install: &str| format!("[client.command]\ncommand = [\"{{env}}/client\"]\ninstall = {install}");
+    let with = |word: &str| {
+        client(&format!(
+            r#"["sh", "-c", "cp /bin/true {{env}}/client; echo {word} >{{env}}/which; cp /dev/null {{env}}/x"]"#
+        ))
+    };
+    let which = |place: &Place| {
+        let (code, shown, told) = place.install();
+        assert_eq!(code, 0, "{told}");
+        fs::read_to_string(Path::new(shown.trim().split(' ').nth(1).unwrap()).with_file_name("which")).unwrap()
+    };
+    let mut one = Place::new(&with("ONE"));
+    assert_eq!(which(&one), "ONE\n");
+    one.write("mine.toml", &format!("{WORKLOAD}\n{}\n", with("TWO")));
+    assert_eq!(which(&one), "TWO\n");
+    // The same words in another folder, with another script.
+    let script = client(r#"["sh", "{folder}/install.sh", "{env}"]"#);
+    one.write("mine.toml", &format!("{WORKLOAD}\n{script}\n"));
+    one.write("install.sh", "echo A >$1/which; touch $1/client");
+    let mut other = Place::new(&script);
+    std::mem::swap(&mut one.cache, &mut other.cache);
+    other.cache = tempfile::tempdir().unwrap();
+    assert_eq!(which(&one), "A\n");
+    std::mem::swap(&mut one.cache, &mut other.cache);
+    other.write("install.sh", "echo B >$1/which; touch $1/client");
+    assert_eq!(which(&other), "B\n");
+    other.write("install.sh", "echo C >$1/which; touch $1/client");
+    assert_eq!(which(&other), "C\n", "the script was changed");
+}
+
+#[test]
+fn sources_are_asked_for_where_something_below_the_folder_is_installed() {
+    let client = |install: &str, more: &str| {
+        format!("[client.command]\ncommand = [\"{{env}}/client\"]\ninstall = {install}\n{more}")
+    };
+    let all = r#"["sh", "-c", "cp \"$0\"/lock.txt {env}/client", "{folder}"]"#;
+    let place = Place::new(&client(all, ""));
+    place.write("lock.txt", "one");
+    let (code, _, told) = place.install();
+    assert!(code == 255 && told.contains("name in `sources` the files and folders that it installs from"), "{told}");
+    place.write("mine.toml", &format!("{WORKLOAD}\n{}\n", client(all, "sources = [\"lock.txt\"]")));
+    assert_eq!(place.install().0, 0);
+    // What pip is to build from this folder.
+    let python = "[client.python]\nadapter = \"adapter.py\"\nrequirements = \"mylock.txt\"";
+    place.write("mine.toml", &format!("{WORKLOAD}\n{python}\n"));
+    place.write("adapter.py", "");
+    place.write("mylock.txt", "-r more.txt\n");
+    place.write("more.txt", ".\n");
+    let (code, _, told) = place.install();
+    assert!(code == 255 && told.contains("more.txt installs `.` from this machine; name in `sources`"), "{told}");
+}
+
+#[test]
+fn installer_that_replaces_its_folder_is_refused() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let link = format!("rmdir {{env}}; ln -s {} {{env}}", elsewhere.path().display());
+    let place = Place::new(&command(&link));
+    place.write("lock.txt", "");
+    let (code, _, told) = place.install();
+    assert!(code == 255 && told.contains("the installer replaced its folder"), "{told}");
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0, "nothing is written where it leads");
+    assert_eq!(place.installed(), Vec::<String>::new());
+    // A folder in its place is as good as the one that was there.
+    place.write("mine.toml", &format!("{WORKLOAD}\n{}\n", command("rmdir {env}; mkdir {env}; touch {env}/client")));
+    assert_eq!(place.install().0, 0);
+}
+
+#[test]
+fn python_that_answers_nonsense_is_quoted() {
+    let place = Place::new("[client.python]\nadapter = \"adapter.py\"");
+    place.write("adapter.py", "");
+    let bin = tempfile::tempdir().unwrap();
+    for (script, expected) in [("echo no python here", "it said: no python here"), ("exit 3", "it said: nothing")] {
+        let python = bin.path().join("python3");
+        fs::write(&python, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut command = Command::cargo_bin("redjepsen").unwrap();
+        let command = command.env("XDG_CACHE_HOME", place.cache.path()).env("PATH", bin.path()).arg("install");
+        let output = command.arg(place.folder.path().join("mine.toml")).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains("python3 on PATH does not work") && told.contains(expected), "{told}");
+    }
 }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 use redjepsen::scenario::{Options, Scenario, WorkloadClient};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::fs::{Uid, chown};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
 /// An empty cache, a folder that the program is called in, and one that a stranger has sent.
@@ -314,15 +315,29 @@ fn the_cache_is_the_users_own_and_whole() {
     assert!(clients.join(&name).join("client").exists() && !clients.join(&name).join("planted").exists());
     assert!(!install().1.contains("installing "), "and only once");
 
-    for folder in [clients.join(&name), clients.clone(), place.cache.path().join("redjepsen")] {
+    // What an earlier version left open is closed again. What others could have changed is installed anew.
+    for (folder, could_be_changed) in
+        [(clients.join(&name), false), (clients.clone(), true), (place.cache.path().join("redjepsen"), true)]
+    {
         for open in [0o777, 0o775] {
-            let usual = fs::metadata(&folder).unwrap().permissions().mode() & 0o7777;
             mode(&folder, open);
             let (code, said) = install();
-            let told = format!("{}: others may write there (mode {open:o})", folder.display());
-            assert!(code == 255 && said.contains(&told) && said.contains("XDG_CACHE_HOME"), "{said}");
-            mode(&folder, usual);
+            assert_eq!((code, said.contains("installing ")), (0, could_be_changed), "{}: {said}", folder.display());
+            assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o7777, 0o700, "{}", folder.display());
         }
+    }
+    for folder in [&clients, &place.cache.path().join("redjepsen")] {
+        mode(folder, 0o755);
+    }
+    mode(&clients.join(&name), 0o775);
+    assert!(install().1.contains("installing "), "others could enter the open folder");
+    assert!(!install().1.contains("installing "));
+    if geteuid().is_root() {
+        let theirs = clients.join(&name);
+        chown(&theirs, Some(Uid::from_raw(65534)), None).unwrap();
+        let (code, said) = install();
+        assert!(code == 255 && said.contains("it belongs to user 65534, not to 0"), "{said}");
+        chown(&theirs, Some(Uid::ROOT), None).unwrap();
     }
     mode(place.cache.path(), 0o777);
     assert!(install().1.contains("so others could replace what is run from there"));
