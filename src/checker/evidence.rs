@@ -75,6 +75,11 @@ pub(super) fn updates(history: &History, happened: &[(u32, bool)]) -> Evidence {
     let updates = happened.iter().filter(|(_, known)| *known).count() as u64;
     let by_client = |operation: &&Operation| operation.process != Process::Controller;
     let is_read = |operation: &&Operation| operation.f == Function::Read && operation.outcome == Outcome::Ok;
+    let answered = |operation: &&Operation| {
+        operation.f.is_shared() && operation.outcome == Outcome::Ok && operation.process != Process::Controller
+    };
+    let readers = history.operations.iter().filter(answered);
+    let readers = ReportingRate::of(history, readers.map(|one| (one, one.old != Reading::Unknown)));
     let reads = history.operations.iter().filter(is_read).filter(by_client).count() as u64;
     let told = |operation: &&Operation| operation.old != Reading::Unknown && history.kept_until(operation).is_some();
     let shared = history.operations.iter().filter(told).count() as u64;
@@ -85,6 +90,9 @@ pub(super) fn updates(history: &History, happened: &[(u32, bool)]) -> Evidence {
         }
     }
     let all = updates + reads + shared;
+    if rates.silent().is_none() && readers.silent().is_some() {
+        return Evidence::new(all, text, &readers, "each read under a lock for reading must say what it read");
+    }
     Evidence::new(all, text, &rates, "each update that took effect must say what it replaced (`old`)")
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::verdict::{Anomaly, AnomalyKind, UntoldLoss};
 use super::words::{Words, length, seconds};
-use crate::history::{CallEffect, Expects, History, Operation, Outcome, Phase, Process, StepOutcome};
+use crate::history::{CallEffect, Expects, History, Operation, Outcome, Phase, PhaseStamp, Process, StepOutcome};
 use crate::mutants::planted;
 
 /// The findings on tokens, late acquisitions and untold losses.
@@ -18,6 +18,8 @@ pub(super) struct Owed {
     pub anomalies: Vec<Anomaly>,
     pub tokens: Tokens,
     pub untold_losses: Vec<UntoldLoss>,
+    /// Why a lock that was not acquired in time accuses nothing, if one was not and does not.
+    pub doubt: Option<String>,
 }
 
 /// The findings on tokens.
@@ -34,8 +36,8 @@ pub(super) struct Tokens {
 pub(super) fn check(history: &History, overlapping: &[Anomaly]) -> Owed {
     let mut anomalies = Vec::new();
     let tokens = tokens(history, &mut anomalies);
-    late(history, &mut anomalies);
-    Owed { anomalies, tokens, untold_losses: untold_losses(history, overlapping) }
+    let doubt = late(history, &mut anomalies);
+    Owed { anomalies, tokens, untold_losses: untold_losses(history, overlapping), doubt }
 }
 
 /// An acquisition that had a token.
@@ -104,22 +106,30 @@ pub(super) fn grant(place: usize, operation: &Operation) -> Option<Grant> {
     Some(Grant { began, over: acquired.stamped?, token: acquired.token?, place })
 }
 
-/// Reports each step of a script at which the lock should have been acquired by then but was not.
-fn late(history: &History, found: &mut Vec<Anomaly>) {
+/// Reports each step of a script at which the lock should have been acquired by then but was not. Returns why the first such step that
+/// accuses nothing is no evidence.
+fn late(history: &History, found: &mut Vec<Anomaly>) -> Option<String> {
+    let mut doubt = None;
     for (time, step) in history.steps.iter().filter(|(_, step)| step.outcome == StepOutcome::NotLive) {
-        let Some(Expects { client, phase }) = step.expects else { continue };
-        let of_client = |operation: &&Operation| {
-            let number = match operation.process {
-                Process::Client(process) => {
-                    Some(process % history.run.as_ref().map_or(u32::MAX, |run| run.clients.max(1)))
-                }
-                Process::Controller => None,
-            };
-            // One that began in the same moment began when the step was over.
-            number == Some(client) && operation.invoked < *time
+        let Some(Expects { client, phase, within_ns }) = step.expects else { continue };
+        let of_client = history.operations.iter().filter(|operation| {
+            let Process::Client(process) = operation.process else { return false };
+            process % history.run.as_ref().map_or(u32::MAX, |run| run.clients.max(1)) == client
+        });
+        // An operation that began in the same moment began when the step was over.
+        let Some(operation) = of_client.clone().rfind(|operation| operation.invoked < *time) else { continue };
+        let leaves_out = |phase: &Phase| {
+            of_client.clone().any(|operation| operation.outcome == Outcome::Ok && !operation.phases.has(*phase))
         };
-        let Some(operation) = history.operations.iter().rfind(of_client) else { continue };
-        if broke_off(history, operation, *time) {
+        if broke_off(history, operation, *time) || phase.is_some_and(|phase| came_as_far(operation, phase, *time)) {
+            continue;
+        }
+        let why = match phase.filter(leaves_out) {
+            Some(phase) => Some(format!("c{client} does not report `{}`", phase.word())),
+            None => hampered(history, operation, (*time, step.number), within_ns),
+        };
+        if let Some(why) = why {
+            doubt.get_or_insert(format!("`{}` did not come, but {why}", step.step));
             continue;
         }
         // Whoever gave up does not wait any more.
@@ -148,6 +158,58 @@ fn late(history: &History, found: &mut Vec<Anomaly>) {
             },
         ));
     }
+    doubt
+}
+
+/// What kept a client from the lock that is not the lock's doing, for at least this part of the time that the client had.
+const HAMPERED_SHARE: u64 = 4;
+
+/// Why a client that had to have the lock by the time of a step could not have it in time, whatever the lock did: the machine stood still,
+/// or a heal took its time, after which nodes go on as before.
+fn hampered(
+    history: &History,
+    operation: &Operation,
+    (time, number): (u64, u32),
+    within_ns: Option<u64>,
+) -> Option<String> {
+    let before = history.steps.iter().rev().find(|(_, step)| step.number < number).map(|(time, _)| *time);
+    let from = before.filter(|before| *before < time).unwrap_or(operation.invoked);
+    let waited = time.saturating_sub(from);
+    let allowed = within_ns.unwrap_or(waited);
+    let matters = |lost: u64| lost > allowed / HAMPERED_SHARE;
+    if matters(waited.saturating_sub(allowed)) {
+        let late = length(waited - allowed);
+        return Some(format!("the machine was too busy: this program looked {late} after the time was over"));
+    }
+    let within = |(start, end): &(u64, u64)| (*end).min(time).saturating_sub((*start).max(from));
+    let stood: u64 = history.stalls.iter().chain(&history.brief_stalls).map(within).sum();
+    if matters(stood) {
+        return Some(format!("the machine stood still for {} of that time", length(stood)));
+    }
+    // Others who have or had the lock may have waited for that heal, and have given the lock back later for it.
+    let of_key = |other: &&Operation| other.key == operation.key && other.process != operation.process;
+    history.faults.iter().find_map(|fault| {
+        let (ordered, (healed, true)) = (fault.heal?, fault.healed?) else { return None };
+        let meanwhile =
+            |other: &Operation| other.invoked < healed && other.completed.is_none_or(|completed| completed > ordered);
+        let slow = matters(healed.saturating_sub(ordered)) && ordered < time;
+        let last = || history.operations.iter().filter(of_key).rfind(|other| other.invoked < time);
+        (slow && last().is_some_and(meanwhile)).then(|| {
+            format!(
+                "`{}` took {} to heal, and another client's operation waited for that",
+                fault.what,
+                length(healed - ordered)
+            )
+        })
+    })
+}
+
+/// Whether an operation had certainly come as far as this phase by then. Phases are optional: an operation that ended `ok` went
+/// through all of them, and a client that reports anything of a holder had acquired the lock.
+fn came_as_far(operation: &Operation, phase: Phase, by: u64) -> bool {
+    let ended = operation.outcome == Outcome::Ok && operation.completed.is_some_and(|completed| completed <= by);
+    let implies = |stamp: PhaseStamp| stamp.phase == phase || (phase == Phase::Acquired && stamp.phase > phase);
+    ended || operation.phases.iter().any(|stamp| stamp.received <= by && implies(stamp))
 }
 
 /// Whether an attempt had ended with an error by then, after a fault at a command had broken its client's own connection: it says

@@ -55,7 +55,8 @@ use crate::sync::both;
 pub fn check(history: &History) -> Verdict {
     let (updates, of_locks) = both(history.is_long(), || updates::check(history), || OfLocks::check(history));
     let updates::Updates { mut anomalies, lost: mut lost_updates, mut keys, happened, measured } = updates;
-    let OfLocks { overlaps, overlapping, owed, promises, liveness, exclusion } = of_locks;
+    let OfLocks { overlaps, overlapping, owed, promises, mut liveness, exclusion } = of_locks;
+    liveness.evidence.missing = owed.doubt.or(liveness.evidence.missing);
     blame::assign(history, &mut anomalies);
     blame::take_out(&anomalies, &mut lost_updates, &mut keys);
     let mut gates = gates::check(history, &anomalies);

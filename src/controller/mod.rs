@@ -138,8 +138,8 @@ const FAREWELL: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(10);
 /// How often it is told how far the run is.
 const TELL: Duration = Duration::from_millis(100);
-/// A machine that does nothing for this share of a TTL is in the way of the lock as a fault is.
-const TTL_TO_STALL: u32 = 2;
+/// A machine that does nothing for so long may be in the way of a deadline of a script.
+const LEAST_STALL: Duration = Duration::from_millis(50);
 
 /// What every part of the controller shares.
 struct Run<'a> {
@@ -378,7 +378,7 @@ impl Run<'_> {
                 told = Instant::now();
                 self.status.send_modify(|status| status.at = Some(began.elapsed()));
             }
-            if late > self.scenario.ttl / TTL_TO_STALL {
+            if late > LEAST_STALL {
                 let lasted_ns = nanos(late);
                 self.recorder.append(Body::Stall(Stall { lasted_ns }))?;
             }

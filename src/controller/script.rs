@@ -147,10 +147,13 @@ impl Run<'_> {
             };
             info!(number, step = step.text, ?outcome, text, "step");
             let expects = match step.action {
-                Action::Expect { client, event: Milestone::Phase(phase), .. } => {
-                    Some(Expects { client, phase: Some(phase) })
+                Action::Expect { client, event, within_ms } => {
+                    let phase = match event {
+                        Milestone::Phase(phase) => Some(phase),
+                        Milestone::End => None,
+                    };
+                    Some(Expects { client, phase, within_ns: Some(within_ms.saturating_mul(1_000_000)) })
                 }
-                Action::Expect { client, event: Milestone::End, .. } => Some(Expects { client, phase: None }),
                 _ => None,
             };
             let opens = match step.action {

@@ -34,7 +34,7 @@ pub(super) fn expects(step: &str) -> Option<Expects> {
     let mut words = step.strip_prefix("expect client:")?.split(' ');
     let client = words.next()?.parse().ok()?;
     let phase = serde_json::from_value(words.next()?.into()).ok();
-    Some(Expects { client, phase })
+    Some(Expects { client, phase, within_ns: None })
 }
 
 const ON_CALL: [(&str, CallEffect); 6] = [

@@ -373,6 +373,9 @@ pub struct Expects {
     /// The phase that its operation must reach; `None` if the operation must end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
+    /// How long it had for that, in nanoseconds; `None` in histories of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within_ns: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

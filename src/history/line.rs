@@ -543,7 +543,7 @@ mod tests {
             step: "wait 1ttl".into(),
             outcome: StepOutcome::WentOn,
             text: String::new(),
-            expects: Some(Expects { client: 1, phase: Some(Phase::Acquired) }),
+            expects: Some(Expects { client: 1, phase: Some(Phase::Acquired), within_ns: Some(5) }),
             opens: vec![
                 Opened { client: 1, from: Phase::Read, meant: true },
                 Opened { client: 0, from: Phase::BeforeWrite, meant: false },

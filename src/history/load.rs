@@ -112,8 +112,13 @@ impl Builder {
                 self.history.steps.push((event.time, step));
             }
             Body::Stall(stall) => {
-                self.history.stalls.push((event.time.saturating_sub(stall.lasted_ns), event.time));
-                self.history.stall_lines.push(event.index);
+                let span = (event.time.saturating_sub(stall.lasted_ns), event.time);
+                if self.history.run.as_ref().is_some_and(|run| stall.lasted_ns <= run.stall_ns()) {
+                    self.history.brief_stalls.push(span);
+                } else {
+                    self.history.stalls.push(span);
+                    self.history.stall_lines.push(event.index);
+                }
             }
             Body::Promotion(promotion) => {
                 self.history.promotions.push(SeenPromotion { index: event.index, time: event.time, promotion });

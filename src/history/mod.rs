@@ -73,6 +73,9 @@ pub struct History {
     pub stalls: Vec<(u64, u64)>,
     /// Indices of the events that say so, in the same order.
     pub stall_lines: Vec<u64>,
+    /// From when to when the machine stood still for less than half a TTL, in order: too short to be in the way of a lock, and long
+    /// enough for a deadline of a script to pass.
+    pub brief_stalls: Vec<(u64, u64)>,
     /// Where clients contradict themselves or others, in order.
     pub contradictions: Vec<Contradiction>,
     /// The operations whose limit for waiting differs from the header's, as indices of their `invoke` events, with that
@@ -257,6 +260,11 @@ impl Operation {
 }
 
 impl Header {
+    /// A machine that stands still for longer than this, in nanoseconds, is in the way of the lock as a fault is: half a TTL.
+    fn stall_ns(&self) -> u64 {
+        self.ttl_ms.saturating_mul(500_000)
+    }
+
     /// The name of the client behind a process number, such as `c3`.
     pub fn client_name(&self, process: Process) -> String {
         match process {

@@ -66,7 +66,7 @@ fn certain_span(history: &History, window: &FaultWindow) -> Option<Span> {
 
 fn outages<'h>(history: &'h History, window: &'h FaultWindow) -> Vec<Outage<'h>> {
     let Some(span) = certain_span(history, window) else { return Vec::new() };
-    if window.kind.halts() {
+    if window.kind.halts() || window.kind.does.refuses {
         // What another such fault does to it meanwhile, such as a kill and a start, may end this one.
         let alone = |target: &&String| {
             let mut others = history.faults.iter().filter(|other| other.fault != window.fault && other.kind.halts());
@@ -137,7 +137,11 @@ fn there_before(history: &History, time: u64) -> HashSet<Process> {
 /// What servers that could not answer must have answered.
 fn served(history: &History, outages: &[Outage], answer: &Answered) -> Option<String> {
     let header = history.run.as_ref()?;
-    let covers = |outage: &&Outage| outage.span.0 < answer.span.0 && answer.span.1 < outage.span.1;
+    // A server that refuses writes may be read.
+    let covers = |outage: &&Outage| {
+        let answers = outage.window.kind.does.refuses && answer.did == READ;
+        !answers && outage.span.0 < answer.span.0 && answer.span.1 < outage.span.1
+    };
     let unreachable = |is_it: &dyn Fn(&str) -> bool| {
         let mut during = outages.iter().filter(covers).filter(|outage| is_it(outage.target));
         during.find(|outage| outage.cut_from.as_ref().is_none_or(|from| *from == answer.client))
@@ -187,6 +191,7 @@ fn nobody_was_cut_off(history: &History, window: &FaultWindow, answers: &[Answer
     all.then(|| format!("{}, but each client reached the node in that time", reported(window, &whom)))
 }
 
+const READ: &str = "read the resource";
 const WROTE: &str = "wrote the resource";
 
 /// What must have been answered for an operation to come as far as it did.
@@ -205,7 +210,7 @@ fn answers(operation: &Operation, words: Words) -> Vec<Answered> {
     if operation.f.is_locked() {
         between(By::ANode, "got a lock", Phase::Acquiring, Phase::Acquired);
     }
-    between(By::Resource, "read the resource", Phase::Acquired, Phase::Read);
+    between(By::Resource, READ, Phase::Acquired, Phase::Read);
     between(By::Resource, WROTE, Phase::BeforeWrite, Phase::Written);
     if let Some(completed) = operation.completed.filter(|_| operation.outcome == Outcome::Ok) {
         let whole = (run_time(operation.invoked), run_time(completed));
@@ -214,7 +219,7 @@ fn answers(operation: &Operation, words: Words) -> Vec<Answered> {
         }
         match operation.f {
             Function::Hold => {}
-            Function::Read | Function::Shared => found.push(answer(By::Resource, "read the resource", whole)),
+            Function::Read | Function::Shared => found.push(answer(By::Resource, READ, whole)),
             Function::Rmw | Function::Write | Function::Cas => found.push(answer(By::Resource, WROTE, whole)),
         }
     }

@@ -60,6 +60,12 @@ const ROWS: &[(&str, &[&str], &[i32])] = &[
     ("failed_but_written.jsonl", &[], &[2]),
     ("written_under_another_key.jsonl", &[], &[2]),
     ("went_on_without_reporting_again.jsonl", &[], &[2]),
+    ("acquired_left_out_and_accused.jsonl", &[], &[0, 2]),
+    ("readers_never_say_what_they_read.jsonl", &[], &[2]),
+    ("placebo_refuse-writes_node0.jsonl", &[], &[2]),
+    ("two_primaries_both_accused.jsonl", &[], &[1]),
+    ("stall_recorded_and_ignored.jsonl", &[], &[2]),
+    ("starved_node_at_heal_docker.jsonl", &[], &[2]),
 ];
 
 fn folder() -> PathBuf {

@@ -92,7 +92,7 @@ pub fn play(build: &mut Build, outcomes: &[StepOutcome]) {
     build.header().script_steps = 3;
     for (number, outcome) in (1..).zip(outcomes) {
         let step = "expect client:1 acquired within 0.5ttl".to_string();
-        let expects = Some(Expects { client: 1, phase: Some(Phase::Acquired) });
+        let expects = Some(Expects { client: 1, phase: Some(Phase::Acquired), within_ns: None });
         let event =
             StepEvent { number, step, outcome: *outcome, text: "nothing came".into(), expects, opens: Vec::new() };
         build.history.steps.push((3_000 * MS, event));
@@ -117,7 +117,7 @@ fn what_a_live_lock_owes_is_a_violation_where_the_workload_claims_liveness() {
         build.header().claims = claims.to_vec();
         play(&mut build, &[StepOutcome::Happened, StepOutcome::NotLive, StepOutcome::Happened]);
         // What begins in the moment in which the step is over is not what it was about.
-        build.fail_on("base", 1, 3_000, 3_050);
+        build.fail_on("base", 1, 2_900, 2_990).fail_on("base", 1, 3_000, 3_050);
         build.check()
     };
     let verdict = late(&[Claim::Updates, Claim::Liveness]);
@@ -125,8 +125,46 @@ fn what_a_live_lock_owes_is_a_violation_where_the_workload_claims_liveness() {
     assert_eq!(verdict.reasons, ["1 client did not acquire the lock when it should have been available"]);
     let said = &verdict.anomalies[0].summary;
     assert!(said.starts_with("c1 asked for the lock at") && said.contains("`expect client:1"), "{said}");
-    assert!(said.starts_with("c1 asked for the lock at 2.801 s"), "{said}");
+    assert!(said.starts_with("c1 asked for the lock at 2.900 s"), "{said}");
     assert_eq!(late(&[Claim::Updates]).valid, Validity::Valid);
+}
+
+#[test]
+fn an_operation_that_ended_ok_had_its_lock_without_reporting_it() {
+    let checked = |drops: bool, ended: u64| {
+        let mut build = with_fault();
+        build.header().claims = vec![Claim::Liveness];
+        build.ok(1, 2_900, ended, "base", "next");
+        play(&mut build, &[StepOutcome::Happened, StepOutcome::NotLive, StepOutcome::Happened]);
+        if drops {
+            for operation in &mut build.history.operations {
+                operation.phases = operation.phases.iter().filter(|stamp| stamp.phase != Phase::Acquired).collect();
+            }
+        }
+        let verdict = build.check();
+        (verdict.anomalies.iter().any(|one| one.kind == AnomalyKind::AcquiredLate), verdict.reasons.join("; "))
+    };
+    assert!(!checked(true, 2_990).0 && !checked(false, 2_990).0, "it was over by then");
+    let (late, why) = checked(true, 3_090);
+    assert!(!late && why.contains("c1 does not report `acquired`"), "{why}");
+}
+
+#[test]
+fn a_machine_that_stood_still_excuses_a_lock_that_is_late() {
+    let late = |stall: Option<(u64, u64)>| {
+        let mut build = with_fault();
+        build.header().claims = vec![Claim::Liveness];
+        build.fail_on("base", 1, 2_900, 2_990);
+        build.history.brief_stalls.extend(stall.map(|(from, to)| (from * MS, to * MS)));
+        play(&mut build, &[StepOutcome::Happened, StepOutcome::NotLive, StepOutcome::Happened]);
+        let verdict = build.check();
+        (verdict.valid, verdict.reasons.join("; "))
+    };
+    assert_eq!(late(None).0, Validity::Invalid);
+    assert_eq!(late(Some((2_800, 2_910))).0, Validity::Invalid, "too short to matter");
+    assert_eq!(late(Some((2_800, 2_890))).0, Validity::Invalid, "before it asked");
+    let (valid, why) = late(Some((2_910, 2_960)));
+    assert!(valid == Validity::Unknown && why.contains("the machine stood still for 50 ms"), "{why}");
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn broken_by(kind: AnomalyKind) -> Build {
             let mut build = with_fault();
             build.header().claims = vec![Claim::Updates, Claim::Liveness];
             play(&mut build, &[StepOutcome::Happened, StepOutcome::NotLive, StepOutcome::Happened]);
-            build.fail_on("base", 1, 3_000, 3_050);
+            build.fail_on("base", 1, 2_900, 2_990);
             build
         }
         AnomalyKind::Unavailable => {
