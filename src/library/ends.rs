@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::checker::{AnomalyKind, Verdict};
-use crate::history::{ClientStep, History, Operation, Phase, Process};
+use crate::history::{ClientStep, History, Outcome, Phase, Process};
 use crate::words::sanitize;
 
 /// How signals are named that others send: who sent them is not known.
@@ -29,7 +29,7 @@ pub fn by_itself(history: &History, verdict: &Verdict) -> Option<Ended> {
         return None;
     }
     let how = sanitize(without_log(&event.text), 400);
-    let how = if had_the_lock(history, event.process, time) { how } else { format!("{how}; it had no lock then") };
+    let how = if had_no_lock(history, event.process, time) { format!("{how}; it had no lock then") } else { how };
     Some(Ended { how, faulty: was_disturbed(history, time) })
 }
 
@@ -39,16 +39,22 @@ pub(super) fn was_disturbed(history: &History, time: u64) -> bool {
         || history.steps.iter().any(|(at, step)| *at <= time && step.step.starts_with("cancel "))
 }
 
-/// Whether a client's process may have had a lock at that time, by what it had said.
-fn had_the_lock(history: &History, process: u32, time: u64) -> bool {
-    let Some(header) = history.run.as_ref().filter(|header| header.threads == 1) else { return true };
-    let is_its = |one: &&Operation| header.client_name(one.process) == header.client_name(Process::Client(process));
-    history.operations.iter().filter(is_its).any(|one| {
+/// Whether the history makes certain that a client's process had no lock when it ended: it had begun no operation, or each of them was
+/// answered before and left it without a lock. The end of a process ends its operation, which may have had the lock until then, whatever
+/// phases its client told: a program that dies may leave some untold.
+fn had_no_lock(history: &History, process: u32, time: u64) -> bool {
+    let Some(header) = history.run.as_ref().filter(|header| header.threads == 1) else { return false };
+    let client = header.client_name(Process::Client(process));
+    let began =
+        history.operations.iter().filter(|one| one.invoked <= time && header.client_name(one.process) == client);
+    began.filter(|one| one.f.is_locked()).all(|one| {
         let said = |phase| one.phase(phase).is_some_and(|stamp| stamp.time() <= time);
-        one.invoked <= time
-            && said(Phase::Acquiring)
-            && !said(Phase::Released)
-            && one.completed.is_none_or(|end| end >= time)
+        let answered = one.completed.is_some_and(|end| end < time);
+        match one.outcome {
+            Outcome::Ok => answered,
+            Outcome::Fail => answered && (said(Phase::Released) || one.phase(Phase::Acquired).is_none()),
+            Outcome::Info => said(Phase::Released),
+        }
     })
 }
 

@@ -88,6 +88,27 @@ fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then
     };
     assert_eq!(later(1), format!("{said}; it had no lock then"));
     assert_eq!(later(2), said, "which of them had one is not known");
+    // The end of its program ends its operation, a moment before that is told; what it was answered, or gave back, is certain.
+    let last = |outcome, acquired, released| {
+        let mut history = run_that_ends(how);
+        let operation = &mut history.operations[0];
+        (operation.outcome, operation.completed) = (outcome, Some(479));
+        let is_told = |stamp: &PhaseStamp| match stamp.phase {
+            Phase::Acquiring => true,
+            Phase::Released => released,
+            _ => acquired,
+        };
+        let phases = operation
+            .phases
+            .iter()
+            .filter(is_told)
+            .map(|stamp| PhaseStamp { received: stamp.received.min(470), ..stamp });
+        operation.phases = phases.collect();
+        ends(&history).unwrap().how.ends_with("; it had no lock then")
+    };
+    use history::Outcome::{Fail, Info, Ok};
+    assert!(!last(Info, true, false) && !last(Info, false, false) && !last(Fail, true, false));
+    assert!(last(Info, true, true) && last(Fail, false, false) && last(Fail, true, true) && last(Ok, true, false));
     let mut stalled = run_that_ends(how);
     stalled.stalls.push((400, 470));
     assert!(ends(&stalled).is_none());
