@@ -461,7 +461,7 @@ const TRAPS: &[Trap] = &[
         },
         command: "install redis-py",
         code: 255,
-        says: "it is no folder, and programs are run from there",
+        says: "it is not a folder, and programs are run from there",
     },
     Trap {
         name: "Python's modules in the working directory",
