@@ -1,7 +1,7 @@
 //! Bugs that the tests plant, one at a time, to see whether redjepsen finds them. A build with debug assertions takes the name of
 //! the bug from `REDJEPSEN_PLANTED`, once; a release build has none of them and reads no variable.
 //!
-//! `tests/fixtures/mutants.toml` lists them all. What a lock sends is changed in `src/locks/mutants.rs`, what the checker finds in
+//! `mutants.csv` and `checker-mutants.csv` in `tests/fixtures` list them all. What a lock sends is changed in `src/locks/mutants.rs`, what the checker finds in
 //! `src/checker/mutants.rs`; only a decision that neither can reach asks [`planted`] where it is made.
 
 /// Whether this bug is planted.

@@ -18,7 +18,7 @@ pub(super) struct Owed {
     pub anomalies: Vec<Anomaly>,
     pub tokens: Tokens,
     pub untold_losses: Vec<UntoldLoss>,
-    /// Why a lock that was not acquired in time accuses nothing, if one was not and does not.
+    /// Why a step that did not come in time is no evidence, if there is such a step.
     pub doubt: Option<String>,
 }
 
@@ -106,8 +106,8 @@ pub(super) fn grant(place: usize, operation: &Operation) -> Option<Grant> {
     Some(Grant { began, over: acquired.stamped?, token: acquired.token?, place })
 }
 
-/// Reports each step of a script at which the lock should have been acquired by then but was not. Returns why the first such step that
-/// accuses nothing is no evidence.
+/// Reports each step of a script at which the lock should have been acquired by then but was not. A step that is no evidence is not
+/// reported; returns the first reason for that.
 fn late(history: &History, found: &mut Vec<Anomaly>) -> Option<String> {
     let mut doubt = None;
     for (time, step) in history.steps.iter().filter(|(_, step)| step.outcome == StepOutcome::NotLive) {
@@ -119,7 +119,8 @@ fn late(history: &History, found: &mut Vec<Anomaly>) -> Option<String> {
         // An operation that began in the same moment began when the step was over.
         let Some(operation) = of_client.clone().rfind(|operation| operation.invoked < *time) else { continue };
         let leaves_out = |phase: &Phase| {
-            of_client.clone().any(|operation| operation.outcome == Outcome::Ok && !operation.phases.has(*phase))
+            let mut had_it = of_client.clone().filter(|other| other.f.is_locked() && other.outcome == Outcome::Ok);
+            had_it.any(|other| !other.phases.has(*phase))
         };
         if broke_off(history, operation, *time) || phase.is_some_and(|phase| came_as_far(operation, phase, *time)) {
             continue;
@@ -161,11 +162,11 @@ fn late(history: &History, found: &mut Vec<Anomaly>) -> Option<String> {
     doubt
 }
 
-/// What kept a client from the lock that is not the lock's doing, for at least this part of the time that the client had.
+/// A deadline is no evidence if something other than the lock took more than one part in this many of its time.
 const HAMPERED_SHARE: u64 = 4;
 
-/// Why a client that had to have the lock by the time of a step could not have it in time, whatever the lock did: the machine stood still,
-/// or a heal took its time, after which nodes go on as before.
+/// Returns what kept a client from its lock until the time of a step, whatever the lock did: the controller looked too late, the machine
+/// stood still, or a heal took long while another client needed it. `None` if nothing of the kind took a share that matters.
 fn hampered(
     history: &History,
     operation: &Operation,
@@ -179,14 +180,19 @@ fn hampered(
     let matters = |lost: u64| lost > allowed / HAMPERED_SHARE;
     if matters(waited.saturating_sub(allowed)) {
         let late = length(waited - allowed);
-        return Some(format!("the machine was too busy: this program looked {late} after the time was over"));
+        return Some(format!(
+            "the machine was busy: redjepsen looked {late} too late; run it again on a quieter machine"
+        ));
     }
     let within = |(start, end): &(u64, u64)| (*end).min(time).saturating_sub((*start).max(from));
     let stood: u64 = history.stalls.iter().chain(&history.brief_stalls).map(within).sum();
     if matters(stood) {
-        return Some(format!("the machine stood still for {} of that time", length(stood)));
+        return Some(format!(
+            "the machine stood still for {} of that time; run it again on a quieter machine",
+            length(stood)
+        ));
     }
-    // Others who have or had the lock may have waited for that heal, and have given the lock back later for it.
+    // Another client that has the lock may have needed that heal to release it.
     let of_key = |other: &&Operation| other.key == operation.key && other.process != operation.process;
     history.faults.iter().find_map(|fault| {
         let (ordered, (healed, true)) = (fault.heal?, fault.healed?) else { return None };
@@ -196,7 +202,7 @@ fn hampered(
         let last = || history.operations.iter().filter(of_key).rfind(|other| other.invoked < time);
         (slow && last().is_some_and(meanwhile)).then(|| {
             format!(
-                "`{}` took {} to heal, and another client's operation waited for that",
+                "`{}` took {} to heal while another client was at work; run it again on a quieter machine",
                 fault.what,
                 length(healed - ordered)
             )

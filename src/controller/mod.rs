@@ -138,7 +138,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(10);
 /// How often it is told how far the run is.
 const TELL: Duration = Duration::from_millis(100);
-/// A machine that does nothing for so long may be in the way of a deadline of a script.
+/// A machine that does nothing for so long may be in the way of a deadline of a script; with a short TTL half of that is enough.
 const LEAST_STALL: Duration = Duration::from_millis(50);
 
 /// What every part of the controller shares.
@@ -378,7 +378,7 @@ impl Run<'_> {
                 told = Instant::now();
                 self.status.send_modify(|status| status.at = Some(began.elapsed()));
             }
-            if late > LEAST_STALL {
+            if late > LEAST_STALL.min(self.scenario.ttl / 2) {
                 let lasted_ns = nanos(late);
                 self.recorder.append(Body::Stall(Stall { lasted_ns }))?;
             }

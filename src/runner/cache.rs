@@ -80,7 +80,7 @@ impl Cache {
         if fs::symlink_metadata(&place).is_err() {
             return Ok(None);
         }
-        // Nobody else has reached it, whatever its mode was: the folders above are closed.
+        // No other user has reached it, whatever its mode was: the folders above are closed.
         closed(&place)?;
         Ok(is_complete(&place).then_some(place))
     }

@@ -147,6 +147,12 @@ fn an_operation_that_ended_ok_had_its_lock_without_reporting_it() {
     assert!(!checked(true, 2_990).0 && !checked(false, 2_990).0, "it was over by then");
     let (late, why) = checked(true, 3_090);
     assert!(!late && why.contains("c1 does not report `acquired`"), "{why}");
+    // A read without a lock has no such phase, and says nothing of a client that reports its locks.
+    let mut reads = with_fault();
+    reads.header().claims = vec![Claim::Liveness];
+    reads.read(1, 2_860, 2_880, "base").fail_on("base", 1, 2_900, 2_990);
+    play(&mut reads, &[StepOutcome::Happened, StepOutcome::NotLive, StepOutcome::Happened]);
+    assert!(reads.check().anomalies.iter().any(|one| one.kind == AnomalyKind::AcquiredLate));
 }
 
 #[test]
