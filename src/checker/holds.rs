@@ -2,15 +2,16 @@
 //! number, as long as nobody beside them has it for writing.
 //!
 //! A certain hold is built from the clients' own stamps, which are taken on the safe side (PROTOCOL.md) and come from
-//! one clock. It begins when the client had acquired the lock and ends at the last moment at which it still acted as
-//! the holder. It is never longer than what the client believed, so an overlap of two certain holds is certain. The
-//! outcome of the operation does not matter: a failed or indeterminate one held the lock all the same.
+//! one clock. It begins when the client had acquired the lock. It ends when the client releases the lock, when its library
+//! says that the lock is lost, or, if the client falls silent, at its last act as the holder. It is never longer than what the
+//! client believed, so an overlap of two certain holds is certain. The outcome of the operation does not matter: a failed or
+//! indeterminate one held the lock all the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::verdict::{Anomaly, AnomalyKind};
 use super::words::{Words, count, length, seconds};
-use crate::history::History;
+use crate::history::{History, Operation, Phase, PhaseStamp};
 use crate::mutants::planted;
 
 /// More anomalies of one kind than this help nobody; they are still counted.
@@ -98,7 +99,7 @@ fn anomaly(history: &History, earlier: Hold, later: Hold, words: Words) -> Anoma
         _ => "",
     };
     let summary = format!(
-        "{} and {} both held the lock of {}{modes} for {} from {}: {} acquired it at {} and still acted as its holder at {}",
+        "{} and {} both held the lock of {}{modes} for {} from {}: {} acquired it at {} and {} {}",
         words.client(earlier.place),
         words.client(later.place),
         operation(earlier).key,
@@ -106,6 +107,11 @@ fn anomaly(history: &History, earlier: Hold, later: Hold, words: Words) -> Anoma
         seconds(time),
         words.client(earlier.place),
         seconds(run_time(earlier.start)),
+        if is_ended_by_loss(operation(earlier), earlier) {
+            "did not learn that it had lost it until"
+        } else {
+            "still acted as its holder at"
+        },
         seconds(run_time(earlier.end)),
     );
     Anomaly::new(
@@ -115,6 +121,13 @@ fn anomaly(history: &History, earlier: Hold, later: Hold, words: Words) -> Anoma
         vec![operation(earlier).index, operation(later).index],
         summary,
     )
+}
+
+/// Whether a hold ended because the client's library said that the lock was lost.
+fn is_ended_by_loss(operation: &Operation, hold: Hold) -> bool {
+    let ends = |stamp: &PhaseStamp| matches!(stamp.phase, Phase::Releasing | Phase::Lost | Phase::Released);
+    let end = operation.phases.iter().find(ends);
+    end.is_some_and(|stamp| stamp.phase == Phase::Lost && stamp.stamped == Some(hold.end))
 }
 
 /// A hold that began when the lock had as many holders as it may have, or more: these, by when they took it.

@@ -614,10 +614,17 @@ impl Run<'_> {
         let InEffect { fault, kind, what, ordered, links, members, .. } = fault;
         let on_inject = step == FaultStep::Inject;
         let links = links.as_deref().filter(|_| on_inject).map(|links| self.links_as_recorded(links));
-        let on_call = match &what.with {
-            Argument::Command(command) if on_inject => Some(command.effect),
-            _ => None,
-        };
+        let (mut on_call, mut on_each, mut delay_ns) = (None, None, None);
+        match &what.with {
+            Argument::Command(fault) if on_inject => {
+                on_call = Some(fault.effect);
+                on_each = Some(fault.command.clone()).filter(|_| fault.nth.is_none() && fault.key.is_none());
+            }
+            Argument::Length(late) if on_inject && *kind == FaultKind::Delay => {
+                delay_ns = Some(nanos(late.low.resolve(self.scenario.ttl)));
+            }
+            _ => {}
+        }
         // The agent has answered, so it lasted for no longer than this.
         let aftermath = (step == FaultStep::Healed).then(|| what.aftermath(self.scenario.ttl, ordered.elapsed()));
         let aftermath_ns = aftermath.map(nanos);
@@ -632,6 +639,8 @@ impl Run<'_> {
             observed,
             links,
             on_call,
+            on_each,
+            delay_ns,
             aftermath_ns,
             clock_off_ns,
             text,

@@ -4,7 +4,7 @@
 //! the other way round; and threads beside the loop go on. A client does it to itself when the client protocol asks it
 //! to, and says when it begins and when it is over; it must answer nothing in between. The agent has no part in it.
 
-use super::{Allowed, Blame, Does, FaultDef, Form, Needs, OnProcess, Phrase, Says, Takes};
+use super::{Allowed, Blame, Does, FaultDef, Form, Needs, OnProcess, Phrase, RulesOut, Says, Takes};
 use crate::members::Role;
 
 pub(super) static DEF: FaultDef = FaultDef {
@@ -18,7 +18,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     allowed: Allowed::Roles(&[Role::Client], "only a client has an event loop that it can block"),
     needs: Needs { by_client: true, ..Needs::PROCESS },
-    does: Does { process: OnProcess::Stops, silences: true, ..Does::NOTHING },
+    does: Does { process: OnProcess::Stops, silences: true, rules_out: RulesOut::Acts, ..Does::NOTHING },
     says: Says {
         name: "blocked event loop",
         done: "blocked",

@@ -4,7 +4,7 @@
 //! a script runs, not even the command that ends it, until the script has taken longer than `busy-reply-threshold`: from
 //! then on it answers BUSY, and SCRIPT KILL is obeyed. So that threshold is what the fault takes.
 
-use super::{Allowed, Blame, Does, FaultDef, Form, Needs, Phrase, Says, Takes};
+use super::{Allowed, Blame, Does, FaultDef, Form, Needs, Phrase, RulesOut, Says, Takes};
 use crate::members::Role;
 
 pub(super) static DEF: FaultDef = FaultDef {
@@ -18,7 +18,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
-    does: Does { silences: true, ..Does::NOTHING },
+    does: Does { silences: true, rules_out: RulesOut::Answers, ..Does::NOTHING },
     says: Says {
         name: "endless script",
         done: "busy",

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnPackets, Phrase, Says};
+use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnPackets, Phrase, RulesOut, Says};
 
 pub(super) static DEF: FaultDef = FaultDef {
     id: "call",
@@ -26,7 +26,12 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     allowed: Allowed::All,
     needs: Needs { redis_protocol: true, ..Needs::NOTHING },
-    does: Does { packets: OnPackets::Disturbed, silences: true, ..Does::NOTHING },
+    does: Does {
+        packets: OnPackets::Disturbed,
+        silences: true,
+        rules_out: RulesOut::AnswersToCommands,
+        ..Does::NOTHING
+    },
     says: Says {
         name: "interrupted call",
         done: "interrupted while a command was on its way",

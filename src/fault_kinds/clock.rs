@@ -1,6 +1,6 @@
 //! `clock`: a member's wall clock is ahead or behind, runs fast or slow, or flickers. Its monotonic clock stays true.
 
-use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnData, Phrase, Says, Takes};
+use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnData, Phrase, RulesOut, Says, Takes};
 use crate::members::Role;
 
 pub(super) static DEF: FaultDef = FaultDef {
@@ -14,7 +14,12 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     allowed: Allowed::Roles(&[Role::Client, Role::Node, Role::Sentinel], "the resource does not depend on a clock"),
     needs: Needs { process: true, preload: true, ..Needs::NOTHING },
-    does: Does { data: OnData::InDoubt, wall_clock: true, ..Does::NOTHING },
+    does: Does {
+        data: OnData::InDoubt,
+        wall_clock: true,
+        rules_out: RulesOut::Nothing("a history has no time by the wall clock of a member"),
+        ..Does::NOTHING
+    },
     says: Says {
         name: "clock",
         done: "skewed",

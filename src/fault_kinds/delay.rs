@@ -1,6 +1,6 @@
 //! `delay`: packets between members are held back, and none overtakes another.
 
-use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnPackets, Phrase, Says, Takes};
+use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnPackets, Phrase, RulesOut, Says, Takes};
 
 pub(super) static DEF: FaultDef = FaultDef {
     id: "delay",
@@ -13,7 +13,12 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     allowed: Allowed::All,
     needs: Needs::NOTHING,
-    does: Does { packets: OnPackets::Disturbed, silences: true, ..Does::NOTHING },
+    does: Does {
+        packets: OnPackets::Disturbed,
+        silences: true,
+        rules_out: RulesOut::SoonAnswersAcross,
+        ..Does::NOTHING
+    },
     says: Says {
         name: "delay",
         done: "delayed",

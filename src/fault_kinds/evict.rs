@@ -1,6 +1,6 @@
 //! `evict`: a server's memory is limited to nothing, so that it evicts its keys.
 
-use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnData, Phrase, Says, Takes};
+use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnData, Phrase, RulesOut, Says, Takes};
 use crate::members::Role;
 
 pub(super) static DEF: FaultDef = FaultDef {
@@ -14,7 +14,11 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
-    does: Does { data: OnData::Lost, ..Does::NOTHING },
+    does: Does {
+        data: OnData::Lost,
+        rules_out: RulesOut::Nothing("a server chooses which keys it evicts, and when"),
+        ..Does::NOTHING
+    },
     says: Says {
         name: "eviction",
         done: "evicting",

@@ -1,6 +1,6 @@
 //! `failover`: an operator makes a replica the primary. Nothing undoes that.
 
-use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnData, Phrase, Says, Takes};
+use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnData, Phrase, RulesOut, Says, Takes};
 
 pub(super) static DEF: FaultDef = FaultDef {
     id: "failover",
@@ -13,7 +13,12 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     allowed: Allowed::Primary("only `primary` can be followed by its replica"),
     needs: Needs { roles: true, ..Needs::NOTHING },
-    does: Does { data: OnData::InDoubt, silences: true, ..Does::NOTHING },
+    does: Does {
+        data: OnData::InDoubt,
+        silences: true,
+        rules_out: RulesOut::Nothing("who is the primary is seen by other means than what clients do"),
+        ..Does::NOTHING
+    },
     says: Says {
         name: "failover",
         done: "replaced",

@@ -1,6 +1,6 @@
 //! `flush`: a server loses all its keys. Nothing undoes that.
 
-use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnData, Phrase, Says, Takes};
+use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnData, Phrase, RulesOut, Says, Takes};
 use crate::members::Role;
 
 pub(super) static DEF: FaultDef = FaultDef {
@@ -14,7 +14,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
-    does: Does { data: OnData::Lost, ..Does::NOTHING },
+    does: Does { data: OnData::Lost, rules_out: RulesOut::OldValues, ..Does::NOTHING },
     says: Says {
         name: "flush",
         done: "flushed",

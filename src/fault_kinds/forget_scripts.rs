@@ -3,7 +3,7 @@
 //! That is what becomes of them when a server starts again or another one takes its place. Here everything else stays: keys, connections,
 //! time. A client that sends a script's digest alone gets NOSCRIPT, and has to send the script itself.
 
-use super::{Allowed, Blame, Does, FaultDef, Form, Needs, Phrase, Says, Takes};
+use super::{Allowed, Blame, Does, FaultDef, Form, Needs, Phrase, RulesOut, Says, Takes};
 use crate::members::Role;
 
 pub(super) static DEF: FaultDef = FaultDef {
@@ -18,7 +18,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
     // No key is touched, and whoever sends a script gets its answer.
-    does: Does::NOTHING,
+    does: Does { rules_out: RulesOut::Nothing("a library may send its script again with each call"), ..Does::NOTHING },
     says: Says {
         name: "loss of scripts",
         done: "without its scripts",

@@ -1,6 +1,6 @@
 //! `kill`: every process of a member ends at once; the heal starts it again. What it had handed to the kernel survives.
 
-use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnData, OnProcess, Phrase, Says, Takes};
+use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnData, OnProcess, Phrase, RulesOut, Says, Takes};
 use crate::members::Role;
 
 pub(super) static DEF: FaultDef = FaultDef {
@@ -12,7 +12,13 @@ pub(super) static DEF: FaultDef = FaultDef {
         "the resource is not under test and has to survive",
     ),
     needs: Needs::PROCESS,
-    does: Does { process: OnProcess::Ends, data: OnData::Lost, silences: true, ..Does::NOTHING },
+    does: Does {
+        process: OnProcess::Ends,
+        data: OnData::Lost,
+        silences: true,
+        rules_out: RulesOut::Acts,
+        ..Does::NOTHING
+    },
     says: Says {
         name: "kill",
         done: "killed",

@@ -1,6 +1,6 @@
 //! `loss`: a part of the packets between members is dropped, each at random.
 
-use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnPackets, Phrase, Says, Takes};
+use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnPackets, Phrase, RulesOut, Says, Takes};
 
 pub(super) static DEF: FaultDef = FaultDef {
     id: "loss",
@@ -13,7 +13,12 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     allowed: Allowed::All,
     needs: Needs::NOTHING,
-    does: Does { packets: OnPackets::Disturbed, silences: true, ..Does::NOTHING },
+    does: Does {
+        packets: OnPackets::Disturbed,
+        silences: true,
+        rules_out: RulesOut::Nothing("each packet that passes may be one that was not dropped"),
+        ..Does::NOTHING
+    },
     says: Says {
         name: "loss",
         done: "losing packets",

@@ -140,8 +140,8 @@ pub struct Does {
     pub wall_clock: bool,
     /// Whether a node may leave a request unanswered meanwhile.
     pub silences: bool,
-    /// Whether a node answers writes with an error meanwhile.
-    pub refuses: bool,
+    /// What cannot happen meanwhile, so that a history in which it happens refutes the fault.
+    pub rules_out: RulesOut,
 }
 
 impl Does {
@@ -151,8 +151,52 @@ impl Does {
         data: OnData::Kept,
         wall_clock: false,
         silences: false,
-        refuses: false,
+        rules_out: RulesOut::Nothing("it does nothing"),
     };
+}
+
+/// What a member cannot do, or get, while a fault is in effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RulesOut {
+    /// A target acts or answers: its processes stand still or are gone.
+    Acts,
+    /// A target answers, though its process goes on.
+    Answers,
+    /// A target acknowledges a write.
+    Writes,
+    /// An answer comes across one of its links.
+    AnswersAcross,
+    /// An answer comes across one of its links sooner than packets take there.
+    SoonAnswersAcross,
+    /// An answer to one of its commands, if it strikes at each of them. After a single strike, a client may ask again on
+    /// another connection.
+    AnswersToCommands,
+    /// A read of a value that was written before, if it hits all servers that keep the value.
+    OldValues,
+    /// Nothing that a history shows, for this reason.
+    Nothing(&'static str),
+}
+
+impl RulesOut {
+    /// What a history would show if the fault had no effect; or why none can show it.
+    pub fn words(self) -> String {
+        match self {
+            RulesOut::Acts => "a client acts, or a server answers, while its processes stand still or are gone".into(),
+            RulesOut::Answers => "the server answers a request that was sent meanwhile".into(),
+            RulesOut::Writes => "the server acknowledges a write that was sent meanwhile".into(),
+            RulesOut::AnswersAcross => "a request that was sent meanwhile is answered across the link".into(),
+            RulesOut::SoonAnswersAcross => "an answer comes sooner than packets take across the link".into(),
+            RulesOut::AnswersToCommands => {
+                "with `each any` or `each write`, and no key: such a command is answered. After a single strike, a client may \
+                 ask again on another connection"
+                    .into()
+            }
+            RulesOut::OldValues => {
+                "of all nodes that keep a replicated resource: a client still reads a value from before".into()
+            }
+            RulesOut::Nothing(why) => format!("nothing: {why}"),
+        }
+    }
 }
 
 /// What becomes of a member's processes.
@@ -242,6 +286,11 @@ impl FaultDef {
     /// Whether its targets' processes are gone, and stay so until somebody starts others.
     pub fn ends_processes(&self) -> bool {
         self.does.process == OnProcess::Ends
+    }
+
+    /// Whether its targets answer writes with an error meanwhile.
+    pub fn refuses_writes(&self) -> bool {
+        self.does.rules_out == RulesOut::Writes
     }
 
     /// Whether it acts on packets between members.
@@ -365,6 +414,7 @@ mod tests {
         for kind in FaultKind::ALL {
             let of_links = matches!(kind.phrase.form, Form::Links(_) | Form::Partition | Form::Command);
             assert_eq!(of_links, kind.is_of_the_network(), "{kind}: what is said of links acts on packets");
+            assert_eq!(kind.halts(), kind.does.rules_out == RulesOut::Acts, "{kind}: only who stands still cannot act");
             let acts_on_members = kind.does.process != OnProcess::GoesOn || kind.does.wall_clock;
             assert!(!acts_on_members || kind.needs.process, "{kind}: it hits nobody whose process is gone");
             assert!(kind.does.process == OnProcess::GoesOn || kind.does.silences, "{kind}: who stands still is silent");

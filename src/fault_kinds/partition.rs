@@ -1,6 +1,6 @@
 //! `partition`: packets between members are dropped.
 
-use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnPackets, Phrase, Says};
+use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnPackets, Phrase, RulesOut, Says};
 
 pub(super) static DEF: FaultDef = FaultDef {
     id: "partition",
@@ -13,7 +13,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     allowed: Allowed::All,
     needs: Needs::NOTHING,
-    does: Does { packets: OnPackets::Cut, silences: true, ..Does::NOTHING },
+    does: Does { packets: OnPackets::Cut, silences: true, rules_out: RulesOut::AnswersAcross, ..Does::NOTHING },
     says: Says {
         name: "partition",
         done: "cut off",

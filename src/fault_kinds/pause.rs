@@ -1,7 +1,7 @@
 //! `pause`: every process of a member stands still, as under SIGSTOP, in a long garbage collection, or on a machine that
 //! swaps.
 
-use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnProcess, Phrase, Says, Takes};
+use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnProcess, Phrase, RulesOut, Says, Takes};
 
 pub(super) static DEF: FaultDef = FaultDef {
     id: "pause",
@@ -14,7 +14,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     allowed: Allowed::All,
     needs: Needs::PROCESS,
-    does: Does { process: OnProcess::Stops, silences: true, ..Does::NOTHING },
+    does: Does { process: OnProcess::Stops, silences: true, rules_out: RulesOut::Acts, ..Does::NOTHING },
     says: Says {
         name: "pause",
         done: "paused",

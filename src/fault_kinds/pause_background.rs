@@ -1,6 +1,6 @@
 //! `pause background`: all threads of a client stop but the first of each process, such as one that keeps a lock alive.
 
-use super::{Allowed, Blame, Does, FaultDef, Form, Needs, OnProcess, Phrase, Says, Takes};
+use super::{Allowed, Blame, Does, FaultDef, Form, Needs, OnProcess, Phrase, RulesOut, Says, Takes};
 use crate::members::Role;
 
 pub(super) static DEF: FaultDef = FaultDef {
@@ -14,7 +14,12 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     allowed: Allowed::Roles(&[Role::Client], "only clients can"),
     needs: Needs::PROCESS,
-    does: Does { process: OnProcess::StopsInPart, silences: true, ..Does::NOTHING },
+    does: Does {
+        process: OnProcess::StopsInPart,
+        silences: true,
+        rules_out: RulesOut::Nothing("the other threads of its process go on"),
+        ..Does::NOTHING
+    },
     says: Says {
         name: "background pause",
         done: "paused but for its first thread",

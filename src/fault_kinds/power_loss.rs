@@ -1,6 +1,6 @@
 //! `power-loss`: a kill after which nothing is left of a node's files that was not synced.
 
-use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnData, OnProcess, Phrase, Says, Takes};
+use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnData, OnProcess, Phrase, RulesOut, Says, Takes};
 use crate::members::Role;
 
 pub(super) static DEF: FaultDef = FaultDef {
@@ -14,7 +14,13 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
     needs: Needs { process: true, preload: true, redis: true, ..Needs::NOTHING },
-    does: Does { process: OnProcess::Ends, data: OnData::Lost, silences: true, ..Does::NOTHING },
+    does: Does {
+        process: OnProcess::Ends,
+        data: OnData::Lost,
+        silences: true,
+        rules_out: RulesOut::Acts,
+        ..Does::NOTHING
+    },
     says: Says {
         name: "power loss",
         done: "without power",

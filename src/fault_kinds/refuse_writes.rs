@@ -3,7 +3,7 @@
 //! That is what a primary does whose replicas are gone, and it stands for all the other errors that a server may answer with: a full
 //! disk, no memory, a role that it has lost. Reading goes on, and keys expire.
 
-use super::{Allowed, Blame, Does, FaultDef, Form, Needs, Phrase, Says, Takes};
+use super::{Allowed, Blame, Does, FaultDef, Form, Needs, Phrase, RulesOut, Says, Takes};
 use crate::members::Role;
 
 pub(super) static DEF: FaultDef = FaultDef {
@@ -18,7 +18,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
     // What is refused is as good as not answered.
-    does: Does { silences: true, refuses: true, ..Does::NOTHING },
+    does: Does { silences: true, rules_out: RulesOut::Writes, ..Does::NOTHING },
     says: Says {
         name: "refusal of writes",
         done: "refusing writes",

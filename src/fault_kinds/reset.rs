@@ -1,6 +1,6 @@
 //! `reset`: connections between members are reset.
 
-use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnPackets, Phrase, Says, Takes};
+use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnPackets, Phrase, RulesOut, Says, Takes};
 
 pub(super) static DEF: FaultDef = FaultDef {
     id: "reset",
@@ -13,7 +13,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     allowed: Allowed::All,
     needs: Needs::NOTHING,
-    does: Does { packets: OnPackets::Disturbed, silences: true, ..Does::NOTHING },
+    does: Does { packets: OnPackets::Disturbed, silences: true, rules_out: RulesOut::AnswersAcross, ..Does::NOTHING },
     says: Says {
         name: "reset",
         done: "reset",

@@ -1,6 +1,6 @@
 //! `slow-disk`: each sync of a node's append-only file takes so much longer, as on a disk that others keep busy.
 
-use super::{Allowed, Blame, Does, FaultDef, Form, Needs, Phrase, Says, Takes};
+use super::{Allowed, Blame, Does, FaultDef, Form, Needs, Phrase, RulesOut, Says, Takes};
 use crate::members::Role;
 
 pub(super) static DEF: FaultDef = FaultDef {
@@ -15,7 +15,11 @@ pub(super) static DEF: FaultDef = FaultDef {
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
     needs: Needs { process: true, preload: true, redis: true, ..Needs::NOTHING },
     // A server that syncs before it answers keeps everybody waiting meanwhile, but goes on in between.
-    does: Does { silences: true, ..Does::NOTHING },
+    does: Does {
+        silences: true,
+        rules_out: RulesOut::Nothing("what a server answers before it writes to its disk is as fast as ever"),
+        ..Does::NOTHING
+    },
     says: Says {
         name: "slow disk",
         done: "slowed by its disk",

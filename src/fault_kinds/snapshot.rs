@@ -1,6 +1,6 @@
 //! `snapshot`: a server forks and writes a snapshot, again and again. It forgets nothing, but answers nobody while it forks.
 
-use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, Phrase, Says, Takes};
+use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, Phrase, RulesOut, Says, Takes};
 use crate::members::Role;
 
 pub(super) static DEF: FaultDef = FaultDef {
@@ -15,7 +15,11 @@ pub(super) static DEF: FaultDef = FaultDef {
     allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
     needs: Needs { process: true, redis: true, ..Needs::NOTHING },
     // How long a fork takes is up to the server's memory and its machine.
-    does: Does { silences: true, ..Does::NOTHING },
+    does: Does {
+        silences: true,
+        rules_out: RulesOut::Nothing("a server answers while another process of its saves"),
+        ..Does::NOTHING
+    },
     says: Says {
         name: "snapshot",
         done: "writing snapshots",

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::{CallEffect, Expects, FaultWindow, Header};
+use super::{CallEffect, Command, Expects, FaultWindow, Header};
 use crate::members::{Role, client_name, node_name};
 use crate::units::nanos;
 
@@ -23,8 +23,15 @@ pub(super) fn complete(window: &mut FaultWindow, run: Option<&Header>) {
     if window.links.is_none() && window.kind.id == "partition" {
         window.links = cut(window);
     }
+    if window.delay_ns.is_none() && window.kind.id == "delay" {
+        let ttl = Duration::from_millis(run.map_or(0, |run| run.ttl_ms));
+        let late = window.what.trim().strip_prefix("delay ").and_then(|rest| rest.trim_start().split_once(' '));
+        let least = late.and_then(|(late, _)| length(late.split_once("..").map_or(late, |(least, _)| least), ttl));
+        window.delay_ns = least.map(nanos);
+    }
     window.links.take_if(|links| links.len() > MOST_LINKS);
     if window.on_call.is_none() && window.kind.id == "call" {
+        window.on_each = on_each(window);
         window.on_call = ON_CALL.iter().find(|(words, _)| window.what.starts_with(words)).map(|(_, action)| *action);
     }
 }
@@ -45,6 +52,18 @@ const ON_CALL: [(&str, CallEffect); 6] = [
     ("reset connection of", CallEffect::ResetConnection),
     ("cut connection of", CallEffect::CutConnection),
 ];
+
+/// The commands of `hold request each write client:0 to nodes`, if no key says which of them.
+fn on_each(window: &FaultWindow) -> Option<Command> {
+    let after = ON_CALL.iter().find_map(|(words, _)| window.what.strip_prefix(words))?;
+    let mut words = after.trim_start().strip_prefix("each ")?.split_whitespace();
+    let command = match words.next()? {
+        "any" => Command::Any,
+        "write" => Command::Write,
+        _ => return None,
+    };
+    words.next().is_some_and(|next| next != "on").then_some(command)
+}
 
 /// See [`FaultWindow::aftermath_ns`]: of all faults, only a node's clock has one.
 fn aftermath(window: &FaultWindow, run: Option<&Header>) -> Option<u64> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CONTROLLER, CallEffect, FaultKind, Header, Outcome, Text, line};
+use super::{CONTROLLER, CallEffect, Command, FaultKind, Header, Outcome, Text, line};
 
 /// One line of a history.
 #[derive(Clone, Debug, PartialEq)]
@@ -325,6 +325,10 @@ pub struct NemesisEvent {
     pub links: Option<Vec<(String, String)>>,
     /// On `inject`, of a fault at a command: what it does.
     pub on_call: Option<CallEffect>,
+    /// On `inject`, of a fault at each command that fits, whichever its key: which commands these are.
+    pub on_each: Option<Command>,
+    /// On `inject`, of a delay: by how much each packet is late at least, in nanoseconds.
+    pub delay_ns: Option<u64>,
     /// On `healed`: see [`FaultWindow::aftermath_ns`](super::FaultWindow::aftermath_ns).
     pub aftermath_ns: Option<u64>,
     /// On `healed`: see [`FaultWindow::clock_off_ns`](super::FaultWindow::clock_off_ns).

@@ -1,6 +1,6 @@
 //! A fault from its order to its heal, as a history tells it.
 
-use super::{CallEffect, FaultKind};
+use super::{CallEffect, Command, FaultKind};
 use crate::members::Role;
 
 /// One fault from order to heal.
@@ -28,6 +28,10 @@ pub struct FaultWindow {
     pub links: Option<Vec<(String, String)>>,
     /// What it does at its command, if it is at one and that is known.
     pub on_call: Option<CallEffect>,
+    /// The commands that it strikes each time, whichever their key; `None` if it strikes once, or that is not known.
+    pub on_each: Option<Command>,
+    /// By how much packets on its links are late at least, in nanoseconds, if it delays them and that is known.
+    pub delay_ns: Option<u64>,
     /// Why nothing was injected.
     pub skipped: Option<String>,
     /// What was seen at injection and at heal.
@@ -52,6 +56,8 @@ impl FaultWindow {
             clock_off_ns: None,
             links: None,
             on_call: None,
+            on_each: None,
+            delay_ns: None,
             skipped: None,
             texts: Vec::new(),
             lines: Vec::new(),

@@ -19,9 +19,9 @@ use serde_json::Value;
 
 use super::json::{Json, Word};
 use super::{
-    Amount, Body, CallEffect, ClientEvent, ClientStep, ClockBound, Completion, End, Event, Fact, FaultStep, Function,
-    Header, Invocation, NemesisEvent, Orders, Outcome, Phase, PhaseReport, Process, Promotion, Reading, Stall,
-    StepEvent, Text,
+    Amount, Body, CallEffect, ClientEvent, ClientStep, ClockBound, Command, Completion, End, Event, Fact, FaultStep,
+    Function, Header, Invocation, NemesisEvent, Orders, Outcome, Phase, PhaseReport, Process, Promotion, Reading,
+    Stall, StepEvent, Text,
 };
 
 /// A line: what each has, and what some have, in the order in which it is written.
@@ -87,6 +87,8 @@ line! {
     observed: bool,
     links: Vec<(String, String)>,
     on_call: CallEffect,
+    on_each: Command,
+    delay_ns: u64,
     aftermath_ns: u64,
     clock_off_ns: u64,
     client: ClientStep,
@@ -189,6 +191,8 @@ pub(super) fn to_line(event: &Event) -> String {
             observed: matches!(event.step, FaultStep::Injected | FaultStep::Healed).then_some(event.observed),
             links: event.links.clone(),
             on_call: event.on_call,
+            on_each: event.on_each.clone(),
+            delay_ns: event.delay_ns,
             aftermath_ns: event.aftermath_ns,
             clock_off_ns: event.clock_off_ns,
             text: Some(event.text.as_str().into()).filter(|text: &Text| !text.is_empty()),
@@ -245,6 +249,8 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
             observed: line.observed.unwrap_or(false),
             links: line.links,
             on_call: line.on_call,
+            on_each: line.on_each,
+            delay_ns: line.delay_ns,
             aftermath_ns: line.aftermath_ns,
             clock_off_ns: line.clock_off_ns,
             text: line.text.map(|text| text.to_string()).unwrap_or_default(),
@@ -534,6 +540,8 @@ mod tests {
             observed: true,
             links: Some(vec![("c3".into(), "n0".into())]),
             on_call: Some(CallEffect::HoldReply),
+            on_each: Some(Command::Write),
+            delay_ns: Some(50_000_000),
             aftermath_ns: Some(700),
             clock_off_ns: Some(900),
             text: "1 process in state T".into(),

@@ -237,7 +237,8 @@ impl Builder {
             FaultStep::Inject => {
                 window.inject = time;
                 window.what = event.text;
-                (window.links, window.on_call) = (event.links, event.on_call);
+                (window.links, window.on_call, window.on_each) = (event.links, event.on_call, event.on_each);
+                window.delay_ns = event.delay_ns;
                 return Ok(());
             }
             FaultStep::Injected => {

@@ -212,8 +212,8 @@ impl Operation {
         self.phases.iter().find(|stamp| stamp.phase == phase)
     }
 
-    /// From the `acquired` stamp to the last stamp at which the client still acted as the holder: `releasing`, or the
-    /// latest one before it fell silent or was told that the lock is lost. None without a trusted `acquired` stamp.
+    /// From the `acquired` stamp to `releasing`, or to `lost`: until its library says that the lock is lost, a client counts on
+    /// it. Of a client that fell silent, to its last act as the holder. None without a trusted `acquired` stamp.
     pub fn certain_hold(&self) -> Option<(i64, i64)> {
         if !self.f.is_locked() {
             return None;
@@ -223,9 +223,8 @@ impl Operation {
         let mut end = start;
         for stamp in stamps {
             match (stamp.phase, stamp.stamped) {
-                (Phase::Lost | Phase::Released, _) => break,
-                (Phase::Releasing, Some(releasing)) => return Some((start, releasing.max(start))),
-                (Phase::Releasing, None) => break,
+                (Phase::Releasing | Phase::Lost, Some(over)) => return Some((start, over.max(start))),
+                (Phase::Releasing | Phase::Lost | Phase::Released, None) | (Phase::Released, _) => break,
                 (Phase::Read | Phase::BeforeWrite | Phase::Written | Phase::Extended, Some(stamped)) => {
                     end = end.max(stamped)
                 }

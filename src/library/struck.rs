@@ -139,7 +139,7 @@ fn at_command(history: &History, window: &FaultWindow, commands: &[RecordedComma
 /// Until when a node refused writes that did so when what was kept away arrived; None if none did.
 fn refused_until(history: &History, window: &FaultWindow) -> Option<u64> {
     let came = window.heal.unwrap_or(u64::MAX);
-    let refusals = history.faults.iter().filter(|other| other.kind.does.refuses && other.was_observed());
+    let refusals = history.faults.iter().filter(|other| other.kind.refuses_writes() && other.was_observed());
     let mut until = refusals.filter(|other| other.inject <= came).map(|other| other.heal.unwrap_or(u64::MAX));
     until.find(|until| *until >= came)
 }

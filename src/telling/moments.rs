@@ -36,9 +36,10 @@ pub fn hold(operation: &Operation) -> Option<Hold> {
     for stamp in stamps {
         match stamp.phase {
             Phase::Read | Phase::BeforeWrite | Phase::Written | Phase::Extended => end = end.max(stamp.time()),
-            Phase::Releasing => return Some(Hold { start, end: stamp.time().max(start), ended: true }),
-            // Whoever is told that the lock is gone acted as its holder before that.
-            Phase::Lost | Phase::Released => return Some(Hold { start, end, ended: true }),
+            Phase::Releasing | Phase::Lost => {
+                return Some(Hold { start, end: stamp.time().max(start), ended: true });
+            }
+            Phase::Released => return Some(Hold { start, end, ended: true }),
             _ => {}
         }
     }

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
+use redjepsen::fault_kinds::FaultKind;
 use redjepsen::nemesis::Expectation;
 use redjepsen::scenario::{self, Cause, Library, Side, catalogue};
 
@@ -242,6 +243,7 @@ fn tables() -> BTreeMap<&'static str, String> {
         let falls = |cause| of(Expectation::Violation, cause);
         Some(row(&[&link("workloads", name), &what, about, &falls(own), &falls(kind), &of(Expectation::Valid, None)]))
     });
+    let refutations = FaultKind::ALL.iter().map(|kind| row(&[&format!("`{kind}`"), &kind.does.rules_out.words()]));
     BTreeMap::from([
         (
             "libraries",
@@ -262,6 +264,7 @@ fn tables() -> BTreeMap<&'static str, String> {
         ("workloads", table(&["workload", "what it is", "expected to fall to"], workloads.collect())),
         ("nemeses", table(&["nemesis", "what happens"], about("nemeses", "nemeses"))),
         ("scenarios", table(&["scenario", "what happens", "breaks", "spares"], scenarios.collect())),
+        ("refutations", table(&["fault", "the history refutes it if"], refutations.collect())),
         ("suites", table(&["suite", "what it is"], about("suites", "suites"))),
         ("modules", table(&["module", "may name"], modules.collect())),
         ("mutants", table(&["bug", "lock", "found by", "such as"], mutants().collect())),

@@ -1,5 +1,5 @@
-//! Faults that the history refutes: what somebody did who was stopped, killed or cut off, or what nobody could have
-//! answered.
+//! Faults that the history refutes: a member acts that was stopped or killed, an answer comes that nobody could have sent, or
+//! comes sooner than it could. What each kind rules out, it [declares](RulesOut).
 //!
 //! A fault counts from when its effect was seen to when its heal was ordered. A report may reach the controller late, so
 //! the moment of an act is the client's own stamp; without one it lies between the order to begin the operation and the
@@ -8,8 +8,11 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::super::words::{Words, seconds};
-use crate::fault_kinds::OnPackets;
-use crate::history::{FaultWindow, Function, History, Operation, Outcome, Phase, PhaseStamp, Process, ResourceKind};
+use crate::fault_kinds::RulesOut;
+use crate::history::{
+    CallEffect, Command, FaultWindow, Function, History, Operation, Outcome, Phase, PhaseStamp, Process, Reading,
+    ResourceKind,
+};
 use crate::members::{Role, client_name, node_name};
 
 /// The clocks of two machines part by less than one part in this many.
@@ -18,13 +21,26 @@ const DRIFT: i64 = 5_000;
 /// From when to when, in nanoseconds of run time.
 type Span = (i64, i64);
 
-/// Somebody could certainly do nothing, or certainly not reach somebody else.
+/// Packets of a delay may leave this much sooner, in nanoseconds: it counts in milliseconds.
+const DELAY_STEP: i64 = 1_000_000;
+
+/// A member certainly did not answer, or not so soon.
 struct Outage<'h> {
     window: &'h FaultWindow,
     target: &'h str,
-    /// Who could not be reached; if nobody is named, the target itself stood still or was gone.
+    /// The only one that gets no answers; `None` if nobody does.
     cut_from: Option<String>,
+    lets: Lets,
     span: Span,
+}
+
+/// Which answers come in spite of an outage.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lets {
+    Nothing,
+    Reads,
+    /// Those that take at least this long, in nanoseconds.
+    Later(i64),
 }
 
 /// Two moments of an operation between which somebody must have answered its client.
@@ -52,7 +68,8 @@ pub(super) fn refuted(history: &History, faults: &[&FaultWindow]) -> Option<Stri
     let acted = outages.iter().find_map(|outage| acted(history, outage, words));
     let served = || answers.iter().find_map(|answer| served(history, &outages, answer));
     let unsided = || faults.iter().find_map(|window| nobody_was_cut_off(history, window, &answers));
-    acted.or_else(served).or_else(unsided)
+    let kept = || faults.iter().find_map(|window| old_value(history, window, words));
+    acted.or_else(served).or_else(unsided).or_else(kept)
 }
 
 /// When an observed fault was certainly in effect, by the clients' stamps.
@@ -66,37 +83,63 @@ fn certain_span(history: &History, window: &FaultWindow) -> Option<Span> {
 
 fn outages<'h>(history: &'h History, window: &'h FaultWindow) -> Vec<Outage<'h>> {
     let Some(span) = certain_span(history, window) else { return Vec::new() };
-    if window.kind.halts() || window.kind.does.refuses {
+    let target = |name: &str| window.targets.iter().find(|target| *target == name);
+    let of_targets = |lets: Lets| -> Vec<Outage<'h>> {
         // What another such fault does to it meanwhile, such as a kill and a start, may end this one.
         let alone = |target: &&String| {
             let mut others = history.faults.iter().filter(|other| other.fault != window.fault && other.kind.halts());
             !others.any(|other| other.targets.contains(*target) && overlap(window.span(), other.span()))
         };
-        let stopped = window.targets.iter().filter(alone);
-        return stopped.map(|target| Outage { window, target, cut_from: None, span }).collect();
-    }
-    // Whoever gets no request, or no reply, gets nothing done.
-    let apart: BTreeSet<(&String, &String)> =
-        cut(window).iter().flat_map(|(one, other)| [(one, other), (other, one)]).collect();
-    let target = |name: &String| window.targets.iter().find(|target| *target == name);
-    let outage = |(from, to): (&String, &String)| {
-        Some(Outage { window, target: target(from)?, cut_from: Some(to.clone()), span })
+        let targets = window.targets.iter().filter(alone);
+        targets.map(|target| Outage { window, target, cut_from: None, lets, span }).collect()
     };
-    apart.into_iter().filter_map(outage).collect()
+    // A client without its request, or without its reply, has no answer: each link counts for both ends.
+    let across = |lets: &dyn Fn(i64) -> Lets| -> Vec<Outage<'h>> {
+        let links: BTreeSet<&(String, String)> = window.links.iter().flatten().collect();
+        let ends: BTreeSet<(&String, &String)> =
+            links.iter().flat_map(|(one, other)| [(one, other), (other, one)]).collect();
+        let outage = |(from, to): (&String, &String)| {
+            let ways = links.iter().filter(|(one, other)| (one, other) == (from, to) || (one, other) == (to, from));
+            let lets = lets(ways.count() as i64);
+            Some(Outage { window, target: target(from)?, cut_from: Some(to.clone()), lets, span })
+        };
+        ends.into_iter().filter_map(outage).collect()
+    };
+    match window.kind.does.rules_out {
+        RulesOut::Acts | RulesOut::Answers => of_targets(Lets::Nothing),
+        RulesOut::Writes => of_targets(Lets::Reads),
+        RulesOut::AnswersAcross => across(&|_| Lets::Nothing),
+        RulesOut::SoonAnswersAcross => match window.delay_ns {
+            Some(late) => across(&|ways| Lets::Later(run_time(late).saturating_mul(ways).saturating_sub(DELAY_STEP))),
+            None => Vec::new(),
+        },
+        RulesOut::AnswersToCommands => match (window.on_call, &window.on_each) {
+            (Some(effect), Some(command)) if keeps_answers(effect) => match command {
+                Command::Any => across(&|_| Lets::Nothing),
+                Command::Write => across(&|_| Lets::Reads),
+                Command::Named(_) => Vec::new(),
+            },
+            _ => Vec::new(),
+        },
+        RulesOut::OldValues | RulesOut::Nothing(_) => Vec::new(),
+    }
+}
+
+/// Whether no answer comes to a command that this befalls.
+fn keeps_answers(effect: CallEffect) -> bool {
+    effect == CallEffect::HoldRequest || effect.waits_for_the_reply()
 }
 
 fn overlap((from, to): (u64, Option<u64>), (other_from, other_to): (u64, Option<u64>)) -> bool {
     to.is_none_or(|to| other_from <= to) && other_to.is_none_or(|to| from <= to)
 }
 
-/// Who is cut off from whom, as pairs of sender and receiver, as far as it is known.
-fn cut(window: &FaultWindow) -> &[(String, String)] {
-    window.links.as_deref().filter(|_| window.kind.does.packets == OnPackets::Cut).unwrap_or_default()
-}
-
 /// What a client did while it stood still, or after its process was gone.
 fn acted(history: &History, outage: &Outage, words: Words) -> Option<String> {
-    let Outage { window, target, cut_from: None, span: (since, until) } = outage else { return None };
+    let Outage { window, target, span: (since, until), .. } = outage;
+    if window.kind.does.rules_out != RulesOut::Acts {
+        return None;
+    }
     let its = |operation: &&Operation| words.process(operation.process) == *target;
     let mut operations: Vec<&Operation> = history.operations.iter().filter(its).collect();
     let mut until = *until;
@@ -134,13 +177,43 @@ fn there_before(history: &History, time: u64) -> HashSet<Process> {
     began.map(|operation| operation.process).chain(ready).collect()
 }
 
+/// A client that reads, after the only servers of its data lost them all, what was written before.
+fn old_value(history: &History, window: &FaultWindow, words: Words) -> Option<String> {
+    let header = history.run.as_ref().filter(|run| run.resource == ResourceKind::Replicated)?;
+    let all = (0..header.nodes).all(|node| window.targets.contains(&node_name(node)));
+    let (since, _) = window.certain_span().filter(|_| all && window.kind.does.rules_out == RulesOut::OldValues)?;
+    let there = |value: &str, key: &str| {
+        let wrote = |one: &&Operation| one.key == key && one.new.as_deref() == Some(value) && one.f.writes();
+        let mut writes = history.operations.iter().filter(wrote);
+        let over =
+            |one: &Operation| one.outcome == Outcome::Ok && one.completed.is_some_and(|over| over < window.inject);
+        // A value that another operation writes as well may have come from that one.
+        writes.next().is_some_and(over) && writes.next().is_none()
+    };
+    history.operations.iter().filter(|one| one.invoked > since && one.outcome == Outcome::Ok).find_map(|one| {
+        let Reading::Value(value) = &one.old else { return None };
+        there(value, &one.key).then(|| {
+            let (client, at) = (words.process(one.process), seconds(one.invoked));
+            let whom = crate::words::list(&window.targets);
+            let (fault, flushed) = (window.fault, seconds(since));
+            format!(
+                "fault {fault} was reported to {} {whom} by {flushed}, but {client} still read {value} after {at}",
+                window.kind.says.verb
+            )
+        })
+    })
+}
+
 /// What servers that could not answer must have answered.
 fn served(history: &History, outages: &[Outage], answer: &Answered) -> Option<String> {
     let header = history.run.as_ref()?;
-    // A server that refuses writes may be read.
     let covers = |outage: &&Outage| {
-        let answers = outage.window.kind.does.refuses && answer.did == READ;
-        !answers && outage.span.0 < answer.span.0 && answer.span.1 < outage.span.1
+        let comes = match outage.lets {
+            Lets::Nothing => false,
+            Lets::Reads => answer.did == READ,
+            Lets::Later(least) => answer.span.1.saturating_sub(answer.span.0) >= least,
+        };
+        !comes && outage.span.0 < answer.span.0 && answer.span.1 < outage.span.1
     };
     let unreachable = |is_it: &dyn Fn(&str) -> bool| {
         let mut during = outages.iter().filter(covers).filter(|outage| is_it(outage.target));
@@ -174,7 +247,8 @@ fn served(history: &History, outages: &[Outage], answer: &Answered) -> Option<St
 /// A partition whose sides are not known, where each client that it names (or every client, if it names none) got a lock
 /// from the only node, and if it names no node, also reached the resource: then nobody was cut off from anything.
 fn nobody_was_cut_off(history: &History, window: &FaultWindow, answers: &[Answered]) -> Option<String> {
-    let header = history.run.as_ref().filter(|run| run.nodes == 1 && window.kind.does.packets == OnPackets::Cut)?;
+    let header =
+        history.run.as_ref().filter(|run| run.nodes == 1 && window.kind.does.rules_out == RulesOut::AnswersAcross)?;
     let span = certain_span(history, window).filter(|_| window.links.is_none())?;
     let names = |role: Role| window.targets.iter().filter(move |target| Role::of(target) == Some(role)).cloned();
     let mut clients: Vec<String> = names(Role::Client).collect();

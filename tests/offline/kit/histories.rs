@@ -261,3 +261,17 @@ impl Build {
         assert_eq!(self.check().lost_updates.count, 0);
     }
 }
+
+/// A value that a write left and a later operation read, with the end of the one and the beginning of the other, in nanoseconds.
+pub fn read_later(history: &History) -> (String, u64, u64) {
+    let operations = &history.operations;
+    let acknowledged = |one: &&Operation| one.outcome == Outcome::Ok;
+    let pairs = operations.iter().filter(acknowledged).flat_map(|one| {
+        let reads = operations.iter().filter(acknowledged).filter(move |other| match (&one.new, &other.old) {
+            (Some(new), Reading::Value(old)) => new == old && one.key == other.key,
+            _ => false,
+        });
+        reads.filter_map(move |other| Some((one.new.as_deref()?.to_string(), one.completed?, other.invoked)))
+    });
+    pairs.into_iter().find(|(_, before, after)| before + 2 < *after).expect("a read of what was written before")
+}

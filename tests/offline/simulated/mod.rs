@@ -11,6 +11,7 @@ mod mutants;
 mod mutation;
 mod nightly;
 mod permits;
+mod placebo;
 mod readers;
 mod replay;
 mod report;

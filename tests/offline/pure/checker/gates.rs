@@ -1,12 +1,13 @@
 //! A run that proves nothing is unknown. Tests each gate, passed and failed.
 
 use redjepsen::checker::{AnomalyKind, Gate, Validity};
+use redjepsen::fault_kinds::RulesOut;
 use redjepsen::history::{
-    Claim, ClientEvent, ClientStep, Contradiction, End, Expects, Fact, FactName, FaultKind, Opened, Outcome, Outlives,
-    Phase, Process, Progress, StepEvent, StepOutcome,
+    CallEffect, Claim, ClientEvent, ClientStep, Command, Contradiction, End, Expects, Fact, FactName, FaultKind,
+    Opened, Outcome, Outlives, Phase, Process, Progress, ResourceKind, StepEvent, StepOutcome,
 };
 
-use crate::kit::histories::{Build, MS};
+use crate::kit::histories::{Build, MS, read_later};
 
 /// A run that passes every gate, with a pause in the middle.
 pub fn with_fault() -> Build {
@@ -500,6 +501,83 @@ fn nobody_is_served_by_who_is_stopped_killed_or_cut_off() {
         build.history.faults[0].targets = vec!["c4".into(), "n0".into()];
     });
     speaks_against(Loss, &all, &everybody, None, as_it_is);
+}
+
+#[test]
+fn each_kind_of_fault_is_refuted_by_what_it_rules_out_and_by_nothing_else() {
+    let all = [("c0", "n0"), ("n0", "c0"), ("c1", "n0"), ("n0", "c1"), ("c2", "n0"), ("n0", "c2")];
+    let others = [("c4", "n0"), ("n0", "c4")];
+    let everybody = ["c0", "c1", "c2", "c4", "n0"];
+    let got_it = Some("but c2 got a lock in that time");
+    let as_it_is: &dyn Fn(&mut Build) = &|_| {};
+    for &kind in FaultKind::ALL {
+        match kind.does.rules_out {
+            RulesOut::Acts | RulesOut::Answers => {
+                speaks_against(kind, &[], &["n0"], got_it, as_it_is);
+                speaks_against(kind, &[], &["n0"], None, &|build| build.header().nodes = 2);
+            }
+            RulesOut::Writes => {
+                speaks_against(kind, &[], &["n0"], got_it, as_it_is);
+                speaks_against(kind, &[], &["n1"], None, as_it_is);
+            }
+            RulesOut::AnswersAcross => {
+                speaks_against(kind, &all, &everybody, got_it, as_it_is);
+                speaks_against(kind, &others, &everybody, None, as_it_is);
+            }
+            RulesOut::SoonAnswersAcross => {
+                let late =
+                    |ms: Option<u64>| move |build: &mut Build| build.history.faults[0].delay_ns = ms.map(|ms| ms * MS);
+                speaks_against(kind, &all, &everybody, got_it, &late(Some(100)));
+                speaks_against(kind, &others, &everybody, None, &late(Some(100)));
+                speaks_against(kind, &all, &everybody, None, &late(Some(1)));
+                speaks_against(kind, &all, &everybody, None, &late(None));
+            }
+            RulesOut::AnswersToCommands => {
+                let strikes = |effect: CallEffect, each: Option<Command>| {
+                    move |build: &mut Build| {
+                        let fault = &mut build.history.faults[0];
+                        (fault.on_call, fault.on_each) = (Some(effect), each.clone());
+                    }
+                };
+                let resource: Vec<(&str, &str)> = all
+                    .iter()
+                    .map(|(one, other)| if *one == "n0" { ("resource", *other) } else { (*one, "resource") })
+                    .collect();
+                let of_resource = ["c0", "c1", "c2", "resource"];
+                for effect in [CallEffect::HoldRequest, CallEffect::HoldReply, CallEffect::LoseReply] {
+                    speaks_against(kind, &all, &everybody, got_it, &strikes(effect, Some(Command::Write)));
+                    speaks_against(kind, &all, &everybody, got_it, &strikes(effect, Some(Command::Any)));
+                    let wrote = Some("but resource acknowledged a write of c2");
+                    speaks_against(kind, &resource, &of_resource, wrote, &strikes(effect, Some(Command::Write)));
+                    speaks_against(kind, &all, &everybody, None, &strikes(effect, None));
+                    speaks_against(kind, &all, &everybody, None, &strikes(effect, Some(Command::Named("SET".into()))));
+                }
+                speaks_against(kind, &all, &everybody, None, &strikes(CallEffect::CutConnection, Some(Command::Any)));
+            }
+            RulesOut::OldValues => {
+                let mut build = with_fault();
+                let (_, before, after) = read_later(&build.history);
+                let fault = &mut build.history.faults[0];
+                (fault.kind, fault.inject, fault.injected) = (kind, before + 1, Some((after - 1, true)));
+                build.header().resource = ResourceKind::Replicated;
+                let targets = |build: &mut Build, nodes: &[&str]| {
+                    build.history.faults[0].targets = nodes.iter().map(|node| node.to_string()).collect();
+                    failed(build).into_iter().find(|gate| gate.name == "faults-observed").map(|gate| gate.text)
+                };
+                let against = targets(&mut build, &["n0"]).expect("its value was kept");
+                assert!(against.contains("still read"), "{against}");
+                build.header().nodes = 2;
+                assert_eq!(targets(&mut build, &["n0"]), None);
+                assert!(targets(&mut build, &["n0", "n1"]).is_some());
+                build.header().resource = ResourceKind::Register;
+                assert_eq!(targets(&mut build, &["n0", "n1"]), None);
+            }
+            RulesOut::Nothing(why) => {
+                assert!(!why.is_empty(), "{kind}: say why nothing refutes it");
+                speaks_against(kind, &all, &everybody, None, as_it_is);
+            }
+        }
+    }
 }
 
 #[test]
