@@ -263,7 +263,7 @@ impl<'h> Overlap<'h> {
             is_under_way(other) && other.key == *key && ![self.first, self.second].contains(place)
         });
         others.find_map(|(place, other)| {
-            let (held_from, _) = other.certain_hold()?;
+            let (held_from, _) = self.history.certain_hold(other)?;
             let sent = other.phases.iter().filter(|stamp| stamp.phase == Phase::Releasing).last()?;
             let over = other.phase(Phase::Released);
             let until = over

@@ -111,7 +111,7 @@ pub(super) fn mutual_exclusion(history: &History, side_by_side: u64) -> Evidence
     let least = least_hold(history);
     let cut_short = |operation: &&Operation| is_cut_short(history, words, operation, least);
     // A hold of length zero overlaps only holds that it lies within.
-    let lasts = |operation: &&Operation| operation.certain_hold().is_some_and(|(start, end)| start < end);
+    let lasts = |operation: &&Operation| history.certain_hold(operation).is_some_and(|(start, end)| start < end);
     for operation in held().filter(lasts).filter(|operation| !cut_short(operation)) {
         *holds.entry((&operation.key, operation.process, operation.f.is_shared())).or_default() += 1;
     }
@@ -161,7 +161,7 @@ pub(super) fn mutual_exclusion(history: &History, side_by_side: u64) -> Evidence
 fn asked_in_vain(history: &History, permits: usize, counts: impl Fn(&Operation) -> bool) -> u64 {
     let mut held: BTreeMap<&str, Vec<(i64, i64)>> = BTreeMap::new();
     for operation in history.operations.iter().filter(|operation| counts(operation)) {
-        held.entry(&operation.key).or_default().extend(operation.certain_hold());
+        held.entry(&operation.key).or_default().extend(history.certain_hold(operation));
     }
     let full: BTreeMap<&str, Vec<(i64, i64)>> =
         held.into_iter().map(|(key, held)| (key, at_least(permits, held.into_iter()))).collect();
@@ -189,7 +189,7 @@ fn least_hold(history: &History) -> i64 {
 /// hold was ordered: then they do not say how long the client had the lock. Timers may end early, but not by so much,
 /// unless they follow a clock that a fault set.
 fn is_cut_short(history: &History, words: Words, operation: &Operation, least: i64) -> bool {
-    let Some((start, end)) = operation.certain_hold() else { return false };
+    let Some((start, end)) = history.certain_hold(operation) else { return false };
     let client = || words.process(operation.process);
     let mut clocks = history.faults.iter().filter(|window| window.kind.does.wall_clock);
     operation.outcome == Outcome::Ok

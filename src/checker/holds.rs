@@ -47,7 +47,7 @@ pub(super) fn check(history: &History) -> Overlaps {
     let mut keys: BTreeMap<&str, Vec<Hold>> = BTreeMap::new();
     for (place, operation) in history.operations.iter().enumerate() {
         if let Some((start, end)) =
-            operation.certain_hold().filter(|_| !planted("holds.last-key") || operation.key != "k0")
+            history.certain_hold(operation).filter(|_| !planted("holds.last-key") || operation.key != "k0")
         {
             let shared = operation.f.is_shared();
             keys.entry(&operation.key).or_default().push(Hold { start, end, place, shared });

@@ -251,7 +251,7 @@ fn untold_losses(history: &History, overlapping: &[Anomaly]) -> Vec<UntoldLoss> 
         if operation.phases.iter().any(|stamp| stamp.phase == Phase::Lost) {
             continue;
         }
-        let Some((_, end)) = operation.certain_hold() else { continue };
+        let Some((_, end)) = history.certain_hold(operation) else { continue };
         losses.entry(earlier).or_insert(UntoldLoss {
             operation: earlier,
             time: anomaly.time,

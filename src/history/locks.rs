@@ -2,8 +2,8 @@
 //!
 //! A run's operations take the lock on their way; their phases, which clients stamp on the safe side and on one clock,
 //! say when. An acquire lasts from `acquiring` to `acquired` and has the token, if there is one. A release lasts from
-//! `releasing` to `released`. If a client stopped reporting, or was told that its lock is lost, the lock became free at
-//! an unknown time after its last act as the holder: an indeterminate release, since it is the expiry that releases.
+//! `releasing` to `released`. If a client stopped reporting, or its library said that the lock is lost, the lock became free at
+//! an unknown time after the [certain hold](History::certain_hold): an indeterminate release, since it is the expiry that releases.
 //! Attempts that got nothing are left out, since an acquire that never returned explains nothing; and those who had it for reading,
 //! whom no model of a mutex knows.
 
@@ -48,7 +48,7 @@ pub fn lock_table(history: &History) -> (Table, Vec<i64>) {
     let mut acts = Vec::new();
     for operation in history.operations.iter().filter(|operation| operation.f.is_locked() && !operation.f.is_shared()) {
         if let Process::Client(process) = operation.process {
-            acts.extend(of_operation(operation, process).into_iter().flatten());
+            acts.extend(of_operation(history, operation, process).into_iter().flatten());
         }
     }
     let mut moments = Vec::with_capacity(acts.len() * 2);
@@ -94,12 +94,13 @@ pub fn lock_table(history: &History) -> (Table, Vec<i64>) {
 }
 
 /// The acquire and the release of an operation that held the lock; `None` if it did not, or does not say when.
-fn of_operation(operation: &Operation, process: u32) -> Option<[Act<'_>; 2]> {
+fn of_operation<'h>(history: &History, operation: &'h Operation, process: u32) -> Option<[Act<'h>; 2]> {
     let acquired = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
     let at = operation.phases.get(acquired)?;
     let acquired_at = at.stamped?;
     let asked = operation.phases.before(acquired).find(|stamp| stamp.phase == Phase::Acquiring);
-    let (gave_up, over) = gave_up(acquired_at, operation.phases.after(acquired));
+    let (_, gave_up) = history.certain_hold(operation)?;
+    let over = released(operation.phases.after(acquired)).map(|over| over.max(gave_up));
     // Without a stamp nobody knows when it asked; it may have had the lock for any time before.
     let asked = asked.and_then(|stamp| stamp.stamped).unwrap_or(i64::MIN).min(acquired_at);
     let act = |f, invoked, completed| {
@@ -109,25 +110,13 @@ fn of_operation(operation: &Operation, process: u32) -> Option<[Act<'_>; 2]> {
     Some([act(OpFunction::Acquire, asked, Some(acquired_at)), act(OpFunction::Release, gave_up, over)])
 }
 
-/// From when on the client may have released the lock, and by when it had.
-fn gave_up(acquired: i64, phases: Stamps) -> (i64, Option<i64>) {
-    let mut last_act = acquired;
-    let mut releasing = false;
-    for stamp in phases {
-        match (stamp.phase, stamp.stamped) {
-            (Phase::Lost, _) => break,
-            (Phase::Released, stamped) if releasing => return (last_act, stamped.map(|stamped| stamped.max(last_act))),
-            (Phase::Releasing, Some(stamped)) => {
-                releasing = true;
-                last_act = last_act.max(stamped);
-            }
-            (Phase::Read | Phase::BeforeWrite | Phase::Written | Phase::Extended, Some(stamped)) if !releasing => {
-                last_act = last_act.max(stamped);
-            }
-            _ => {}
-        }
-    }
-    (last_act, None)
+/// By when a client had released its lock, if it says so.
+fn released(phases: Stamps) -> Option<i64> {
+    let mut end = phases.skip_while(|stamp| !matches!(stamp.phase, Phase::Releasing | Phase::Lost));
+    end.next().filter(|stamp| stamp.phase == Phase::Releasing)?;
+    end.find(|stamp| matches!(stamp.phase, Phase::Released | Phase::Lost))
+        .filter(|stamp| stamp.phase == Phase::Released)?
+        .stamped
 }
 
 fn key(keys: &mut Vec<String>, name: &str) -> u32 {

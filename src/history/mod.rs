@@ -129,6 +129,24 @@ impl History {
         kept.then_some(until).filter(|until| operation.completed.is_some_and(|completed| *until <= completed))
     }
 
+    /// [`Operation::certain_hold`], as far as it can do harm. A holder of a resource's lock that stood still, and learnt of its loss
+    /// before it acted again, is counted to its last act: no lock that expires can do better. Where there is no resource, the
+    /// belief is all that the lock protects, so it counts to its end.
+    pub fn certain_hold(&self, operation: &Operation) -> Option<(i64, i64)> {
+        let (start, acted, over) = operation.believed()?;
+        let Some((Phase::Lost, lost)) = over else { return operation.certain_hold() };
+        let run = self.run.as_ref().filter(|run| run.resource != ResourceKind::None);
+        let stood_still = run.is_some_and(|run| {
+            let name = run.client_name(operation.process);
+            let stops = self.faults.iter().filter(|fault| fault.kind.suspends() && fault.targets.contains(&name));
+            let stops = stops.map(|fault| (fault.inject, fault.healed.map_or(u64::MAX, |(healed, _)| healed)));
+            let time = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
+            let meanwhile = |(from, until): (u64, u64)| time(from) < lost && acted < time(until);
+            stops.chain(self.stalls.iter().copied()).any(meanwhile)
+        });
+        if stood_still { Some((start, acted)) } else { operation.certain_hold() }
+    }
+
     /// The place of an operation, by the index of its `invoke` event.
     pub fn place_of(&self, index: u64) -> Option<usize> {
         self.operations.binary_search_by_key(&index, |operation| operation.index).ok()
@@ -215,23 +233,32 @@ impl Operation {
     /// From the `acquired` stamp to `releasing`, or to `lost`: until its library says that the lock is lost, a client counts on
     /// it. Of a client that fell silent, to its last act as the holder. None without a trusted `acquired` stamp.
     pub fn certain_hold(&self) -> Option<(i64, i64)> {
+        let (start, acted, over) = self.believed()?;
+        Some((start, over.map_or(acted, |(_, at)| at.max(start))))
+    }
+
+    /// The `acquired` stamp, the last stamp at which the client acted as the holder, and how the hold ended: `releasing` or
+    /// `lost`, if that is stamped.
+    fn believed(&self) -> Option<(i64, i64, Option<(Phase, i64)>)> {
         if !self.f.is_locked() {
             return None;
         }
         let mut stamps = self.phases.iter();
         let start = stamps.find(|stamp| stamp.phase == Phase::Acquired)?.stamped?;
-        let mut end = start;
+        let mut acted = start;
         for stamp in stamps {
             match (stamp.phase, stamp.stamped) {
-                (Phase::Releasing | Phase::Lost, Some(over)) => return Some((start, over.max(start))),
+                (phase @ (Phase::Releasing | Phase::Lost), Some(over)) => {
+                    return Some((start, acted, Some((phase, over))));
+                }
                 (Phase::Releasing | Phase::Lost | Phase::Released, None) | (Phase::Released, _) => break,
                 (Phase::Read | Phase::BeforeWrite | Phase::Written | Phase::Extended, Some(stamped)) => {
-                    end = end.max(stamped)
+                    acted = acted.max(stamped)
                 }
                 _ => {}
             }
         }
-        Some((start, end))
+        Some((start, acted, None))
     }
 
     /// The protocol's error word, if it failed or is in doubt.

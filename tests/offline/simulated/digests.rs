@@ -14,7 +14,7 @@ const DIGESTS: [(&str, &str, u64, &str); 8] = [
     ("redlock", "pause", 7, "6681bb05d66c1dfa43c5accb4e6ac64ef6b1fb04f0a8f5bb70a9eb5b7cd65f6a"),
     ("redlock", "clock", 7, "95bf4290c56248e30b0a7c7914e40f7cd62a861791169de964a8cfc9f0ccc985"),
     ("redlock", "partition", 7, "01395a7e5ac2bfb15618abeb27c1c433c42183bc15756ece60c3643306391f2f"),
-    ("redlock", "packets", 7, "772a97d60af82f1df7a2b6ed9b181ada13e3ebae2f02cfee21788908bc69ef0c"),
+    ("redlock", "packets", 7, "5f2cedffce2e48263f816915b524adcf57cefc95146667094ae7a7ddafb85f3f"),
     ("redlock-guarded", "all", 7, "24cdd6702366d17d708b678e90efce1c602a390842a42a08d8046fbb868e8dbd"),
     ("redlock", "crash-everysec", 7, "ab8f8c8b9a9b28c87e86104c5670df0995c047c85c1dddeea3ebec9d6120dd61"),
     ("single", "late-acquire-reply", 7, "ed89d7cb589bcc87601275ecfbf76fcdbc3c4a31055ef11b7794dc5082efdf2a"),

@@ -3,7 +3,7 @@
 use linearizability::{Answer, ModelSpec};
 use proptest::prelude::*;
 use redjepsen::checker::{AnomalyKind::OverlappingHolders, Validity};
-use redjepsen::history::{Claim, Function, Outcome, Phase, Reading, lock_table};
+use redjepsen::history::{Claim, Function, Outcome, Phase, Reading, ResourceKind, lock_table};
 
 use crate::kit::histories::Build;
 
@@ -100,6 +100,25 @@ fn a_hold_ends_with_the_release_with_the_word_that_it_is_lost_or_with_the_last_a
     assert_eq!(violations(&[(Acquired, 10), (Lost, 20), (Written, 55)]), 0, "no longer as a holder");
     assert_eq!(violations(&[(Acquired, 10), (Releasing, 20), (Extended, 55)]), 0, "let go");
     assert_eq!(violations(&[(Acquiring, 10), (Read, 55)]), 0, "never acquired");
+}
+
+#[test]
+fn a_holder_that_stood_still_and_learnt_of_its_loss_first_did_no_harm_to_a_resource() {
+    let violations = |resource: ResourceKind, stopped: Option<(&str, u64, u64)>| {
+        let mut build = Build::new();
+        build.header().resource = resource;
+        build.rmw("k0", Outcome::Fail, 0, 1, Some(57), "?", "a").hold(1, 50, 60);
+        build.phase(1, Phase::Acquired, 10).phase(1, Phase::Read, 20).phase(1, Phase::Lost, 55);
+        if let Some((target, from, to)) = stopped {
+            build.fault(0, target, from, to);
+        }
+        overlaps(&build).0
+    };
+    assert_eq!(violations(ResourceKind::Register, Some(("c0", 30, 54))), 0);
+    assert_eq!(violations(ResourceKind::Register, None), 1, "it went on, and counted on the lock");
+    assert_eq!(violations(ResourceKind::Register, Some(("c1", 30, 54))), 1, "another client stood still");
+    assert_eq!(violations(ResourceKind::Register, Some(("c0", 5, 15))), 1, "it acted after that");
+    assert_eq!(violations(ResourceKind::None, Some(("c0", 30, 54))), 1, "the lock protects nothing but the belief");
 }
 
 #[test]
