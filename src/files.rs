@@ -7,18 +7,20 @@
 //! may lose a file.
 //!
 //! Reading: up to a limit, regular files only, opened without waiting, so that neither a device without end nor a pipe
-//! without a writer can hold the program up.
+//! without a writer can hold the program up. What a file of others names is looked for below the folder that it speaks of, step by
+//! step, and no link on the way is followed.
 //!
 //! Every error names the path and, where there is one, the remedy.
 
 use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, statat};
 
 /// The most that a file written by hand may have: a workload, a nemesis, a suite, a scenario.
 pub const BY_HAND: u64 = 1 << 20;
@@ -198,6 +200,54 @@ pub fn read_own(path: &Path, most: u64) -> Result<String, FileError> {
     read.map_err(|source| FileError::read(path, source))
 }
 
+/// Whether a path is names alone, one below the other and none of them hidden: it leads nowhere else.
+pub fn is_plain(path: &str) -> bool {
+    !path.is_empty()
+        && !path.contains(['\0', '\\'])
+        && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
+        && !path.split('/').any(|part| part.is_empty() || part.starts_with('.'))
+}
+
+/// The folder that a file of others names, by a plain path below the folder that it speaks of.
+///
+/// # Errors
+///
+/// If the name could lead elsewhere, if a link is on the way, or if there is no such folder.
+pub fn below(root: &Path, named: &str) -> Result<PathBuf, FileError> {
+    let opened = match is_plain(named) {
+        true => folder_below(root, named).map(drop),
+        false => Err(io::Error::new(ErrorKind::InvalidInput, "a file names it, and it may lie elsewhere")),
+    };
+    let path = root.join(named);
+    opened.map(|()| path.clone()).map_err(|source| FileError::read(&path, source))
+}
+
+/// Opens a folder below another one, step by step; no link on the way is followed.
+pub fn folder_below(root: &Path, path: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    // The first may be a link: its user named it.
+    let mut folder = openat(CWD, root, flags, Mode::empty())?;
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        folder = openat(&folder, part, flags | OFlags::NOFOLLOW, Mode::empty())?;
+    }
+    Ok(folder)
+}
+
+/// Opens a regular file below a folder, by a plain path; no link on the way is followed.
+pub fn open_below(root: &Path, path: &str) -> io::Result<File> {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let folder = folder_below(root, folder)?;
+    // Looked at before it is opened, since opening alone has effects on some devices.
+    let there = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(there.st_mode) != FileType::RegularFile {
+        return Err(ErrorKind::NotFound.into());
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(openat(&folder, name, flags, Mode::empty())?);
+    must_be_regular(&file.metadata()?)?;
+    Ok(file)
+}
+
 /// Opens a file in a folder of ours to read it; a link there is not followed.
 pub fn open_inside(path: &Path) -> io::Result<File> {
     open(path, OFlags::RDONLY | OFlags::NOFOLLOW)
@@ -356,6 +406,38 @@ mod tests {
         assert!(open_to_append(&folder.path().join("results.json")).is_err());
         assert!(empty(&folder.path().join("results.json")).is_err());
         assert_eq!(read_named(&folder.path().join("results.json"), BY_HAND).unwrap(), "as it was", "the user named it");
+    }
+
+    #[test]
+    fn what_a_file_names_lies_below_its_folder_or_is_refused() {
+        let (home, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for folder in [home.path(), elsewhere.path()] {
+            fs::create_dir_all(folder.join("runs/a b/1")).unwrap();
+        }
+        symlink(elsewhere.path().join("runs"), home.path().join("linked")).unwrap();
+        symlink("1", home.path().join("runs/a b/latest")).unwrap();
+        assert_eq!(below(home.path(), "runs/a b/1").unwrap(), home.path().join("runs/a b/1"));
+        let absolute = elsewhere.path().join("runs").display().to_string();
+        let up = format!("../{}/runs", elsewhere.path().file_name().unwrap().display());
+        let others =
+            ["", ".", "..", "runs/../runs", "runs//a b", "linked", "linked/a b/1", "runs/a b/latest", "runs/none"];
+        for named in others.into_iter().chain([&absolute[..], &up]) {
+            assert!(below(home.path(), named).is_err(), "{named}");
+        }
+        // The folder itself is where the user says.
+        assert!(below(&home.path().join("linked"), "a b/1").is_ok());
+    }
+
+    #[test]
+    fn a_path_that_leads_elsewhere_is_not_plain() {
+        for path in ["redlock-pause/20260101T000000.000Z", "a b/ü.html", "x", "a..b"] {
+            assert!(is_plain(path), "{path}");
+        }
+        for path in
+            ["", "/", "/etc/passwd", "..", "a/../b", "a/..", "./a", "a//b", "a/", ".git/config", "a/.b", "a\0b", "a\\b"]
+        {
+            assert!(!is_plain(path), "{path:?}");
+        }
     }
 
     #[test]

@@ -112,15 +112,16 @@ pub fn create_suite(store: &Path, suite: &str) -> io::Result<PathBuf> {
 
 /// The folders of all suites of this name in a store, newest first.
 pub fn suites(store: &Path, suite: &str) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(suite_folder(store, suite)) else { return Vec::new() };
+    // A link among them is none of ours.
+    let parents = [store.join("suites"), store.join("suites").join(suite)];
+    if parents.iter().any(|parent| parent.is_symlink()) {
+        return Vec::new();
+    }
+    let Ok(entries) = fs::read_dir(&parents[1]) else { return Vec::new() };
     let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let mut folders: Vec<PathBuf> = folders.map(|entry| entry.path()).collect();
     folders.sort_unstable_by(|one, other| other.cmp(one));
     folders
-}
-
-fn suite_folder(store: &Path, suite: &str) -> PathBuf {
-    store.join("suites").join(suite)
 }
 
 /// Whether runs or suites are kept there, by a link `latest` that leads to a folder of ours.

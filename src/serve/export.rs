@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::site::{Site, list, open, shown};
-use crate::files::{self, FileError};
-use crate::report::store::{FileEntry, is_plain, pages};
+use crate::files::{self, FileError, is_plain};
+use crate::report::store::{FileEntry, pages};
 
 /// Larger files stay in the store: histories and logs of long runs.
 const MOST_BYTES: u64 = 1 << 20;

@@ -10,7 +10,7 @@ use hyper::header::{HOST, HeaderMap, HeaderName, ORIGIN};
 use hyper::{Method, Request, StatusCode};
 use percent_encoding::percent_decode_str;
 
-use crate::report::store::is_plain;
+use crate::files::is_plain;
 
 /// By which names the server may be called, beside any address and `localhost`.
 #[derive(Clone, Debug, Default)]

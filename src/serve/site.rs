@@ -7,9 +7,10 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 
 use crate::compare::compare;
+use crate::files;
 use crate::report::store::{self as pages, At, FileEntry};
 use crate::store::{NightState, Snapshot, Store, night, sides};
 use crate::sync::lock;
@@ -148,39 +149,17 @@ impl Site {
     }
 }
 
-/// Opens a regular file below a folder, by a plain path; no link on the way is followed.
+/// Opens a regular file of the store, by a plain path.
 pub(super) fn open(root: &Path, path: &str) -> io::Result<Opened> {
-    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let folder = descend(root, folder)?;
-    // Looked at before it is opened, since opening alone has effects on some devices.
-    let there = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-    if FileType::from_raw_mode(there.st_mode) != FileType::RegularFile {
-        return Err(io::ErrorKind::NotFound.into());
-    }
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = File::from(openat(&folder, name, flags, Mode::empty())?);
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::ErrorKind::NotFound.into());
-    }
-    Ok(Opened { file, bytes: metadata.len(), name: name.to_string() })
-}
-
-/// Opens a folder below another one, step by step.
-fn descend(root: &Path, path: &str) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    // The store itself may be a link: its user named it.
-    let mut folder = openat(CWD, root, flags, Mode::empty())?;
-    for part in path.split('/').filter(|part| !part.is_empty()) {
-        folder = openat(&folder, part, flags | OFlags::NOFOLLOW, Mode::empty())?;
-    }
-    Ok(folder)
+    let file = files::open_below(root, path)?;
+    let bytes = file.metadata()?.len();
+    Ok(Opened { file, bytes, name: path.rsplit('/').next().unwrap_or_default().to_string() })
 }
 
 /// The regular files in a folder of the store and in those below, in order.
 pub(super) fn list(root: &Path, path: &str) -> Vec<FileEntry> {
     let mut found = Vec::new();
-    if let Ok(folder) = descend(root, path) {
+    if let Ok(folder) = files::folder_below(root, path) {
         collect(&folder, "", 0, &mut found);
     }
     found.sort();

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::checker::{Counts, LockProperties, LostUpdates, MutualExclusion, Validity};
 use crate::compare::Sample;
 use crate::files::{self, FileError};
-use crate::suite::outcome::Numbers;
+use crate::suite::outcome::{Numbers, RunOutcome};
 use crate::telling::{Latency, Row};
 
 /// The file's name in a run's folder.
@@ -73,6 +73,11 @@ impl Results {
         serde_json::from_str(&text).map_err(|error| FileError::read(&path, std::io::Error::other(error)))
     }
 
+    /// Those of a run that a file in this folder names, if they are still there, below it.
+    pub fn of(home: &Path, run: &RunOutcome) -> Option<Results> {
+        Results::read(&files::below(home, &run.folder).ok()?).ok()
+    }
+
     /// At which command a fault struck first, and what that was answered.
     pub fn struck(&self) -> Option<String> {
         self.faults.all.iter().find_map(|fault| fault.struck.clone())
@@ -87,7 +92,12 @@ impl Results {
             first_violation_s: self.first_violation_s,
             without_lock_s: self.lock.reacquired_after_ns.map(|ns| ns as f64 / 1e9),
             per_second: self.acknowledged_per_second,
+            latency_ms: self.latency_ms(),
         }
+    }
+
+    fn latency_ms(&self) -> Option<(f64, f64)> {
+        self.latency.map(|latency| (latency.median_ms, latency.p99_ms))
     }
 
     /// The run as one of those that are compared.
@@ -98,7 +108,7 @@ impl Results {
             lost: self.lost_updates.count,
             acknowledged: self.lost_updates.acknowledged,
             overlaps: self.mutual_exclusion.violations,
-            latency_ms: self.latency.map(|latency| (latency.median_ms, latency.p99_ms)),
+            latency_ms: self.latency_ms(),
             per_second: self.acknowledged_per_second,
         }
     }

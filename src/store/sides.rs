@@ -52,12 +52,13 @@ fn of_night(named: &str, folder: &Path, matrix: &Matrix, cells: &[&Cell]) -> Sid
         let mut setting = Vec::new();
         let runs = cell.runs.iter().map(|run| {
             // The matrix has what decides; what its runs say of themselves is more, if they are still there.
-            let results = Some(folder.join(&run.folder)).filter(|_| !run.folder.is_empty());
-            let results = results.and_then(|folder| Results::read(&folder).ok());
+            let results = Results::of(folder, run);
             if let Some(results) = &results {
                 setting = setting_of(results);
             }
-            Sample { latency_ms: results.and_then(|results| results.sample().latency_ms), ..run.sample() }
+            let sample = run.sample();
+            let latency_ms = sample.latency_ms.or_else(|| results?.sample().latency_ms);
+            Sample { latency_ms, ..sample }
         });
         let runs = runs.collect();
         let must_hold = cell.expected == Some(Expectation::Valid);

@@ -8,9 +8,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use assert_cmd::Command;
+use redjepsen::checker::Validity;
+use redjepsen::report::matrix as pages;
 use redjepsen::serve::{Names, Server, export};
 use redjepsen::store::live::{Events, Moment};
+use redjepsen::store::sides;
+use redjepsen::suite::matrix::{Circumstances, Matrix};
 use tempfile::TempDir;
+
+use crate::pure::matrix::{cell, run as made, suite};
 
 const RUN: &str = "redlock-pause/20260101T000000.000Z";
 /// Hostile in every way that a name can be.
@@ -24,15 +30,6 @@ fn store() -> TempDir {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
-    let results = |summary: &str| {
-        format!(
-            r#"{{"valid": false, "summary": {summary:?}, "lost_updates": {{"count": 3, "acknowledged": 100, "fraction": 0.03}},
-            "mutual_exclusion": {{"violations": 2, "comparable_holds": 90}}, "lock": {{"tokens": 0, "token_regressions": 0,
-            "reacquired_after_ns": null, "untold_losses": []}}, "first_violation_s": 1.5, "acknowledged_per_second": 9.0,
-            "workload": "redlock", "nemesis": "pause", "seed": 7, "started": "2026-01-01T00:00:00Z", "busy_s": 12.5,
-            "versions": {{"redjepsen": "0.1.0", "server": "redis 7.0.15"}}, "repeat": "redjepsen run --seed 7"}}"#
-        )
-    };
     put(&format!("{RUN}/results.json"), &results("Redlock lost 3 of 100 acknowledged updates."));
     put(&format!("{RUN}/report.html"), "<!DOCTYPE html><p>the report");
     put(&format!("{RUN}/c0/client.log"), "its last words\n");
@@ -42,6 +39,18 @@ fn store() -> TempDir {
     symlink("/etc/passwd", store.path().join(RUN).join("passwd")).unwrap();
     symlink("/etc", store.path().join(RUN).join("etc")).unwrap();
     store
+}
+
+/// What a run says of itself, with this summary.
+fn results(summary: &str) -> String {
+    format!(
+        r#"{{"valid": false, "summary": {summary:?}, "lost_updates": {{"count": 3, "acknowledged": 100, "fraction": 0.03}},
+        "mutual_exclusion": {{"violations": 2, "comparable_holds": 90}}, "lock": {{"tokens": 0, "token_regressions": 0,
+        "reacquired_after_ns": null, "untold_losses": []}}, "first_violation_s": 1.5, "acknowledged_per_second": 9.0,
+        "workload": "redlock", "nemesis": "pause", "seed": 7, "started": "2026-01-01T00:00:00Z", "busy_s": 12.5,
+        "versions": {{"redjepsen": "0.1.0", "server": "redis 7.0.15"}}, "repeat": "redjepsen run --seed 7",
+        "setting": [{{"name": "Locks live for", "text": "1s"}}]}}"#
+    )
 }
 
 /// A server over a store, on a thread of its own until the test ends.
@@ -215,6 +224,36 @@ fn the_same_pages_are_written_as_files_and_nothing_from_elsewhere() {
     }
     let again = export(store.path(), &into.path().join("pages")).unwrap_err().to_string();
     assert!(again.contains("not empty"), "{again}");
+}
+
+#[test]
+fn a_night_has_its_own_runs_and_none_from_elsewhere() {
+    let (night, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for home in [night.path(), elsewhere.path()] {
+        fs::create_dir_all(home.join("runs/x/1")).unwrap();
+        fs::write(home.join("runs/x/1/results.json"), results("It lost some.")).unwrap();
+    }
+    symlink(elsewhere.path().join("runs"), night.path().join("linked")).unwrap();
+    symlink(elsewhere.path().join("runs/x/1"), night.path().join("runs/x/latest")).unwrap();
+    let absolute = elsewhere.path().join("runs/x/1").display().to_string();
+    let up = format!("../{}/runs/x/1", elsewhere.path().file_name().unwrap().display());
+    let cell = cell("redlock", "pause", None, 1);
+    for (folder, is_its_own) in [
+        ("runs/x/1", true),
+        (&absolute, false),
+        (&up, false),
+        ("linked/x/1", false),
+        ("runs/x/latest", false),
+        ("", false),
+    ] {
+        let mut made = made(&cell, 1, Some(Validity::Invalid));
+        made.folder = folder.to_string();
+        let matrix = Matrix::new(&suite(vec![cell.clone()]), &[made], Circumstances::default());
+        fs::write(night.path().join("matrix.json"), pages::json(&matrix)).unwrap();
+        let side = sides::read(&night.path().display().to_string()).unwrap();
+        assert_eq!(!side.cells[0].setting.is_empty(), is_its_own, "{folder}");
+        assert_eq!(side.cells[0].runs.len(), 1, "what the matrix says of it counts in any case");
+    }
 }
 
 #[test]

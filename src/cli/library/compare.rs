@@ -95,7 +95,7 @@ pub(super) fn collect(
 }
 
 fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenario) -> Result<TriedRun, Failure> {
-    let folder = suite.join(&outcome.folder);
+    let folder = files::below(suite, &outcome.folder);
     let mut run = TriedRun {
         ttl: humantime::format_duration(scenario.ttl).to_string(),
         valid: outcome.valid,
@@ -115,10 +115,11 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         goes_on: None,
         asking: None,
         slow_release: None,
-        folder: relative(page_folder, &folder),
+        folder: folder.as_ref().map_or(String::new(), |folder| relative(page_folder, folder)),
         repeat: outcome.repeat.clone(),
     };
     if outcome.valid.is_some() {
+        let folder = folder.map_err(Failure::could_not_run)?;
         let history = history::load(&folder.join("history.jsonl")).map_err(Failure::could_not_run)?;
         // A run whose nodes could not tell everything is judged like any other.
         let commands = files::read_inside(&folder.join(RecordedCommand::FILE), MOST_BYTES).unwrap_or_default();
@@ -144,7 +145,9 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         run.anomaly = kind.map(|kind| kind.name().to_string());
         run.account = kind.map_or(String::new(), |kind| account(&checked, kind));
         run.ended = ends::by_itself(&checked.history, &checked.verdict);
-    } else if let Ok(history) = history::load(&folder.join("history.jsonl")) {
+    } else if let Ok(folder) = folder
+        && let Ok(history) = history::load(&folder.join("history.jsonl"))
+    {
         // A program that ends again and again leaves no run to judge.
         run.ended = ends::by_itself(&history, &check(&history));
     }

@@ -33,7 +33,7 @@ pub(super) fn runs_of(made: &Made, nemesis: Option<&str>) -> Result<Vec<(History
     };
     let mut runs = Vec::new();
     for run in made.state.runs.iter().filter(is_of) {
-        let folder = made.state.folder().join(&run.folder);
+        let folder = files::below(made.state.folder(), &run.folder).map_err(Failure::could_not_run)?;
         let history = history::load(&folder.join("history.jsonl")).map_err(Failure::could_not_run)?;
         let file = folder.join(RecordedCommand::FILE);
         let text = files::read_inside(&file, MOST_BYTES).map_err(Failure::could_not_run)?;

@@ -382,11 +382,8 @@ fn conclude(mut matrix: Matrix, folder: &Path, store: &Path, json: bool) -> Resu
 /// The versions that the runs ran on, as each reported them.
 pub(super) fn versions(folder: &Path, runs: &[RunOutcome]) -> BTreeMap<String, String> {
     let mut versions: BTreeMap<String, String> = BTreeMap::new();
-    for run in runs.iter().filter(|run| !run.folder.is_empty()) {
-        let Ok(results) = Results::read(&folder.join(&run.folder)) else { continue };
-        for (name, version) in results.versions {
-            versions.entry(name).or_insert(version);
-        }
+    for (name, version) in runs.iter().filter_map(|run| Results::of(folder, run)).flat_map(|results| results.versions) {
+        versions.entry(name).or_insert(version);
     }
     versions
 }

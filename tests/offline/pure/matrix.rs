@@ -71,6 +71,7 @@ pub fn run(cell: &PlannedCell, run: u32, valid: Option<Validity>) -> RunOutcome 
             first_violation_s: (lost > 0).then_some(1.5 * f64::from(run)),
             without_lock_s: Some(0.041),
             per_second: valid.map(|_| 19.5 + f64::from(run)),
+            latency_ms: None,
         },
         timing: Timing { late_ms: Some(3), limit_ms: 50, beside_others: true },
         first_attempt: None,
