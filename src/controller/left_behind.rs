@@ -22,7 +22,7 @@ use crate::sync::lock;
 use crate::units::nanos;
 use crate::words;
 
-/// When each key that never ends was first seen, once faults were over, by its node and its name.
+/// When each key that never ends was first seen while no fault was in effect, by its node and its name.
 pub(super) type NeverEnd = Mutex<BTreeMap<(String, String), Instant>>;
 
 impl Run<'_> {
@@ -76,13 +76,15 @@ impl Run<'_> {
             let Ok((_, found)) = self.endless_locks_on(node, Duration::MAX).await else { continue };
             let seen = Instant::now();
             let mut never_end = lock(&self.never_end);
+            // A key that went away meanwhile and comes back is another one.
+            never_end.retain(|(on, key), _| *on != node.name || found.iter().any(|(other, _)| other == key));
             for (key, _) in found.into_iter().filter(|(_, end)| end == NEVER) {
                 never_end.entry((node.name.clone(), key)).or_insert(seen);
             }
         }
     }
 
-    /// Whether somebody asked for the lock when this key was there already, once faults were over, and got it.
+    /// Whether a client asked for the lock when this key was there already, and got it.
     fn keeps_nobody_out(&self, node: &Member, key: &str) -> bool {
         let seen = lock(&self.never_end).get(&(node.name.clone(), key.to_string())).copied();
         seen.zip(locked_key(key)).is_some_and(|(seen, of)| self.board.was_taken_since(of, seen))

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::asking::Asking;
+use super::endless::Endless;
 use super::ends::Ended;
 use super::idle::GoesOn;
 use super::kind::{Kind, OfItsKind};
@@ -84,6 +85,9 @@ pub struct TriedRun {
     /// How its program ended, if that ended by itself.
     pub ended: Option<Ended>,
     pub false_losses: FalseLosses,
+    /// The keys without a TTL that its nodes kept to its end.
+    #[serde(skip)]
+    pub endless: Endless,
     /// Attempts that were refused early while others had the lock, and while nobody had it.
     pub refusals: Refusals,
     pub refusals_of_free: Refusals,

@@ -11,6 +11,7 @@
 //! - [`releases`]: how long it took to give locks back; [`refusals`]: attempts that were given up before their time
 //! - [`losses`]: losses that were told of locks that were not lost
 //! - [`idle`]: what is sent for a lock that its client has nothing to do with any more; [`asking`]: how often those who wait ask
+//! - [`endless`]: keys beside a lock that never expire
 //! - [`ends`]: programs that ended by themselves
 //! - [`kind`]: a lock of ours that is of the same kind, to compare with
 //! - [`examined`]: what was tried, put together by cause
@@ -20,6 +21,7 @@
 pub mod afterwards;
 mod aim;
 pub mod asking;
+pub mod endless;
 pub mod ends;
 pub mod examined;
 pub mod idle;

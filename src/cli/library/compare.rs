@@ -10,7 +10,7 @@ use crate::checker::{AnomalyKind, Sentence, Validity, broken_if_made, check};
 use crate::cli::Failure;
 use crate::files;
 use crate::fuzz::Cause;
-use crate::history::{self, Claim, RecordedCommand};
+use crate::history::{self, Claim, History, RecordedCommand};
 use crate::library::examined::{Came, Tried, TriedRun, breaks_by_itself};
 use crate::library::kind::{self, Kind, OfItsKind};
 use crate::library::losses::{self, FalseLosses};
@@ -18,7 +18,7 @@ use crate::library::refusals::{Had, Refusals};
 use crate::library::sent::When;
 use crate::library::strikes::{Aim, Scripted};
 use crate::library::struck;
-use crate::library::{asking, ends, idle, refusals, releases};
+use crate::library::{asking, endless, ends, idle, refusals, releases};
 use crate::nemesis::{Expectation, Fault, Nemesis, Step};
 use crate::runner::Checked;
 use crate::runner::simulate::{simulate_unless, usual};
@@ -26,6 +26,7 @@ use crate::scenario::{Options, Scenario, catalogue};
 use crate::suite::file::{Block, Names};
 use crate::suite::outcome::RunOutcome;
 use crate::units::Length;
+use crate::words::list;
 
 /// The seeds of the runs of a lock of ours.
 const SEEDS: std::ops::Range<u64> = 1..4;
@@ -91,6 +92,32 @@ pub(super) fn collect(
             None => case.scenarios.push(cell.scenario.clone()),
         }
     }
+    acquit(page_folder, cases)
+}
+
+/// Judges those runs again that accuse keys of which other runs show that they are no locks.
+fn acquit(page_folder: &Path, cases: &mut [Case]) -> Result<(), Failure> {
+    let runs = cases.iter().flat_map(|case| &case.tried.runs);
+    let no_locks = runs.flat_map(|run| run.endless.no_locks.iter().cloned()).collect();
+    for case in cases {
+        for run in case.tried.runs.iter_mut().filter(|run| !run.endless.accused.is_empty()) {
+            let of = |scenario: &&Scenario| humantime::format_duration(scenario.ttl).to_string() == run.ttl;
+            let file = page_folder.join(&run.folder).join("history.jsonl");
+            let history = history::load(&file).map_err(Failure::could_not_run)?;
+            let Some(scenario) = case.scenarios.iter().find(of) else { continue };
+            let Some(history) = endless::acquitted(history, &no_locks) else { continue };
+            let keys = run.endless.accused.iter().cloned().collect::<Vec<_>>();
+            let checked = Checked::new(history, Some(scenario.clone()), Default::default());
+            run.endless.accused.clear();
+            run.valid = Some(checked.verdict.valid);
+            run.summary = format!(
+                "{} Its own report accuses {}: other runs show that clients acquire the lock beside such a key.",
+                checked.report().telling.summary,
+                list(&keys)
+            );
+            judge(run, &checked, scenario);
+        }
+    }
     Ok(())
 }
 
@@ -111,6 +138,7 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         refusals: Refusals::default(),
         refusals_of_free: Refusals::default(),
         false_losses: FalseLosses::default(),
+        endless: endless::Endless::default(),
         untrue: Vec::new(),
         goes_on: None,
         asking: None,
@@ -126,24 +154,16 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         let commands = RecordedCommand::read(&commands).unwrap_or_default();
         run.struck = struck::struck(&history, &commands);
         run.when = struck::struck_when(&run.struck);
-        let is_outlived = scenario.workload.lock.expires()
-            && history.operations.iter().any(|operation| held_for(operation) > Some(scenario.ttl));
         run.slow_release = releases::slowest(&history);
         run.refusals = refusals::early(&history, Had::ByOthers);
         run.refusals_of_free = refusals::early(&history, Had::ByNobody);
         run.false_losses = losses::false_losses(&history, &commands);
+        run.endless = endless::endless(&history);
         run.untrue = broken_if_made(&history).into_iter().map(|anomaly| (anomaly.kind, anomaly.summary)).collect();
         run.goes_on = idle::goes_on(&history, &commands);
         run.asking = asking::most_often(&history, &commands);
         let checked = Checked::new(history, Some(scenario.clone()), Default::default());
-        let cause = Cause::of(&checked.history, &checked.verdict).map(|cause| cause.anomaly);
-        let first = || checked.verdict.anomalies.first().map(|anomaly| anomaly.kind);
-        let kind = cause.or_else(first).filter(|_| outcome.valid == Some(Validity::Invalid));
-        // Who could not get it suffers from nothing that runs out.
-        let runs_out = |kind: AnomalyKind| !matches!(kind.contradicts(), Some(Claim::Liveness | Claim::Promises));
-        run.outlived = is_outlived && kind.is_some_and(runs_out);
-        run.anomaly = kind.map(|kind| kind.name().to_string());
-        run.account = kind.map_or(String::new(), |kind| account(&checked, kind));
+        judge(&mut run, &checked, scenario);
         run.ended = ends::by_itself(&checked.history, &checked.verdict);
     } else if let Ok(folder) = folder
         && let Ok(history) = history::load(&folder.join("history.jsonl"))
@@ -152,6 +172,19 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         run.ended = ends::by_itself(&history, &check(&history));
     }
     Ok(run)
+}
+
+/// What went wrong in a run, if it broke the lock.
+fn judge(run: &mut TriedRun, checked: &Checked, scenario: &Scenario) {
+    let cause = Cause::of(&checked.history, &checked.verdict).map(|cause| cause.anomaly);
+    let first = || checked.verdict.anomalies.first().map(|anomaly| anomaly.kind);
+    let kind = cause.or_else(first).filter(|_| run.valid == Some(Validity::Invalid));
+    // A client that could not acquire the lock suffers from nothing that runs out.
+    let runs_out = |kind: AnomalyKind| !matches!(kind.contradicts(), Some(Claim::Liveness | Claim::Promises));
+    let is_outlived = |history: &History| history.operations.iter().any(|one| held_for(one) > Some(scenario.ttl));
+    run.outlived = kind.is_some_and(runs_out) && scenario.workload.lock.expires() && is_outlived(&checked.history);
+    run.anomaly = kind.map(|kind| kind.name().to_string());
+    run.account = kind.map_or(String::new(), |kind| account(checked, kind));
 }
 
 /// The first sentences of the incident that shows this, as the run's own report tells it; empty if it tells none.

@@ -152,6 +152,7 @@ fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
         refusals: Default::default(),
         refusals_of_free: Default::default(),
         false_losses: Default::default(),
+        endless: Default::default(),
         untrue: Vec::new(),
         goes_on: None,
         asking: None,
