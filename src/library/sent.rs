@@ -106,17 +106,23 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
     let mut usual: BTreeSet<Known> = BTreeSet::new();
     let has_one_client = |(history, _): &&(History, _)| history.run.as_ref().is_some_and(|run| run.clients == 1);
     let any_alone = alone.iter().any(has_one_client);
+    let mut first_holds = FirstHolds::default();
     for (history, commands) in alone {
         let Some(header) = &history.run else { continue };
         let several = header.clients > 1;
         let mut reached: BTreeMap<When, u64> = BTreeMap::new();
         let mut in_run: BTreeMap<Known, u64> = BTreeMap::new();
+        let mut begun = BTreeSet::new();
         for operation in &history.operations {
             for (phase, when) in [(Phase::Acquired, When::Holding), (Phase::Releasing, When::Releasing)] {
                 *reached.entry(when).or_default() += u64::from(operation.phase(phase).is_some());
             }
             *reached.entry(if several { When::Waiting } else { When::Taking }).or_default() += 1;
             let client = header.client_name(operation.process);
+            let is_first = begun.insert(client.clone());
+            if is_first {
+                first_holds.longest = first_holds.longest.max(held_until(operation, u64::MAX).unwrap_or(0));
+            }
             let mut counts: BTreeMap<(When, &str, String, Option<String>), u32> = BTreeMap::new();
             let mut counted = BTreeSet::new();
             // Which nodes it has asked for the lock, by which command on which key.
@@ -155,6 +161,9 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
                 if several && any_alone && when == When::Holding && !order.iter().any(is_alike) {
                     continue;
                 }
+                if when == When::Holding {
+                    first_holds.saw((name.as_str(), &on), is_first, held_until(operation, command.time).unwrap_or(0));
+                }
                 let nth = counts.entry((when, &command.node, name.clone(), on.clone())).or_default();
                 *nth += 1;
                 if *nth > MOST_OF_A_NAME {
@@ -191,7 +200,7 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
         }));
     }
     order.sort_by_key(|(when, ..)| *when);
-    order.retain(|known| usual.contains(known));
+    order.retain(|known| usual.contains(known) && !first_holds.is_left_over(known));
     let mut keys: Vec<(When, &String, &Option<String>)> = Vec::new();
     for (when, name, on, _) in &order {
         let of_it = (*when, name, on);
@@ -205,6 +214,42 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
         Some(Sent { nth_key, ..seen.remove(known)? })
     });
     told.collect()
+}
+
+/// What clients send during their first hold, before which they have had no lock. A command that comes in later holds alone, and so early
+/// that the first one would have had it too, is left over from the hold before: a client may send it after its release.
+#[derive(Default)]
+struct FirstHolds {
+    /// How long the longest of these holds was, in nanoseconds.
+    longest: u64,
+    sent: BTreeSet<(String, Option<String>)>,
+    /// How long after an acquisition each command was sent at the earliest, in holds that were not the first.
+    later: BTreeMap<(String, Option<String>), u64>,
+}
+
+impl FirstHolds {
+    fn saw(&mut self, (name, on): (&str, &Option<String>), is_first: bool, after: u64) {
+        let command = (name.to_string(), on.clone());
+        if is_first {
+            self.sent.insert(command);
+        } else {
+            let earliest = self.later.entry(command).or_insert(after);
+            *earliest = after.min(*earliest);
+        }
+    }
+
+    fn is_left_over(&self, (when, name, on, _): &Known) -> bool {
+        let command = (name.clone(), on.clone());
+        let comes_early = || self.later.get(&command).is_some_and(|after| *after < self.longest);
+        *when == When::Holding && !self.sent.contains(&command) && comes_early()
+    }
+}
+
+/// For how long a client had had the lock by then, or by the beginning of its release, in nanoseconds; None if it had not acquired it.
+fn held_until(operation: &Operation, time: u64) -> Option<u64> {
+    let from = operation.phase(Phase::Acquired)?.time();
+    let until = operation.phase(Phase::Releasing).map(PhaseStamp::time).or(operation.completed).unwrap_or(from);
+    Some(until.min(time).saturating_sub(from))
 }
 
 /// What changes a key, or who is told of it: some libraries hold a lock by their subscription.
@@ -314,13 +359,17 @@ pub fn upkeep(sent: &[Sent], kept: Option<&(History, Vec<RecordedCommand>)>) -> 
 }
 
 /// Whether a holder's client renewed its lock while it was kept at its first breakpoint, `read`: it says so when it gets there, and once
-/// more when it goes on.
+/// more when it goes on. What counts is the last TTL of that time: what comes sooner may be left over from its hold before.
 fn renews_in_the_background(history: &History, commands: &[RecordedCommand]) -> bool {
     let Some(run) = &history.run else { return false };
-    history.operations.iter().any(|operation| {
-        let client = run.client_name(operation.process);
+    let ttl = run.ttl_ms.saturating_mul(1_000_000);
+    let mut kept = history.operations.iter().filter_map(|operation| {
         let mut reads = operation.phases.iter().filter(|stamp| stamp.phase == Phase::Read).map(|stamp| stamp.time());
-        let (Some(from), Some(until)) = (reads.next(), reads.last()) else { return false };
+        Some((operation, reads.next()?, reads.last()?))
+    });
+    kept.any(|(operation, from, until)| {
+        let client = run.client_name(operation.process);
+        let from = from.max(until.saturating_sub(ttl));
         let renews = |(place, command): (usize, &RecordedCommand)| {
             let mut all = std::iter::once(command).chain(called(&commands[place + 1..], &command.node));
             command.from.as_deref() == Some(&*client)

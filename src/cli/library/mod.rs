@@ -199,7 +199,7 @@ impl Examination {
             "{kind}; {} told apart in {operations} operations",
             plural(sent.len() as u64, "command")
         ));
-        let (fitting, not_about) = self.fitting(&phases, &unable);
+        let (fitting, not_about) = self.fitting(&phases, &unable, upkeep);
         let (taken, refused, asked) = self.taken_ttls().await?;
         let can = |ability| unable.iter().all(|(unable, _)| *unable != ability);
         let usual = taken.iter().map(|ttl| self.usual(*ttl)).chain([self.queue()]);

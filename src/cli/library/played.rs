@@ -7,6 +7,7 @@ use std::path::Path;
 use super::compare::Case;
 use super::{ASKS, CANCELS_A_HOLDER, Examination, KEEPS_A_HOLDER, SHARES_A_LOCK};
 use crate::history::Phase;
+use crate::library::sent::Upkeep;
 use crate::nemesis::{Nemesis, Step};
 use crate::plan::Plan;
 use crate::scenario::{Ability, Cause, Options, Scenario, catalogue};
@@ -25,6 +26,10 @@ const QUEUE: u32 = 6;
 
 /// How many threads a process has that shares several locks.
 const THREADS: u32 = 2;
+
+/// These strike renewals: of a lock that is not renewed they show nothing.
+const OF_RENEWALS: [&str; 5] =
+    ["late-extension", "late-extend-reply", "late-extend-request", "reset-in-renewal", "reset-in-extension"];
 
 /// Everything at once explains nothing.
 const NOT_TRIED: [&str; 1] = ["all"];
@@ -163,11 +168,13 @@ impl Examination {
     }
 
     /// The scenarios of the catalogue that are about such a lock, those that are written step by step first, then those without
-    /// faults, of each those first that show most libraries' own defects; and the others, with the reason.
+    /// faults, of each those first that show most libraries' own defects, and last those about renewals of a lock that has none; and the
+    /// others, with the reason.
     pub(super) fn fitting(
         &self,
         phases: &[Phase],
         unable: &[(Ability, String)],
+        upkeep: Upkeep,
     ) -> (Vec<String>, Vec<(String, String)>) {
         let why_unable = |scenario: &Scenario| {
             let asked = scenario.asks_of_clients();
@@ -192,7 +199,11 @@ impl Examination {
                     }
                     (None, None) => {
                         let Nemesis { script, faults, .. } = &scenario.nemesis;
-                        let rank = u8::from(script.is_empty()) + u8::from(!faults.is_empty());
+                        let is_renewed = matches!(upkeep, Upkeep::ByItsHolder | Upkeep::InTheBackground);
+                        let rank = match OF_RENEWALS.contains(name) && !is_renewed {
+                            true => u8::MAX,
+                            false => u8::from(script.is_empty()) + u8::from(!faults.is_empty()),
+                        };
                         let told = told.get(*name).copied().unwrap_or_default();
                         fitting.push((rank, Reverse(told), name.to_string()))
                     }

@@ -49,6 +49,9 @@ fn who_renews_a_lock_is_told_by_a_holder_that_a_script_keeps() {
     let pexpire = ["PEXPIRE", "lock:k0", "1000"];
     let kept = go - 500_000_000;
     assert_eq!(by("c0", &pexpire, kept), Upkeep::InTheBackground);
+    // What comes early may be left over from its hold before.
+    let (began, _) = history.steps.iter().find(|(_, step)| step.step.starts_with("start client:0 to read")).unwrap();
+    assert_eq!(by("c0", &pexpire, began + 100_000_000), Upkeep::ByItsHolder);
     // By the holder when it goes on, by nobody at all meanwhile, by somebody else, or no renewal.
     assert_eq!(by("c0", &pexpire, go + 1_000_000), Upkeep::ByItsHolder);
     assert_eq!(by("c1", &pexpire, kept), Upkeep::ByItsHolder);
@@ -105,6 +108,44 @@ fn commands_are_told_apart_by_what_their_client_was_doing() {
     let looks = Sent { calls: vec!["GET".into()], ..command(When::Holding, "EVAL") };
     assert!(!is_renewed(&[looks.clone(), command(When::Holding, "GET")]));
     assert!(is_renewed(&[Sent { calls: vec!["GET".into(), "PEXPIRE".into()], ..looks }]));
+}
+
+/// Runs of one client: one in which it holds the lock for 1.3 TTL, and one in which it does so for 0.2 s again and again. Each time the
+/// commands come so long after the lock was acquired or, if `released`, after its client had released the lock.
+fn long_and_short(after: u64, released: bool) -> [(history::History, Vec<RecordedCommand>); 2] {
+    [("1.3ttl..1.4ttl", "6s"), ("0.2ttl..0.3ttl", "4s")].map(|(hold, time_limit)| {
+        let options = Options {
+            hold: hold.parse().ok(),
+            clients: Some(1),
+            time_limit: time_limit.parse().ok(),
+            ..Options::default()
+        };
+        let history = simulate(&options.scenario("single", "none", 1, Path::new("")).unwrap()).unwrap().history;
+        let phase = if released { history::Phase::Released } else { history::Phase::Acquired };
+        let mut commands = Vec::new();
+        for operation in &history.operations {
+            let at = |phase| operation.phase(phase).map(|stamp| stamp.time());
+            let Some(acquired) = at(history::Phase::Acquired) else { continue };
+            commands.push(recorded(acquired - 1_000, "c0", &["SET", "lock:k0", "v", "NX"]));
+            let from = at(phase).unwrap() + after;
+            if released || at(history::Phase::Releasing) > Some(from) {
+                commands.push(recorded(from, "c0", &["PEXPIRE", "lock:k0", "1000"]));
+            }
+        }
+        commands.sort_by_key(|command| command.time);
+        (history, commands)
+    })
+}
+
+#[test]
+fn command_sent_after_a_release_is_no_renewal_of_the_next_hold() {
+    for after in [30_000_000, 100_000_000, 250_000_000] {
+        let left_over = sent(&long_and_short(after, true));
+        assert!(!is_renewed(&left_over), "{after}: {left_over:?}");
+    }
+    for after in [100_000_000, 667_000_000] {
+        assert!(is_renewed(&sent(&long_and_short(after, false))), "{after}");
+    }
 }
 
 #[test]
