@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
 use tokio::task::JoinSet;
 
@@ -72,14 +73,11 @@ impl AsyncHost {
         tokio::task::spawn_blocking(move || work(&*host)).await.unwrap_or_else(|error| Err(error.to_string()))
     }
 
-    /// Does this to each member.
+    /// Does this to each member, to all at once: a slow one keeps no other one waiting.
     pub async fn each(&self, members: &[String], action: MemberAction) -> Result<Observation, String> {
-        let members = members.to_vec();
-        self.run(move |host| {
-            let seen = members.iter().map(|name| host.act(name, action));
-            seen.collect::<Result<Vec<_>, String>>().map(Observation::all)
-        })
-        .await
+        let acts = members.iter().cloned().map(|name| self.run(move |host| host.act(&name, action)));
+        let seen: Result<Vec<Observation>, String> = join_all(acts).await.into_iter().collect();
+        seen.map(Observation::all)
     }
 
     /// Applies an effect to the links between members, under the number of the fault.

@@ -179,7 +179,7 @@ impl Observation {
             observed: !parts.is_empty() && parts.iter().all(|part| part.observed),
             text: texts.join("; "),
             effect_us: parts.first().and_then(|part| part.effect_us),
-            took_us: parts.iter().map(|part| part.took_us).sum(),
+            took_us: parts.iter().map(|part| part.took_us).max().unwrap_or(0),
             processes: parts.into_iter().flat_map(|part| part.processes).collect(),
         }
     }

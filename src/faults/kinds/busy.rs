@@ -12,7 +12,7 @@ use redis::{RedisError, cmd};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Act, Order, Seen};
+use super::{Act, Order, Seen, at_servers, undo_at_servers};
 use crate::fault_kinds::FaultKind;
 use crate::faults::async_host::AsyncHost;
 use crate::faults::injection::Parameter;
@@ -69,36 +69,21 @@ impl Act for Busy {
                         .to_string(),
                 );
             }
-            let (machine, mut starting) = (host.machine(), Vec::new());
-            for name in &order.injection.members {
-                starting.push(occupy(&machine, name, host.url_of(name)?, ms));
-            }
-            // All at once: each takes a while to be seen.
-            Ok(Observation::all(futures_util::future::join_all(starting).await))
+            at_servers(host, order, |machine, name, url| occupy(machine, name, url, ms)).await
         })
     }
 
     fn heal<'a>(&'a self, host: &'a AsyncHost, order: &'a Order) -> BoxFuture<'a, Seen> {
-        Box::pin(async move {
-            let (machine, mut ending) = (host.machine(), Vec::new());
-            let free = order.injection.members.iter().filter(|name| !order.still_held.contains(name));
-            // The script of a server that died meanwhile is gone with it.
-            for name in free.filter(|name| host.now().runs(name)) {
-                ending.push(release(&machine, name, host.url_of(name)?));
-            }
-            if ending.is_empty() {
-                return Ok(Observation::nothing_to_undo().besides(&order.still_held));
-            }
-            Ok(Observation::all(futures_util::future::join_all(ending).await).besides(&order.still_held))
-        })
+        // The script of a server that died meanwhile is gone with it.
+        Box::pin(undo_at_servers(host, order, release))
     }
 }
 
 /// Starts the script, and observes that the server answers nobody else, or BUSY.
-async fn occupy(machine: &Arc<dyn Machine>, name: &str, url: String, threshold_ms: u64) -> Observation {
+async fn occupy(machine: Arc<dyn Machine>, name: &str, url: String, threshold_ms: u64) -> Observation {
     observed(name, LIMIT, async {
-        let mut asker = connect(machine, &url, LIMIT).await?;
-        let mut busy = connect(machine, &url, FOR_GOOD).await?;
+        let mut asker = connect(&machine, &url, LIMIT).await?;
+        let mut busy = connect(&machine, &url, FOR_GOOD).await?;
         configure(&mut busy, threshold_ms).await?;
         let (ended, mut end) = oneshot::channel();
         // It keeps the connection until the script has ended.
@@ -134,10 +119,10 @@ async fn occupy(machine: &Arc<dyn Machine>, name: &str, url: String, threshold_m
 }
 
 /// Ends the script once the server reads commands again, and observes that it answers.
-async fn release(machine: &Arc<dyn Machine>, name: &str, url: String) -> Observation {
+async fn release(machine: Arc<dyn Machine>, name: &str, url: String) -> Observation {
     observed(name, LONGEST_SILENCE + LIMIT, async {
         let ordered = Instant::now();
-        let mut server = connect(machine, &url, LONGEST_SILENCE + LIMIT).await?;
+        let mut server = connect(&machine, &url, LONGEST_SILENCE + LIMIT).await?;
         let ended = match cmd("SCRIPT").arg("KILL").query_async::<()>(&mut server).await {
             Ok(()) => "its script was ended",
             Err(error) if is(&error, "NOTBUSY") => "no script runs there any more",

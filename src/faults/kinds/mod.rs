@@ -25,7 +25,7 @@ mod snapshot;
 
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 
 use super::async_host::AsyncHost;
 use super::host::MemberAction;
@@ -91,17 +91,14 @@ async fn undo_at_servers<'o, F: Future<Output = Observation>>(
     Ok(seen.besides(&order.still_held))
 }
 
-/// One after the other.
+/// All at once: a server that is slow keeps no other one waiting.
 async fn at_each<'o, F: Future<Output = Observation>>(
     host: &AsyncHost,
     names: impl Iterator<Item = &'o String>,
     act: impl Fn(Arc<dyn Machine>, &'o str, String) -> F,
 ) -> Result<Vec<Observation>, String> {
-    let mut seen = Vec::new();
-    for name in names {
-        seen.push(act(host.machine(), name, host.url_of(name)?).await);
-    }
-    Ok(seen)
+    let doing = names.map(|name| Ok(act(host.machine(), name, host.url_of(name)?)));
+    Ok(join_all(doing.collect::<Result<Vec<_>, String>>()?).await)
 }
 
 /// What the agent does for a kind of fault.
