@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::cause::Cause;
 use crate::checker::{Validity, Verdict};
 use crate::interrupt::Interrupt;
+use crate::plan::seed_after;
 use crate::runner::RunnerError;
 use crate::runner::simulate::{simulate_unless, usual};
 use crate::scenario::Scenario;
@@ -111,7 +112,7 @@ pub fn hunt(
             if until.runs.is_some_and(|runs| number >= runs) {
                 break;
             }
-            let seed = first.wrapping_add(number);
+            let seed = seed_after(first, number);
             let scenario = scenario_of(seed);
             match simulate_unless(over, usual(&scenario), &scenario) {
                 Ok(None) => break,

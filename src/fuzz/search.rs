@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Cause, Hunt, Shrunk, Until, draw, hunt, shrink};
 use crate::history::FaultKind;
 use crate::interrupt::Interrupt;
+use crate::plan::seed_after;
 use crate::runner::RunnerError;
 use crate::scenario::Scenario;
 
@@ -55,7 +56,7 @@ impl Search {
         let (mut hunted, mut found, mut robust) = (Hunt::default(), Vec::<Violation>::new(), false);
         loop {
             let left = self.until.time.unwrap_or(USUAL_TIME).saturating_sub(began.elapsed());
-            let (first, until) = (self.first_seed.wrapping_add(hunted.runs), self.next(&hunted, left));
+            let (first, until) = (seed_after(self.first_seed, hunted.runs), self.next(&hunted, left));
             let scenario_of = |seed| self.scenario(seed);
             let more = hunt(scenario_of, first, self.threads, until, &over, |hunt| show(Progress::Hunting(hunt)));
             show(Progress::Paused);

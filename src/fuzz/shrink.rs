@@ -14,7 +14,7 @@ use crate::cluster::{Distance, Simulated};
 use crate::history::Phase;
 use crate::interrupt::Interrupt;
 use crate::nemesis::{Expectation, Fault, Nemesis, Step, Target, Targets, Whom};
-use crate::plan::Plan;
+use crate::plan::{Plan, seed_after};
 use crate::runner::simulate::simulate_unless;
 use crate::scenario::Scenario;
 use crate::units::Length;
@@ -167,7 +167,7 @@ impl Trials for InVirtualTime<'_> {
     fn that_break(&mut self, scenario: &Scenario, cause: &Cause, least: u64) -> u64 {
         let over = self.over;
         let breaks = |number: u64| {
-            let seed = scenario.seed.wrapping_add(number);
+            let seed = seed_after(scenario.seed, number);
             let distance = if number.is_multiple_of(2) { Distance::DataCentre } else { Distance::OneMachine };
             // Every other pair has another plan as well, and other draws of the clients.
             let plan = if number % 4 < 2 { scenario.seed } else { seed };

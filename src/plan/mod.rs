@@ -50,6 +50,11 @@ pub struct PlannedOperation {
     pub think_ms: u64,
 }
 
+/// The seed of the run with this number, counted from 0, of those that begin with `first`. The largest seed is followed by 0.
+pub fn seed_after(first: u64, number: u64) -> u64 {
+    first.wrapping_add(number)
+}
+
 /// Why no plan can be made for a scenario.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {

@@ -6,7 +6,7 @@ use super::work;
 use super::{RiskError, Simulate};
 use crate::checker;
 use crate::history::{ClientStep, Function, History, Operation, Outcome, Phase, Process};
-use crate::plan::Plan;
+use crate::plan::{Plan, seed_after};
 use crate::scenario::Scenario;
 use crate::units::nanos;
 
@@ -70,7 +70,7 @@ pub fn measure<E: Send>(
     done: &(dyn Fn() -> bool + Sync),
 ) -> Result<Exposure, RiskError<E>> {
     let (from, to) = window(scenario);
-    let seeds: Vec<u64> = (0..RUNS).map(|number| scenario.seed.wrapping_add(number)).collect();
+    let seeds: Vec<u64> = (0..RUNS).map(|number| seed_after(scenario.seed, number)).collect();
     let runs = work::all(&seeds, threads, done, |seed| {
         let scenario = Scenario { seed: *seed, time_limit: to, ..scenario.clone() };
         simulate(&scenario, &Plan::draw(&scenario)?).map_err(RiskError::Run)

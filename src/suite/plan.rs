@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::file::{Block, Expected, Found, Names, SuiteFile};
 use crate::files;
 use crate::nemesis::Expectation;
-use crate::plan::{Action, Plan};
+use crate::plan::{Action, Plan, seed_after};
 use crate::scenario::catalogue::{self, CatalogueError};
 use crate::scenario::{self, Options, Scenario, WorkloadClient};
 use crate::topology::{ClusterKind, KINDS};
@@ -325,7 +325,7 @@ fn cell(
         expected,
         found,
         command: with.command(workload, nemesis, expected),
-        seeds: (0..u64::from(runs)).map(|run| file.seed.wrapping_add(run)).collect(),
+        seeds: (0..u64::from(runs)).map(|run| seed_after(file.seed, run)).collect(),
         planned_ms: u64::from(runs) * (run_ms(&scenario, &plan) + around_ms(scenario.cluster.kind)),
         scenario,
     })

@@ -23,6 +23,7 @@ use crate::library::kind::OfItsKind;
 use crate::library::sent::When;
 use crate::library::struck;
 use crate::nemesis::{Expectation, Nemesis, Step, Target};
+use crate::plan::seed_after;
 use crate::runner::{Console, KeepCluster, Place, RunSettings, Runner};
 use crate::scenario::{Scenario, quoted};
 
@@ -111,7 +112,7 @@ fn smaller(
     let Some(shrunk) = shrink_on(&mut trials, &scenario, &cause, over) else { return Ok(None) };
     let mut came_back = 0;
     for seed in (1..).take(AGAIN as usize) {
-        let again = Scenario { seed: shrunk.scenario.seed.wrapping_add(seed), ..shrunk.scenario.clone() };
+        let again = Scenario { seed: seed_after(shrunk.scenario.seed, seed), ..shrunk.scenario.clone() };
         came_back += u32::from(trials.played(&again).is_some_and(|(now, _)| now == cause));
     }
     let nemesis = Nemesis {
