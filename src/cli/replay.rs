@@ -153,11 +153,10 @@ async fn replay_all(
 /// What was different in a run in which the violation did not come back; None if it did.
 fn differed(original: &History, cause: &Cause, run: &Checked) -> Option<String> {
     let now = Cause::of(&run.history, &run.verdict);
-    if now.as_ref() == Some(cause) {
-        return None;
-    }
-    if let Some(other) = now {
-        return Some(format!("another violation: {other}"));
+    match now {
+        Some(now) if now.is(cause) => return None,
+        Some(other) => return Some(format!("another violation: {other}")),
+        None => {}
     }
     let outcome = |outcome: StepOutcome| match outcome {
         StepOutcome::Happened => "happened",

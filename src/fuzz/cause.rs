@@ -1,18 +1,31 @@
 //! What broke a lock in a run, as far as runs with the same cause are told from others.
 
 use std::fmt;
+use std::ptr;
 
 use crate::checker::{AnomalyKind, Validity, Verdict};
 use crate::history::{FaultKind, Header, History, StepOutcome};
+use crate::members::Role;
+use crate::telling::{RunFacts, Story, Subject, Why, why_of};
 
-/// Why a run is a violation: what went wrong, and the kind of fault that explains it.
+/// Why a run is a violation: what went wrong, and what its incident was put down to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cause {
     pub anomaly: AnomalyKind,
-    /// None if no fault explains it.
-    pub fault: Option<FaultKind>,
-    /// Whose fault it was: `client`, `node`.
-    pub at: Option<String>,
+    pub by: By,
+}
+
+/// What explains an incident, as the report tells it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum By {
+    /// A fault, and whom it hit: `client`, `node`.
+    Fault(FaultKind, String),
+    /// Something that is no fault.
+    Other(Why),
+    /// Nothing that is certain, though faults were in effect.
+    Uncertain,
+    /// Nothing, and there was no fault.
+    Nothing,
 }
 
 impl Cause {
@@ -40,14 +53,31 @@ impl Cause {
         let anomaly = verdict.anomalies.iter().find(|anomaly| {
             anomaly.kind.contradicts() == Some(broken.claim) && anomaly.operations.iter().all(is_of_the_script)
         })?;
-        let window = history.faults.iter().find(|window| Some(window.fault) == anomaly.fault);
-        let at = window.and_then(|window| window.targets.first()).map(|target| match target.as_bytes() {
-            [b'c', b'0'..=b'9', ..] => "client".to_string(),
-            [b'n', b'0'..=b'9', ..] => "node".to_string(),
-            _ => target.clone(),
-        });
-        Some(Cause { anomaly: anomaly.kind, fault: window.map(|window| window.kind), at })
+        let subject = Subject { scenario: None, history, verdict, facts: &RunFacts::default() };
+        let story = Story::new(subject);
+        let incident = story.incidents.iter().find(|one| one.anomalies.iter().any(|other| ptr::eq(*other, anomaly)))?;
+        let other = || incident.how().and_then(|how| why_of(how.kind));
+        let by = match (incident.fault, other()) {
+            (Some(window), _) => By::Fault(window.kind, hit(&window.targets)),
+            (None, Some(why)) => By::Other(why),
+            (None, None) if history.faults.iter().any(|window| window.injected.is_some()) => By::Uncertain,
+            (None, None) => By::Nothing,
+        };
+        Some(Cause { anomaly: anomaly.kind, by })
     }
+
+    /// Whether a run with this cause is one of those that were looked for: of a violation that no fault explains for certain, no
+    /// fault at all may be left.
+    pub fn is(&self, wanted: &Cause) -> bool {
+        let fewer = self.by == By::Nothing && wanted.by == By::Uncertain;
+        self.anomaly == wanted.anomaly && (self.by == wanted.by || fewer)
+    }
+}
+
+/// Whom a fault with these targets hit, by its first one's role.
+fn hit(targets: &[String]) -> String {
+    let first = targets.first().map_or("", String::as_str);
+    Role::of(first).map_or(first, |role| role.word()).to_string()
 }
 
 fn is_scripted(run: &Header) -> bool {
@@ -57,10 +87,12 @@ fn is_scripted(run: &Header) -> bool {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.anomaly.name())?;
-        match (&self.fault, &self.at) {
-            (Some(fault), Some(at)) => write!(f, ", {fault} of a {at}"),
-            (Some(fault), None) => write!(f, ", {fault}"),
-            (None, _) => f.write_str(", without a fault"),
+        match &self.by {
+            By::Fault(fault, at) if at.is_empty() => write!(f, ", {fault}"),
+            By::Fault(fault, at) => write!(f, ", {fault} of a {at}"),
+            By::Other((when, clause)) => write!(f, ", {when} {clause}"),
+            By::Uncertain => f.write_str(", for no certain reason"),
+            By::Nothing => f.write_str(", without a fault"),
         }
     }
 }

@@ -16,7 +16,7 @@ mod hunt;
 mod search;
 mod shrink;
 
-pub use cause::Cause;
+pub use cause::{By, Cause};
 pub use hunt::{Found, Hunt, Until, hunt};
 pub use search::{Progress, Search, USUAL_TIME, Violation};
 pub use shrink::{Shrunk, Trials, shrink, shrink_on};

@@ -8,7 +8,7 @@
 
 use std::thread;
 
-use super::cause::Cause;
+use super::cause::{By, Cause};
 use super::fair::{PATIENCE, is_fair, longest_wait};
 use crate::cluster::{Distance, Simulated};
 use crate::history::Phase;
@@ -128,7 +128,11 @@ fn shrink_by(
             break;
         }
     }
-    let Shrinking { best, breaks, cause, tried, .. } = shrinking;
+    let Shrinking { best, breaks, mut cause, tried, .. } = shrinking;
+    let has_faults = best.nemesis.script.iter().any(|step| matches!(step, Step::Inject(_)));
+    if cause.by == By::Uncertain && !has_faults && breaks >= enough {
+        cause.by = By::Nothing;
+    }
     match (breaks >= enough, over.is_raised()) {
         (true, cut) => Some(Shrunk { scenario: best, cause, tried, finished: !cut }),
         (false, true) => Some(Shrunk { scenario: scenario.clone(), cause, tried, finished: false }),
@@ -173,7 +177,7 @@ impl Trials for InVirtualTime<'_> {
             let plan = if number % 4 < 2 { scenario.seed } else { seed };
             let run = simulate_unless(over, Simulated { seed, distance }, &Scenario { seed: plan, ..scenario.clone() });
             let run = run.ok().flatten();
-            run.is_some_and(|run| Cause::of(&run.history, &run.verdict).as_ref() == Some(cause))
+            run.and_then(|run| Cause::of(&run.history, &run.verdict)).is_some_and(|now| now.is(cause))
         };
         let threads = thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
         let (mut tried, mut all) = (0, 0);
@@ -546,7 +550,7 @@ mod tests {
             "start client:0 to acquiring; hold reply to SET client:0 from nodes; go client:0; wait 1.1ttl; \
              start client:2; wait 0.1ttl; await client:2 end; heal hold reply to SET client:0 from nodes; await client:0 end",
         );
-        let cause = Cause { anomaly: crate::checker::AnomalyKind::LostUpdate, fault: None, at: None };
+        let cause = Cause { anomaly: crate::checker::AnomalyKind::LostUpdate, by: By::Nothing };
         let never = Interrupt::new().1;
         let mut trials = Needs(&["hold reply to SET client:0 from nodes", "go client:0"], 0);
         let shrunk = shrink_on(&mut trials, &scenario, &cause, &never).unwrap();

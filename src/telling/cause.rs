@@ -31,15 +31,22 @@ pub(super) fn cause(story: &Story, of_updates: bool) -> String {
 }
 
 /// What explains an incident: `when`, and that its holder was paused. It was not always still paused when something went wrong.
-type Why = (&'static str, &'static str);
+pub type Why = (&'static str, &'static str);
+
+/// What is no fault, and explains an incident all the same; None if this is only how it showed.
+pub fn why_of(how: HowKind) -> Option<Why> {
+    match how {
+        HowKind::Breakpoint => Some(("when", "a holder took longer than its lock lived")),
+        HowKind::StoodStill => Some(("when", "the machine stood still")),
+        HowKind::Stolen => Some(("when", "one client took it from another, as the lock allows")),
+        HowKind::Promoted => Some(("after", "a replica was promoted")),
+        HowKind::Extended | HowKind::Expired | HowKind::Released => None,
+    }
+}
 
 fn why(story: &Story, incident: &Incident) -> Option<Why> {
-    match incident.how().map(|how| how.kind) {
-        Some(HowKind::Breakpoint) => return Some(("when", "a holder took longer than its lock lived")),
-        Some(HowKind::StoodStill) => return Some(("when", "the machine stood still")),
-        Some(HowKind::Stolen) => return Some(("when", "one client took it from another, as the lock allows")),
-        Some(HowKind::Promoted) => return Some(("after", "a replica was promoted")),
-        Some(HowKind::Extended | HowKind::Expired | HowKind::Released) | None => {}
+    if let Some(why) = incident.how().and_then(|how| why_of(how.kind)) {
+        return Some(why);
     }
     let fault = incident.fault?;
     let (from, to) = fault.ordered_span();

@@ -34,6 +34,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use cause::{Why, why_of};
 pub use claims::ClaimAccount;
 pub use explain::principals;
 pub use facts::RunFacts;

@@ -113,7 +113,7 @@ fn smaller(
     let mut came_back = 0;
     for seed in (1..).take(AGAIN as usize) {
         let again = Scenario { seed: seed_after(shrunk.scenario.seed, seed), ..shrunk.scenario.clone() };
-        came_back += u32::from(trials.played(&again).is_some_and(|(now, _)| now == cause));
+        came_back += u32::from(trials.played(&again).is_some_and(|(now, _)| now.is(&cause)));
     }
     let nemesis = Nemesis {
         description: case.tried.description.clone(),
@@ -199,7 +199,7 @@ impl Trials for OnServers<'_, '_> {
         }
         let Some((now, when)) = self.played(scenario) else { return 0 };
         let fate = self.compare.of_its_kind(std::slice::from_ref(scenario), &when);
-        u64::from(now == *cause && !when.is_empty() && fate == self.fate)
+        u64::from(now.is(cause) && !when.is_empty() && fate == self.fate)
     }
 }
 

@@ -48,6 +48,36 @@ fn a_violation_comes_back_as_often_as_it_is_asked_for() {
     }
 }
 
+/// The run of a script on a lock, and what its replay calls its cause.
+fn cause(workload: &str, steps: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!("description = \"d\"\nprogress = \"any\"\npersistence = \"none\"\nscript = {steps:?}\n");
+    fs::write(folder.path().join("script.toml"), script).unwrap();
+    let run = format!("run --cluster sim --workload {workload} --nemesis script.toml --time-limit 9s --seed 1");
+    let (code, said) = ended(redjepsen(folder.path(), &run).spawn().unwrap());
+    assert_eq!(code, Some(1), "{steps:?}: {said}");
+    let (_, said) = replay(folder.path(), "--times 1 store/latest");
+    said.lines()
+        .find_map(|line| line.strip_prefix("CAME BACK  "))
+        .unwrap_or(&said)
+        .split(": ")
+        .next()
+        .unwrap()
+        .to_string()
+}
+
+#[test]
+fn a_violation_is_put_down_to_what_its_report_blames() {
+    let on_one = |fault: &str, heal: &str| {
+        let heal = if heal.is_empty() { "wait 0.01ttl" } else { heal };
+        let end = "await client:1 end within 0.3ttl or go on";
+        cause("single", &["start client:0 to before-write", fault, heal, "start client:1", end, "go client:0"])
+    };
+    assert_eq!(on_one("flush node:0", ""), "lost update, flush of a node");
+    assert_eq!(on_one("evict node:0", "heal evict node:0"), "lost update, evict of a node");
+    assert_eq!(on_one("power-loss node:0", "heal power-loss node:0"), "lost update, power-loss of a node");
+}
+
 #[test]
 fn a_violation_that_does_not_come_back_says_what_differed() {
     let (folder, run) = violation();
