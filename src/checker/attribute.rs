@@ -1,12 +1,10 @@
 //! Which fault explains an anomaly other than two holders at once ([`super::causes`]): one that was seen to be in effect at the
 //! time at which it could bring the anomaly about.
 
-use std::cmp::Reverse;
-
+use super::reach::{Needed, last_of_one_kind, lost_between, most_telling, overlaps, telling};
 use super::verdict::{Anomaly, AnomalyKind, How, HowKind};
 use super::words::{Words, seconds};
-use crate::fault_kinds::OnData;
-use crate::history::{Claim, FaultKind, FaultWindow, History, Operation, Phase, ResourceKind, SeenPromotion};
+use crate::history::{Claim, FaultWindow, History, Operation, Phase, ResourceKind, SeenPromotion};
 use crate::members::Role;
 
 /// Writes into each anomaly the fault that explains it.
@@ -50,12 +48,20 @@ fn operations<'h>(history: &'h History, anomaly: &Anomaly) -> Vec<&'h Operation>
     operations
 }
 
-/// The fault that was in effect on a primary when another node took its place.
+/// The fault for which the others had to take a primary for gone, when another node took its place.
 pub(super) fn trigger<'h>(history: &'h History, seen: &SeenPromotion) -> Option<&'h FaultWindow> {
-    let hits = |window: &&FaultWindow| window.was_observed() && window.targets.contains(&seen.promotion.instead_of);
+    let primary = &seen.promotion.instead_of;
+    let is_watcher = |name: &String| matches!(Role::of(name), Some(Role::Node | Role::Sentinel));
+    // Whom only clients do not hear is not replaced.
+    let silent = |window: &&FaultWindow| match &window.links {
+        Some(links) => links
+            .iter()
+            .any(|(one, other)| (one == primary && is_watcher(other)) || (other == primary && is_watcher(one))),
+        None => window.kind.does.silences && !window.kind.is_at_command(),
+    };
+    let hits = |window: &&FaultWindow| window.was_observed() && window.targets.contains(primary) && silent(window);
     let faults = history.faults.iter().filter(hits);
-    let faults = faults.filter(|window| overlaps(window, seen.promotion.after_ns, seen.time));
-    faults.min_by_key(|window| (telling(window.kind, false), Reverse(window.inject)))
+    most_telling(faults.filter(|window| overlaps(window, seen.promotion.after_ns, seen.time)))
 }
 
 /// `By 4.046 s n1 was the primary of k0 in place of n0`.
@@ -82,6 +88,8 @@ fn between_reading_and_writing(
     let words = Words::new(history);
     let from = operations.iter().map(|operation| operation.invoked).min()?;
     let keeper = if replicated { Role::Node } else { Role::Resource };
+    let needed = Needed::new(history, &anomaly.key, anomaly.time);
+    let keepers = |window: &FaultWindow| window.hits(keeper) && (!replicated || needed.hits(window));
     let ranked = history.faults.iter().filter(|window| window.was_observed()).filter_map(|window| {
         let late = operations.iter().position(|operation| {
             let read = operation.phase(Phase::Read).map_or(operation.invoked, |stamp| stamp.received);
@@ -93,19 +101,28 @@ fn between_reading_and_writing(
                 && window.targets.contains(&words.process(operation.process))
                 && overlaps(window, read, end.unwrap_or(history.last_time))
         });
-        let gone = window.kind.does.data == OnData::Lost && window.hits(keeper) && overlaps(window, from, anomaly.time);
+        let gone = keepers(window) && lost_between(window, from, anomaly.time);
         let place = late.or(gone.then_some(operations.len()))?;
-        Some((telling(window.kind, late.is_some()), place, Reverse(window.inject), window.fault))
+        Some(((telling(window.kind, late.is_some()), place), window))
     });
-    ranked.min().map(|(.., fault)| fault)
+    first_of_one_kind(ranked.collect())
+}
+
+/// Of the faults with the lowest rank the last, if they are of one kind.
+fn first_of_one_kind<R: Ord>(ranked: Vec<(R, &FaultWindow)>) -> Option<u32> {
+    let lowest = ranked.iter().map(|(rank, _)| rank).min()?;
+    let equals = ranked.iter().filter(|(rank, _)| rank == lowest).map(|(_, window)| *window);
+    last_of_one_kind(&equals.collect::<Vec<_>>()).map(|window| window.fault)
 }
 
 /// Among the faults in effect at the time, a pause explains most, then a node that forgot or misjudged, then delayed
-/// packets, then a partition. Ties go to a client that took part, then to the fault that began last.
+/// packets, then a partition. Ties go to a client that took part, then to faults on enough nodes, then to those that began
+/// before the anomaly.
 fn in_effect(history: &History, anomaly: &Anomaly, operations: &[&Operation]) -> Option<u32> {
     let words = Words::new(history);
     let start = operations.iter().map(|operation| operation.invoked).min()?;
     let end = operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(start).max(anomaly.time);
+    let needed = Needed::new(history, &anomaly.key, anomaly.time);
     let ranked = history.faults.iter().filter(|window| window.was_observed()).filter_map(|window| {
         let hit = operations.iter().position(|operation| {
             let end = operation.completed.unwrap_or(history.last_time);
@@ -113,24 +130,8 @@ fn in_effect(history: &History, anomaly: &Anomaly, operations: &[&Operation]) ->
         });
         let on_a_node = || window.hits(Role::Node) && overlaps(window, start, end);
         let place = hit.or_else(|| on_a_node().then_some(operations.len()))?;
-        Some((
-            telling(window.kind, hit.is_some()),
-            place,
-            window.inject > anomaly.time,
-            Reverse(window.inject),
-            window.fault,
-        ))
+        let too_few = hit.is_none() && !needed.hits(window);
+        Some(((telling(window.kind, hit.is_some()), place, too_few, window.inject > anomaly.time), window))
     });
-    ranked.min().map(|(.., fault)| fault)
-}
-
-/// How much a kind of fault explains by itself, on a client involved or on a node; a lower number explains more.
-pub(super) fn telling(kind: FaultKind, on_client: bool) -> u8 {
-    if on_client { kind.blame.client } else { kind.blame.node }
-}
-
-/// Whether the fault was in effect at some moment from `start` to `end`.
-pub(super) fn overlaps(window: &FaultWindow, start: u64, end: u64) -> bool {
-    let (from, to) = window.span();
-    from <= end && to.is_none_or(|to| to >= start)
+    first_of_one_kind(ranked.collect())
 }

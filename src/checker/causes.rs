@@ -7,9 +7,8 @@
 //! What was in effect at some other moment explains nothing. Where only an order is known, only the order is told; nobody
 //! can tell from a history when a command was carried out, only when it was sent and answered.
 
-use std::cmp::Reverse;
-
-use super::attribute::{overlaps, promoted, telling, trigger};
+use super::attribute::{promoted, trigger};
+use super::reach::{Needed, kept_from, most_telling, overlaps};
 use super::verdict::{Anomaly, How, HowKind};
 use super::words::{Words, length, seconds};
 use crate::fault_kinds::{OnData, OnPackets, OnProcess};
@@ -197,14 +196,26 @@ impl<'h> Overlap<'h> {
         if let Some(seen) = self.promotion() {
             return Causes { how: promoted(seen), fault: trigger(self.history, seen) };
         }
-        let fault = self.most_telling(|window| {
-            let of_the_first = window.kind.is_at_command() && self.hits(window, self.first);
-            if window.hits(Role::Node) && (window.kind.does.data != OnData::Kept || of_the_first) {
-                return overlaps(window, asked(first), self.taken.time());
-            }
-            self.hits(window, self.second) && overlaps(window, asked(second), self.taken.time())
-                || self.hits(window, self.first) && overlaps(window, asked(first), self.began.time())
-        });
+        let needed = Needed::new(self.history, &first.key, self.taken.time());
+        let kept = kept_from(self.history, &self.client(self.first), asked(first), self.began.time());
+        let lost = |from| needed.lost(self.history, &kept, from, self.taken.time());
+        let struck = || {
+            let lost = lost(asked(first));
+            self.most_telling(|window| {
+                let of_the_first = window.kind.is_at_command() && self.hits(window, self.first);
+                if window.hits(Role::Node) && (window.kind.does.data != OnData::Kept || of_the_first) {
+                    return match window.kind.does.data {
+                        OnData::Lost => lost.flatten().is_some_and(|lost| lost.fault == window.fault),
+                        OnData::InDoubt if !needed.hits(window) => false,
+                        OnData::InDoubt | OnData::Kept => overlaps(window, asked(first), self.taken.time()),
+                    };
+                }
+                self.hits(window, self.second) && overlaps(window, asked(second), self.taken.time())
+                    || self.hits(window, self.first) && overlaps(window, asked(first), self.began.time())
+            })
+        };
+        // Once too few nodes have the first one's key, nothing else is needed.
+        let fault = lost(self.began.time()).unwrap_or_else(struck);
         if let Some(how) = self.without_validity() {
             return Causes { how: Some(how), fault };
         }
@@ -308,10 +319,9 @@ impl<'h> Overlap<'h> {
         window.targets.contains(&self.client(place))
     }
 
-    /// The most telling of the faults that were seen to happen and fit; among equals the last.
+    /// The most telling of the faults that were seen to happen and fit.
     fn most_telling(&self, fits: impl Fn(&FaultWindow) -> bool) -> Option<&'h FaultWindow> {
-        let seen = self.history.faults.iter().filter(|window| window.was_observed() && fits(window));
-        seen.min_by_key(|window| (telling(window.kind, !window.hits(Role::Node)), Reverse(window.inject)))
+        most_telling(self.history.faults.iter().filter(|window| window.was_observed() && fits(window)))
     }
 }
 

@@ -32,6 +32,7 @@ mod minimal_counterexample;
 mod mutants;
 mod order;
 mod promises;
+mod reach;
 mod register;
 mod rollback;
 mod sentence;

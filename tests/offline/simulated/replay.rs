@@ -76,6 +76,14 @@ fn a_violation_is_put_down_to_what_its_report_blames() {
     assert_eq!(on_one("flush node:0", ""), "lost update, flush of a node");
     assert_eq!(on_one("evict node:0", "heal evict node:0"), "lost update, evict of a node");
     assert_eq!(on_one("power-loss node:0", "heal power-loss node:0"), "lost update, power-loss of a node");
+    // A quorum of five is three: one node more or less changes nothing, in whatever order.
+    let most = "flush node:0,node:1,node:4";
+    for (one, other) in [(most, "evict node:3"), ("evict node:3", most)] {
+        let end = "await client:1 end within 0.3ttl or go on";
+        let steps =
+            ["start client:0 to before-write", one, other, "heal evict node:3", "start client:1", end, "go client:0"];
+        assert_eq!(cause("redlock", &steps), "lost update, flush of a node", "{one}, {other}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use redjepsen::checker::AnomalyKind::{LostUpdate, OverlappingHolders};
 use redjepsen::checker::{Anomaly, HowKind};
 use redjepsen::history::{
-    FaultKind, Opened, Outcome, Phase, Promotion, ResourceKind, SeenPromotion, StepEvent, StepOutcome,
+    Fact, FactName, FaultKind, Opened, Outcome, Phase, Promotion, ResourceKind, SeenPromotion, StepEvent, StepOutcome,
 };
 
 use crate::kit::histories::{Build, MS};
@@ -230,4 +230,98 @@ fn of_several_who_may_hold_a_lock_whoever_stayed_too_long_explains_the_one_too_m
     };
     assert_eq!((struck("c2"), struck("c1")), (Some(7), None), "the last one's call was struck while it asked");
     assert_eq!(third(600, "c1"), (vec![99, 599, 199], None), "all had theirs: nobody knows which is one too many");
+}
+
+/// Faults on nodes: what kind on which, from when to when it was ordered to be in effect.
+type Struck<'a> = &'a [(FaultKind, &'a [&'a str], u64, u64)];
+
+/// Faults on the nodes of a lock on five; the first client has it from 100 on, the second one from 400.
+fn on_five(struck: Struck) -> Build {
+    let mut build = two(900, 400);
+    build.header().nodes = 5;
+    add(&mut build, struck);
+    build
+}
+
+fn add(build: &mut Build, struck: Struck) {
+    for (number, (kind, targets, from, to)) in (10..).zip(struck) {
+        build.fault(number, targets[0], *from, *to);
+        let window = build.history.faults.last_mut().unwrap();
+        window.kind = *kind;
+        window.targets = targets.iter().map(ToString::to_string).collect();
+        window.injected = Some(((from + 5) * MS, true));
+    }
+}
+
+#[test]
+fn a_fault_on_too_few_nodes_is_not_blamed_for_what_another_one_did() {
+    use FaultKind::{Clock, Evict, Flush, Kill, PowerLoss};
+    let most: &[&str] = &["n0", "n1", "n4"];
+    let [few, others, all]: [&[&str]; 3] = [&["n3"], &["n0", "n2"], &["n0", "n1", "n2", "n3", "n4"]];
+    let cases: &[(Struck, Option<u32>, &str)] = &[
+        (&[(Flush, most, 200, 900), (Evict, few, 300, 900)], Some(10), "the later one hit one node of five"),
+        (&[(Evict, few, 200, 900), (Flush, most, 300, 900)], Some(11), "in the other order"),
+        (&[(PowerLoss, most, 200, 280), (Flush, few, 300, 900)], Some(10), ""),
+        (&[(Flush, most, 200, 900), (Evict, all, 300, 900)], Some(10), "there was nothing left to evict"),
+        (&[(Flush, most, 200, 900), (Clock, few, 300, 900)], Some(10), "one wrong clock is not enough"),
+        (&[(Flush, few, 200, 900)], None, "one node of five"),
+        (&[(Clock, few, 200, 900)], None, ""),
+        (&[(Clock, most, 200, 900)], Some(10), ""),
+        (&[(Flush, few, 200, 900), (Evict, others, 300, 900)], None, "it took both"),
+        (&[(Kill, few, 200, 250), (Kill, others, 300, 350)], Some(11), "it took both, which are of one kind"),
+        (&[(Flush, most, 20, 900), (Evict, few, 200, 900)], None, "that was before the lock was taken"),
+        (&[(Flush, most, 450, 900)], None, "that was later"),
+    ];
+    for (struck, expected, why) in cases {
+        assert_eq!(fault(&on_five(struck)), *expected, "{struck:?}: {why}");
+    }
+}
+
+#[test]
+fn a_node_that_forgot_is_enough_where_the_holder_could_not_reach_the_others() {
+    let kept = |links: &[(&str, &str)], from: u64, to: u64| {
+        let mut build =
+            on_five(&[(FaultKind::Partition, &["c0", "n3", "n4"], from, to), (FaultKind::Kill, &["n2"], 200, 250)]);
+        let links = links.iter().map(|(one, other)| (one.to_string(), other.to_string()));
+        build.history.faults[0].links = Some(links.collect());
+        fault(&build)
+    };
+    let links = [("c0", "n3"), ("c0", "n4")];
+    assert_eq!(kept(&links, 20, 900), Some(11), "its key was on three nodes");
+    assert_ne!(kept(&links[..1], 20, 900), Some(11), "or on four");
+    assert_ne!(kept(&[("c1", "n3"), ("c1", "n4")], 20, 900), Some(11), "somebody else could not reach them");
+    assert_ne!(kept(&links, 200, 900), Some(11), "it could, when it asked");
+}
+
+#[test]
+fn in_a_group_only_the_primary_of_the_key_can_lose_it() {
+    let of = |struck: Struck| {
+        let mut build = two(900, 400);
+        build.header().nodes = 3;
+        let text = "3 nodes and the resource answer; n0 primary of n1 and n2".into();
+        build.history.facts.push(Fact { name: FactName::NodesReady, holds: true, text });
+        add(&mut build, struck);
+        fault(&build)
+    };
+    use FaultKind::{Evict, Flush};
+    assert_eq!(of(&[(Flush, &["n0"], 200, 900), (Evict, &["n1", "n2"], 300, 900)]), Some(10));
+    assert_eq!(of(&[(Evict, &["n1", "n2"], 200, 900)]), None, "replicas take it from the primary");
+}
+
+#[test]
+fn what_cannot_silence_a_primary_did_not_promote_another_node() {
+    let blamed = |struck: Struck, links: &[(&str, &str)]| {
+        let mut build = two(900, 400);
+        add(&mut build, struck);
+        let links: Vec<_> = links.iter().map(|(one, other)| (one.to_string(), other.to_string())).collect();
+        build.history.faults.last_mut().unwrap().links = (!links.is_empty()).then_some(links);
+        promoted(&mut build, "k0", 250, 350);
+        fault(&build)
+    };
+    use FaultKind::{Evict, Partition, Pause};
+    let cut: (FaultKind, &[&str], u64, u64) = (Partition, &["n0", "s0", "s1"], 150, 900);
+    let from_watchers = [("n0", "s0"), ("s1", "n0")];
+    assert_eq!(blamed(&[(Evict, &["n0"], 200, 900), cut], &from_watchers), Some(11), "it answers while it evicts");
+    assert_eq!(blamed(&[(Partition, &["c0", "n0"], 150, 900)], &[("c0", "n0")]), None, "others hear it");
+    assert_eq!(blamed(&[(Pause, &["n0"], 150, 900), cut], &from_watchers), Some(10));
 }
