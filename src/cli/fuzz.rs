@@ -12,9 +12,9 @@ use super::progress::{Bar, Far};
 use super::{CONSOLE, Exit, Failure, exit_despite, exit_for, print, tell};
 use crate::checker::{Validity, wilson_95};
 use crate::files;
-use crate::fuzz::{Cause, Found, Hunt, Progress, Search, Shrunk, USUAL_TIME, Until, Violation, draw};
+use crate::fuzz::{Cause, End, Found, Hunt, Progress, Search, Shrunk, USUAL_TIME, Until, Violation, draw};
 use crate::history::FaultKind;
-use crate::nemesis::Expectation;
+use crate::nemesis::{Expectation, Nemesis};
 use crate::runner::simulate::can_be_simulated;
 use crate::runner::{KeepCluster, Place, RunSettings, Runner};
 use crate::scenario::{Options, Scenario, quoted};
@@ -26,6 +26,7 @@ use crate::words;
 const KEEPING: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
+#[command(mut_arg("cluster", |cluster| cluster.hide(true)))]
 pub struct FuzzFlags {
     /// Lock and resource: a name from `redjepsen list`, or the path of a .toml file
     #[arg(long, default_value = "redlock")]
@@ -42,7 +43,7 @@ pub struct FuzzFlags {
     /// Go on after a violation for this long, shrinking included [default: up to a minute, until the first violation]
     #[arg(long, value_name = "LENGTH")]
     time: Option<Length>,
-    /// The first seed [default: 1]
+    /// The first seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Runs at the same time [default: one per processor]
@@ -215,11 +216,11 @@ fn rate(found: &Found, runs: u64) -> String {
     )
 }
 
-/// Keeps a violation as a run, and as a file if it has a script. What it shows is printed first; returns what could not be
-/// kept.
+/// Keeps a violation as a run, and as a file if it has a script that was drawn. What it shows is printed first; returns what
+/// could not be kept.
 async fn keep(runner: &mut Runner, flags: &FuzzFlags, found: Violation) -> Vec<Failure> {
     let Violation { scenario, cause, seed, shrunk } = found;
-    if scenario.nemesis.script.is_empty() {
+    if flags.nemesis.is_some() {
         return match report(runner, flags, &scenario, &cause).await {
             Ok(folder) => {
                 print(format!("\n{cause}\n  report  {folder}/report.html (simulated)\n")).err().into_iter().collect()
@@ -230,14 +231,14 @@ async fn keep(runner: &mut Runner, flags: &FuzzFlags, found: Violation) -> Vec<F
             }
         };
     }
-    let Some(shrunk) = shrunk else {
-        let text = format!("\n{cause}: seed {seed}; it depends on network timing, so it is not kept\n");
-        return print(text).err().into_iter().collect();
-    };
+    let shrunk = shrunk.unwrap_or(Shrunk { scenario, cause: cause.clone(), tried: 0, end: End::ByLuck });
     let mut failures: Vec<Failure> = print(steps(&shrunk)).err().into_iter().collect();
     let mut text = String::from("\n");
     match write(flags, &shrunk, seed) {
-        Ok(file) => _ = writeln!(text, "  scenario  {}", file.display()),
+        Ok((file, new)) => {
+            let known = if new { "" } else { " (found before, with fewer steps)" };
+            let _ = writeln!(text, "  scenario  {}{known}", file.display());
+        }
         Err(failure) => failures.push(failure),
     }
     let scenario = Scenario { nemesis_name: shrunk.name(), ..shrunk.scenario };
@@ -256,7 +257,11 @@ async fn keep(runner: &mut Runner, flags: &FuzzFlags, found: Violation) -> Vec<F
 /// The steps of a script, for people.
 fn steps(shrunk: &Shrunk) -> String {
     let script = &shrunk.scenario.nemesis.script;
-    let larger = if shrunk.finished { "" } else { " (no time to shrink it further)" };
+    let larger = match shrunk.end {
+        End::Smallest => "",
+        End::CutShort => " (no time to shrink it further)",
+        End::ByLuck => " (it depends on network timing, so it is not shrunk)",
+    };
     let mut text = format!("\n{}, in {} steps{larger}:\n", shrunk.cause, script.len());
     for (number, step) in (1..).zip(script) {
         let _ = writeln!(text, "  {number:>2}. {step}");
@@ -284,12 +289,29 @@ fn settings(flags: &FuzzFlags) -> RunSettings {
     RunSettings { place: Place::Store(flags.store.clone()), repeat: None, keep_cluster: KeepCluster::No, observe: true }
 }
 
-/// Writes a scenario as a nemesis file. Returns its path.
-fn write(flags: &FuzzFlags, shrunk: &Shrunk, seed: u64) -> Result<PathBuf, Failure> {
+/// Writes a scenario as a nemesis file, with its seed in the name if that of its cause has fewer steps already. Returns its path,
+/// and whether it was written: the same seed may have led to fewer steps before.
+fn write(flags: &FuzzFlags, shrunk: &Shrunk, seed: u64) -> Result<(PathBuf, bool), Failure> {
     let folder = flags.store.join("fuzz");
-    let file = folder.join(format!("{}.toml", shrunk.name()));
-    let text = toml::to_string(&shrunk.nemesis(seed)).map_err(Failure::could_not_run)?;
+    let name = shrunk.name();
+    let nemesis = shrunk.nemesis(seed);
+    let files = [format!("{name}.toml"), format!("{name}-seed-{seed}.toml")].map(|file| folder.join(file));
+    let Some(file) = files.iter().find(|file| !is_shorter(file, &nemesis)) else {
+        let [_, known] = files;
+        return Ok((known, false));
+    };
+    let text = toml::to_string(&nemesis).map_err(Failure::could_not_run)?;
     let folders = files::create_folder(&flags.store).and_then(|()| files::create_folder(&folder));
-    folders.and_then(|()| files::write(&file, text)).map_err(Failure::could_not_run)?;
-    Ok(file)
+    folders.and_then(|()| files::write(file, text)).map_err(Failure::could_not_run)?;
+    Ok((file.clone(), true))
+}
+
+/// Whether there is such a file already, which has fewer steps or is no scenario.
+fn is_shorter(file: &Path, than: &Nemesis) -> bool {
+    if !file.exists() {
+        return false;
+    }
+    let known = files::read_named(file, files::BY_HAND).ok();
+    let known = known.and_then(|text| toml::from_str::<Nemesis>(&text).ok());
+    known.is_none_or(|known| known.script.len() < than.script.len())
 }

@@ -41,7 +41,8 @@ impl Cause {
             return None;
         }
         let broken = verdict.claims.iter().find(|claim| claim.claimed && claim.valid == Validity::Invalid)?;
-        // What the clients do before and after the script only shows that the lock works.
+        // What the clients do before and after the script only shows that the lock works, unless what the script left undone
+        // meets it.
         let (first, last) = (history.steps.first(), history.steps.last());
         let is_of_the_script = |index: &u64| {
             let operation = history.operations.iter().find(|operation| operation.index == *index);
@@ -51,7 +52,7 @@ impl Cause {
             })
         };
         let anomaly = verdict.anomalies.iter().find(|anomaly| {
-            anomaly.kind.contradicts() == Some(broken.claim) && anomaly.operations.iter().all(is_of_the_script)
+            anomaly.kind.contradicts() == Some(broken.claim) && anomaly.operations.iter().any(is_of_the_script)
         })?;
         let subject = Subject { scenario: None, history, verdict, facts: &RunFacts::default() };
         let story = Story::new(subject);

@@ -19,4 +19,4 @@ mod shrink;
 pub use cause::{By, Cause};
 pub use hunt::{Found, Hunt, Until, hunt};
 pub use search::{Progress, Search, USUAL_TIME, Violation};
-pub use shrink::{Shrunk, Trials, shrink, shrink_on};
+pub use shrink::{End, Shrunk, Trials, shrink, shrink_on};

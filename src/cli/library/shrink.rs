@@ -16,7 +16,7 @@ use super::compare::{Case, Compare};
 use crate::cli::{CONSOLE, Failure, tell_progress};
 use crate::controller::Status;
 use crate::files;
-use crate::fuzz::{Cause, Trials, shrink_on};
+use crate::fuzz::{Cause, End, Trials, shrink_on};
 use crate::interrupt::Interrupt;
 use crate::library::examined::{Came, Found};
 use crate::library::kind::OfItsKind;
@@ -137,7 +137,7 @@ fn smaller(
         steps: nemesis.script.len(),
         steps_before: scenario.nemesis.script.len(),
         tried: shrunk.tried,
-        finished: shrunk.finished,
+        finished: shrunk.end == End::Smallest,
         came_back,
         of: AGAIN,
         repeat: format!(

@@ -215,6 +215,96 @@ fn what_was_expected_decides_how_a_hunt_ends() {
     }
 }
 
+/// The steps of the only script that a hunt left in a folder.
+fn script_in(store: PathBuf) -> (PathBuf, toml::Table) {
+    let scripts = files_in(store.join("fuzz"), ".toml");
+    assert_eq!(scripts.len(), 1, "{scripts:?}");
+    (scripts[0].clone(), fs::read_to_string(&scripts[0]).unwrap().parse().unwrap())
+}
+
+#[test]
+fn the_smallest_scenario_has_no_step_that_can_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, said) = ended(fuzz(folder.path(), ONE_RUN).spawn().unwrap());
+    assert_eq!(code, Some(1), "{said}");
+    let (_, whole) = script_in(folder.path().join("store"));
+    let steps = whole["script"].as_array().unwrap().clone();
+    let text = whole["script"].to_string();
+    let clients = whole["clients"].as_integer().unwrap();
+    assert!((0..clients).all(|client| text.contains(&format!("client:{client}"))), "{clients}: {text}");
+    let broken = |steps: Vec<toml::Value>| {
+        let mut script = whole.clone();
+        script.insert("script".to_string(), steps.into());
+        fs::write(folder.path().join("part.toml"), script.to_string()).unwrap();
+        let seeds = 1..=20;
+        let run = |seed: &u32| {
+            let arguments =
+                format!("run --cluster sim --workload none --nemesis part.toml --store parts --seed {seed}");
+            let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
+            let output = command.args(arguments.split(' ')).current_dir(folder.path()).output().unwrap();
+            output.status.code() == Some(1)
+        };
+        seeds.filter(run).count()
+    };
+    assert!(broken(steps.clone()) >= 19, "{text}");
+    for place in 0..steps.len() {
+        let mut part = steps.clone();
+        let step = part.remove(place);
+        let still = broken(part);
+        assert!(still < 19, "without `{step}` it is broken in {still} of 20 runs: {text}");
+    }
+}
+
+#[test]
+fn a_longer_scenario_replaces_no_shorter_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let hunt = || {
+        let (code, said) = ended(fuzz(folder.path(), ONE_RUN).spawn().unwrap());
+        assert_eq!(code, Some(1), "{said}");
+        said
+    };
+    hunt();
+    let (file, found) = script_in(folder.path().join("store"));
+    let with = |steps: Vec<toml::Value>| {
+        let mut script = found.clone();
+        script.insert("script".to_string(), steps.into());
+        fs::write(&file, script.to_string()).unwrap();
+        fs::read_to_string(&file).unwrap()
+    };
+    let steps = found["script"].as_array().unwrap().clone();
+    // One with fewer steps stays, and what was found now stands beside it.
+    let shorter = with(steps[..1].to_vec());
+    let said = hunt();
+    assert_eq!(fs::read_to_string(&file).unwrap(), shorter, "{said}");
+    let beside = PathBuf::from(file.to_string_lossy().replace(".toml", "-seed-6.toml"));
+    assert_eq!(fs::read_to_string(&beside).unwrap().parse::<toml::Table>().unwrap(), found, "{said}");
+    assert!(said.contains("-seed-6.toml"), "{said}");
+    // One with more steps is replaced.
+    with([steps.clone(), steps].concat());
+    let said = hunt();
+    assert_eq!(fs::read_to_string(&file).unwrap().parse::<toml::Table>().unwrap(), found, "{said}");
+}
+
+#[test]
+fn whatever_is_called_broken_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, said) =
+        ended(fuzz(folder.path(), "--workload setnx-expire --seed 1 --jobs 1 --runs 40").spawn().unwrap());
+    assert_eq!(code, Some(1), "{said}");
+    let causes = said.lines().filter(|line| line.contains(" first after ")).count();
+    assert_eq!(said.matches("  scenario  store/fuzz/").count(), causes, "{said}");
+    assert_eq!(said.matches("/report.html (simulated)").count(), causes, "{said}");
+    assert!(!said.contains("not kept"), "{said}");
+}
+
+#[test]
+fn the_help_says_each_thing_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, said) = ended(fuzz(folder.path(), "--help").spawn().unwrap());
+    assert!(!said.contains("--cluster"), "it is always simulated: {said}");
+    assert!(!said.contains("[default: 1] [default: 1]"), "{said}");
+}
+
 #[test]
 fn a_nemesis_is_run_seed_after_seed_and_its_first_violation_kept() {
     let folder = tempfile::tempdir().unwrap();
