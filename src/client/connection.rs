@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, RedisError};
+use redis::{Arg, AsyncConnectionConfig, Cmd, FromRedisValue, RedisError};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -121,11 +121,14 @@ impl Connection {
             let mut running = JoinSet::new();
             running.spawn(traffic);
             let number = match self.numbered {
-                true => match redis::cmd("CLIENT").arg("ID").query_async(&mut connection).await {
-                    // A server that does not know the question has no ids.
-                    Err(error) if refused(&error) => None,
-                    number => Some(number?),
-                },
+                true => {
+                    let id = redis::cmd("CLIENT").arg("ID").to_owned();
+                    match id.query_async(&mut connection).await {
+                        // A server that does not know the question has no ids.
+                        Err(error) if refused(&id, &error) => None,
+                        number => Some(number?),
+                    }
+                }
                 false => None,
             };
             Ok::<_, RedisError>(Open { connection, number, _traffic: running })
@@ -149,31 +152,39 @@ async fn answer<T: FromRedisValue>(
     match timeout(limit, command.query_async(&mut open.connection)).await {
         Err(_) => Err(RequestError::Timeout(limit)),
         Ok(Ok(value)) => Ok((Ok(value), open)),
-        Ok(Err(error)) if refused(&error) => Ok((Err(error), open)),
+        Ok(Err(error)) if refused(command, &error) => Ok((Err(error), open)),
+        Ok(Err(error)) if error.code().is_some() => Err(RequestError::InDoubt(error.to_string())),
         Ok(Err(error)) => Err(RequestError::ConnectionLost(error.to_string())),
     }
 }
 
-/// Whether the server itself said that it did not carry the command out. Only errors known to mean that count; every
-/// other error leaves the request indeterminate.
-fn refused(error: &RedisError) -> bool {
-    const REFUSALS: &[&str] = &[
-        "ERR",
+/// Whether the server itself said that it did not carry the command out: by an error reply, unless that is of a script which may
+/// have written before it failed. Any other error leaves the request indeterminate.
+fn refused(command: &Cmd, error: &RedisError) -> bool {
+    /// Redis looks for these before it runs a script, or before the script's first write, and not after that.
+    const BEFORE_WRITES: &[&str] = &[
         "OOM",
         "READONLY",
         "LOADING",
         "MISCONF",
         "NOREPLICAS",
         "BUSY",
-        "WRONGTYPE",
+        "NOSCRIPT",
         "NOPERM",
         "NOAUTH",
         "MASTERDOWN",
         "CLUSTERDOWN",
+        "CROSSSLOT",
+        "TRYAGAIN",
         "MOVED",
         "ASK",
     ];
-    matches!(error.kind(), ErrorKind::Server(_)) && error.code().is_some_and(|code| REFUSALS.contains(&code))
+    let Some(code) = error.code() else { return false };
+    !is_script(command) || BEFORE_WRITES.contains(&code) || !error.to_string().contains("script")
+}
+
+fn is_script(command: &Cmd) -> bool {
+    matches!(command.args_iter().next(), Some(Arg::Simple(word)) if word.eq_ignore_ascii_case(b"EVAL"))
 }
 
 #[cfg(test)]
@@ -281,5 +292,47 @@ mod tests {
         let began = Instant::now();
         assert!(!without_numbers.cut_off(Duration::from_secs(10)).await);
         assert!(began.elapsed() < LIMIT, "there is nothing to wait for");
+    }
+
+    #[tokio::test]
+    async fn an_error_reply_is_a_refusal_unless_a_script_may_have_written_before_it() {
+        let answer_to = |command: &'static str, reply: &'static str| async move {
+            let connection = server(Arc::new(move |_, asked| match asked {
+                "CLIENT ID" => None,
+                other if other.starts_with("CLIENT SETINFO") => Some("+OK\r\n"),
+                _ => Some(reply),
+            }))
+            .await;
+            let mut words = command.split(' ');
+            let mut asked = redis::cmd(words.next().unwrap());
+            words.for_each(|word| _ = asked.arg(word));
+            connection.request::<()>(&asked).await
+        };
+        for (command, reply) in [
+            ("SET k w", "-NOREPLICAS Not enough good replicas to write.\r\n"),
+            ("SET k w", "-OOM command not allowed when used memory > 'maxmemory'.\r\n"),
+            ("SET k w", "-READONLY You can't write against a read only replica.\r\n"),
+            ("SET k w", "-MISCONF Redis is configured to save RDB snapshots\r\n"),
+            ("SET k w", "-ERR unknown command 'SET'\r\n"),
+            ("SET k w", "-WRONGPASS invalid username-password pair\r\n"),
+            ("SET k w", "-SOMETHING that no library knows\r\n"),
+            ("EVAL s 1 k", "-NOREPLICAS Not enough good replicas to write. script: 1f, on @user_script:1.\r\n"),
+            ("EVAL s 1 k", "-READONLY You can't write against a read only replica. script: 1f, on @user_script:1.\r\n"),
+            ("EVAL s 1 k", "-NOSCRIPT No matching script.\r\n"),
+            ("EVAL s 1 k", "-ERR unknown command 'EVAL'\r\n"),
+        ] {
+            let answer = answer_to(command, reply).await;
+            assert!(matches!(answer, Err(RequestError::NotDone(_))), "{command}: {reply}: {answer:?}");
+        }
+        for (command, reply) in [
+            ("EVAL s 1 k", "-WRONGTYPE Operation against a key of another type script: 1f, on @user_script:2.\r\n"),
+            ("EVAL s 1 k", "-ERR Error running script (call to f_1f): @user_script:2: not an integer\r\n"),
+            ("EVAL s 1 k", "-SOMETHING that a script made up script: 1f, on @user_script:2.\r\n"),
+        ] {
+            let answer = answer_to(command, reply).await;
+            assert!(matches!(answer, Err(RequestError::InDoubt(_))), "{command}: {reply}: {answer:?}");
+        }
+        let nonsense = answer_to("SET k w", "?what\r\n").await;
+        assert!(matches!(nonsense, Err(RequestError::ConnectionLost(_))), "{nonsense:?}");
     }
 }

@@ -486,6 +486,7 @@ async fn conclude(
         Err(RequestError::NotDone(text)) => fail(invoke, "unavailable", text),
         Err(error @ RequestError::Timeout(_)) => info(invoke, "timeout", error),
         Err(error @ RequestError::ConnectionLost(_)) => info(invoke, "connection-lost", error),
+        Err(error @ RequestError::InDoubt(_)) => info(invoke, "in-doubt", error),
     })
 }
 

@@ -97,7 +97,7 @@ impl RedisNode {
             RedisNode::Group(group) => {
                 let answer = redis::from_redis_value(group.request(&command).await?);
                 // As of a single server: an answer that makes no sense leaves open what was done.
-                answer.map_err(|error| RequestError::ConnectionLost(error.to_string()))
+                answer.map_err(|error| RequestError::InDoubt(error.to_string()))
             }
         }
     }

@@ -90,6 +90,9 @@ pub enum RequestError {
     /// The connection broke with the request in flight: as uncertain as a timeout.
     #[error("connection lost: {0}")]
     ConnectionLost(String),
+    /// The server's answer leaves open what was done, such as the error of a script that may have written before.
+    #[error("answered: {0}")]
+    InDoubt(String),
 }
 
 /// Why a request to a system other than Redis got no usable answer. It may have been carried out all the same.
