@@ -131,6 +131,13 @@ impl RiskFlags {
         let asked = ttls.iter().position(|ttl| *ttl == self.ttl).unwrap_or_default();
         let scenarios = ttls.iter().map(|ttl| self.scenario(*ttl)).collect::<Result<Vec<_>, Failure>>()?;
         scenarios.first().map_or(Ok(()), can_be_simulated)?;
+        if scenarios.iter().any(|scenario| scenario.workload.topology.has_roles()) {
+            return Err(Failure::arguments(format!(
+                "--workload {}: its nodes are primaries and replicas, and what such a lock loses at a failover is not counted \
+                 here; `redjepsen run --workload {0} --nemesis failover` shows that it does",
+                quoted(&self.workload)
+            )));
+        }
         if !(self.crashes_per_day.is_finite() && (0.0..=1e6).contains(&self.crashes_per_day)) {
             let text = format!("--crashes-per-day {} is out of range; it may be 0 to 1000000", self.crashes_per_day);
             return Err(Failure::arguments(text));

@@ -64,9 +64,16 @@ impl RiskReport<'_> {
         let runs: u64 = row.parts.iter().map(|part| part.runs).sum();
         if runs == 0 {
             let longest = self.question.faults.iter().map(|(_, distribution)| distribution.longest()).max();
+            let longer = match most_incidents(row) {
+                most if most > 0.0 => format!(
+                    "; longer ones, too rare to be measured, may cause up to {} incidents a year (95 %)",
+                    number(most)
+                ),
+                _ => String::new(),
+            };
             return format!(
                 "with a TTL of {ttl}, no fault that was given can cost {workload} an update: the longest lasts {}, and it \
-                 takes {}",
+                 takes {}{longer}",
                 duration(longest.unwrap_or_default()),
                 duration(row.shortest)
             );
@@ -75,7 +82,7 @@ impl RiskReport<'_> {
             return format!(
                 "with a TTL of {ttl}, {workload} lost no update in {} with a fault; at most {} a year cost any (95 %)",
                 plural(runs, "run"),
-                number(incidents.high)
+                number(most_incidents(row))
             );
         }
         format!(
@@ -123,17 +130,16 @@ impl RiskReport<'_> {
         let rows = self.risk.rows.iter().map(|row| {
             let runs: u64 = row.parts.iter().map(|part| part.runs).sum();
             let hits: u64 = row.parts.iter().map(|part| part.hits).sum();
-            let of = |interval: Interval| match (row.lost_without_faults, runs) {
-                (true, _) => "without any fault".to_string(),
-                (_, 0) => "0".to_string(),
-                _ if interval.mean <= 0.0 => "none seen".to_string(),
-                _ => with_interval(interval),
+            let of = |interval: Interval| match row.lost_without_faults {
+                true => "without any fault".to_string(),
+                false if interval.mean <= 0.0 => "none seen".to_string(),
+                false => with_interval(interval),
             };
-            let incidents = match row.incidents.times(YEAR) {
-                none if runs > 0 && !row.lost_without_faults && none.mean <= 0.0 => {
-                    format!("0 ({} at most)", number(none.high))
+            let incidents = match of(row.incidents.times(YEAR)) {
+                none if row.incidents.mean <= 0.0 && most_incidents(row) > 0.0 => {
+                    format!("{none}, up to {}", number(most_incidents(row)))
                 }
-                some => of(some),
+                some => some,
             };
             [
                 duration(row.ttl),
@@ -218,8 +224,8 @@ impl RiskReport<'_> {
             limits.push(format!("{}, so this says nothing about longer ones", list(&longest)));
         }
         let unseen = self.risk.rows.iter().filter_map(|row| {
-            let unseen: f64 = row.parts.iter().filter_map(|part| part.unseen).sum();
-            (unseen > 0.0).then_some((row.ttl, unseen * YEAR))
+            let unseen = unseen(row);
+            (unseen > 0.0).then_some((row.ttl, unseen))
         });
         if let Some((ttl, unseen)) = unseen.min_by_key(|(ttl, _)| *ttl) {
             limits.push(format!(
@@ -231,6 +237,16 @@ impl RiskReport<'_> {
         }
         limits
     }
+}
+
+/// How many incidents a year may come from faults that are longer than any that was measured.
+fn unseen(row: &Row) -> f64 {
+    row.parts.iter().filter_map(|part| part.unseen).sum::<f64>() * YEAR
+}
+
+/// How many incidents a year there may be at most, those from faults that were never measured included.
+fn most_incidents(row: &Row) -> f64 {
+    row.incidents.times(YEAR).high + unseen(row)
 }
 
 fn per_million(row: &Row) -> Interval {

@@ -211,6 +211,12 @@ fn the_first_line_is_the_answer_and_everything_says_simulated() {
     assert!(text.contains("nothing is lost, by construction; nothing was in 40 runs"), "{text}");
     assert!(text.contains("none of the pauses is longer than 3 s, so this says nothing about longer ones"), "{text}");
     assert!(text.contains("from a TTL of 5 s on no measured length is long enough"), "{text}");
+    let most = text.split("may cause up to ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    let row = text.lines().find(|line| line.trim_start().starts_with("5 s ")).unwrap();
+    assert!(
+        row.contains(&format!("none seen, up to {most}")) && !row.contains(" 0 "),
+        "a zero would be a promise: {text}"
+    );
     let page = fs::read_to_string(out.join("risk.html")).unwrap();
     assert!(page.contains("SIMULATED") && page.contains("<svg") && page.contains("redjepsen risk --workload redlock"));
     assert!(fs::read_to_string(out.join("risk.svg")).unwrap().contains("simulated"));
@@ -223,6 +229,7 @@ fn a_profile_is_called_an_example() {
     assert_eq!(code, Some(0), "{errors}");
     assert!(text.contains("no fault that was given can cost redlock an update: the longest lasts 14"), "{text}");
     assert!(text.contains("profile quiet, an example and not a measurement"), "{text}");
+    assert!(!text.contains("up to 0"), "{text}");
 }
 
 #[test]
@@ -242,6 +249,9 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         (&["--runs", "1"], "--runs"),
         (&["--jobs", "0"], "it may be 1 to 256"),
         (&["--jobs", "100000"], "it may be 1 to 256"),
+        (&["--workload", "replicated"], "what such a lock loses at a failover is not counted"),
+        (&["--workload", "cluster"], "its nodes are primaries and replicas"),
+        (&["--workload", "register-sentinel"], "its nodes are primaries and replicas"),
         (&["--workload", "etcd"], "this cannot be simulated: etcd is not simulated"),
         (&["--workload", "redis-py"], "this cannot be simulated: only redjepsen's own clients live in virtual time"),
     ] {
