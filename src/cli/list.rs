@@ -37,9 +37,7 @@ const ISSUES_HELP: &str = "\
 fn issues() -> Result<Vec<(String, String)>, Failure> {
     let told = |(file, _): &Entry| {
         let (name, issue) = scenario::known_issue(file).map_err(Failure::could_not_run)?;
-        let holds =
-            issue.holds.map_or_else(|| "no release holds".to_string(), |side| format!("{} holds", side.version));
-        Ok((name, format!("{} {} falls, {holds}", issue.says, issue.falls.version)))
+        Ok((name, format!("{} {}", issue.says, issue.sides())))
     };
     ISSUES.iter().map(told).collect()
 }

@@ -63,10 +63,7 @@ fn about(name: &str, issue: &Issue, checked: &Checked) -> String {
         _ if is_it => format!("{version} breaks {claim}, as {name} has it"),
         _ => format!("{version} does not break {claim}, as {name} has it"),
     };
-    let falls = format!("{} falls", issue.falls.version);
-    let pair =
-        holds.map_or_else(|| format!("{falls}, and no release holds"), |holds| format!("{falls}, {holds} holds"));
-    format!("\n{seen}\n  {}\n  {} ({pair})\n", issue.says, issue.url)
+    format!("\n{seen}\n  {}\n  {} ({})\n", issue.says, issue.url, issue.sides())
 }
 
 /// Opens a page as the desktop does. Only for who sits in front of it: in a pipe or in CI nothing is opened. That it can't be is

@@ -182,7 +182,9 @@ pub(crate) fn find<T: DeserializeOwned>(
 pub fn did_you_mean<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> String {
     let mut alike: Vec<(f64, &str)> = names.map(|name| (strsim::jaro_winkler(word, name), name)).collect();
     alike.retain(|(likeness, _)| *likeness > LEAST_LIKENESS);
-    alike.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    alike.sort_by(|(one, name), (other, other_name)| other.total_cmp(one).then(name.cmp(other_name)));
+    // A word may be the name of things of several kinds.
+    alike.dedup();
     let alike: Vec<String> = alike.iter().take(MOST_ALIKE).map(|(_, name)| format!("`{name}`")).collect();
     match &alike[..] {
         [] => String::new(),
@@ -227,6 +229,14 @@ mod tests {
             .collect();
         names.sort();
         names
+    }
+
+    #[test]
+    fn a_name_of_several_things_is_proposed_once() {
+        let names = ["none", "pause", "none", "node-redlock", "none"];
+        assert_eq!(did_you_mean("nine", names.into_iter()), "did you mean `none`? ");
+        assert_eq!(did_you_mean("nodes", ["node", "none", "node"].into_iter()), "did you mean `node` or `none`? ");
+        assert_eq!(did_you_mean("zzz", names.into_iter()), "");
     }
 
     #[test]

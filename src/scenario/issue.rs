@@ -84,6 +84,23 @@ impl Issue {
         other.filter(|holds| version == Some(&holds.version)).unwrap_or(&self.falls)
     }
 
+    /// `7.0.0 falls, 7.0.1 holds`; where an option mends it, with that in place of a version that is said twice.
+    pub fn sides(&self) -> String {
+        let falls = &self.falls;
+        let how = |side: &Side| {
+            let workload = side.workload.as_ref().map(|workload| format!(" as `{workload}`"));
+            let note = side.note.as_ref().map(|note| format!(" ({note})"));
+            workload.into_iter().chain(note).collect::<String>()
+        };
+        match &self.holds {
+            None => format!("{} falls, and no release holds", falls.version),
+            Some(holds) if holds.version == falls.version => {
+                format!("{} falls{}, and holds{}", falls.version, how(falls), how(holds))
+            }
+            Some(holds) => format!("{} falls, {} holds", falls.version, holds.version),
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), String> {
         if self.with.library_version.is_some() {
             return Err("its versions stand in `[falls]` and `[holds]`; leave `library_version` out of `[with]`".into());
@@ -124,6 +141,20 @@ mod tests {
                 assert_eq!(scenario.workload.library.unwrap().version, side.version, "{name}");
             }
         }
+    }
+
+    #[test]
+    fn sides_of_one_version_are_told_by_what_mends_it() {
+        for (file, _) in ISSUES {
+            let (name, issue) = known(file).unwrap();
+            let sides = issue.sides();
+            assert_eq!(sides.matches(&issue.falls.version).count(), 1, "{name}: {sides}");
+        }
+        assert_eq!(
+            known("huey#538").unwrap().1.sides(),
+            "3.5.4 falls (as it is by default), and holds as `huey` (with a TTL)"
+        );
+        assert!(known("redis-py#554").unwrap().1.sides().contains(" falls, "));
     }
 
     #[test]
