@@ -7,6 +7,7 @@ use crate::checker::wilson_95;
 use crate::files::{self, FileError};
 use crate::suite::matrix::{Matrix, Overall};
 use crate::suite::outcome::CellStatus;
+use crate::telling::table;
 
 /// The file's name in a suite's folder.
 pub const FILE: &str = "matrix.json";
@@ -16,6 +17,8 @@ pub const FILE: &str = "matrix.json";
 pub struct Results {
     pub suite: String,
     pub verdict: Overall,
+    /// The same in a word, as on its own page.
+    pub word: &'static str,
     pub headline: String,
     /// RFC 3339.
     pub started: String,
@@ -87,7 +90,7 @@ impl Results {
     }
 
     fn of(matrix: Matrix) -> Results {
-        let headline = matrix.headline();
+        let (word, headline) = table::word_and_headline(&matrix);
         let cells = matrix.cells.into_iter().map(|cell| Cell {
             name: cell.name,
             workload: cell.workload,
@@ -102,6 +105,7 @@ impl Results {
             cells: cells.collect(),
             suite: matrix.suite,
             verdict: matrix.verdict,
+            word,
             headline,
             started: matrix.started,
             took_s: matrix.took_s,

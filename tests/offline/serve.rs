@@ -336,6 +336,13 @@ fn a_sweep_is_a_cell_for_each_value_a_plot_and_sides_to_compare() {
     let page = fs::read_to_string(night.join("matrix.html")).unwrap();
     assert!(page.contains("id=\"sweeps\"") && page.contains("updates lost, %"), "the plot is on the page");
     assert!(page.contains("OBSERVED") && page.contains("2 cells side by side"), "a sweep is no failure");
+    let pages = tempfile::tempdir().unwrap();
+    export(&folder.path().join("store"), &pages.path().join("pages")).unwrap();
+    for list in ["index.html", "suites/sweep-redlock-pauses.html"] {
+        let list = fs::read_to_string(pages.path().join("pages").join(list)).unwrap();
+        assert!(list.contains(">observed<") && list.contains("2 cells side by side"), "as its own page says: {list}");
+        assert!(!list.contains("nothing was shown"), "{list}");
+    }
     let cell = |ttl: &str| format!("'store/suites/sweep-redlock-pauses/latest#redlock under pauses with ttl {ttl}'");
     let (code, said) = run(&format!("compare {} {}", cell("300ms"), cell("300ms")));
     assert_eq!(code, 0, "the same is not worse: {said}");

@@ -72,13 +72,16 @@ fn suites(at: At, snapshot: &Snapshot) -> Markup {
 /// A night's verdict in a word.
 pub(super) fn verdict(night: &Night) -> Markup {
     let (class, word) = match &night.state {
-        NightState::Done(results) => match results.verdict {
-            Overall::AsExpected => ("held", "as expected"),
-            Overall::Surprise => ("broken", "surprise"),
-            Overall::Unknown => ("unproven", "unknown"),
-        },
-        NightState::Open => ("open", "not finished"),
-        NightState::Unreadable(_) => ("open", "unreadable"),
+        NightState::Done(results) => {
+            let class = match results.verdict {
+                Overall::AsExpected => "held",
+                Overall::Surprise => "broken",
+                Overall::Unknown => "unproven",
+            };
+            (class, results.word.to_lowercase())
+        }
+        NightState::Open => ("open", "not finished".to_string()),
+        NightState::Unreadable(_) => ("open", "unreadable".to_string()),
     };
     html! { b class={ "mark " (class) } { (word) } }
 }

@@ -130,6 +130,19 @@ pub struct Mistimed {
     pub text: String,
 }
 
+/// What a suite came to, in a word and in a sentence.
+pub fn word_and_headline(matrix: &Matrix) -> (&'static str, String) {
+    told(matrix, !sweeps::all(matrix).is_empty())
+}
+
+fn told(matrix: &Matrix, is_swept: bool) -> (&'static str, String) {
+    // A sweep is there to be looked at, and nothing came out otherwise than it should.
+    match is_swept && matrix.counts.observed == matrix.cells.len() as u64 {
+        true => ("OBSERVED", phrases::side_by_side(matrix)),
+        false => (phrases::verdict(matrix.verdict), matrix.headline()),
+    }
+}
+
 impl Table {
     pub fn new(matrix: &Matrix) -> Table {
         let cells: Vec<CellAccount> = matrix.cells.iter().map(|cell| CellAccount::new(cell, matrix)).collect();
@@ -143,12 +156,7 @@ impl Table {
                 .filter_map(move |(run, one)| Some(Mistimed { cell, run, text: phrases::timing(one)? }))
         });
         let sweeps = sweeps::all(matrix);
-        // A sweep is there to be looked at, and nothing came out otherwise than it should.
-        let swept = !sweeps.is_empty() && matrix.counts.observed == matrix.cells.len() as u64;
-        let (word, headline) = match swept {
-            true => ("OBSERVED", phrases::side_by_side(matrix)),
-            false => (phrases::verdict(matrix.verdict), matrix.headline()),
-        };
+        let (word, headline) = told(matrix, !sweeps.is_empty());
         Table {
             suite: matrix.suite.clone(),
             description: matrix.description.clone(),
