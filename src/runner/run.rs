@@ -24,7 +24,7 @@ use crate::interrupt::{Interrupt, Interrupted};
 use crate::plan::Plan;
 use crate::report::RunFacts;
 use crate::runs::RunFolder;
-use crate::scenario::{self, Scenario};
+use crate::scenario::{self, Scenario, WorkloadClient};
 use crate::sync::lock;
 use crate::topology::ClusterKind;
 use crate::words;
@@ -392,6 +392,13 @@ impl RunOnCluster<'_> {
         describe(cluster, facts);
         if let Some(library) = &self.scenario.workload.library {
             facts.versions.insert(library.name.clone(), library.version.clone());
+        }
+        // The same version may be made of other files.
+        let sources = self.scenario.workload.client.as_ref().filter(|_| self.scenario.client.is_none());
+        if let Some(sources) = sources.and_then(WorkloadClient::sources) {
+            let library = self.scenario.workload.library.as_ref().map(|library| &library.name);
+            let name = format!("sources of {}", library.unwrap_or(&self.scenario.workload_name));
+            facts.versions.insert(name, sources);
         }
         self.folder.write_json("facts.json", facts)?;
         let history = self.folder.history();

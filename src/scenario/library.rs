@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::package::{Package, is_version};
 use super::texts::one_or_more;
@@ -203,6 +204,20 @@ impl WorkloadClient {
     pub fn own_files(&self) -> Vec<PathBuf> {
         let here = |folder: &Path| self.made_of().into_iter().map(|path| folder.join(path)).collect();
         self.folder().map_or_else(Vec::new, here)
+    }
+
+    /// What is in these files, as a hash in hexadecimal; None of a client that comes with redjepsen.
+    pub fn sources(&self) -> Option<String> {
+        const SHOWN: usize = 12;
+        let files = self.own_files();
+        if files.is_empty() {
+            return None;
+        }
+        let mut hash = Sha256::new();
+        for file in files {
+            hash.update(crate::files::content(&file).unwrap_or_default());
+        }
+        Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>()[..SHOWN].to_string())
     }
 
     /// The same client of a workload file in this folder.

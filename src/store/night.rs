@@ -27,8 +27,9 @@ pub struct Results {
     pub simulated: bool,
     pub versions: BTreeMap<String, String>,
     pub repeat: String,
-    /// The tests that make up the suite, as they were that night.
-    pub suite_sha256: String,
+    /// The tests that make up the suite, as they were that night, with the clients' files and without.
+    suite_sha256: String,
+    tests_sha256: Option<String>,
     pub cells: Vec<Cell>,
 }
 
@@ -113,6 +114,7 @@ impl Results {
             versions: matrix.versions,
             repeat: matrix.repeat,
             suite_sha256: matrix.suite_sha256,
+            tests_sha256: matrix.tests_sha256,
         }
     }
 }
@@ -182,6 +184,14 @@ pub fn versions_changed(before: &Results, after: &Results) -> Vec<(String, Strin
     let text = |night: &Results, name: &str| night.versions.get(name).cloned().unwrap_or_else(|| "–".to_string());
     let changed = names.into_iter().filter(|name| before.versions.get(*name) != after.versions.get(*name));
     changed.map(|name| (name.clone(), text(before, name), text(after, name))).collect()
+}
+
+/// Whether other tests were made, rather than the same ones of a library that was changed.
+pub fn suite_changed(before: &Results, after: &Results) -> bool {
+    match (&before.tests_sha256, &after.tests_sha256) {
+        (Some(before), Some(after)) => before != after,
+        _ => before.suite_sha256 != after.suite_sha256,
+    }
 }
 
 #[cfg(test)]

@@ -43,6 +43,9 @@ pub struct Matrix {
     /// The command that repeats the whole suite.
     pub repeat: String,
     pub suite_sha256: String,
+    /// The same without the content of clients' files; none of shards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests_sha256: Option<String>,
     /// How it was cut into shards, see [`Suite`].
     #[serde(default)]
     pub cut_sha256: Option<String>,
@@ -188,6 +191,7 @@ impl Matrix {
             missing_shards: Vec::new(),
             repeat,
             suite_sha256: suite.sha256.clone(),
+            tests_sha256: suite.tests_sha256(),
             cut_sha256: suite.cut_sha256.clone(),
             cells: cells.collect(),
             libraries: libraries(suite),

@@ -52,6 +52,18 @@ pub struct PlannedCell {
     pub planned_ms: u64,
 }
 
+impl PlannedCell {
+    /// What is run, and what is expected of it.
+    fn described(&self) -> String {
+        let PlannedCell { name, expected, found, seeds, scenario, .. } = self;
+        format!("{name}\n{expected:?}\n{found:?}\n{seeds:?}\n{scenario:?}\n")
+    }
+}
+
+fn in_hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A suite file, and where it comes from.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
@@ -133,8 +145,7 @@ impl Suite {
         }
         let mut hash = Sha256::new();
         for (_, cell) in &in_order {
-            let PlannedCell { name, expected, found, seeds, scenario, .. } = cell;
-            hash.update(format!("{name}\n{expected:?}\n{found:?}\n{seeds:?}\n{scenario:?}\n"));
+            hash.update(cell.described());
         }
         // A client of the user's that was changed is another client.
         let clients = in_order.iter().filter_map(|(_, cell)| cell.scenario.workload.client.as_ref());
@@ -151,8 +162,14 @@ impl Suite {
             let text = "appears twice; ask for more `runs` of it, or give one of them other options";
             return refuse(format!("the cell `{}` {text}", twice.name));
         }
-        let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = in_hexadecimal(&hash.finalize());
         Ok(Suite { name: name.to_string(), description: file.description.clone(), cells, sha256, cut_sha256: None })
+    }
+
+    /// SHA-256 of the same without the content of clients' files, in hexadecimal; None of a part.
+    pub fn tests_sha256(&self) -> Option<String> {
+        let hash = self.cells.iter().fold(Sha256::new(), |hash, cell| hash.chain_update(cell.described()));
+        self.cut_sha256.is_none().then(|| in_hexadecimal(&hash.finalize()))
     }
 
     /// How long the suite is expected to take, in milliseconds.
@@ -386,10 +403,14 @@ mod tests {
             let (name, file, from) =
                 super::super::file::open(&folder.path().join("suite.toml").to_string_lossy()).unwrap();
             let source = Source { name: &name, file: &file, folder: &from };
-            Suite::plan(&source, Clusters { instead: None, auto: ClusterKind::LOCAL }).unwrap().sha256
+            let suite = Suite::plan(&source, Clusters { instead: None, auto: ClusterKind::LOCAL }).unwrap();
+            let sources = suite.cells[0].scenario.workload.client.as_ref().unwrap().sources();
+            (suite.sha256.clone(), sources.unwrap(), suite.tests_sha256().unwrap())
         };
         let before = sha256("print(1)");
         assert_eq!(sha256("print(1)"), before);
-        assert_ne!(sha256("print(2)"), before);
+        let after = sha256("print(2)");
+        assert!(after.0 != before.0 && after.1 != before.1, "{before:?} {after:?}");
+        assert_eq!(after.2, before.2, "the tests are the same");
     }
 }

@@ -357,6 +357,49 @@ fn a_sweep_is_a_cell_for_each_value_a_plot_and_sides_to_compare() {
     assert!(code == 254 && said.contains("--ttl 1s,2s,5s"), "{said}");
 }
 
+#[test]
+fn a_library_whose_files_changed_is_named_and_not_the_suite() {
+    let folder = tempfile::tempdir().unwrap();
+    let redjepsen = |arguments: &str| {
+        let mut command = Command::cargo_bin("redjepsen").unwrap();
+        command.current_dir(folder.path()).args(arguments.split(' ')).output().unwrap()
+    };
+    let suite = "description = \"d\"\n[[cells]]\nworkload = \"single\"\nnemesis = \"none\"\nruns = 1\n";
+    fs::write(folder.path().join("s.toml"), suite).unwrap();
+    redjepsen("suite ./s.toml --cluster sim --time-limit 2s");
+    let nights = folder.path().join("store/suites/s");
+    let first = fs::read_dir(&nights).unwrap().flatten().find(|entry| !entry.path().is_symlink()).unwrap().path();
+    let read =
+        || serde_json::from_str::<serde_json::Value>(&fs::read_to_string(first.join("matrix.json")).unwrap()).unwrap();
+    // Two nights of a library, whose files are others in the second one: so is the suite's hash, and not that of its tests.
+    let night = |path: &Path, sources: &str, suite: &str, tests: &str| {
+        let mut matrix = read();
+        matrix["versions"]["sources of naivelock"] = sources.into();
+        matrix["suite_sha256"] = suite.into();
+        matrix["tests_sha256"] = tests.into();
+        fs::create_dir_all(path).unwrap();
+        fs::write(path.join("matrix.json"), matrix.to_string()).unwrap();
+    };
+    let shown = |tests: &str| {
+        let second = nights.join("29990101T000000.000Z");
+        night(&first, "1111aaaa1111", "one", "same");
+        night(&second, "2222bbbb2222", "two", tests);
+        let pages = tempfile::tempdir().unwrap();
+        export(&folder.path().join("store"), &pages.path().join("pages")).unwrap();
+        let list = fs::read_to_string(pages.path().join("pages/suites/s.html")).unwrap();
+        let output = redjepsen(&format!("compare {} {}", first.display(), second.display()));
+        (list, String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (list, compared) = shown("same");
+    assert!(list.contains("<mark>sources of naivelock 2222bbbb2222</mark>"), "{list}");
+    assert!(!list.contains("the suite itself"), "{list}");
+    for hash in ["sources of naivelock", "1111aaaa1111", "2222bbbb2222"] {
+        assert!(compared.contains(hash), "{hash}: {compared}");
+    }
+    let (list, _) = shown("other");
+    assert!(list.contains("the suite itself"), "its tests changed as well: {list}");
+}
+
 /// `cargo test --test offline ten_thousand -- --ignored --nocapture`, best with `--release`.
 #[test]
 #[ignore = "prints how long answers take over a store of 10,000 runs, in a minute"]

@@ -6,7 +6,7 @@ use super::index::verdict;
 use super::{At, seconds, when};
 use crate::report::drawing::px;
 use crate::report::html::command;
-use crate::store::night::{Point, Results, Since, Trend, trends, versions_changed};
+use crate::store::night::{Point, Results, Since, Trend, suite_changed, trends, versions_changed};
 use crate::store::{Night, NightState};
 use crate::suite::outcome::CellStatus;
 use crate::words::{count, line, percent, sanitize};
@@ -74,7 +74,7 @@ fn on(before: Option<&Results>, night: &Results) -> Markup {
             @if changed.iter().any(|(other, ..)| other == name) { mark { (sanitize(name, 40)) " " (sanitize(version, 60)) } }
             @else { (sanitize(name, 40)) " " (sanitize(version, 60)) }
         }
-        @if before.is_some_and(|before| before.suite_sha256 != night.suite_sha256) { " · " mark { "the suite itself" } }
+        @if before.is_some_and(|before| suite_changed(before, night)) { " · " mark { "the suite itself" } }
     }
 }
 
@@ -140,13 +140,14 @@ fn since(trend: &Trend, nights: &[(&Night, &Results)]) -> Markup {
         Since::Night { first, before } => {
             let (was, is) = (&nights[*before], &nights[*first]);
             let changed = versions_changed(was.1, is.1);
+            let other_suite = suite_changed(was.1, is.1);
             html! {
                 b { (when(is.0.time())) } "; otherwise until " (when(was.0.time())) br;
-                @if is.1.suite_sha256 != was.1.suite_sha256 { mark { "the suite itself changed" } br; }
+                @if other_suite { mark { "the suite itself changed" } br; }
                 @for (name, before, after) in &changed {
                     mark { (sanitize(name, 40)) " " (sanitize(before, 60)) " → " (sanitize(after, 60)) } br;
                 }
-                @if changed.is_empty() && is.1.suite_sha256 == was.1.suite_sha256 { "with the same versions" }
+                @if changed.is_empty() && !other_suite { "with the same versions" }
             }
         }
     }
