@@ -5,6 +5,8 @@
 //! Pure: the runs are made elsewhere, by the same controller as any other, and judged by the same checker. Whether its *lock* is
 //! any good is not asked here.
 
+mod unwritten;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -44,6 +46,14 @@ const MOST_TIME: Duration = Duration::from_secs(60);
 pub fn longer_at_work(like: &Scenario, at_work: &History) -> Option<Scenario> {
     let time_limit = Duration::from_nanos(slow(at_work)?.saturating_mul(2 * ENOUGH)).min(MOST_TIME);
     Some(Scenario { time_limit, ..self::at_work(like) })
+}
+
+/// Whether no client ever answered an operation: a script would only wait for each of them again.
+pub fn never_answers(at_work: &History) -> bool {
+    let mut operations = at_work.operations.iter().filter(by_a_client).peekable();
+    let hangs =
+        |one: &Operation| one.error() == Some("crash") && one.text().is_some_and(|text| text.starts_with("it hangs"));
+    operations.peek().is_some() && operations.all(hangs)
 }
 
 /// The step that is to stop a client at this phase.
@@ -163,6 +173,12 @@ pub struct ClientCheck {
     pub answers: [u64; 3],
     /// What it does that the protocol forbids; one of each kind.
     pub mistakes: Vec<String>,
+    /// Whether one of them is that it answers `ok` to writes that the resource never had.
+    pub unwritten: bool,
+    /// If nothing was answered with `ok`: the answer that came most often, how often, and what was said with it first.
+    pub never_ok: Option<(u64, String)>,
+    /// The phases of which stamps are there and are not of the clients' common clock.
+    pub unfit: Vec<Phase>,
     pub phases: Vec<PhaseUse>,
     pub claims: Vec<ClaimUse>,
     /// Where the script got no further, if it did not come to its end.
@@ -196,10 +212,18 @@ impl ClientCheck {
         let count = |outcome| operations().filter(|operation| operation.outcome == outcome).count() as u64;
         let stamps = || operations().flat_map(|operation| &operation.phases);
         let told = |phase| stamps().filter(|stamp| stamp.phase == phase).count() as u64;
+        let unwritten = histories.into_iter().find_map(unwritten::unwritten);
+        let mut unfit: Vec<Phase> =
+            histories.iter().flat_map(|history| history.unfit_stamps.values()).map(|unfit| unfit.phase).collect();
+        unfit.sort_unstable();
+        unfit.dedup();
         let mut check = ClientCheck {
             name: name(at_work),
             answers: [Outcome::Ok, Outcome::Fail, Outcome::Info].map(count),
-            mistakes: mistakes(at_work, stopped),
+            unwritten: unwritten.is_some(),
+            mistakes: unwritten.into_iter().chain(mistakes(at_work, stopped)).collect(),
+            never_ok: most_often(operations()),
+            unfit,
             claims: claims(at_work),
             broke_off: broke_off(stopped),
             slow: slow(at_work),
@@ -296,6 +320,23 @@ fn slow(at_work: &History) -> Option<u64> {
 
 fn by_a_client(operation: &&Operation) -> bool {
     operation.process != Process::Controller
+}
+
+/// The answer that came most often, if none was `ok`: how often, and what was said with it first.
+fn most_often<'h>(operations: impl Iterator<Item = &'h Operation>) -> Option<(u64, String)> {
+    let mut answers: BTreeMap<(&str, &str), (u64, &str)> = BTreeMap::new();
+    for operation in operations {
+        let word = match operation.outcome {
+            Outcome::Ok => return None,
+            Outcome::Fail => "fail",
+            Outcome::Info => "info",
+        };
+        let said = operation.text().unwrap_or_default();
+        answers.entry((word, operation.error().unwrap_or_default())).or_insert((0, said)).0 += 1;
+    }
+    let ((word, error), (times, said)) = answers.into_iter().max_by_key(|(_, (times, _))| *times)?;
+    let of = [error, said].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
+    Some((times, format!("`{word}`{}{of}", if of.is_empty() { "" } else { ", " })))
 }
 
 /// The name of a client by its number.

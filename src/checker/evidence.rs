@@ -30,8 +30,11 @@ impl Evidence {
     /// This many facts, and which client leaves out what they need.
     fn new(count: u64, text: String, rates: &ReportingRate, what: &str) -> Evidence {
         let missing = match rates.silent() {
-            Some((client, 0, _)) => Some(format!("{what}, and {client} never does")),
-            Some((client, said, all)) => Some(format!("{what}, and {client} does so in only {said} of {all} cases")),
+            Some((client, said, all)) => Some(match (rates.refused.get(client).and_then(Option::as_ref), said) {
+                (Some(refused), _) => format!("{what}; {refused}"),
+                (None, 0) => format!("{what}, and {client} never does"),
+                (None, said) => format!("{what}, and {client} does so in only {said} of {all} cases"),
+            }),
             None if count < LEAST_EVIDENCE => Some(format!("{text}; at least {LEAST_EVIDENCE} are needed")),
             None => None,
         };
@@ -41,20 +44,30 @@ impl Evidence {
 
 /// For each client, how often it reported what a claim needs, and how often it should have.
 #[derive(Default)]
-struct ReportingRate(BTreeMap<String, (u64, u64)>);
+struct ReportingRate {
+    rates: BTreeMap<String, (u64, u64)>,
+    /// Clients that did report it each time, and why some of that is not used, in a sentence.
+    refused: BTreeMap<String, Option<String>>,
+}
 
 impl ReportingRate {
     fn of<'h>(history: &'h History, cases: impl Iterator<Item = (&'h Operation, bool)>) -> ReportingRate {
         let mut processes: BTreeMap<Process, (u64, u64)> = BTreeMap::new();
+        let words = Words::new(history);
+        let mut rates = ReportingRate::default();
         for (operation, said) in cases {
             let (yes, all) = processes.entry(operation.process).or_default();
             *yes += u64::from(said);
             *all += 1;
+            if !said {
+                let client = words.process(operation.process);
+                let why = why_refused(history, operation, &client);
+                let known = rates.refused.entry(client).or_insert(why.clone());
+                *known = known.take().filter(|_| why.is_some());
+            }
         }
-        let words = Words::new(history);
-        let mut rates = ReportingRate::default();
         for (process, (said, cases)) in processes {
-            let (yes, all) = rates.0.entry(words.process(process)).or_default();
+            let (yes, all) = rates.rates.entry(words.process(process)).or_default();
             (*yes, *all) = (*yes + said, *all + cases);
         }
         rates
@@ -62,9 +75,30 @@ impl ReportingRate {
 
     /// The client that leaves it out most often, if any does.
     fn silent(&self) -> Option<(&str, u64, u64)> {
-        let silent = self.0.iter().filter(|(_, (yes, all))| yes < all);
+        let silent = self.rates.iter().filter(|(_, (yes, all))| yes < all);
         silent.map(|(client, (yes, all))| (client.as_str(), *yes, *all)).min_by_key(|(_, yes, all)| yes * 1000 / all)
     }
+}
+
+/// Why what a client reported of an operation is not used; None if that is not the reason.
+fn why_refused(history: &History, operation: &Operation, client: &str) -> Option<String> {
+    let lines = operation.index + 1..=operation.completed_index.map_or(u64::MAX, |index| index + 1);
+    let contradictions = &history.contradictions;
+    let first = contradictions.partition_point(|contradiction| contradiction.line < *lines.start());
+    let mut of_it = contradictions[first..].iter().take_while(|contradiction| lines.contains(&contradiction.line));
+    if let Some(found) = of_it.find(|contradiction| contradiction.process == operation.process) {
+        let (text, line) = (&found.text, found.line);
+        return Some(format!(
+            "what {client} says of an operation is not used where it contradicts itself: {text} (line {line})"
+        ));
+    }
+    let unfit = history.unfit_stamps.get(&operation.index)?;
+    let (phase, line, off) = (unfit.phase.word(), unfit.line, length(unfit.off_ns.unsigned_abs()));
+    let lies = match unfit.off_ns < 0 {
+        true => format!("{off} before its operation began"),
+        false => format!("{off} after the controller had its report"),
+    };
+    Some(format!("stamps of {client} are not of that clock: that of `{phase}` lies {lies} (line {line})"))
 }
 
 /// Updates: those that happened and report what they replaced, and reads. `happened` has each read-modify-write and

@@ -17,6 +17,8 @@ use crate::scenario::{Options, Scenario, catalogue, quoted};
 use crate::words::plural;
 
 const TIME_LIMIT: &str = "3s";
+/// A client that never answers is given up some seconds after this.
+const ACQUIRE_TIMEOUT: &str = "2s";
 
 #[derive(Debug, Args)]
 pub struct ClientCheckFlags {
@@ -76,6 +78,10 @@ pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
             tell_progress(&format!("each operation takes long: once more, for {time}"));
             at_work = make(&mut runner, &store, &longer).await?;
         }
+        if client_check::never_answers(&at_work) {
+            let nothing = History { run: at_work.run.clone(), ..History::default() };
+            return Ok((at_work, nothing));
+        }
         Ok::<_, Failure>((at_work, make(&mut runner, &store, &stopped).await?))
     };
     let histories = histories.await;
@@ -130,9 +136,11 @@ impl ClientCheckFlags {
             return Err(Failure::arguments("--client-cmd: the command is given without an option here"));
         }
         let time_limit = TIME_LIMIT.parse().map_err(Failure::could_not_run)?;
+        let acquire_timeout = Some(ACQUIRE_TIMEOUT.parse().map_err(Failure::could_not_run)?);
         Ok(Options {
             client_cmd: self.command.clone(),
             time_limit: self.options.time_limit.or(Some(time_limit)),
+            acquire_timeout: self.options.acquire_timeout.or(acquire_timeout),
             ..self.options.clone()
         })
     }

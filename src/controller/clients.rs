@@ -27,6 +27,7 @@ use crate::history::{
 };
 use crate::members::client_name;
 use crate::plan::{Action, Operations, PlanError, PlannedOperation};
+use crate::units::nanos;
 use crate::words;
 
 /// How long a client may take to say `ready`; loading an interpreter for the first time is slow.
@@ -181,7 +182,11 @@ impl Run<'_> {
                 Ok(shorten(&ready.name))
             }
             (Some(other), None) => Err(Broken::new(format!("it sent {} where `ready` was expected", shown(&other)))),
-            (None, None) => Err(Broken::new(format!("it did not say `ready` within {} s", READY_LIMIT.as_secs()))),
+            (None, None) => {
+                let last = host.last_words();
+                let last = if last.is_empty() { last } else { format!("; its last words so far: {last}") };
+                Err(Broken::new(format!("it did not say `ready` within {} s{last}", READY_LIMIT.as_secs())))
+            }
         }
     }
 
@@ -354,7 +359,12 @@ impl Run<'_> {
         by_itself: Duration,
         cancelled: &mut bool,
     ) -> Result<Result<Answer, Broken>, RunError> {
-        let mut hung_at = Instant::now() + by_itself + self.longest_fault();
+        // Before the first step of a script nothing keeps a client.
+        let is_free = !self.plan.script.is_empty() && !self.script_has_begun.is_raised();
+        let held_up = if is_free { Duration::ZERO } else { self.longest_fault() };
+        let began = Instant::now();
+        let mut hung_at = began + by_itself + held_up;
+        let mut last_said = None;
         let mut is_scripted = true;
         let mut allowance = Allowance::of_an_operation();
         loop {
@@ -389,7 +399,7 @@ impl Run<'_> {
             };
             let message = match received {
                 Ok(Some(message)) => message,
-                Ok(None) => return Ok(Err(Broken::new("it hangs: no answer in time"))),
+                Ok(None) => return Ok(Err(hangs(began.elapsed(), last_said))),
                 Err(broken) => return Ok(Err(broken)),
             };
             if message.id() != Some(id) {
@@ -404,6 +414,7 @@ impl Run<'_> {
             match message {
                 FromClient::Phase(phase) => {
                     let reached = phase.phase;
+                    last_said = Some(reached);
                     let overlaps = self.seen.phase(&operation.key, client.process, f, reached, phase.mono_ns);
                     self.overlapped(overlaps);
                     self.recorder.append(Body::Phase(report(client.process, phase)))?;
@@ -515,6 +526,15 @@ impl Run<'_> {
         });
         Duration::from_millis(scripted.sum::<u64>().max(recurring))
     }
+}
+
+/// What is said of a client that has not answered for so long: its last word tells where it got stuck.
+fn hangs(waited: Duration, last_said: Option<Phase>) -> Broken {
+    let last = match last_said {
+        Some(phase) => format!("the last that it reported was `{}`", phase.word()),
+        None => "it reported nothing after its `invoke`".to_string(),
+    };
+    Broken::new(format!("it hangs: no answer in time; {last}, and {} went by", words::length(nanos(waited))))
 }
 
 /// The script's next instruction; never resolves if there is no script or it is over.

@@ -17,6 +17,10 @@ impl Flag {
         self.waiting.notify_waiters();
     }
 
+    pub fn is_raised(&self) -> bool {
+        self.is_raised.load(Ordering::SeqCst)
+    }
+
     /// Waits until it is raised.
     pub async fn raised(&self) {
         // From here on a `raise` is not missed.

@@ -166,6 +166,7 @@ struct Run<'a> {
     /// Raised when no fault will come any more.
     faults_are_over: Flag,
     /// Raised when a script has made its last step, or broke off.
+    script_has_begun: Flag,
     script_is_over: Flag,
     never_end: left_behind::NeverEnd,
     next_operation: AtomicU64,
@@ -197,6 +198,7 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
         stop: Flag::default(),
         cut_off: Flag::default(),
         faults_are_over: Flag::default(),
+        script_has_begun: Flag::default(),
         script_is_over: Flag::default(),
         never_end: left_behind::NeverEnd::default(),
         next_operation: AtomicU64::new(0),

@@ -130,6 +130,7 @@ impl Run<'_> {
 
     async fn run_steps(&self, clients: &mut ScriptedClients) -> Result<(), RunError> {
         self.everybody(clients, OPENING).await;
+        self.script_has_begun.raise();
         // What a library keeps beside its locks is there by now, when nobody has one; a script may break off before its end.
         if self.scenario.workload.library.is_some() {
             self.note_what_never_ends().await;

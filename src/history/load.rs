@@ -11,7 +11,7 @@ use super::writers::Writers;
 use super::{
     Body, ClientStep, ClockBound, Completion, Contradiction, Event, FORMAT, FaultStep, FaultWindow, History,
     HistoryError, Invocation, NemesisEvent, Operation, Outcome, Phase, PhaseReport, PhaseStamp, Phases, Process,
-    Reading, SeenPromotion, earlier,
+    Reading, SeenPromotion, UnfitStamp, earlier,
 };
 
 /// Loads a history from any reader; `name` stands for it in messages.
@@ -212,11 +212,17 @@ impl Builder {
         if report.phase == Phase::Read {
             operation.has_read(report.value, report.amount);
         }
+        let stamped = stamp_in_run_time(report.mono_ns, clock, operation.invoked, time);
+        let off =
+            stamped.and_then(Result::err).map(|off_ns| UnfitStamp { line: index + 1, phase: report.phase, off_ns });
+        if let Some(off) = off {
+            self.history.unfit_stamps.entry(operation.index).or_insert(off);
+        }
         said.phases.push(PhaseStamp {
             index,
             phase: report.phase,
             received: time,
-            stamped: stamp_in_run_time(report.mono_ns, clock, operation.invoked, time),
+            stamped: stamped.and_then(Result::ok),
             token: report.token,
             validity_ms: report.validity_ms,
         });
@@ -279,13 +285,22 @@ impl Builder {
     }
 }
 
-/// A client's stamp as run time, if a clock bound is known and the stamp lies between the operation's invocation and
-/// the moment its report was read. A stamp outside cannot come from the clients' common clock and is not used.
-fn stamp_in_run_time(mono_ns: Option<u64>, clock: Option<ClockBound>, invoked: u64, received: u64) -> Option<i64> {
-    let (mono_ns, clock) = (i64::try_from(mono_ns?).ok()?, clock?);
-    let stamped = mono_ns.checked_sub(clock.mono_at_start_ns)?;
+/// A client's stamp as run time, if a clock bound is known. A stamp before the operation's invocation, or after the moment
+/// its report was read, cannot come from the clients' common clock and is not used; the error says by how much it is off.
+fn stamp_in_run_time(
+    mono_ns: Option<u64>,
+    clock: Option<ClockBound>,
+    invoked: u64,
+    received: u64,
+) -> Option<Result<i64, i64>> {
+    let (mono_ns, clock) = (i64::try_from(mono_ns?).unwrap_or(i64::MAX), clock?);
+    let stamped = mono_ns.saturating_sub(clock.mono_at_start_ns);
     let error = i64::try_from(clock.error_ns).ok()?;
     let earliest = i64::try_from(invoked).ok()?.saturating_sub(error);
     let latest = i64::try_from(received).ok()?.saturating_add(error);
-    (earliest..=latest).contains(&stamped).then_some(stamped)
+    Some(match stamped {
+        _ if stamped < earliest => Err(stamped.saturating_sub(earliest)),
+        _ if stamped > latest => Err(stamped.saturating_sub(latest)),
+        _ => Ok(stamped),
+    })
 }

@@ -76,6 +76,9 @@ pub struct History {
     /// From when to when the machine stood still for less than half a TTL, in order: too short to be in the way of a lock, and long
     /// enough for a deadline of a script to pass.
     pub brief_stalls: Vec<(u64, u64)>,
+    /// The operations with stamps that can't come from the clients' common clock, so that these are not used: as indices of their
+    /// `invoke` events, with the first such stamp.
+    pub unfit_stamps: BTreeMap<u64, UnfitStamp>,
     /// Where clients contradict themselves or others, in order.
     pub contradictions: Vec<Contradiction>,
     /// The operations whose limit for waiting differs from the header's, as indices of their `invoke` events, with that
@@ -196,6 +199,16 @@ pub struct Failure {
     pub error: Option<Text>,
     /// The client's own words.
     pub text: Option<Text>,
+}
+
+/// A client's stamp that lies outside of its operation, or after its own report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnfitStamp {
+    /// The line of the history, counted from 1.
+    pub line: u64,
+    pub phase: Phase,
+    /// How long before the operation began, if below zero, or how long after its report arrived, in nanoseconds.
+    pub off_ns: i64,
 }
 
 /// A phase of an operation, with its place in time.

@@ -122,10 +122,23 @@ fn headline(check: &ClientCheck) -> String {
         check.serves.len(),
         plural((check.serves.len() + check.lacks.values().map(Vec::len).sum::<usize>()) as u64, "scenario"),
     );
+    let all = |word: &str| !check.mistakes.is_empty() && check.mistakes.iter().all(|mistake| mistake.contains(word));
     match (check.is_right(), check.is_complete()) {
         (true, true) => format!("{name} speaks the protocol; {can}."),
         (true, false) => format!("{name} speaks the protocol, and leaves something out; {can}."),
-        (false, _) if check.answers[0] == 0 => format!("{name} never said `ok`, so nothing can be shown with it."),
+        (false, _) if check.unwritten => {
+            format!("{name} answers `ok` to writes that the resource never gets, so every run with it would lose them.")
+        }
+        (false, _) if all(": it ended") => format!("{name} ends by itself, so every run with it would be unknown."),
+        (false, _) if all(": it hangs") => {
+            format!("{name} does not answer each `invoke`, so every run with it would be unknown.")
+        }
+        (false, _) if check.answers[0] == 0 && check.mistakes.is_empty() => {
+            format!("{name} never said `ok`, so nothing can be shown with it.")
+        }
+        (false, _) if check.answers[0] == 0 => {
+            format!("{name} does what the protocol forbids, and none of its operations counts as `ok`.")
+        }
         (false, _) => format!("{name} does what the protocol forbids, so every run with it would be unknown."),
     }
 }
@@ -151,8 +164,27 @@ fn advice(check: &ClientCheck) -> Vec<String> {
         phases.map(|used| format!("`{}`", used.phase.word())).collect::<Vec<String>>()
     };
     let [ok, ..] = check.answers;
-    if ok == 0 {
-        advice.push("Answer `ok` once the write has been acknowledged.".into());
+    if check.unwritten {
+        advice.push(
+            "Write the `value` of `invoke` to the server at `url` of `resource`, under the `key` of `invoke`, and answer `ok` once \
+             that server has acknowledged it."
+                .into(),
+        );
+    }
+    match &check.never_ok {
+        Some((_, answer)) if answer.contains("it hangs") => advice.push(
+            "Answer each `invoke` with `ok`, `fail` or `info`; see in client.log what the client waits for.".into(),
+        ),
+        // What comes of these is no answer of its own.
+        Some(_) if !check.mistakes.is_empty() => {
+            advice.push("See to the mistakes first: they void its answers.".into())
+        }
+        Some((times, answer)) => advice.push(format!(
+            "See why it never succeeds: the answer that came most often, {}, is {answer}.",
+            plural(*times, "time")
+        )),
+        None if ok == 0 => advice.push("Answer `ok` once the write has been acknowledged.".into()),
+        None => {}
     }
     let goes_on = quoted(&|used| matches!(used.stopped, Stopped::WentOn(_)));
     if !goes_on.is_empty() {
@@ -167,8 +199,16 @@ fn advice(check: &ClientCheck) -> Vec<String> {
     if !silent.is_empty() {
         advice.push(format!("Report the phases {}.", list(&silent)));
     }
+    if !check.unfit.is_empty() {
+        let phases: Vec<String> = check.unfit.iter().map(|phase| format!("`{}`", phase.word())).collect();
+        advice.push(format!(
+            "Take each `mono_ns` from CLOCK_MONOTONIC of this machine's kernel, in nanoseconds, at that moment: the first, of {}, is \
+             from another clock.",
+            list(&phases)
+        ));
+    }
     let unstamped = quoted(&|used| {
-        let needed = matches!(used.phase, Phase::Acquired | Phase::Releasing);
+        let needed = matches!(used.phase, Phase::Acquired | Phase::Releasing) && check.unfit.is_empty();
         needed && used.reported > 0 && used.stamped < used.reported
     });
     if !unstamped.is_empty() {

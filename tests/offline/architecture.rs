@@ -59,7 +59,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("suite", &["checker", "compare", "files", "nemesis", "plan", "scenario", "topology", "units", "words"]),
     ("explore", &["words"]),
     ("risk", &["checker", "files", "history", "nemesis", "plan", "scenario", "units"]),
-    ("client_check", &["checker", "history", "nemesis", "scenario"]),
+    ("client_check", &["checker", "history", "nemesis", "scenario", "words"]),
     ("library", &["checker", "fault_kinds", "history", "locks", "nemesis", "plan", "scenario", "topology", "words"]),
     (
         "telling",

@@ -48,6 +48,8 @@ def operate(node, resource, ttl, count, message):
             name = "reading" if how == "unknown-phase" and name == "read" else name
             say(type="phase", id=number, phase=name, **stamp(name, count), **more)
 
+    if how == "never-answers":
+        return
     if how == "read-first":
         phase("read", value=None)
     phase("acquiring")
@@ -61,7 +63,10 @@ def operate(node, resource, ttl, count, message):
     phase("read", value=old)
     time.sleep(message["hold_ms"] / 1000)
     phase("before-write")
-    resource.ask("SET", key, new)
+    if how == "writes-first" and count > 1:
+        pass
+    elif how != "writes-nothing":
+        resource.ask("SET", "mine:" + key if how == "writes-elsewhere" else key, new)
     phase("written")
     if how == "acquired-late":
         phase("acquired")

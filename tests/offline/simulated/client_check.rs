@@ -1,10 +1,10 @@
 //! What `client-check` says of clients: of one that is complete, and of the same one with something left out of what it said.
 
 use redjepsen::client_check::{self, ClientCheck, Refused, Stopped};
-use redjepsen::history::{History, Phase};
+use redjepsen::history::{History, Outcome, Phase, Process, Reading};
 use redjepsen::nemesis::Nemesis;
 use redjepsen::report::{self, Look};
-use redjepsen::runner::simulate::simulate;
+use redjepsen::runner::simulate::{simulate, simulated_history};
 use redjepsen::scenario::{Scenario, catalogue};
 
 use crate::kit;
@@ -144,4 +144,113 @@ fn a_breakpoint_that_is_passed_is_a_mistake_and_not_a_matter_of_taste() {
     assert_eq!(stopped(Phase::BeforeWrite), Some(Stopped::Waited));
     let said = text(&check);
     assert!(said.contains("WRONG  ") && said.contains("wait for `go`, and report it again"), "{said}");
+}
+
+/// Whether it is wrong because nothing is written, and what is said.
+fn unwritten(histories: &[History; 2]) -> (bool, String) {
+    let check = checked(histories);
+    assert_eq!(check.is_right(), !check.unwritten, "{check:#?}");
+    (check.unwritten, text(&check))
+}
+
+#[test]
+fn answers_to_writes_that_the_resource_never_had_are_wrong() {
+    for workload in ["single", "counter", "list", "perfect"] {
+        let whole = histories(workload);
+        let (is_wrong, said) = unwritten(&whole);
+        assert!(!is_wrong, "{workload}: {said}");
+        // Each client reads and writes somewhere else, and says what it found there.
+        let mut elsewhere = whole.clone();
+        for history in &mut elsewhere {
+            let reads = history.operations.iter_mut().filter(|one| one.process == Process::Controller);
+            reads.for_each(|one| (one.old, one.amount) = (Reading::Empty, None));
+        }
+        let (is_wrong, said) = unwritten(&elsewhere);
+        let told = [
+            "WRONG  ",
+            "answers `ok` to writes that the resource never gets",
+            "at the end k0 was empty",
+            "Write the `value`",
+        ];
+        assert!(is_wrong && told.iter().all(|part| said.contains(part)), "{workload}: {said}");
+        // What it writes is its own invention.
+        let mut strange = whole.clone();
+        for history in &mut strange {
+            let reads = history.operations.iter_mut().filter(|one| one.process == Process::Controller);
+            reads.for_each(|one| (one.old, one.amount) = (Reading::Value("v".into()), None));
+        }
+        assert!(unwritten(&strange).1.contains("at the end k0 held `v`"), "{workload}");
+        // Only the first write reaches the resource.
+        let mut first = whole.clone();
+        let value =
+            first[0].operations.iter().find(|one| one.outcome == Outcome::Ok && one.f.writes()).unwrap().new.clone();
+        let last = first[0].operations.iter_mut().rfind(|one| one.process == Process::Controller).unwrap();
+        (last.old, last.amount) = (Reading::Value(value.unwrap()), None);
+        let (is_wrong, said) = unwritten(&first);
+        assert!(is_wrong && said.contains("later the resource still held"), "{workload}: {said}");
+    }
+    // A lock that lets two in loses updates, which is not its client's doing.
+    let (is_wrong, said) = unwritten(&histories("none"));
+    assert!(!is_wrong, "{said}");
+}
+
+#[test]
+fn stamps_of_another_clock_are_called_that_and_not_left_out() {
+    let scenario = client_check::at_work(&like("single"));
+    let history = simulate(&scenario).unwrap().history;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("history.jsonl");
+    let written = String::from_utf8(simulated_history(&scenario).unwrap()).unwrap();
+    for (off_ns, said) in
+        [(9_000_000_000_i64, "9 s after the controller had its report"), (-9_000_000_000, "before its operation began")]
+    {
+        let off = written.lines().map(|line| {
+            let mut event: serde_json::Value = serde_json::from_str(line).unwrap();
+            if let Some(stamp) = event.get("mono_ns").and_then(serde_json::Value::as_i64) {
+                event["mono_ns"] = (stamp + off_ns).max(0).into();
+            }
+            event.to_string() + "\n"
+        });
+        std::fs::write(&file, off.collect::<String>()).unwrap();
+        let stopped = simulate(&client_check::stopped(&like("single")).unwrap()).unwrap().history;
+        let check = checked(&[redjepsen::history::load(&file).unwrap(), stopped]);
+        let text = text(&check);
+        let told = ["stamps of c", said, "the first, of `acquiring`"];
+        assert!(!check.is_complete() && told.iter().all(|part| text.contains(part)), "{text}");
+        assert!(!text.contains("never does") && !text.contains("Put `mono_ns` on"), "{text}");
+    }
+    assert!(history.unfit_stamps.is_empty());
+}
+
+#[test]
+fn client_that_never_answers_is_not_waited_for_again() {
+    let mut silent = histories("single")[0].clone();
+    assert!(!client_check::never_answers(&silent), "it answers");
+    assert!(!client_check::never_answers(&History::default()));
+    let of_clients = |one: &&mut redjepsen::history::Operation| one.process != Process::Controller;
+    let hangs = "it hangs: no answer in time; it reported nothing after its `invoke`, and 10 s went by";
+    for operation in silent.operations.iter_mut().filter(of_clients) {
+        (operation.outcome, operation.old) = (Outcome::Info, Reading::Unknown);
+        operation.fails(Some("crash".into()), Some(hangs.into()));
+    }
+    assert!(client_check::never_answers(&silent));
+    let nothing = History { run: silent.run.clone(), ..History::default() };
+    let check = checked(&[silent.clone(), nothing]);
+    let said = text(&check);
+    assert!(!check.is_right() && said.contains("never said `ok`") && said.contains("Answer each `invoke`"), "{said}");
+    let event = |text: &str| redjepsen::history::ClientEvent {
+        process: 0,
+        step: redjepsen::history::ClientStep::Ended,
+        text: text.into(),
+    };
+    for (how, told) in [(hangs, "does not answer each `invoke`"), ("it ended with exit code 1", "ends by itself")] {
+        let mut ends = silent.clone();
+        ends.clients.push((9, event(how)));
+        let nothing = History { run: ends.run.clone(), ..History::default() };
+        let said = text(&checked(&[ends, nothing]));
+        assert!(said.contains("WRONG  ") && said.contains(told), "{said}");
+    }
+    // One that answers once is played on.
+    silent.operations.iter_mut().find(of_clients).unwrap().outcome = Outcome::Ok;
+    assert!(!client_check::never_answers(&silent));
 }
