@@ -130,6 +130,7 @@ fn found(story: &Story, claim: Claim) -> String {
             many => format!("{} of {} did not rise", count(many), plural(verdict.lock.tokens, "token")),
         },
         Claim::Liveness if story.has(AnomalyKind::AcquiredLate) => "not acquired in time".to_string(),
+        Claim::Liveness if story.never_freed().is_some() => "not acquired: its key never ends".to_string(),
         Claim::Liveness if seen > 0 => "free, yet not acquired".to_string(),
         Claim::Liveness => {
             let stuck = match verdict.lock.reacquired_after_ns {

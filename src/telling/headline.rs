@@ -4,7 +4,7 @@ use super::cause::cause;
 use super::ends::{and_the_end, update};
 use super::story::{Standing, Story};
 use crate::checker::{AnomalyKind, Gap, STUCK_AFTER_TTLS, Validity, Verdict};
-use crate::history::Claim;
+use crate::history::{CallEffect, Claim};
 use crate::words::{count, length, line, percent, plural};
 
 /// A shorter time without the lock is not worth a word in the headline, in nanoseconds.
@@ -158,13 +158,35 @@ fn wrong_amount(story: &Story, lock: &str) -> String {
 /// How a live lock failed.
 fn stuck(story: &Story, lock: &str) -> String {
     let gap = story.subject.verdict.lock.longest_gap.as_ref();
+    let died = died_after(story).map_or(String::new(), |died| format!("; {died}"));
     match gap {
+        _ if story.never_freed().is_some() => {
+            let key = story.never_freed().unwrap_or_default();
+            format!("{lock} could not be acquired: {key}, was still there at the end{died}.")
+        }
         _ if story.has(AnomalyKind::NotObtained) => format!("{lock} was free, yet no client acquired it."),
         Some(gap) if story.has(AnomalyKind::Unavailable) => {
             format!("{lock} was free for {}, yet no client acquired it.", length(gap.to - gap.from))
         }
         _ => format!("{lock} could not be acquired when it should have been available."),
     }
+}
+
+/// Which client was killed when its command had reached a node, if it is one: `c0 was killed before it had the reply to its 1st SETNX`.
+fn died_after(story: &Story) -> Option<String> {
+    let faults = || story.subject.history.faults.iter().filter(|window| window.was_observed());
+    let mut killed = faults().filter(|window| window.kind.ends_processes());
+    let kill = killed.next().filter(|_| killed.next().is_none())?;
+    let [client] = &kill.targets[..] else { return None };
+    let held = faults().find(|window| {
+        let (from, until) = window.span();
+        window.on_call == Some(CallEffect::HoldReply)
+            && from <= kill.inject
+            && until.is_none_or(|until| kill.inject <= until)
+    })?;
+    let mut words = held.texts.first()?.strip_prefix(&format!("{client}'s "))?.split(' ');
+    let (nth, command) = (words.next()?, words.next()?);
+    Some(format!("{client} was killed before it had the reply to its {nth} {command}"))
 }
 
 /// What a valid run shows.

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::{Subject, moments};
 use crate::checker::{Anomaly, AnomalyKind, ClaimVerdict, How, Validity};
 use crate::history::{
-    CallEffect, Claim, ClientStep, FaultWindow, Function, Operation, Outcome, Phase, PhaseStamp, Process, Reading,
-    ResourceKind,
+    CallEffect, Claim, ClientStep, FactName, FaultWindow, Function, Operation, Outcome, Phase, PhaseStamp, Process,
+    Reading, ResourceKind, locked_key,
 };
 use crate::nemesis::Expectation;
 use crate::scenario::Fencing;
@@ -283,6 +283,28 @@ impl<'a> Story<'a> {
     /// Whether the checker found anything of this kind.
     pub fn has(&self, kind: AnomalyKind) -> bool {
         self.subject.verdict.anomalies.iter().any(|anomaly| anomaly.kind == kind)
+    }
+
+    /// The key that kept all clients from a lock that no client had, if a node still had it at the end without a TTL, and no client
+    /// acquired the lock in between: `its key `lock:k0` on n0, which never ends`.
+    pub fn never_freed(&self) -> Option<String> {
+        let history = self.subject.history;
+        let is_stuck =
+            |kind| matches!(kind, AnomalyKind::NotObtained | AnomalyKind::Unavailable | AnomalyKind::AcquiredLate);
+        let stuck = self.subject.verdict.anomalies.iter().find(|anomaly| is_stuck(anomaly.kind))?;
+        let asked = stuck.operations.iter().filter_map(|index| Some(self.operation(*index)?.invoked));
+        let from = asked.min().unwrap_or(stuck.time);
+        let acquired = |one: &Operation| one.phase(Phase::Acquired).is_some_and(|stamp| stamp.time() >= from);
+        if history.operations.iter().any(|one| one.key == stuck.key && acquired(one)) {
+            return None;
+        }
+        let left = history.facts.iter().filter(|fact| fact.name == FactName::NothingEndless && !fact.holds);
+        let keys = left.flat_map(|fact| fact.text.split(", `")).map(|key| key.trim_start_matches('`'));
+        keys.filter(|key| key.ends_with(", which never ends")).find_map(|text| {
+            let (key, on) = text.split_once("` on ")?;
+            (locked_key(key) == Some(stuck.key.as_str()))
+                .then(|| format!("its key `{}` on {}", sanitize(key, 60), sanitize(on, 60)))
+        })
     }
 
     /// How many contradictions of `claim` were seen.

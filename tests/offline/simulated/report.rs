@@ -442,3 +442,36 @@ fn labels_of_a_drawing_never_lie_on_top_of_each_other() {
         }
     }
 }
+
+#[test]
+fn lock_whose_key_never_ends_is_not_called_free() {
+    let scenario = scenario("setnx-expire", "between-set-and-expire", 1, "9s");
+    let history = redjepsen::runner::simulate::simulate(&scenario).unwrap().history;
+    let said = |history: &History, holds: bool, text: &str| {
+        let mut history = history.clone();
+        history.facts.push(Fact { name: FactName::NothingEndless, holds, text: text.to_string() });
+        history.fact_lines.push(history.operations[0].index);
+        Checked::new(history, Some(scenario.clone()), Default::default()).report().telling.summary.clone()
+    };
+    let endless = "`lock:k0` on n0, which never ends";
+    let told = said(&history, false, endless);
+    let there = "could not be acquired: its key `lock:k0` on n0, which never ends, was still there at the end";
+    assert!(told.contains(there) && told.contains("c0 was killed before it had the reply to its 1st SETNX"), "{told}");
+    // Nothing was left, or it ends, or it is another key: nobody knows why then.
+    for (holds, text) in [
+        (true, "1 key looked at"),
+        (false, "`lock:k0` on n0, which ends after another 29.8 s"),
+        (false, "`lock:k7` on n0, which never ends"),
+    ] {
+        let told = said(&history, holds, text);
+        assert!(!told.contains("was still there"), "{told}");
+    }
+    // A client acquired it afterwards: what was left behind is from later.
+    let mut acquired = history.clone();
+    let mut later = acquired.operations.iter().find(|one| one.phases.has(Phase::Acquired)).unwrap().clone();
+    let end = acquired.last_time;
+    later.phases.each(|stamp| (stamp.received, stamp.stamped) = (end, None));
+    acquired.operations.push(later);
+    let told = said(&acquired, false, endless);
+    assert!(!told.contains("was still there"), "{told}");
+}

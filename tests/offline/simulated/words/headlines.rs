@@ -36,6 +36,11 @@ const FORMS: &[(&str, &str, Check)] = &[
         explained,
     ),
     ("headline: stale", "{x=lock} let {n} read[s] go stale under the lock[{x=why}].", explained),
+    (
+        "headline: stuck",
+        "{x=lock} could not be acquired: its key `{x=key}` on {x=node}, which never ends, was still there at the end[; {x}].",
+        nothing_more,
+    ),
     ("headline: stuck", "{x=lock} was free, yet no client acquired it.", nothing_more),
     ("headline: stuck", "{x=lock} was free for {l=long}, yet no client acquired it.", out_of_reach),
     ("headline: stuck", "{x=lock} could not be acquired when it should have been available.", nothing_more),
