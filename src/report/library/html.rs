@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::remarks::{ByItself, by_itself, remarks};
-use super::{broken, command, facts, headline, meaning, shows_little, shrunk, symptom, withstood};
+use super::{broken, command, facts, headline, is_too_little, meaning, shows_little, shrunk, symptom, withstood};
 use crate::library::examined::{Came, Examined, Symptom, Tried};
 use crate::report::html::{header, prose, whole_page};
 use crate::words::{line, sanitize};
@@ -21,7 +21,10 @@ pub fn html(examined: &Examined) -> String {
         (_, true) => ("FALLS", "invalid"),
         (false, false) => ("AS ITS KIND", "unknown"),
         (true, false) if examined.that(Came::Held).is_empty() => ("UNKNOWN", "unknown"),
-        (true, false) if shows_little(examined) && first.is_none() => ("HARDLY TRIED", "unknown"),
+        (true, false) if first.is_none() && (shows_little(examined) || is_too_little(examined)) => {
+            ("HARDLY TRIED", "unknown")
+        }
+        (true, false) if first.is_none() && !remarks(examined).is_empty() => ("OTHER DEFECTS", "unknown"),
         (true, false) => first.map_or(("WITHSTANDS", "valid"), |remark| (remark.word, "unknown")),
     };
     let body = html! {

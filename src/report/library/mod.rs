@@ -7,6 +7,8 @@ mod text;
 pub use html::html;
 pub use text::terminal;
 
+use remarks::{by_itself, remarks};
+
 use crate::library::examined::{Came, Examined, Found, Symptom, Tried};
 use crate::library::kind::OfItsKind;
 use crate::library::sent::Sent;
@@ -19,8 +21,10 @@ pub const FILE: &str = "library.html";
 fn headline(examined: &Examined) -> String {
     let fell = examined.that(Came::Fell).len();
     let shown = fell + examined.that(Came::Held).len();
-    if shown == 0 {
-        return format!("Nothing is known of {}: no run shows anything", examined.name);
+    if fell == 0
+        && let Some(headline) = nothing_fell(examined, shown)
+    {
+        return headline;
     }
     let of = |kind| examined.that(Came::Fell).iter().filter(|tried| tried.of_its_kind == kind).count();
     let (beyond, as_all, unknown) = (of(OfItsKind::Holds), of(OfItsKind::Falls), of(OfItsKind::Unknown));
@@ -69,6 +73,42 @@ fn headline(examined: &Examined) -> String {
     };
     few + &what
 }
+
+/// The headline of a library that no scenario breaks, where that is not all, or not enough, to say of it; None if it is. What is known of it
+/// beside its claims comes first: nothing that sounds like praise may stand above a defect.
+fn nothing_fell(examined: &Examined, shown: usize) -> Option<String> {
+    let Examined { name, not_made, .. } = examined;
+    let (made, all) = (examined.runs(), examined.tried.len());
+    let scenarios = match shown {
+        0 => "no run shows anything".to_string(),
+        1 => format!("only 1 of {} shows anything, and it breaks no claim", plural(all as u64, "scenario")),
+        _ => format!("{shown} of {} show something, and no claim is broken", plural(all as u64, "scenario")),
+    };
+    let is_little = is_too_little(examined);
+    let too_little = format!("the time sufficed for {made} of {} so far", plural((made + not_made) as u64, "run"));
+    let (alone, beside) = (by_itself(examined).len() as u64, remarks(examined).len() as u64);
+    let defects = match (alone, beside) {
+        (0, 0) => None,
+        (0, beside) => Some(format!("{name} has {}, which no claim is about", plural(beside, "kind") + " of defect")),
+        (alone, _) => Some(format!("{name} has {} with no fault at all", plural(alone, "defect"))),
+    };
+    match (defects, is_little) {
+        (Some(defects), true) => Some(format!("{defects}; of its claims nothing is known yet: {too_little}")),
+        (Some(defects), false) => Some(format!("{defects}; {scenarios}")),
+        (None, true) => Some(format!("Nothing is known of {name} yet: {too_little}, and {scenarios}")),
+        (None, false) if shown == 0 => Some(format!("Nothing is known of {name}: {scenarios}")),
+        (None, false) => None,
+    }
+}
+
+/// Whether most is still to be done, so that what was withstood says nothing of the library yet.
+fn is_too_little(examined: &Examined) -> bool {
+    let shown = examined.that(Came::Held).len() + examined.that(Came::Fell).len();
+    examined.not_made > 0 && (shown < FEW || examined.not_made > examined.runs())
+}
+
+/// With fewer scenarios than this, and more to come, nothing is known of a library yet.
+const FEW: usize = 10;
 
 /// Who breaks it, where one client in each program does not.
 const BY_THREADS: &str = "by threads that share a program";

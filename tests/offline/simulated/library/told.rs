@@ -443,6 +443,40 @@ fn where_nothing_was_shown_nothing_is_claimed() {
 }
 
 #[test]
+fn few_runs_and_defects_beside_the_claims_are_not_called_withstood() {
+    let held = |name: &str| tried(name, OfItsKind::Unknown, vec![run(Validity::Valid, None, "")]);
+    let first = |examined: &Examined| terminal(examined, Look::PLAIN).lines().next().unwrap_or_default().to_string();
+    // Three of forty runs: nobody knows.
+    let few = Examined { not_made: 37, ..examined(vec![held("a"), held("b"), held("c")]) };
+    let said = first(&few);
+    assert!(said.starts_with("Nothing is known of mine 1.0 yet: the time sufficed for 3 of 40 runs so far"), "{said}");
+    assert!(!said.contains("withstood") && !html(&few).contains("WITHSTANDS"));
+    let all = Examined { not_made: 0, ..few };
+    assert_eq!(first(&all), "mine 1.0 withstood all of 3 scenarios that show anything.");
+    // What broke it is known, however few the runs are.
+    let fell = tried("x", OfItsKind::Holds, vec![run(Validity::Invalid, None, "lost update")]);
+    assert!(first(&Examined { not_made: 37, ..examined(vec![fell]) }).starts_with("mine 1.0 falls to 1 of 1 scenario"));
+    // It says that it lost a lock which it has.
+    let loss = losses::FalseLoss { after: 8_000_000, ttl: 1_000_000_000, by_release: false };
+    let told = losses::FalseLosses { told: 81, of: 81, soonest: Some(loss), struck: Vec::new() };
+    let false_loss = TriedRun { false_losses: told, ..run(Validity::Unknown, None, "") };
+    let mut of = vec![held("a")];
+    of.extend((0..6).map(|_| tried("x", OfItsKind::Unknown, vec![false_loss.clone()])));
+    let said = first(&examined(of));
+    assert_eq!(
+        said,
+        "mine 1.0 has 1 defect with no fault at all; only 1 of 7 scenarios shows anything, and it breaks no claim."
+    );
+    let ended = TriedRun {
+        ended: Some(ends::Ended { how: "it ended".into(), faulty: true }),
+        ..run(Validity::Valid, None, "")
+    };
+    let beside = examined(vec![held("a"), tried("b", OfItsKind::Unknown, vec![ended])]);
+    assert!(first(&beside).starts_with("mine 1.0 has 1 kind of defect, which no claim is about"), "{}", first(&beside));
+    assert!(!html(&beside).contains("WITHSTANDS"));
+}
+
+#[test]
 fn a_strike_that_changed_nothing_of_the_lock_counts_as_nothing_tried() {
     let of = |when, did, was_kept_away| {
         let struck = Struck { was_kept_away, ..strike(when, "EVAL", did) };
