@@ -246,6 +246,14 @@ impl Tried {
         }
     }
 
+    /// Whether it broke under its fault in the same way as with no fault at all, of which this is the share, so that nobody knows what the
+    /// fault did: it did not break every time, or may have done so by chance.
+    pub fn may_be_chance(&self, (broken, of): (usize, usize)) -> bool {
+        let (fell, shown) = self.broken();
+        let chance = (broken as f64 / of.max(1) as f64).powi(i32::try_from(shown).unwrap_or(i32::MAX));
+        fell < shown || shown < 2 || chance > BY_CHANCE
+    }
+
     /// What broke in the run that tells most.
     pub fn anomaly(&self) -> Option<&str> {
         self.telling().filter(|run| run.valid == Some(Validity::Invalid))?.anomaly.as_deref()
@@ -258,9 +266,21 @@ impl Tried {
     }
 }
 
+/// What happens with no fault at all in so few runs does not explain what happens under a fault in all of several runs, in as many by chance.
+const BY_CHANCE: f64 = 0.05;
+
 /// Whether one of these broke in this way with no fault at all. That threads break it by themselves says nothing of processes. Who
 /// has two holders at once loses updates by chance, and the other way about.
 pub fn breaks_by_itself<'t>(tried: impl IntoIterator<Item = &'t Tried>, anomaly: &str, by_threads: bool) -> bool {
+    share_by_itself(tried, anomaly, by_threads).is_some()
+}
+
+/// In how many of how many runs without a fault one of these broke in this way, of the scenario that did so most often; None if none did.
+pub fn share_by_itself<'t>(
+    tried: impl IntoIterator<Item = &'t Tried>,
+    anomaly: &str,
+    by_threads: bool,
+) -> Option<(usize, usize)> {
     let of_exclusion = |anomaly: &str| {
         [AnomalyKind::LostUpdate, AnomalyKind::OverlappingHolders, AnomalyKind::StaleRead, AnomalyKind::ImpossibleRead]
             .iter()
@@ -268,8 +288,14 @@ pub fn breaks_by_itself<'t>(tried: impl IntoIterator<Item = &'t Tried>, anomaly:
     };
     let is_alike = |other: &str| other == anomaly || of_exclusion(other) && of_exclusion(anomaly);
     let tells = |tried: &&Tried| tried.plain && (by_threads || !tried.by_threads) && tried.came() == Came::Fell;
-    let mut plain = tried.into_iter().filter(tells);
-    plain.any(|tried| tried.runs.iter().filter_map(|run| run.anomaly.as_deref()).any(is_alike))
+    let share = |tried: &Tried| {
+        let broken =
+            tried.runs.iter().filter_map(|run| run.anomaly.as_deref()).filter(|anomaly| is_alike(anomaly)).count();
+        (broken, tried.broken().1)
+    };
+    let plain = tried.into_iter().filter(tells).map(share).filter(|(broken, _)| *broken > 0);
+    // The larger share by its cross product.
+    plain.max_by_key(|(broken, of)| (broken * 1_000_000 / of.max(&1), *of))
 }
 
 impl TriedRun {
@@ -321,7 +347,12 @@ impl Examined {
 
     /// Whether it breaks in this way with no fault at all too, so that a run with a fault does not tell what the fault did.
     pub fn breaks_by_itself(&self, symptom: &Symptom) -> bool {
-        breaks_by_itself(self.tried.iter(), symptom.anomaly, symptom.is_by_threads())
+        self.share_by_itself(symptom).is_some()
+    }
+
+    /// In how many of how many runs with no fault it does so; None if in none.
+    pub fn share_by_itself(&self, symptom: &Symptom) -> Option<(usize, usize)> {
+        share_by_itself(self.tried.iter(), symptom.anomaly, symptom.is_by_threads())
     }
 
     /// The runs in which a program ended by itself, with no fault, and of how many: of those that were made, or that such an end kept

@@ -11,7 +11,7 @@ use crate::cli::Failure;
 use crate::files;
 use crate::fuzz::Cause;
 use crate::history::{self, Claim, History, RecordedCommand};
-use crate::library::examined::{Came, Tried, TriedRun, breaks_by_itself};
+use crate::library::examined::{Came, Tried, TriedRun, share_by_itself};
 use crate::library::kind::{self, Kind, OfItsKind};
 use crate::library::losses::{self, FalseLosses};
 use crate::library::refusals::{Had, Refusals};
@@ -279,7 +279,8 @@ impl Compare<'_> {
                     && case
                         .tried
                         .anomaly()
-                        .is_some_and(|anomaly| breaks_by_itself(plain, anomaly, case.tried.by_threads))
+                        .and_then(|anomaly| share_by_itself(plain, anomaly, case.tried.by_threads))
+                        .is_some_and(|share| case.tried.may_be_chance(share))
             })
             .collect();
         for (case, by_itself) in cases.iter_mut().zip(by_itself) {

@@ -157,7 +157,7 @@ fn symptom(symptom: &Symptom, examined: &Examined) -> String {
     let (broken, of) = symptom.broken();
     let scenarios = plural(symptom.tried.len() as u64, "scenario");
     let fate = match symptom.of_its_kind {
-        OfItsKind::Holds => format!("{} withstands it", reference(examined)),
+        OfItsKind::Holds => format!("{} withstands it{}", reference(examined), seldom_by_itself(symptom, examined)),
         OfItsKind::Falls => format!("{} falls too", reference(examined)),
         OfItsKind::Unexcused => "nobody who lived was struck".to_string(),
         OfItsKind::Outlived => "its TTL was over".to_string(),
@@ -167,6 +167,14 @@ fn symptom(symptom: &Symptom, examined: &Examined) -> String {
         OfItsKind::Unknown => symptom.why_unexplained().unwrap_or("nothing to compare with").to_string(),
     };
     format!("{struck}: {}, in {broken} of {} of {scenarios}; {fate}", symptom.anomaly, plural(of as u64, "run"))
+}
+
+/// What is known of runs without a fault in which it happens too, though seldom.
+fn seldom_by_itself(symptom: &Symptom, examined: &Examined) -> String {
+    let share = examined.share_by_itself(symptom).filter(|_| !symptom.is_plain());
+    share.map_or(String::new(), |(broken, of)| {
+        format!("; with no fault it happens in {broken} of {}", plural(of as u64, "run"))
+    })
 }
 
 /// What happened to nodes and links, where no client was struck: `refusal of writes of n0`.

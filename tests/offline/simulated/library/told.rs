@@ -2,7 +2,7 @@
 
 use redjepsen::checker::{Validity, check};
 use redjepsen::history::{self, Phase, PhaseStamp, RecordedCommand};
-use redjepsen::library::examined::{Came, Examined, Tried, TriedRun, breaks_by_itself};
+use redjepsen::library::examined::{Came, Examined, Tried, TriedRun, breaks_by_itself, share_by_itself};
 use redjepsen::library::kind::OfItsKind;
 use redjepsen::library::refusals::{self, Had};
 use redjepsen::library::sent::{Sent, When};
@@ -474,6 +474,27 @@ fn few_runs_and_defects_beside_the_claims_are_not_called_withstood() {
     let beside = examined(vec![held("a"), tried("b", OfItsKind::Unknown, vec![ended])]);
     assert!(first(&beside).starts_with("mine 1.0 has 1 kind of defect, which no claim is about"), "{}", first(&beside));
     assert!(!html(&beside).contains("WITHSTANDS"));
+}
+
+#[test]
+fn break_without_a_fault_that_is_seldom_does_not_explain_one_that_comes_every_time() {
+    let broken = || run(Validity::Invalid, None, "two holders at once");
+    let held = || run(Validity::Valid, None, "");
+    let struck = |runs| tried("late-release", OfItsKind::Holds, runs);
+    let plain = |broke: usize, of: usize| Tried {
+        plain: true,
+        ..tried("none", OfItsKind::Holds, (0..of).map(|nth| if nth < broke { broken() } else { held() }).collect())
+    };
+    let may_be = |share, runs| struck(runs).may_be_chance(share);
+    let share = |plain: &Tried| share_by_itself([plain], "lost update", false);
+    assert_eq!((share(&plain(1, 5)), share(&plain(0, 5))), (Some((1, 5)), None));
+    assert!(!may_be((1, 5), vec![broken(), broken(), broken()]));
+    assert!(may_be((1, 5), vec![broken()]), "once is no proof");
+    assert!(may_be((1, 5), vec![broken(), held(), broken()]), "not every time");
+    assert!(may_be((4, 5), vec![broken(), broken(), broken()]), "it happens anyway");
+    let page = examined(vec![struck(vec![broken(), broken(), broken()]), plain(1, 5)]);
+    let told = terminal(&page, Look::PLAIN);
+    assert!(told.contains("`single` withstands it; with no fault it happens in 1 of 5 runs"), "{told}");
 }
 
 #[test]
