@@ -58,6 +58,8 @@ pub struct Tried {
     /// Whether its clients are threads or tasks that share programs.
     pub by_threads: bool,
     pub of_its_kind: OfItsKind,
+    /// Whether it breaks the lock in the same way if its steps are played and nothing is injected.
+    pub without_strike: bool,
     pub runs: Vec<TriedRun>,
 }
 
@@ -155,6 +157,9 @@ impl Symptom<'_> {
     pub fn why_unexplained(&self) -> Option<&'static str> {
         let (broken, of) = self.broken();
         match () {
+            () if self.tried.iter().all(|tried| tried.without_strike) => {
+                Some("so it does if nothing strikes it in these steps")
+            }
             () if self.tried.iter().any(|tried| tried.is_certain()) => None,
             () if broken < of => Some("not every time"),
             () => Some("the machine was late whenever it happened"),

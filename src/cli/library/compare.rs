@@ -1,13 +1,14 @@
 //! What came of the runs of a library's stages, and whether a lock of ours of the same kind fares better.
 
 use std::path::Path;
+use std::time::Instant;
 
 use tokio::task::block_in_place;
 
 use super::learnt::{MOST_BYTES, held_for};
 use super::{Examination, Made};
 use crate::checker::{AnomalyKind, Sentence, Validity, broken_if_made, check};
-use crate::cli::Failure;
+use crate::cli::{Failure, tell_progress};
 use crate::files;
 use crate::fuzz::Cause;
 use crate::history::{self, Claim, History, RecordedCommand};
@@ -20,6 +21,7 @@ use crate::library::strikes::{Aim, Scripted};
 use crate::library::struck;
 use crate::library::{asking, endless, ends, idle, refusals, releases};
 use crate::nemesis::{Expectation, Fault, Nemesis, Step};
+use crate::plan::Plan;
 use crate::runner::Checked;
 use crate::runner::simulate::{simulate_unless, usual};
 use crate::scenario::{Options, Scenario, catalogue};
@@ -74,6 +76,7 @@ pub(super) fn collect(
                         plain: cell.scenario.nemesis.is_plain(),
                         by_threads: cell.scenario.threads > 1,
                         of_its_kind: OfItsKind::Unknown,
+                        without_strike: false,
                         runs: Vec::new(),
                     },
                     nemesis: own.map_or(cell.nemesis.clone(), |_| file.display().to_string()),
@@ -252,6 +255,58 @@ impl Compare<'_> {
                 }
             }
             case.tried.of_its_kind = kind::judged(runs, &case.struck_when()).unwrap_or(OfItsKind::Unknown);
+        }
+        Ok(Some(made))
+    }
+
+    /// Plays the steps of what is called the library's own without what they inject, with the library itself: what it does then too, no
+    /// strike has brought about. Returns these runs, if there are any.
+    pub async fn without_strikes(&self, cases: &mut [Case], until: Instant) -> Result<Option<Made>, Failure> {
+        let examination = self.examination;
+        let folder = self.page_folder.join("without-strikes");
+        files::create_folder(&folder).map_err(Failure::could_not_run)?;
+        let mut blocks = Vec::new();
+        for case in cases.iter().filter(|case| case.tried.of_its_kind.is_own() && !case.tried.plain) {
+            let Some(of) = case.telling_scenario() else { continue };
+            let is_strike = |step: &&Step| {
+                matches!(step, Step::Inject(_) | Step::Heal(_) | Step::HealAll | Step::AwaitStrike { .. })
+            };
+            let script: Vec<Step> = of.nemesis.script.iter().filter(|step| !is_strike(step)).cloned().collect();
+            if script.is_empty() || script.len() == of.nemesis.script.len() {
+                continue;
+            }
+            let nemesis = Nemesis { script, faults: Vec::new(), ..of.nemesis.clone() };
+            let scenario = Scenario { nemesis: nemesis.clone(), ..of.clone() };
+            if scenario.check().is_err() || Plan::draw(&scenario).is_err() {
+                continue;
+            }
+            let file = folder.join(format!("{}.toml", case.tried.scenario));
+            let text = toml::to_string_pretty(&nemesis).map_err(Failure::could_not_run)?;
+            files::write(&file, text).map_err(Failure::could_not_run)?;
+            let with = Options {
+                ttl: Some(Length::Absolute(of.ttl)),
+                clients: Some(of.clients),
+                threads: Some(of.threads),
+                ..Options::default()
+            };
+            blocks.push(examination.block(&file.display().to_string(), with));
+        }
+        if blocks.is_empty() {
+            return Ok(None);
+        }
+        tell_progress("playing what is its own once more, with nothing injected");
+        let made = examination.make("without-strikes", &examination.suite_file(blocks), Some(until)).await?;
+        for case in cases.iter_mut().filter(|case| case.tried.of_its_kind.is_own() && !case.tried.plain) {
+            let Some(cell) = made.suite.cells.iter().find(|cell| cell.nemesis == case.tried.scenario) else { continue };
+            let outcomes = made.state.runs.iter().filter(|run| run.cell == cell.name);
+            let runs: Vec<TriedRun> = outcomes
+                .map(|outcome| one(self.page_folder, made.state.folder(), outcome, &cell.scenario))
+                .collect::<Result<_, _>>()?;
+            let is_alike = |run: &TriedRun| run.anomaly.is_some() && run.anomaly.as_deref() == case.tried.anomaly();
+            if runs.iter().any(is_alike) {
+                case.tried.without_strike = true;
+                case.tried.of_its_kind = OfItsKind::Unknown;
+            }
         }
         Ok(Some(made))
     }

@@ -77,6 +77,7 @@ const STRIKES: f64 = 0.84;
 const PAIRS: f64 = 0.72;
 const OTHER_TTLS: f64 = 0.84;
 const MORE_SEEDS: f64 = 0.9;
+const CONTROLS: f64 = 0.95;
 /// How long a run without a script takes: enough for two or three faults.
 const TIME_LIMIT: &str = "12s";
 /// The same where holders work for longer than their lock lives, as those do that extend it.
@@ -232,6 +233,7 @@ impl Examination {
 
         let compare = Compare { examination: &self, kind: &kind, page_folder: &page_folder };
         stages.extend(compare.judge(&mut cases).await?);
+        stages.extend(compare.without_strikes(&mut cases, self.until(CONTROLS)).await?);
         let (name, version) = match &self.plain.workload.library {
             Some(library) => (library.name.clone(), format!(" {}", library.version)),
             None => (self.plain.workload_name.clone(), String::new()),

@@ -170,6 +170,7 @@ fn tried(scenario: &str, of_its_kind: OfItsKind, runs: Vec<TriedRun>) -> Tried {
         plain: false,
         by_threads: false,
         of_its_kind,
+        without_strike: false,
         runs,
     }
 }

@@ -498,6 +498,18 @@ fn break_without_a_fault_that_is_seldom_does_not_explain_one_that_comes_every_ti
 }
 
 #[test]
+fn why_a_strike_is_not_blamed_is_said() {
+    let late = TriedRun { timing_was_kept: false, ..run(Validity::Invalid, Some(When::Taking), "lost update") };
+    let told = |change: &dyn Fn(Tried) -> Tried| {
+        let one = change(tried("taking-set-late-reply", OfItsKind::Unknown, vec![late.clone()]));
+        terminal(&examined(vec![one]), Look::PLAIN)
+    };
+    let in_time = vec![TriedRun { timing_was_kept: true, ..late.clone() }];
+    let without = told(&|one| Tried { without_strike: true, runs: in_time.clone(), ..one });
+    assert!(without.contains("so it does if nothing strikes it in these steps"), "{without}");
+}
+
+#[test]
 fn a_strike_that_changed_nothing_of_the_lock_counts_as_nothing_tried() {
     let of = |when, did, was_kept_away| {
         let struck = Struck { was_kept_away, ..strike(when, "EVAL", did) };
