@@ -60,6 +60,8 @@ pub struct Tried {
     pub of_its_kind: OfItsKind,
     /// Whether it breaks the lock in the same way if its steps are played and nothing is injected.
     pub without_strike: bool,
+    /// Whether it was played once more when the machine kept time, one run after the other.
+    pub tried_alone: bool,
     pub runs: Vec<TriedRun>,
 }
 
@@ -162,7 +164,10 @@ impl Symptom<'_> {
             }
             () if self.tried.iter().any(|tried| tried.is_certain()) => None,
             () if broken < of => Some("not every time"),
-            () => Some("the machine was late whenever it happened"),
+            () if self.tried.iter().any(|tried| tried.tried_alone) => {
+                Some("the machine was late whenever it happened, also when it was played alone")
+            }
+            () => Some("the machine was late whenever it happened, and there was no quiet time to play it again"),
         }
     }
 
@@ -249,6 +254,11 @@ impl Tried {
             1 => broken == shown,
             _ => broken == shown || self.plain,
         }
+    }
+
+    /// Whether the machine was late in every run that broke it, so that those tell little.
+    pub fn is_late(&self) -> bool {
+        !self.runs.iter().any(|run| run.valid == Some(Validity::Invalid) && run.timing_was_kept)
     }
 
     /// Whether it broke under its fault in the same way as with no fault at all, of which this is the share, so that nobody knows what the

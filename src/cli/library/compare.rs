@@ -77,6 +77,7 @@ pub(super) fn collect(
                         by_threads: cell.scenario.threads > 1,
                         of_its_kind: OfItsKind::Unknown,
                         without_strike: false,
+                        tried_alone: false,
                         runs: Vec::new(),
                     },
                     nemesis: own.map_or(cell.nemesis.clone(), |_| file.display().to_string()),

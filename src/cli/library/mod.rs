@@ -34,6 +34,7 @@ use crate::report::library as pages;
 use crate::runner::{self, Ended, Jobs, Series, signals};
 use crate::scenario::{Ability, Options, Scenario, quoted};
 use crate::suite::file::SuiteFile;
+use crate::suite::outcome::RunOutcome;
 use crate::suite::plan::{Clusters, Source, Suite};
 use crate::suite::state::State;
 use crate::topology::ClusterKind;
@@ -76,8 +77,15 @@ const CATALOGUE: f64 = 0.5;
 const STRIKES: f64 = 0.84;
 const PAIRS: f64 = 0.72;
 const OTHER_TTLS: f64 = 0.84;
-const MORE_SEEDS: f64 = 0.9;
+const MORE_SEEDS: f64 = 0.86;
+const WHEN_QUIET: f64 = 0.91;
 const CONTROLS: f64 = 0.95;
+/// For no longer than this the machine is waited for.
+const LONGEST_UNREST: Duration = Duration::from_secs(60);
+/// So many timers in a row are to be on time: each late by less than this part of a TTL, as in a run whose timing was kept.
+const LOOKS: u32 = 100;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+const QUIET: u32 = 20;
 /// How long a run without a script takes: enough for two or three faults.
 const TIME_LIMIT: &str = "12s";
 /// The same where holders work for longer than their lock lives, as those do that extend it.
@@ -337,7 +345,52 @@ impl Examination {
             not_made += made.lacking;
             stages.push(made);
         }
+        if go_on {
+            stages.extend(self.when_quiet(&folder, &scripted, &mut cases).await?);
+        }
         Ok(Searched { cases, page_folder: folder, not_made })
+    }
+
+    /// Plays what broke the lock only while the machine was late once more, one run after the other, as soon as the machine keeps time.
+    async fn when_quiet(
+        &self,
+        folder: &Path,
+        scripted: &[Scripted],
+        cases: &mut Vec<Case>,
+    ) -> Result<Option<Made>, Failure> {
+        let is_late =
+            |case: &&Case| case.tried.came() == Came::Fell && !case.tried.of_its_kind.is_fate() && case.tried.is_late();
+        let late = self.again(cases.iter().filter(is_late));
+        if late.cells.is_empty() || !self.is_quiet().await {
+            return Ok(None);
+        }
+        let late = SuiteFile { seed: late.seed + u64::from(late.runs), ..late };
+        let made = self.make_with("when-quiet", &late, Some(self.until(WHEN_QUIET)), Jobs::ALONE).await?;
+        compare::collect(folder, &made, scripted, cases)?;
+        for case in cases.iter_mut() {
+            let was_made = |run: &RunOutcome| {
+                made.suite.cells.iter().any(|cell| cell.name == run.cell && cell.nemesis == case.tried.scenario)
+            };
+            case.tried.tried_alone |= made.state.runs.iter().any(was_made);
+        }
+        Ok(Some(made))
+    }
+
+    /// Waits until timers of this machine are on time, for a while at most; true if they are.
+    async fn is_quiet(&self) -> bool {
+        let until = self.until(WHEN_QUIET).min(Instant::now() + LONGEST_UNREST);
+        while Instant::now() < until && !self.interrupt.is_raised() {
+            let mut latest = Duration::ZERO;
+            for _ in 0..LOOKS {
+                let began = Instant::now();
+                tokio::time::sleep(BETWEEN_LOOKS).await;
+                latest = latest.max(began.elapsed().saturating_sub(BETWEEN_LOOKS));
+            }
+            if latest * QUIET < self.plain.ttl {
+                return true;
+            }
+        }
+        false
     }
 
     /// Which of the TTLs the library takes, those that it does not, each with what it says, and the runs that asked.
@@ -381,6 +434,17 @@ impl Examination {
 
     /// Makes the runs of one stage, or goes on with them.
     async fn make(&self, stage: &str, file: &SuiteFile, until: Option<Instant>) -> Result<Made, Failure> {
+        self.make_with(stage, file, until, self.flags.jobs).await
+    }
+
+    /// The same with so many at a time.
+    async fn make_with(
+        &self,
+        stage: &str,
+        file: &SuiteFile,
+        until: Option<Instant>,
+        jobs: Jobs,
+    ) -> Result<Made, Failure> {
         let name = format!("library-{}-{stage}", self.plain.workload_name);
         let plan = |auto| {
             let source = Source { name: &name, file, folder: Path::new("") };
@@ -405,7 +469,7 @@ impl Examination {
             until,
             new_clusters: false,
             observe: true,
-            jobs: self.flags.jobs,
+            jobs,
             not_here: prepared.not_here,
         };
         let mut progress = if LEARNING.contains(&stage) { Progress::learning() } else { Progress::default() };

@@ -171,6 +171,7 @@ fn tried(scenario: &str, of_its_kind: OfItsKind, runs: Vec<TriedRun>) -> Tried {
         by_threads: false,
         of_its_kind,
         without_strike: false,
+        tried_alone: false,
         runs,
     }
 }

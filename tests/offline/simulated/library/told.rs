@@ -504,6 +504,13 @@ fn why_a_strike_is_not_blamed_is_said() {
         let one = change(tried("taking-set-late-reply", OfItsKind::Unknown, vec![late.clone()]));
         terminal(&examined(vec![one]), Look::PLAIN)
     };
+    let never_quiet = told(&|one| one);
+    assert!(
+        never_quiet.contains("the machine was late whenever it happened, and there was no quiet time"),
+        "{never_quiet}"
+    );
+    let alone = told(&|one| Tried { tried_alone: true, ..one });
+    assert!(alone.contains("whenever it happened, also when it was played alone"), "{alone}");
     let in_time = vec![TriedRun { timing_was_kept: true, ..late.clone() }];
     let without = told(&|one| Tried { without_strike: true, runs: in_time.clone(), ..one });
     assert!(without.contains("so it does if nothing strikes it in these steps"), "{without}");
