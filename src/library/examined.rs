@@ -15,6 +15,7 @@ use super::refusals::Refusals;
 use super::releases::SlowRelease;
 use super::sent::{Sent, When};
 use super::struck::Struck;
+use super::threads::CROWD_OF_PROCESSES;
 use crate::checker::{AnomalyKind, Validity};
 
 /// How the summary of a run begins that shows nothing.
@@ -358,6 +359,11 @@ impl Examined {
         };
         symptoms.sort_by_key(rank);
         symptoms
+    }
+
+    /// What came of a crowd of processes; None if there was none.
+    pub fn crowd_of_processes(&self) -> Option<Came> {
+        self.tried.iter().find(|tried| tried.scenario == CROWD_OF_PROCESSES).map(Tried::came)
     }
 
     /// Whether it breaks in this way with no fault at all too, so that a run with a fault does not tell what the fault did.

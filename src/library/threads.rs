@@ -214,6 +214,16 @@ const AND_IT_IS_GIVEN_BACK: [&str; 6] = [
     "await client:1 end",
 ];
 
+/// The scenario of as many processes, without which a crowd of threads does not tell what threads have to do with it.
+pub const CROWD_OF_PROCESSES: &str = "crowd-of-processes";
+
+/// No faults, and as many clients as in a crowd of threads, each a process of its own.
+pub fn crowd_of_processes() -> Option<Scripted> {
+    let (_, none) = catalogue::nemesis("none").ok()?;
+    let description = "No faults: as many processes as there are threads in a crowd contend for one lock".to_string();
+    scripted(CROWD_OF_PROCESSES, Nemesis { description, clients: Some(CROWD), expect: Default::default(), ..none })
+}
+
 /// No faults, and more threads than a pool has connections; and several locks, so that what is kept of one may be taken for another's.
 fn crowds() -> Vec<Scripted> {
     let one = |name: &str, what: &str, keys: Option<u32>| {

@@ -301,7 +301,8 @@ impl Examination {
         let waiters = waiters::scenarios(&setting).into_iter();
         let more = waiters.chain(afterwards::scenarios(&setting)).chain(afterwards::takeovers(&takeovers, &setting));
         let strikes = strikes::scenarios(sent, &Setting { knows_the_catalogue, ..setting });
-        let mut scripted: Vec<Scripted> = by_threads.into_iter().chain(more).chain(strikes).collect();
+        let crowd = threads::crowd_of_processes().filter(|_| setting.permits == 1);
+        let mut scripted: Vec<Scripted> = crowd.into_iter().chain(by_threads).chain(more).chain(strikes).collect();
         let scripts = folder.join("strikes");
         let mut files = write_scripts(&scripts, &scripted)?;
         let mut not_made = catalogue.lacking;

@@ -61,7 +61,7 @@ fn headline(examined: &Examined) -> String {
         0 => format!("{name} withstood all of {scenarios} that show anything"),
         _ if plain.iter().any(|tried| tried.is_certain()) => {
             let by_threads = plain.iter().filter(|tried| tried.is_certain()).all(|tried| tried.by_threads);
-            let by = if by_threads { format!(", {BY_THREADS}") } else { String::new() };
+            let by = if by_threads { by_whom(examined) } else { String::new() };
             format!("{name} breaks with no fault at all{by}; of {scenarios} it falls to {fell}: {parts}")
         }
         _ if !plain.is_empty() => {
@@ -113,6 +113,15 @@ const FEW: usize = 10;
 /// Who breaks it, where one client in each program does not.
 const BY_THREADS: &str = "by threads that share a program";
 
+/// The same where there is no fault. Unless as many processes hold, it may be their number; if these fall too, it is not the threads.
+fn by_whom(examined: &Examined) -> String {
+    match examined.crowd_of_processes() {
+        Some(Came::Held) => format!(", {BY_THREADS}"),
+        Some(Came::Fell) => String::new(),
+        _ => format!(", {BY_THREADS}, as far as is known"),
+    }
+}
+
 /// Whether fewer than half of the scenarios show anything.
 fn shows_little(examined: &Examined) -> bool {
     examined.that(Came::Nothing).len() * 2 > examined.tried.len()
@@ -148,7 +157,9 @@ fn symptom(symptom: &Symptom, examined: &Examined) -> String {
         struck.push(format!("{command} {when}"));
     }
     let struck = match struck.is_empty() {
-        true if symptom.is_plain() && symptom.is_by_threads() => format!("with no fault at all, {BY_THREADS}"),
+        true if symptom.is_plain() && symptom.is_by_threads() => {
+            format!("with no fault at all{}", by_whom(examined))
+        }
         true if symptom.is_plain() => "with no fault at all".to_string(),
         true if symptom.is_by_threads() => BY_THREADS.to_string(),
         true => at_no_client(symptom),

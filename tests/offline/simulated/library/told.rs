@@ -407,9 +407,19 @@ fn what_breaks_by_itself_is_no_faults_doing() {
     let threads = [by_threads("lost update")];
     assert!(!by(&threads, "lost update") && breaks_by_itself(&threads, "lost update", true));
     let runs = vec![broken("lost update"), broken("lost update")];
-    let told = terminal(&examined(vec![Tried { runs, ..by_threads("lost update") }]), Look::PLAIN);
+    let crowds = |processes: Option<Validity>| {
+        let crowd =
+            |valid| Tried { plain: true, ..tried("crowd-of-processes", Holds, vec![run(valid, None, "lost update")]) };
+        let threads = Tried { runs: runs.clone(), ..by_threads("lost update") };
+        terminal(&examined([threads].into_iter().chain(processes.map(crowd)).collect()), Look::PLAIN)
+    };
+    let told = crowds(None);
+    assert!(told.contains("with no fault at all, by threads that share a program, as far as is known"), "{told}");
+    let told = crowds(Some(Validity::Invalid));
+    assert!(!told.contains("by threads that share a program"), "as many processes break it too: {told}");
+    let told = crowds(Some(Validity::Valid));
     assert!(
-        told.starts_with("mine 1.0 breaks with no fault at all, by threads that share a program; of 1 scenario"),
+        told.starts_with("mine 1.0 breaks with no fault at all, by threads that share a program; of 2 scenarios"),
         "{told}"
     );
     assert!(
