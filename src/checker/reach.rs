@@ -89,7 +89,7 @@ pub(super) fn kept_from<'h>(history: &'h History, client: &str, from: u64, to: u
         let is_node = |name: &&str| Role::of(name) == Some(Role::Node);
         let does = window.kind.does;
         match &window.links {
-            _ if window.kind.halts() || does.refuses => window.nodes().collect(),
+            _ if window.kind.halts() || window.kind.refuses_writes() => window.nodes().collect(),
             _ if window.kind.is_at_command() && window.targets.iter().any(|target| target == client) => {
                 window.nodes().collect()
             }
