@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::linear::{self, CheckFlags};
-use super::{Exit, Failure, exit_despite, exit_of, look, print};
+use super::{Exit, Failure, exit_after, exit_of, look, print};
 use crate::files;
 use crate::history;
 use crate::report::{self, Counterexample, RunFacts};
@@ -26,28 +26,20 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     let (scenario, facts) = if from_file { beside(&flags.path)? } else { (None, RunFacts::default()) };
     let mut checked = Checked::new(history, scenario, facts);
     let report = checked.report();
-    if flags.json {
-        print(report::results_json(&report))?;
-    } else {
-        print(report::summary(&report, look()))?;
-    }
+    let shown = match flags.json {
+        true => print(report::results_json(&report)),
+        false => print(report::summary(&report, look())),
+    };
     if !flags.pages.any() {
         let page = if from_file { page_beside(&flags.path) } else { String::new() };
-        show_pages(flags, &page, &checked)?;
-        return Ok(exit_of(&checked));
+        return exit_after(exit_of(&checked), shown.and_then(|()| show_pages(flags, &page, &checked)));
     }
     checked.find_counterexample();
     let report = checked.report();
     let written =
         flags.pages.write(|| report::html(&report), || report.minimal_counterexample.map(Counterexample::standalone));
-    match written {
-        Ok(()) => {
-            let page = flags.pages.html.as_ref().map_or(String::new(), |page| page.display().to_string());
-            show_pages(flags, &page, &checked)?;
-            Ok(exit_of(&checked))
-        }
-        Err(failure) => exit_despite(exit_of(&checked), failure),
-    }
+    let page = flags.pages.html.as_ref().map_or(String::new(), |page| page.display().to_string());
+    exit_after(exit_of(&checked), shown.and(written).and_then(|()| show_pages(flags, &page, &checked)))
 }
 
 /// Says where the runs are, to somebody who named the folder above them.

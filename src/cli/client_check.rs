@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::flags::whole;
-use super::{CONSOLE, Exit, Failure, exit_despite, look, print, tell_progress};
+use super::{CONSOLE, Exit, Failure, exit_after, look, print, tell_progress};
 use crate::client_check::{self, ClientCheck};
 use crate::history::History;
 use crate::nemesis::Nemesis;
@@ -101,16 +101,13 @@ pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
     let catalogue: Vec<(String, Result<Nemesis, String>)> =
         catalogue::NEMESES.iter().map(|(name, _)| (name.to_string(), of_the_catalogue(name))).collect();
     let check = ClientCheck::new(&at_work, &stopped, &catalogue);
-    print(report::client_check::terminal(&check, &flags.then(), flags.store.is_some(), look()))?;
+    let shown = print(report::client_check::terminal(&check, &flags.then(), flags.store.is_some(), look()));
     let exit = match (check.is_right(), check.is_complete()) {
         (true, true) => Exit::Valid,
         (true, false) => Exit::Unknown,
         (false, _) => Exit::Invalid,
     };
-    match removed {
-        Ok(()) => Ok(exit),
-        Err(error) => exit_despite(exit, error.into()),
-    }
+    exit_after(exit, shown.and(removed.map_err(Failure::from)))
 }
 
 async fn make(runner: &mut Runner, store: &Path, scenario: &Scenario) -> Result<History, Failure> {

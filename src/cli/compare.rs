@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{Exit, Failure, exit_despite, look, print};
+use super::{Exit, Failure, exit_after, look, print};
 use crate::compare::{Comparison, Verdict, compare};
 use crate::files;
 use crate::report::compare as pages;
@@ -43,10 +43,7 @@ pub fn of_sides(flags: &CompareFlags) -> Result<Exit, Failure> {
         false => print(pages::text(&comparison, look())),
     };
     let written = flags.html.as_deref().map_or(Ok(()), |page| write(page, &comparison));
-    match shown.and(written) {
-        Ok(()) => Ok(exit),
-        Err(failure) => exit_despite(exit, failure),
-    }
+    exit_after(exit, shown.and(written))
 }
 
 fn json(comparison: &Comparison) -> Result<String, Failure> {

@@ -8,7 +8,7 @@ use redlock_model::{
     Bounds, Claim, Clocks, Crash, Fencing, Holding, Limits, Memory, Model, Restart, Settings, SettingsError, Verdict,
 };
 
-use super::{Exit, Failure, exit_despite, exit_for, look, print};
+use super::{Exit, Failure, exit_after, exit_for, look, print};
 use crate::checker::Validity;
 use crate::explore;
 use crate::files;
@@ -56,7 +56,7 @@ pub struct ExploreFlags {
     /// How the resource guards itself against late writers [default: none]
     #[arg(long, value_enum)]
     fencing: Option<FencingFlag>,
-    /// Write a page, the drawing and a script for real Redis into this folder
+    /// Write a page, the drawing and a script for real Redis into this folder; files of the same names there are replaced
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// How long to search
@@ -150,11 +150,9 @@ pub fn explore(flags: &ExploreFlags) -> Result<Exit, Failure> {
     };
     let exit = exit_for(valid, flags.expect);
     let report = Exploration { settings: &settings, outcome: &outcome, took_ns, script, command: flags.command() };
-    print(report.text(flags.out.as_deref(), look()))?;
-    match flags.out.as_deref().map(|folder| report.write(folder)) {
-        Some(Err(unwritten)) => exit_despite(exit, Failure::could_not_run(unwritten)),
-        _ => Ok(exit),
-    }
+    let shown = print(report.text(flags.out.as_deref(), look()));
+    let written = flags.out.as_deref().map_or(Ok(()), |folder| report.write(folder));
+    exit_after(exit, shown.and(written.map_err(Failure::could_not_run)))
 }
 
 impl ExploreFlags {

@@ -9,7 +9,7 @@ use tokio::task::block_in_place;
 
 use super::flags::{jobs, processors};
 use super::progress::{Bar, Far};
-use super::{CONSOLE, Exit, Failure, exit_despite, exit_for, print, tell};
+use super::{CONSOLE, Exit, Failure, exit_after, exit_for, print, tell};
 use crate::checker::{Validity, wilson_95};
 use crate::files;
 use crate::fuzz::{Cause, End, Found, Hunt, Progress, Search, Shrunk, USUAL_TIME, Until, Violation, draw};
@@ -82,7 +82,8 @@ pub async fn fuzz(flags: FuzzFlags) -> Result<Exit, Failure> {
     };
     let exit = exit_for(came_out, flags.expect);
     let texts: Vec<String> = failures.into_iter().map(|failure| failure.text).collect();
-    if texts.is_empty() { Ok(exit) } else { exit_despite(exit, Failure::could_not_run(texts.join("\nredjepsen: "))) }
+    let done = if texts.is_empty() { Ok(()) } else { Err(Failure::could_not_run(texts.join("\nredjepsen: "))) };
+    exit_after(exit, done)
 }
 
 impl FuzzFlags {

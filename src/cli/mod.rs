@@ -327,14 +327,14 @@ fn in_this_runtime(mut runtime: Builder, work: impl Future<Output = Result<Exit,
     outcome
 }
 
-/// The exit code of a command that showed its verdict and then failed, for example because the disk is full. A violation
-/// stays one, whatever became of its files.
-fn exit_despite(exit: Exit, failure: Failure) -> Result<Exit, Failure> {
-    if exit == Exit::Invalid {
-        tell(&format!("redjepsen: {}", failure.text));
-        return Ok(exit);
+/// The exit code of a command that has its verdict, and was to show and write it, which may fail on a full disk. A violation stays
+/// one, whatever became of its words and files; so nothing between a verdict and this returns early.
+fn exit_after(exit: Exit, done: Result<(), Failure>) -> Result<Exit, Failure> {
+    match done {
+        Err(failure) if exit == Exit::Invalid => tell(&format!("redjepsen: {}", failure.text)),
+        other => other?,
     }
-    Err(failure)
+    Ok(exit)
 }
 
 /// The exit code for a run.

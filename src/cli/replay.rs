@@ -7,7 +7,7 @@ use std::time::Instant;
 use clap::Args;
 
 use super::progress::{self, Far};
-use super::{CONSOLE, Exit, Failure, exit_despite, print, tell_progress};
+use super::{CONSOLE, Exit, Failure, exit_after, print, tell_progress};
 use crate::checker::{Validity, wilson_95};
 use crate::fuzz::Cause;
 use crate::history::{self, History, StepOutcome};
@@ -56,11 +56,8 @@ pub async fn replay(flags: ReplayFlags) -> Result<Exit, Failure> {
     let failures = replays.failures.iter().cloned().chain(removed.err().map(|error| error.to_string()));
     let failures: Vec<String> = failures.chain(shown.err().map(|failure| failure.text)).collect();
     let exit = replays.exit(flags.times);
-    if failures.is_empty() {
-        Ok(exit)
-    } else {
-        exit_despite(exit, Failure::could_not_run(failures.join("\nredjepsen: ")))
-    }
+    let done = if failures.is_empty() { Ok(()) } else { Err(Failure::could_not_run(failures.join("\nredjepsen: "))) };
+    exit_after(exit, done)
 }
 
 impl ReplayFlags {

@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::flags::{jobs, processors};
 use super::progress::{Bar, Far};
-use super::{Exit, Failure, exit_despite, look, print};
+use super::{Exit, Failure, exit_after, look, print};
 use crate::files;
 use crate::report::risk::RiskReport;
 use crate::risk::distribution::PROFILES;
@@ -83,7 +83,7 @@ pub struct RiskFlags {
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write a page and the plot into this folder
+    /// Write a page and the plot into this folder; files of the same names there are replaced
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
@@ -96,11 +96,9 @@ pub fn risk(flags: &RiskFlags) -> Result<Exit, Failure> {
     }
     let risk = simulated(&question)?;
     let report = RiskReport { question: &question, risk: &risk, command: flags.command() };
-    print(report.text(flags.out.as_deref(), look()))?;
-    match flags.out.as_deref().map(|folder| report.write(folder)) {
-        Some(Err(unwritten)) => exit_despite(Exit::Valid, Failure::could_not_run(unwritten)),
-        _ => Ok(Exit::Valid),
-    }
+    let shown = print(report.text(flags.out.as_deref(), look()));
+    let written = flags.out.as_deref().map_or(Ok(()), |folder| report.write(folder));
+    exit_after(Exit::Valid, shown.and(written.map_err(Failure::could_not_run)))
 }
 
 fn simulated(question: &Question) -> Result<Risk, Failure> {

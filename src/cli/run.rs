@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::flags::{self, RunFlags};
 use super::versions;
-use super::{CONSOLE, Exit, Failure, exit_despite, exit_of, look, print, tell};
+use super::{CONSOLE, Exit, Failure, exit_after, exit_of, look, print, tell};
 use crate::checker::{ClaimVerdict, Validity};
 use crate::report;
 use crate::runner::{Checked, KeepCluster, Place, RunSettings, Runner, worker};
@@ -41,10 +41,7 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
     if flags.open && written.is_ok() {
         open(&Path::new(&made.checked.facts.folder).join("report.html"));
     }
-    match written.map_err(Failure::could_not_run).and(shown).and(told) {
-        Ok(()) => Ok(exit_of(&made.checked)),
-        Err(failure) => exit_despite(exit_of(&made.checked), failure),
-    }
+    exit_after(exit_of(&made.checked), written.map_err(Failure::could_not_run).and(shown).and(told))
 }
 
 /// What the run shows of an issue.

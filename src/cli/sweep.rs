@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::suite::progress::Progress;
 use super::suite::{open_whole, versions};
-use super::{CONSOLE, Exit, Failure, exit_despite, look, print, tell_progress};
+use super::{CONSOLE, Exit, Failure, exit_after, look, print, tell_progress};
 use crate::report::matrix as pages;
 use crate::runner::{self, Ended, Jobs, Prepared, Series, signals};
 use crate::scenario::{Options, quoted};
@@ -95,12 +95,9 @@ pub async fn sweep(flags: SweepFlags) -> Result<Exit, Failure> {
     let matrix = Matrix::new(&suite, &state.runs, circumstances);
     let exit = conclude(&matrix, state.folder())?;
     match (unmarked, ended) {
-        (Some(error), _) => exit_despite(exit, Failure::could_not_run(error)),
-        (None, Ended::CannotRun(reason)) => exit_despite(exit, Failure::could_not_run(reason)),
-        (None, Ended::Interrupted) => {
-            print("interrupted; the same command goes on where it was\n")?;
-            Ok(exit)
-        }
+        (Some(error), _) => exit_after(exit, Err(Failure::could_not_run(error))),
+        (None, Ended::CannotRun(reason)) => exit_after(exit, Err(Failure::could_not_run(reason))),
+        (None, Ended::Interrupted) => exit_after(exit, print("interrupted; the same command goes on where it was\n")),
         (None, _) => Ok(exit),
     }
 }
@@ -128,10 +125,7 @@ fn conclude(matrix: &Matrix, folder: &Path) -> Result<Exit, Failure> {
     let shown = print(text);
     let written = pages::write(folder, matrix).map_err(Failure::could_not_run);
     let page = folder.join("matrix.html");
-    match shown.and(written).and_then(|()| print(format!("  plot    {}#sweeps\n", page.display()))) {
-        Ok(()) => Ok(exit),
-        Err(failure) => exit_despite(exit, failure),
-    }
+    exit_after(exit, shown.and(written).and_then(|()| print(format!("  plot    {}#sweeps\n", page.display()))))
 }
 
 impl SweepFlags {

@@ -5,7 +5,7 @@
 //! run. A version that shows nothing (its run is unknown, or it can't be installed) is passed by, and named.
 
 use super::flags::{self, RunFlags};
-use super::{CONSOLE, Exit, Failure, look, print, tell};
+use super::{CONSOLE, Exit, Failure, exit_after, look, print, tell};
 use crate::checker::Validity;
 use crate::report::verdict_word;
 use crate::runner::{self, KeepCluster, Place, RunSettings, Runner};
@@ -58,10 +58,8 @@ pub async fn walk(flags: RunFlags, low: &str, high: &str) -> Result<Exit, Failur
         search.shown[place] = Some(shown);
     }
     let rows = versions.iter().zip(&search.shown).filter_map(|(version, shown)| Some(row(version, shown.as_ref()?)));
-    print(rows.map(|row| row + "\n").collect::<String>())?;
     let (text, exit) = search.outcome(&versions);
-    print(format!("\n{text}\n"))?;
-    Ok(exit)
+    exit_after(exit, print(rows.map(|row| row + "\n").collect::<String>() + &format!("\n{text}\n")))
 }
 
 fn package_of(scenario: &Scenario) -> Result<Package, Failure> {

@@ -153,6 +153,45 @@ fn on_a_full_disk_the_verdict_is_shown_and_no_file_is_cut() {
 }
 
 #[test]
+fn a_violation_stays_one_where_nothing_can_be_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let read = "{\"type\":\"invoke\",\"process\":0,\"f\":\"read\",\"value\":null}\n{\"type\":\"ok\",\"process\":0,\"f\":\"read\",\"value\":7}\n";
+    put("never-written.jsonl", read);
+    put(
+        "small.toml",
+        "description = \"Small\"\nruns = 1\nwith = { time_limit = \"8s\" }\n[[cells]]\nworkload = \"redlock\"\nnemesis = \"pause\"\nexpect = \"valid\"\n",
+    );
+    let run = "run --cluster sim --nemesis pause --time-limit 8s --seed 7 --store store";
+    redjepsen().current_dir(&folder).args(run.split(' ')).assert().code(1);
+    for (command, code) in [
+        (run, 1),
+        ("run --cluster sim --nemesis none --time-limit 3s --seed 7 --store store", 255),
+        ("check store/redlock-pause/latest", 1),
+        ("check store/redlock-pause/latest --json", 1),
+        ("check store/redlock-pause/latest --html page.html", 1),
+        ("check never-written.jsonl --model register --initial 0", 1),
+        ("check never-written.jsonl --model register --initial 0 --json", 1),
+        ("check never-written.jsonl --model register --initial 7", 255),
+        ("explore", 1),
+        ("explore --out explored", 1),
+        ("explore --fencing compare-and-set", 255),
+        ("fuzz --workload redlock --runs 200 --seed 3 --store store", 1),
+        ("suite small.toml --cluster sim --store store", 1),
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_redjepsen"));
+        let output = program.current_dir(&folder).args(command.split(' ')).stdout(full).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{command}: {said}");
+        assert!(said.contains("standard output: No space left"), "{command}: {said}");
+    }
+    for written in ["page.html", "explored/explore.html"] {
+        assert!(folder.path().join(written).is_file(), "{written}");
+    }
+}
+
+#[test]
 fn traps_in_the_folder_for_temporary_files_do_not_hold_clean_up() {
     let place = tempfile::tempdir().unwrap();
     let run = |id: &str| {

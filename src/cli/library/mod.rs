@@ -20,7 +20,7 @@ use learnt::{Learnt, learn, refused_ttls, runs_of, unable, was_played_by_threads
 
 use super::suite::progress::Progress;
 use super::suite::{open_whole, versions};
-use super::{CONSOLE, Exit, Failure, look, print, tell_progress};
+use super::{CONSOLE, Exit, Failure, exit_after, look, print, tell_progress};
 use crate::files;
 use crate::interrupt::Interrupt;
 use crate::library::examined::{Came, Examined};
@@ -262,10 +262,11 @@ impl Examination {
             versions: stages.iter().flat_map(|made| versions(made.state.folder(), &made.state.runs)).collect(),
         };
         let page = page_folder.join(pages::FILE);
-        print(pages::terminal(&examined, look()))?;
-        files::write(&page, pages::html(&examined)).map_err(Failure::could_not_run)?;
-        print(format!("\n  page  {}\n", page.display()))?;
-        self.conclude(examined.not_made, stages)
+        let shown = print(pages::terminal(&examined, look()));
+        let written = files::write(&page, pages::html(&examined)).map_err(Failure::could_not_run);
+        let pointed = || print(format!("\n  page  {}\n", page.display()));
+        let (exit, ended) = self.conclude(examined.not_made, stages);
+        exit_after(exit, shown.and(written).and_then(|()| pointed()).and(ended))
     }
 
     /// Plays all that there is to play, in the time that there is; the stages are added to `stages`.
@@ -415,15 +416,13 @@ impl Examination {
     }
 
     /// Only what is complete is not gone on with.
-    fn conclude(&self, not_made: usize, stages: Vec<Made>) -> Result<Exit, Failure> {
+    fn conclude(&self, not_made: usize, stages: Vec<Made>) -> (Exit, Result<(), Failure>) {
         if not_made > 0 || self.interrupt.is_raised() {
-            print(format!("{} not made; the same command goes on where it was\n", plural(not_made as u64, "run")))?;
-            return Ok(Exit::Unknown);
+            let left = plural(not_made as u64, "run");
+            return (Exit::Unknown, print(format!("{left} not made; the same command goes on where it was\n")));
         }
-        for mut made in stages {
-            made.state.end().map_err(Failure::could_not_run)?;
-        }
-        Ok(Exit::Valid)
+        let ended = stages.into_iter().try_for_each(|mut made| made.state.end());
+        (Exit::Valid, ended.map_err(Failure::could_not_run))
     }
 
     fn broke_off(&self, learnt: &Made) -> Failure {

@@ -6,7 +6,7 @@ mod flags;
 use std::time::{Duration, Instant};
 
 pub use self::flags::{CheckFlags, NilReads};
-use super::{Exit, Failure, exit_for, look, print};
+use super::{Exit, Failure, exit_after, exit_for, look, print};
 use crate::checker::Validity;
 use crate::history::{self, HistoryError};
 use crate::report::linear::{KeyAnswer, LinearReport};
@@ -80,14 +80,13 @@ pub fn check(source: Source, asked: Option<ModelSpec>, flags: &CheckFlags) -> Re
         load_seconds,
         check_seconds,
     };
-    if flags.json {
-        print(report.json())?;
-    } else {
-        print(report.text(look()))?;
-    }
+    let shown = match flags.json {
+        true => print(report.json()),
+        false => print(report.text(look())),
+    };
     let svg = || report.counterexample().map(Counterexample::standalone);
-    flags.pages.write(|| linear_html(&report), svg)?;
-    Ok(exit_for(valid, None))
+    let written = flags.pages.write(|| linear_html(&report), svg);
+    exit_after(exit_for(valid, None), shown.and(written))
 }
 
 /// The answer for each key, in the order of the keys.

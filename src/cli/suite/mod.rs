@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use self::progress::Progress;
 use super::flags::whole;
-use super::{CONSOLE, Exit, Failure, exit_despite, look, print, tell, tell_progress};
+use super::{CONSOLE, Exit, Failure, exit_after, look, print, tell, tell_progress};
 use crate::report::matrix as pages;
 use crate::runner::{self, Ended, Jobs, Prepared, Series, signals};
 use crate::runs;
@@ -176,26 +176,18 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     let matrix = Matrix::new(&suite, &state.runs, circumstances);
     let exit = conclude(matrix, state.folder(), &flags.store, json)?;
     if let Some(error) = unmarked {
-        return exit_despite(exit, Failure::could_not_run(error));
+        return exit_after(exit, Err(Failure::could_not_run(error)));
     }
-    let note = |text: String| beside(json, &text);
-    match ended {
+    let told = match ended {
+        Ended::Done if failed == 0 => Ok(()),
         Ended::Done => {
-            if failed > 0 {
-                note(format!("{} could not be made; the same command tries again\n", plural(failed, "run")))?;
-            }
-            Ok(exit)
+            beside(json, &format!("{} could not be made; the same command tries again\n", plural(failed, "run")))
         }
-        Ended::FailFast => {
-            note("stopped at the first surprise (--fail-fast)\n".to_string())?;
-            Ok(exit)
-        }
-        Ended::OutOfTime | Ended::Interrupted => {
-            note("interrupted; the same command goes on where it was\n".to_string())?;
-            Ok(exit)
-        }
-        Ended::CannotRun(reason) => exit_despite(exit, Failure::could_not_run(reason)),
-    }
+        Ended::FailFast => beside(json, "stopped at the first surprise (--fail-fast)\n"),
+        Ended::OutOfTime | Ended::Interrupted => beside(json, "interrupted; the same command goes on where it was\n"),
+        Ended::CannotRun(reason) => Err(Failure::could_not_run(reason)),
+    };
+    exit_after(exit, told)
 }
 
 /// With `--failed`, where nothing had.
@@ -372,11 +364,7 @@ fn conclude(mut matrix: Matrix, folder: &Path, store: &Path, json: bool) -> Resu
     });
     let written = pages::write(folder, &matrix).map_err(Failure::could_not_run);
     let page = format!("\n  matrix  {}\n", folder.join("matrix.html").display());
-    let pointed = |()| beside(json, &page);
-    match shown.and(written).and_then(pointed) {
-        Ok(()) => Ok(exit),
-        Err(failure) => exit_despite(exit, failure),
-    }
+    exit_after(exit, shown.and(written).and_then(|()| beside(json, &page)))
 }
 
 /// The versions that the runs ran on, as each reported them.
