@@ -14,6 +14,9 @@ use serde::Serialize;
 
 use crate::files::{self, FileError};
 
+/// How many names beside a link are tried; somebody else may have taken some.
+const NAMES_TRIED: u32 = 100;
+
 /// What a folder is that is not the folder of a run, though runs are in it; None for any other.
 pub fn with_runs_in_it(folder: &Path) -> Option<&'static str> {
     let has = |name: &str| folder.join(name).exists();
@@ -126,13 +129,25 @@ pub fn suites(store: &Path, suite: &str) -> Vec<PathBuf> {
 
 /// Whether runs or suites are kept there, by a link `latest` that leads to a folder of ours.
 pub fn is_store(folder: &Path) -> bool {
-    let latest = |folder: PathBuf| {
-        let target = fs::read_link(folder.join("latest")).ok();
-        let name = target.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
-        name.and_then(prune::begun).is_some()
-    };
     let suites = fs::read_dir(folder.join("suites")).into_iter().flatten().flatten();
-    latest(folder.to_path_buf()) || suites.map(|suite| suite.path()).any(latest)
+    suites.map(|suite| suite.path()).chain([folder.to_path_buf()]).any(|folder| is_our_link(&folder.join("latest")))
+}
+
+/// What stands where a link `latest` would lead to this new folder, and stays, since it is none of ours.
+pub fn in_the_way(folder: &Path) -> Option<PathBuf> {
+    let mut links = folder.ancestors().skip(1).take(2).map(|above| above.join("latest"));
+    links.find(|link| is_anothers(link))
+}
+
+/// Whether a link leads, from where it is, to a folder that is named by a time, as ours do.
+fn is_our_link(link: &Path) -> bool {
+    let target = fs::read_link(link).ok().filter(|target| target.is_relative());
+    let name = target.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
+    name.and_then(prune::begun).is_some()
+}
+
+fn is_anothers(link: &Path) -> bool {
+    fs::symlink_metadata(link).is_ok() && !is_our_link(link)
 }
 
 /// A new folder named by the time of day in UTC, with a link `latest` beside it, below these folders of a store. The store
@@ -161,12 +176,21 @@ fn create_by_time(store: &Path, below: &[&str]) -> io::Result<PathBuf> {
     }
 }
 
-/// Points a symbolic link at a target in one step, so that nobody ever finds it missing.
+/// Points a symbolic link at a target in one step, so that nobody ever finds it missing. What has its name and is none of ours
+/// stays.
 fn link(link: &Path, target: &Path) -> io::Result<()> {
-    let next = link.with_extension(format!("{}.new", std::process::id()));
-    let _ = fs::remove_file(&next);
-    std::os::unix::fs::symlink(target, &next)?;
-    fs::rename(&next, link)
+    if is_anothers(link) {
+        return Ok(());
+    }
+    let mut attempts = 0..NAMES_TRIED;
+    loop {
+        let number = attempts.next().ok_or(io::ErrorKind::AlreadyExists)?;
+        let next = link.with_file_name(format!(".latest.{}-{number}.new", std::process::id()));
+        match std::os::unix::fs::symlink(target, &next) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            other => return other.and_then(|()| fs::rename(&next, link)),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -226,14 +250,48 @@ mod tests {
             assert!(error.to_string().contains("it is a link, not a folder"), "{error}");
         }
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
-        // Those that are to be replaced anyway are, and a store may be a link that the user has made.
+        // What is no link of ours stays, wherever it leads, and a store may be a link that the user has made.
         std::os::unix::fs::symlink(elsewhere.path(), store.path().join("latest")).unwrap();
-        RunFolder::create(store.path(), "none-none").unwrap();
+        let run = RunFolder::create(store.path(), "none-none").unwrap();
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+        assert_eq!(in_the_way(run.path()), Some(store.path().join("latest")));
         let linked = store.path().join("linked");
         std::os::unix::fs::symlink(elsewhere.path(), &linked).unwrap();
         RunFolder::create(&linked, "none-none").unwrap();
         assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 2, "the run and `latest`");
+    }
+
+    #[test]
+    fn whatever_a_user_calls_latest_stays() {
+        let links = ["latest", "redlock-pause/latest", "suites/smoke/latest"];
+        let old = Path::new("20260101T000000.000Z");
+        let make: [(fn(&Path), bool); 6] = [
+            (|path| fs::write(path, "mine").unwrap(), false),
+            (|path| fs::create_dir(path).unwrap(), false),
+            (|path| std::os::unix::fs::symlink("notes.txt", path).unwrap(), false),
+            (|path| std::os::unix::fs::symlink("/elsewhere/20260101T000000.000Z", path).unwrap(), false),
+            (|path| std::os::unix::fs::symlink("20260101T000000.000Z", path).unwrap(), true),
+            (|path| std::os::unix::fs::symlink("redlock-pause/20260101T000000.000Z", path).unwrap(), true),
+        ];
+        for (number, (make, is_ours)) in make.into_iter().enumerate() {
+            let store = tempfile::tempdir().unwrap();
+            fs::create_dir_all(store.path().join("redlock-pause").join(old)).unwrap();
+            fs::create_dir_all(store.path().join("suites/smoke")).unwrap();
+            links.iter().for_each(|link| make(&store.path().join(link)));
+            let look = |link: &str| {
+                let path = store.path().join(link);
+                (fs::read_link(&path).ok(), fs::read_to_string(&path).ok(), path.is_dir())
+            };
+            let before = links.map(look);
+            let run = RunFolder::create(store.path(), "redlock-pause").unwrap();
+            let suite = create_suite(store.path(), "smoke").unwrap();
+            for (link, before) in links.iter().zip(&before) {
+                assert_eq!(look(link) != *before, is_ours, "{number}: {link}");
+            }
+            assert_eq!(in_the_way(run.path()).is_none() && in_the_way(&suite).is_none(), is_ours, "{number}");
+            let mut names = fs::read_dir(store.path()).unwrap().map(|entry| entry.unwrap().file_name());
+            assert!(names.all(|name| !name.to_string_lossy().ends_with(".new")), "{number}");
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::history::{self, Presence, Recorder};
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::plan::Plan;
 use crate::report::RunFacts;
-use crate::runs::RunFolder;
+use crate::runs::{self, RunFolder};
 use crate::scenario::{self, Scenario, WorkloadClient};
 use crate::sync::lock;
 use crate::topology::ClusterKind;
@@ -154,6 +154,9 @@ impl Runner {
                 .map_err(|error| RunnerError::could_not_run(format!("--store {}: {error}", store.display())))?,
             Place::Folder(folder) => RunFolder::at(folder),
         };
+        if let (Place::Store(_), Some(other)) = (&settings.place, runs::in_the_way(folder.path())) {
+            (self.console.say)(&format!("{}: it is none of redjepsen's links, so it stays as it is", other.display()));
+        }
         self.log.keep_in(&folder).map_err(RunnerError::could_not_run)?;
         (self.console.progress)(&format!(
             "{} under {} · seed {} · {}, {}, TTL {} · {}",

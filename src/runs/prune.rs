@@ -153,9 +153,9 @@ fn is_file(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|of| of.is_file())
 }
 
-/// Removes a link that leads nowhere any more.
+/// Removes a link of ours that leads nowhere any more.
 fn drop_dangling(link: &Path) {
-    if fs::symlink_metadata(link).is_ok_and(|of| of.is_symlink()) && !link.exists() {
+    if super::is_our_link(link) && !link.exists() {
         let _ = fs::remove_file(link);
     }
 }

@@ -5,8 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use super::{Exit, Failure, conclude};
-use crate::runs;
+use super::{Exit, Failure, conclude, create};
 use crate::store::night;
 use crate::suite::matrix::Matrix;
 
@@ -35,7 +34,7 @@ pub fn merge(folders: &[PathBuf], into: &Path, json: bool) -> Result<Exit, Failu
     // Shards that can't be joined are rejected before a folder is created.
     joined(into)?;
     let failed = |error| Failure::could_not_run(format!("--store {}: {error}", into.display()));
-    let home = runs::create_suite(into, &name).map_err(failed)?;
+    let home = create(into, &name).map_err(failed)?;
     conclude(joined(&home.canonicalize().map_err(failed)?)?, &home, into, json)
 }
 

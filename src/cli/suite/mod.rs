@@ -318,8 +318,17 @@ fn open_state(store: &Path, identity: &Identity, runs: usize, fresh: bool) -> Re
         Earlier::Nothing => {}
     }
     let failed = |error| Failure::could_not_run(format!("--store {}: {error}", store.display()));
-    let folder = runs::create_suite(store, &identity.suite).map_err(failed)?;
+    let folder = create(store, &identity.suite).map_err(failed)?;
     State::begin(&folder, identity).map_err(Failure::could_not_run)
+}
+
+/// A new folder for a suite.
+fn create(store: &Path, suite: &str) -> std::io::Result<PathBuf> {
+    let folder = runs::create_suite(store, suite)?;
+    if let Some(other) = runs::in_the_way(&folder) {
+        tell(&format!("{}: it is none of redjepsen's links, so it stays as it is", other.display()));
+    }
+    Ok(folder)
 }
 
 fn announcement(suite: &Suite) -> String {
