@@ -118,7 +118,7 @@ enum Command {
     },
     /// Write a manual page for each command into a folder
     Man {
-        /// A folder that exists
+        /// A folder, which is made if it is not there
         folder: PathBuf,
     },
     /// Print the licences of everything that is part of this program

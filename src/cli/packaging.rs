@@ -1,5 +1,6 @@
 //! What a package of redjepsen brings besides the program: completions, manual pages, and the licences of all that is in it.
 
+use std::fs;
 use std::path::Path;
 
 use clap::{Command, ValueEnum};
@@ -32,6 +33,7 @@ pub fn completions(shell: Shell, command: &mut Command) -> Result<Exit, Failure>
 /// Writes `redjepsen.1`, `redjepsen-run.1` and so on.
 pub fn man(folder: &Path, command: Command) -> Result<Exit, Failure> {
     let failed = |error| Failure::could_not_run(format!("{}: {error}", folder.display()));
+    fs::create_dir_all(folder).map_err(failed)?;
     clap_mangen::generate_to(without_hidden(command).disable_help_subcommand(true), folder).map_err(failed)?;
     Ok(Exit::Valid)
 }

@@ -100,11 +100,12 @@ fn of_one(test: &Path, marks: &[&str], limits: Limits, now: SystemTime) -> Vec<O
     old
 }
 
-/// The folders in a folder, with their names; links are none.
+/// The folders in a folder, with their names; links are none, and what is hidden is none of ours.
 fn folders(folder: &Path) -> io::Result<Vec<(PathBuf, String)>> {
     let entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
     let real = entries.into_iter().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    Ok(real.filter_map(|entry| Some((entry.path(), entry.file_name().into_string().ok()?))).collect())
+    let named = real.filter_map(|entry| Some((entry.path(), entry.file_name().into_string().ok()?)));
+    Ok(named.filter(|(_, name)| !name.starts_with('.')).collect())
 }
 
 /// When a folder of this name was begun; None if we do not give such names.
@@ -200,6 +201,9 @@ mod tests {
             put(root, &format!("redlock-pause/{name}"), "scenario.toml");
         }
         put(root, "redlock-pause/20991003T000000.000Z", "photo.jpg");
+        // What is hidden is shown by nobody.
+        put(root, ".trash/20991003T000000.000Z", "scenario.toml");
+        put(root, "suites/.trash/20991003T000000.000Z", "matrix.json");
         fs::write(root.join("redlock-pause/20991004T000000.000Z"), "a file").unwrap();
         // Links lead out of the store.
         let theirs = put(elsewhere.path(), "20991005T000000.000Z", "scenario.toml");
