@@ -237,6 +237,14 @@ fn is_live() -> bool {
 /// Parses the command line, runs the command, and reports how it went.
 pub fn main() -> ExitCode {
     limits_on_files_are_errors();
+    // What is saved of a run, and the command that repeats it, are texts.
+    if let Some(word) = std::env::args_os().skip(1).find(|word| word.to_str().is_none()) {
+        tell(&format!(
+            "redjepsen: {}: this is not UTF-8; give it another name, or a link of another name",
+            word.display()
+        ));
+        return Exit::BadArguments.into();
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {

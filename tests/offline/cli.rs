@@ -40,6 +40,44 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 }
 
 #[test]
+fn what_is_not_utf_8_is_refused_in_all_commands_alike() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().unwrap();
+    let odd = std::ffi::OsStr::from_bytes(b"\xff\xfe");
+    for command in [
+        "run --cluster sim --store",
+        "suite smoke --cluster sim --store",
+        "sweep --cluster sim --ttl 1s,2s --store",
+        "fuzz --runs 1 --store",
+        "replay",
+        "risk --out",
+        "explore --out",
+        "check",
+        "serve",
+        "clean --keep 1 --store",
+        "man",
+    ] {
+        let mut program = redjepsen();
+        let program = program.current_dir(&folder).args(command.split(' ')).arg(odd);
+        program.assert().code(254).stderr(contains("this is not UTF-8; give it another name"));
+    }
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "nothing was made");
+    redjepsen().current_dir(&folder).args(["explore", "--time", "4", "--out", "ü"]).assert().stderr("");
+    assert!(folder.path().join("ü/explore.html").is_file());
+}
+
+#[test]
+fn manual_pages_are_written_into_a_folder_that_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    for _ in 0..2 {
+        redjepsen().current_dir(&folder).args(["man", "a/b"]).assert().code(0);
+    }
+    assert!(folder.path().join("a/b/redjepsen-run.1").is_file());
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    redjepsen().current_dir(&folder).args(["man", "file"]).assert().code(255).stderr(contains("file: "));
+}
+
+#[test]
 fn help_and_version_are_no_mistakes() {
     redjepsen().arg("--help").assert().code(0).stdout(contains("Exit codes: 0 valid, 1 invalid, 2 unknown"));
     redjepsen().arg("--version").assert().code(0).stdout(starts_with("redjepsen 0."));
