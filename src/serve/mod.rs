@@ -3,12 +3,14 @@
 //! - `site`: a page, or a file of the store, by its address
 //! - `guard`: who may ask, and for what. A page elsewhere in the same browser is no friend, nor is a name that somebody points at
 //!   this address
+//! - `patience`: how long somebody may take to read an answer
 //! - `export`: the same pages as files
 //!
 //! Nothing here changes a store, starts anything, or asks for a password: who reaches the port reads the store.
 
 mod export;
 mod guard;
+mod patience;
 mod site;
 
 use std::convert::Infallible;
@@ -34,6 +36,7 @@ use tokio::task::spawn_blocking;
 
 pub use export::{Exported, export};
 pub use guard::Names;
+use patience::Patience;
 use site::{Answer, Opened, Site};
 
 /// A browser opens six; more than this at once are no browser's.
@@ -88,7 +91,7 @@ impl Server {
                     .max_buf_size(HEAD_BYTES)
                     .max_headers(HEADERS);
                 // Whoever goes away in the middle of an answer is no error of ours.
-                let _ = http.serve_connection(TokioIo::new(stream), service).await;
+                let _ = http.serve_connection(TokioIo::new(Patience::with(stream)), service).await;
                 drop(permit);
             });
         }

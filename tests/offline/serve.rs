@@ -207,6 +207,35 @@ fn twenty_hostile_requests_are_refused() {
 }
 
 #[test]
+fn who_asks_and_does_not_read_keeps_nobody_else_waiting() {
+    let store = store();
+    fs::File::create(store.path().join(RUN).join("history.jsonl")).unwrap().set_len(64 << 20).unwrap();
+    let address = serve(store.path(), &[]);
+    let request = format!("GET /files/{RUN}/history.jsonl HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    let silent: Vec<TcpStream> = (0..70)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    assert_eq!(get(address, "/").0, 200, "others are answered");
+    // And who reads gets all of it, at whatever pace.
+    let mut reads = TcpStream::connect(address).unwrap();
+    reads.write_all(request.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
+    let (mut part, mut all) = (vec![0; 1 << 20], 0);
+    loop {
+        match reads.read(&mut part).unwrap() {
+            0 => break,
+            read => all += read,
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(all > 64 << 20, "{all}");
+    drop(silent);
+}
+
+#[test]
 fn the_same_pages_are_written_as_files_and_nothing_from_elsewhere() {
     let store = store();
     fs::write(store.path().join(RUN).join("history.jsonl"), vec![b'x'; 2 << 20]).unwrap();
