@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Exit, Failure, print, tell};
+use super::{CONSOLE, Exit, Failure, print, tell};
+use crate::runner::signals;
 use crate::serve::{Names, Server, export};
-use crate::words::{count, plural};
+use crate::words::{count, line, plural};
 
 const PORT: u16 = 7007;
 
@@ -38,8 +39,16 @@ pub async fn serve(flags: ServeFlags) -> Result<Exit, Failure> {
         )));
     }
     if let Some(into) = &flags.export {
-        let done = export(&flags.store, into).map_err(Failure::could_not_run)?;
+        let (interrupt, _remains) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
+        let done = export(&flags.store, into, &|| interrupt.is_raised()).map_err(Failure::could_not_run)?;
         let (pages, files) = (plural(done.pages, "page"), plural(done.files, "file"));
+        if let Some(first) = done.left_out.first() {
+            let others = count(done.left_out.len() as u64 - 1);
+            let first = line(first, 100);
+            tell(&format!(
+                "redjepsen: no file can have such a name there, so it is left out: {first}, and {others} others"
+            ));
+        }
         let megabytes = count(done.bytes.div_ceil(1_000_000));
         print(format!("{}  {pages} and {files}, {megabytes} MB\n", into.join("index.html").display()))?;
         return Ok(Exit::Valid);

@@ -15,6 +15,7 @@
 //! - [`drawing`]: what these drawings are made of
 //! - [`matrix`]: what a suite of runs showed
 //! - [`export`]: a run for other tools
+//! - [`foreign`]: pages of others that lie in a store
 //! - `timeline`: the run on a time axis, and the table of its operations
 //! - [`store`]: all runs and suites of a store; [`compare`]: one side against another
 //! - [`html`], [`terminal`], [`results_json`]: the three ways to read a run
@@ -25,6 +26,7 @@ mod counterexample;
 mod drawing;
 pub mod exploration;
 pub mod export;
+pub mod foreign;
 mod html;
 mod incident;
 pub mod library;

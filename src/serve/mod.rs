@@ -39,6 +39,8 @@ pub use guard::Names;
 use patience::Patience;
 use site::{Answer, Opened, Site};
 
+use crate::report::foreign::{self, Look};
+
 /// A browser opens six; more than this at once are no browser's.
 const CONNECTIONS: usize = 64;
 /// How long a request's head may take.
@@ -104,9 +106,14 @@ async fn answer(site: Arc<Site>, names: Arc<Names>, request: Request<Incoming>) 
         Err(refused) => return Ok(plain(refused.status, refused.why)),
     };
     // Reading a store may take a while, and must not keep others waiting.
-    let found = spawn_blocking(move || site.answer(&path)).await;
-    Ok(match found {
-        Ok(Answer::Page(text)) => {
+    let found = spawn_blocking(move || match site.answer(&path) {
+        Answer::Page(text) => Some(Ok(text)),
+        // What can't be read is gone.
+        Answer::File(file) => file_of(file).ok().map(Err),
+        Answer::Nothing => None,
+    });
+    Ok(match found.await {
+        Ok(Some(Ok(text))) => {
             let policy = format!("{}; frame-ancestors 'none'", crate::report::store::policy());
             with(
                 StatusCode::OK,
@@ -115,8 +122,8 @@ async fn answer(site: Arc<Site>, names: Arc<Names>, request: Request<Incoming>) 
                 Full::new(Bytes::from(text)).map_err(never).boxed_unsync(),
             )
         }
-        Ok(Answer::File(file)) => file_of(file),
-        Ok(Answer::Nothing) => plain(StatusCode::NOT_FOUND, "there is no such page, or no longer"),
+        Ok(Some(Err(file))) => file,
+        Ok(None) => plain(StatusCode::NOT_FOUND, "there is no such page, or no longer"),
         Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, "the page could not be made; this is a bug of redjepsen"),
     })
 }
@@ -134,29 +141,48 @@ fn plain(status: StatusCode, text: &str) -> Response<Body> {
     response
 }
 
-/// A file of a run. A page among them may be anybody's: it runs its own scripts and reaches nothing, not even the pages here.
-fn file_of(Opened { file, bytes, name }: Opened) -> Response<Body> {
-    const ALONE: &str = "sandbox allow-scripts allow-popups allow-downloads; default-src 'none'; script-src 'unsafe-inline'; \
-                         style-src 'unsafe-inline'; img-src data: blob:; font-src data:; frame-ancestors 'none'";
-    const STILL: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'";
-    let (kind, policy) = match name.rsplit('.').next().unwrap_or_default() {
-        "html" => ("text/html; charset=utf-8", ALONE),
-        "svg" => ("image/svg+xml", STILL),
-        "png" => ("image/png", STILL),
-        "json" => ("application/json", STILL),
-        "jsonl" | "log" | "toml" | "md" | "txt" | "xml" | "csv" | "edn" | "conf" => {
-            ("text/plain; charset=utf-8", STILL)
-        }
-        _ => ("application/octet-stream", STILL),
+/// Longer pages and drawings are none of ours: what may be anybody's is looked at as a whole before it is handed out.
+const LONGEST_PAGE: u64 = 16 << 20;
+
+/// A file of a run, which may be anybody's. Of pages and drawings only those are shown that have nothing but what ours have; they run
+/// our scripts, and reach nothing, not even the pages here. Others are shown as text.
+fn file_of(Opened { mut file, bytes, name }: Opened) -> io::Result<Response<Body>> {
+    const STILL: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; \
+                         form-action 'none'; frame-ancestors 'none'";
+    const TEXT: &str = "text/plain; charset=utf-8";
+    let ending = name.rsplit('.').next().unwrap_or_default();
+    if let "html" | "svg" = ending
+        && bytes <= LONGEST_PAGE
+    {
+        let mut content = Vec::new();
+        (&mut file).take(bytes).read_to_end(&mut content)?;
+        let text = std::str::from_utf8(&content).unwrap_or_default();
+        let (kind, policy) = match (ending, foreign::page(text)) {
+            ("html", Look::Ours) => {
+                let policy = foreign::policy();
+                let alone = format!("sandbox allow-scripts allow-downloads; {policy}; frame-ancestors 'none'");
+                ("text/html; charset=utf-8", alone)
+            }
+            ("html", Look::Scripted) => ("text/html; charset=utf-8", STILL.to_string()),
+            ("svg", _) if foreign::is_our_drawing(text) => ("image/svg+xml", STILL.to_string()),
+            _ => (TEXT, STILL.to_string()),
+        };
+        return Ok(with(StatusCode::OK, kind, &policy, Full::new(Bytes::from(content)).map_err(never).boxed_unsync()));
+    }
+    let kind = match ending {
+        "png" => "image/png",
+        "json" => "application/json",
+        "html" | "svg" | "jsonl" | "log" | "toml" | "md" | "txt" | "xml" | "csv" | "edn" | "conf" => TEXT,
+        _ => "application/octet-stream",
     };
     let body = if bytes == 0 { Empty::new().map_err(never).boxed_unsync() } else { in_parts(file, bytes) };
-    let mut response = with(StatusCode::OK, kind, policy, body);
+    let mut response = with(StatusCode::OK, kind, STILL, body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_LENGTH, bytes.into());
     if kind == "application/octet-stream" {
         headers.insert(CONTENT_DISPOSITION, hyper::header::HeaderValue::from_static("attachment"));
     }
-    response
+    Ok(response)
 }
 
 /// A file as it is now: what is written to it meanwhile is left out.
@@ -193,6 +219,8 @@ fn with(status: StatusCode, kind: &'static str, policy: &str, body: Body) -> Res
         (HeaderName::from_static("referrer-policy"), "no-referrer"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        // No policy forbids this: for each link a browser asks for its host.
+        (HeaderName::from_static("x-dns-prefetch-control"), "off"),
     ];
     for (name, value) in fixed {
         headers.insert(name, hyper::header::HeaderValue::from_static(value));

@@ -14,7 +14,6 @@ use crate::files;
 use crate::report::store::{self as pages, At, FileEntry};
 use crate::store::{NightState, Snapshot, Store, night, sides};
 use crate::sync::lock;
-use crate::words::sanitize;
 
 /// So many files of a run are listed; a client may write as many as it likes.
 const MOST_FILES: usize = 300;
@@ -84,8 +83,8 @@ impl Site {
         self.page(path, &|_| true).map_or(Answer::Nothing, Answer::Page)
     }
 
-    /// The page at this path; `is_here` says which files of a run can be had.
-    pub fn page(&self, path: &str, is_here: &dyn Fn(&FileEntry) -> bool) -> Option<String> {
+    /// The page at this path; `is_here` says which files of runs can be had, by their paths from the store.
+    pub fn page(&self, path: &str, is_here: &dyn Fn(&str) -> bool) -> Option<String> {
         let snapshot = self.store.snapshot();
         let path = if path.is_empty() { "index.html" } else { path };
         let at = At { page: path, store: &self.name, live: self.live };
@@ -101,7 +100,7 @@ impl Site {
             "runs" => {
                 let run = snapshot.run(name)?;
                 let mut files = list(self.store.root(), name);
-                files.iter_mut().for_each(|file| file.here = is_here(file));
+                files.iter_mut().for_each(|file| file.here = is_here(&format!("{name}/{}", file.path)));
                 Some(pages::run(at, run, &files))
             }
             _ => None,
@@ -188,9 +187,4 @@ fn collect(folder: &OwnedFd, below: &str, depth: usize, found: &mut Vec<FileEntr
             _ => {}
         }
     }
-}
-
-/// A name for messages.
-pub(super) fn shown(path: &str) -> String {
-    sanitize(path, 200)
 }

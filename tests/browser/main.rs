@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -29,7 +30,9 @@ fn driver() -> PathBuf {
     fs::create_dir_all(&folder).unwrap();
     let is_there = fs::read(folder.join("package-lock.json")).ok() == fs::read(source.join("package-lock.json")).ok()
         && folder.join("node_modules").is_dir();
-    for file in ["package.json", "package-lock.json", "kit.mjs", "matrix.mjs", "pages.mjs", "report.mjs"] {
+    for file in
+        ["package.json", "package-lock.json", "kit.mjs", "matrix.mjs", "pages.mjs", "report.mjs", "strangers.mjs"]
+    {
         fs::copy(source.join(file), folder.join(file)).unwrap();
     }
     if !is_there {
@@ -87,6 +90,92 @@ impl Drop for Served {
     }
 }
 
+/// `redjepsen serve` over the store in this folder, and its address.
+fn serve(place: &Path) -> (Served, String) {
+    let server = Command::new(env!("CARGO_BIN_EXE_redjepsen"))
+        .args(["serve", "--port", "0", "store"])
+        .current_dir(place)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut server = Served(server);
+    let mut line = String::new();
+    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.split_whitespace().find(|word| word.starts_with("http://")).expect("where it listens");
+    (server, address.to_string())
+}
+
+#[test]
+fn pages_of_strangers_reach_nothing_from_a_browser() {
+    let place = tempfile::tempdir().unwrap();
+    let run = place.path().join("store/theirs/20260101T000000.000Z");
+    fs::create_dir_all(&run).unwrap();
+    fs::write(run.join("history.jsonl"), "").unwrap();
+    // Who waits for them, by TCP and by UDP: the first pair for a page that nobody holds back.
+    let traps = [0, 1].map(|_| {
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        tcp.set_nonblocking(true).unwrap();
+        udp.set_nonblocking(true).unwrap();
+        (tcp, udp)
+    });
+    let pages = |trap: &(TcpListener, UdpSocket)| {
+        let (tcp, udp) = (trap.0.local_addr().unwrap(), trap.1.local_addr().unwrap());
+        let script = |text: String| format!("<!DOCTYPE html><p>x</p><script>{text}</script>");
+        let rtc = format!(
+            "const c = new RTCPeerConnection({{iceServers:[{{urls:\"stun:{udp}\"}}]}}); c.createDataChannel(\"x\"); \
+             c.createOffer().then((offer) => c.setLocalDescription(offer));"
+        );
+        [
+            ("preconnect.html", format!("<!DOCTYPE html><link rel=\"preconnect\" href=\"http://{tcp}/\"><p>x")),
+            ("prefetch.html", format!("<!DOCTYPE html><link rel=\"prefetch\" href=\"http://{tcp}/\"><p>x")),
+            (
+                "refresh.html",
+                format!("<!DOCTYPE html><meta http-equiv=\"refresh\" content=\"0;url=http://{tcp}/\"><p>x"),
+            ),
+            ("frame.html", format!("<!DOCTYPE html><iframe src=\"http://{tcp}/\"></iframe>")),
+            ("object.html", format!("<!DOCTYPE html><object data=\"http://{tcp}/\"></object>")),
+            ("link.html", format!("<!DOCTYPE html><a href=\"http://{tcp}/\">x</a>")),
+            ("location.html", script(format!("location = \"http://{tcp}/?secret\""))),
+            ("fetch.html", script(format!("fetch(\"http://{tcp}/\", {{mode: \"no-cors\"}})"))),
+            (
+                "rules.html",
+                format!(
+                    "<!DOCTYPE html><p>x</p><script type=\"speculationrules\">{{\"prefetch\":[{{\"urls\":[\"http://{tcp}/\"]}}]}}</script>"
+                ),
+            ),
+            ("rtc.html", script(rtc)),
+            (
+                "drawing.svg",
+                format!(
+                    "<svg xmlns=\"http://www.w3.org/2000/svg\"><h:link xmlns:h=\"http://www.w3.org/1999/xhtml\" rel=\"preconnect\" href=\"http://{tcp}/\"/></svg>"
+                ),
+            ),
+        ]
+    };
+    let free = place.path().join("free");
+    fs::create_dir(&free).unwrap();
+    let mut addresses = Vec::new();
+    for (name, text) in pages(&traps[0]).iter().filter(|(name, _)| ["preconnect.html", "rtc.html"].contains(name)) {
+        fs::write(free.join(name), text).unwrap();
+        addresses.push(format!("file://{}", free.join(name).display()));
+    }
+    let (_server, address) = serve(place.path());
+    for (name, text) in pages(&traps[1]) {
+        fs::write(run.join(name), text).unwrap();
+        addresses.push(format!("{address}files/theirs/20260101T000000.000Z/{name}"));
+    }
+    let more: Vec<&Path> = addresses[1..].iter().map(Path::new).collect();
+    browse("strangers.mjs", &addresses[0], &more);
+    let caught = traps.map(|(tcp, udp)| [tcp.accept().is_ok(), udp.recv(&mut [0; 64]).is_ok()]);
+    assert_eq!(
+        caught,
+        [[true, true], [false, false]],
+        "by TCP and by UDP, from pages that nobody holds back and from those that are served"
+    );
+}
+
 #[test]
 fn the_pages_over_a_store_work_in_a_browser() {
     let place = tempfile::tempdir().unwrap();
@@ -108,16 +197,6 @@ fn the_pages_over_a_store_work_in_a_browser() {
         .unwrap()
         .filter_map(|entry| Some(entry.unwrap().path().join("matrix.html")).filter(|page| page.is_file()));
     let sweep = sweep.last().expect("the page of a sweep");
-    let server = Command::new(env!("CARGO_BIN_EXE_redjepsen"))
-        .args(["serve", "--port", "0", "store"])
-        .current_dir(place.path())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut server = Served(server);
-    let mut line = String::new();
-    BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let address = line.split_whitespace().find(|word| word.starts_with("http://")).expect("where it listens");
-    browse("pages.mjs", address, &[&place.path().join("compare.html"), &sweep]);
+    let (_server, address) = serve(place.path());
+    browse("pages.mjs", &address, &[&place.path().join("compare.html"), &sweep]);
 }

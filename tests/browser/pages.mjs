@@ -46,6 +46,12 @@ await browse(program, isOurs, async (opened, looked) => {
   await tab.waitForURL(/\/runs\//);
   const run = tab.url();
   assert((await tab.locator("body").textContent()).includes("redjepsen run --"), "a run says how to make it again");
+  // Its report, which may be anybody's, runs our script in a sandbox of its own.
+  await tab.locator("a.button").click();
+  await tab.waitForURL(/\/files\/.*report\.html/);
+  await tab.waitForFunction(() => document.documentElement.dataset.timeline === "ready");
+  const [download] = await Promise.all([tab.waitForEvent("download"), tab.locator(".ops-csv").click()]);
+  assert((await download.suggestedFilename()).endsWith(".csv"), "the operations can be saved");
   await tab.goto(served);
   await tab.locator("#suites a").first().click();
   await tab.waitForURL(/\/suites\//);

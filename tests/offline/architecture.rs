@@ -99,7 +99,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
             "words",
         ],
     ),
-    ("serve", &["compare", "files", "report", "store", "sync", "words"]),
+    ("serve", &["compare", "files", "report", "store", "sync"]),
     (
         "runner",
         &[

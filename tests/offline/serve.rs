@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use assert_cmd::Command;
 use redjepsen::checker::Validity;
+use redjepsen::report::foreign::{self, Look};
 use redjepsen::report::matrix as pages;
 use redjepsen::serve::{Names, Server, export};
 use redjepsen::store::live::{Events, Moment};
@@ -113,12 +114,12 @@ fn a_store_is_shown() {
     let (status, head, log) = get(address, &format!("/files/{RUN}/c0/client.log"));
     assert_eq!((status, log.as_str()), (200, "its last words\n"));
     assert!(head.contains("content-type: text/plain") && head.contains("content-security-policy: sandbox;"), "{head}");
-    // A report is anybody's: it may run what it brings along, and reach nothing.
+    // A report is anybody's: it may run what we know by its hash, and reach nothing.
     let (_, head, report) = get(address, &format!("/files/{RUN}/report.html"));
-    assert!(
-        head.contains("content-security-policy: sandbox allow-scripts") && head.contains("default-src 'none'"),
-        "{head}"
-    );
+    let policy =
+        "content-security-policy: sandbox allow-scripts allow-downloads; default-src 'none'; script-src 'sha256-";
+    assert!(head.contains(policy) && head.contains("x-dns-prefetch-control: off"), "{head}");
+    assert!(!head.contains("connect-src") && head.matches("'unsafe-inline'").count() == 1, "styles alone: {head}");
     assert_eq!(report, "<!DOCTYPE html><p>the report");
     let head_only = format!("HEAD / HTTP/1.1\r\nHost: localhost:{}\r\nConnection: close\r\n\r\n", address.port());
     let (status, head, body) = send(address, &head_only);
@@ -206,6 +207,83 @@ fn twenty_hostile_requests_are_refused() {
     assert!(store.path().join(RUN).join("report.html").exists());
 }
 
+/// Pages and drawings of strangers that would do something: their names, and what they are.
+const STRANGE: [(&str, &str); 6] = [
+    ("connects.html", "<!DOCTYPE html><link rel=\"preconnect\" href=\"http://127.0.0.1:1/\"><p>x"),
+    ("moves.html", "<!DOCTYPE html><meta http-equiv=\"refresh\" content=\"0;url=http://127.0.0.1:1/\">"),
+    ("handler.html", "<!DOCTYPE html><p onclick=\"x()\">x"),
+    ("frame.html", "<!DOCTYPE html><iframe src=\"http://127.0.0.1:1/\"></iframe>"),
+    ("script.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\"><script>x()</script></svg>"),
+    (
+        "link.svg",
+        "<svg xmlns:h=\"http://www.w3.org/1999/xhtml\"><h:link rel=\"preconnect\" href=\"http://127.0.0.1:1/\"/></svg>",
+    ),
+];
+/// One that would reach the network by a script, and does nothing without it.
+const SCRIPTED: &str =
+    "<!DOCTYPE html><p>x</p><script>new RTCPeerConnection({iceServers:[{urls:\"stun:127.0.0.1:1\"}]})</script>";
+
+#[test]
+fn pages_of_strangers_run_nothing_and_those_that_need_no_script_to_connect_are_text() {
+    let store = store();
+    let run = store.path().join(RUN);
+    for (name, text) in STRANGE {
+        fs::write(run.join(name), text).unwrap();
+    }
+    fs::write(run.join("report.html"), SCRIPTED).unwrap();
+    fs::write(run.join("drawing.svg"), "<svg xmlns=\"http://www.w3.org/2000/svg\"><g></g></svg>").unwrap();
+    // Nobody knows what comes after that much.
+    fs::write(run.join("long.html"), format!("<!DOCTYPE html><p>{}", " ".repeat(17 << 20))).unwrap();
+    let address = serve(store.path(), &[]);
+    for (name, kind) in STRANGE.iter().map(|(name, _)| (*name, "text/plain")).chain([
+        ("long.html", "text/plain"),
+        ("report.html", "text/html"),
+        ("drawing.svg", "image/svg+xml"),
+    ]) {
+        let (status, head, body) = get(address, &format!("/files/{RUN}/{name}"));
+        assert_eq!(status, 200, "{name}: {head}");
+        assert!(head.contains(&format!("content-type: {kind}")), "{name}: {head}");
+        assert!(head.contains("content-security-policy: sandbox; default-src 'none'; style-src"), "{name}: {head}");
+        assert!(!head.contains("allow-scripts") && !head.contains("script-src"), "{name}: {head}");
+        assert_eq!(body.len() as u64, fs::metadata(run.join(name)).unwrap().len(), "{name}: all of it");
+    }
+}
+
+#[test]
+fn pages_and_drawings_of_ours_pass_as_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    let suite = "description = \"Small\"\nruns = 1\nwith = { time_limit = \"6s\" }\n[[cells]]\nworkload = [\"redlock\", \"replicated\", \
+                 \"redlock-guarded\"]\nnemesis = [\"none\", \"pause\"]\n";
+    fs::write(folder.path().join("small.toml"), suite).unwrap();
+    for (command, code) in [
+        ("run --cluster sim --nemesis pause --time-limit 12s --seed 7", 1),
+        ("suite small.toml --cluster sim", 0),
+        ("sweep --cluster sim --workload redlock --nemesis pause --ttl 500ms,1s --runs 1 --time-limit 8s", 0),
+    ] {
+        let mut program = Command::cargo_bin("redjepsen").unwrap();
+        program.current_dir(folder.path()).args(command.split(' ')).arg("--quiet").assert().code(code);
+    }
+    let (mut folders, mut seen) = (vec![folder.path().join("store")], [0, 0]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap().flatten() {
+            let (kind, path) = (entry.file_type().unwrap(), entry.path());
+            match path.extension().and_then(|ending| ending.to_str()) {
+                _ if kind.is_dir() => folders.push(path),
+                Some("html") if kind.is_file() => {
+                    assert_eq!(foreign::page(&fs::read_to_string(&path).unwrap()), Look::Ours, "{}", path.display());
+                    seen[0] += 1;
+                }
+                Some("svg") if kind.is_file() => {
+                    assert!(foreign::is_our_drawing(&fs::read_to_string(&path).unwrap()), "{}", path.display());
+                    seen[1] += 1;
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(seen[0] > 8 && seen[1] > 3, "{seen:?}");
+}
+
 #[test]
 fn who_asks_and_does_not_read_keeps_nobody_else_waiting() {
     let store = store();
@@ -236,22 +314,173 @@ fn who_asks_and_does_not_read_keeps_nobody_else_waiting() {
 }
 
 #[test]
+fn an_export_has_nothing_of_strangers_that_does_something() {
+    let (store, into) = (store(), tempfile::tempdir().unwrap());
+    let run = store.path().join(RUN);
+    for (name, text) in STRANGE {
+        fs::write(run.join(name), text).unwrap();
+    }
+    fs::write(run.join("report.html"), SCRIPTED).unwrap();
+    fs::write(run.join("drawing.svg"), "<svg xmlns=\"http://www.w3.org/2000/svg\"><g></g></svg>").unwrap();
+    let others = [
+        ("page.xml", "<x:script xmlns:x=\"http://www.w3.org/1999/xhtml\">x()</x:script>"),
+        ("page.xhtml", "<html xmlns=\"http://www.w3.org/1999/xhtml\"></html>"),
+        ("page.htm", "<p>x"),
+        ("page", "<p>x"),
+        ("page.html.log", "x"),
+        ("page.php.txt", "<?php x(); ?>"),
+        ("page.log", " \n<html>"),
+        ("page.json", "\u{feff}<html>"),
+        ("page.js", "x()"),
+    ];
+    for (name, text) in others {
+        fs::write(run.join(name), text).unwrap();
+    }
+    for name in ["redis-7.0.log", "notes.md"] {
+        fs::write(run.join(name), "# as it is <b>\n").unwrap();
+    }
+    // A night is made anew from its matrix.
+    let night = store.path().join("suites/smoke/20260104T000000.000Z");
+    fs::create_dir_all(&night).unwrap();
+    let cell = cell("redlock", "pause", None, 1);
+    let matrix =
+        Matrix::new(&suite(vec![cell.clone()]), &[made(&cell, 1, Some(Validity::Valid))], Circumstances::default());
+    pages::write(&night, &matrix).unwrap();
+    for name in ["matrix.html", "junit.xml", "matrix.md"] {
+        fs::write(night.join(name), STRANGE[0].1).unwrap();
+    }
+    let pages = into.path().join("pages");
+    let done = export(store.path(), &pages, &|| false).unwrap();
+    assert!(done.left_out.is_empty(), "{done:?}");
+    let read = |name: &str| fs::read_to_string(pages.join("files").join(RUN).join(name));
+    for (name, _) in STRANGE.iter().chain(&others) {
+        assert!(read(name).is_err(), "{name}");
+    }
+    let report = read("report.html").unwrap();
+    assert!(
+        report
+            .starts_with("<!DOCTYPE html><meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; ")
+    );
+    assert!(report.ends_with(&SCRIPTED["<!DOCTYPE html>".len()..]), "{report}");
+    for name in ["drawing.svg", "redis-7.0.log", "notes.md", "c0/client.log", "results.json"] {
+        assert_eq!(read(name).unwrap(), fs::read_to_string(run.join(name)).unwrap(), "{name}");
+    }
+    for name in ["matrix.html", "matrix.json", "matrix.md", "matrix.csv", "junit.xml"] {
+        let text = fs::read_to_string(pages.join("files/suites/smoke/20260104T000000.000Z").join(name)).unwrap();
+        assert!(!text.contains("preconnect") && text.contains("redlock"), "{name}: {text}");
+    }
+    let page = fs::read_to_string(pages.join(format!("runs/{RUN}.html"))).unwrap();
+    assert!(
+        page.contains("connects.html")
+            && !page.contains("href=\"../../files/redlock-pause/20260101T000000.000Z/connects.html")
+    );
+}
+
+#[test]
+fn a_strange_name_is_left_out_of_an_export_and_the_rest_is_written() {
+    let (store, into) = (store(), tempfile::tempdir().unwrap());
+    let put = |path: &str| {
+        fs::create_dir_all(store.path().join(path)).unwrap();
+        fs::write(store.path().join(path).join("results.json"), results("It lost some.")).unwrap();
+    };
+    let long = "r".repeat(252);
+    for path in [&format!("a/{long}")[..], "b/x", "b/x.html/z", "c/y", &format!("{long}/z")] {
+        put(path);
+    }
+    let deep = vec!["d".repeat(250); 8].join("/");
+    put(&deep);
+    for (number, name) in ["s".repeat(300), "a/../b".into(), ".hidden".into(), "good".into()].into_iter().enumerate() {
+        let night = store.path().join(format!("suites/x/2026010{number}T000000.000Z"));
+        fs::create_dir_all(&night).unwrap();
+        let mut suite = suite(vec![]);
+        suite.name = name;
+        fs::write(night.join("matrix.json"), pages::json(&Matrix::new(&suite, &[], Circumstances::default()))).unwrap();
+    }
+    let out = into.path().join("pages");
+    let done = export(store.path(), &out, &|| false).unwrap();
+    let named = |name: &str| done.left_out.iter().any(|path| path.contains(name));
+    assert!(named(&format!("runs/a/{long}.html")) && named(&"s".repeat(300)) && named("a/../b"), "{done:?}");
+    assert!(named("runs/b/x.html"), "one of the two that can't lie beside each other: {done:?}");
+    for page in [
+        "index.html",
+        "runs/c/y.html",
+        "suites/good.html",
+        &format!("runs/{long}/z.html"),
+        &format!("runs/{deep}.html"),
+    ] {
+        assert!(out.join(page).is_file(), "{page}");
+    }
+    assert!(
+        out.join(format!("runs/{RUN}.html")).is_file() && out.join(format!("files/a/{long}/results.json")).is_file()
+    );
+}
+
+#[test]
+fn an_export_is_whole_or_nothing_and_none_lies_in_its_store() {
+    let (store, place) = (store(), tempfile::tempdir().unwrap());
+    let names = |folder: &Path| {
+        let names =
+            fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    };
+    let (new, empty) = (place.path().join("new"), place.path().join("empty"));
+    fs::create_dir(&empty).unwrap();
+    for after in 0..5 {
+        let asked = std::cell::Cell::new(0);
+        let is_over = || asked.replace(asked.get() + 1) >= after;
+        for into in [&new, &empty] {
+            asked.set(0);
+            let error = export(store.path(), into, &is_over).unwrap_err().to_string();
+            assert!(error.contains("interrupted, and nothing of it is left"), "{error}");
+        }
+        assert_eq!((names(place.path()), names(&empty)), (vec!["empty".to_string()], vec![]), "{after}");
+    }
+    // What one that was killed has left is taken away; what lies there otherwise stays.
+    let left = empty.join(".redjepsen-export.new/files");
+    fs::create_dir_all(&left).unwrap();
+    fs::write(left.join("half"), "half").unwrap();
+    for into in [&new, &empty] {
+        export(store.path(), into, &|| false).unwrap();
+        assert_eq!(names(into), ["files", "index.html", "runs"]);
+    }
+    let mine = place.path().join("mine");
+    fs::create_dir(&mine).unwrap();
+    fs::write(mine.join("notes"), "mine").unwrap();
+    assert!(export(store.path(), &mine, &|| false).unwrap_err().to_string().contains("it is not empty"));
+    assert_eq!(names(&mine), ["notes"]);
+    // By whatever way.
+    let before = names(store.path());
+    symlink(store.path(), place.path().join("link")).unwrap();
+    for into in [store.path().join("pages"), store.path().join("redlock-pause/pages"), place.path().join("link/pages")]
+    {
+        let error = export(store.path(), &into, &|| false).unwrap_err().to_string();
+        assert!(error.contains("it lies in the store") && !into.exists(), "{error}");
+    }
+    assert_eq!(names(store.path()), before);
+}
+
+#[test]
 fn the_same_pages_are_written_as_files_and_nothing_from_elsewhere() {
     let store = store();
     fs::write(store.path().join(RUN).join("history.jsonl"), vec![b'x'; 2 << 20]).unwrap();
     let into = tempfile::tempdir().unwrap();
-    let done = export(store.path(), &into.path().join("pages")).unwrap();
+    let done = export(store.path(), &into.path().join("pages"), &|| false).unwrap();
     assert_eq!(done.pages, 3, "all runs, and two of them");
     let page = |path: &str| fs::read_to_string(into.path().join("pages").join(path));
     let index = page("index.html").unwrap();
     assert!(index.contains("Content-Security-Policy") && !index.contains("data-look="), "{index}");
     let run = page(&format!("runs/{RUN}.html")).unwrap();
     assert!(run.contains(&format!("../../files/{RUN}/report.html")) && run.contains("in the store only"), "{run}");
-    assert_eq!(page(&format!("files/{RUN}/report.html")).unwrap(), "<!DOCTYPE html><p>the report");
+    let report = page(&format!("files/{RUN}/report.html")).unwrap();
+    let policy =
+        "<!DOCTYPE html><meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-";
+    assert!(report.starts_with(policy) && report.ends_with("<p>the report"), "{report}");
     for path in ["history.jsonl", "passwd", "etc/passwd", ".hidden"] {
         assert!(page(&format!("files/{RUN}/{path}")).is_err(), "{path}");
     }
-    let again = export(store.path(), &into.path().join("pages")).unwrap_err().to_string();
+    let again = export(store.path(), &into.path().join("pages"), &|| false).unwrap_err().to_string();
     assert!(again.contains("not empty"), "{again}");
 }
 

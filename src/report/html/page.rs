@@ -38,11 +38,21 @@ impl Script {
         Script { text, served: true }
     }
 
+    /// As a policy names it.
+    pub fn hash(self) -> String {
+        format!("'sha256-{}'", STANDARD.encode(Sha256::digest(self.text.as_bytes())))
+    }
+
+    /// Whether it is this text.
+    pub fn is(self, text: &str) -> bool {
+        self.text == text
+    }
+
     /// The page's Content-Security-Policy: this script, known by its hash, and nothing that comes from elsewhere.
     pub fn policy(self) -> String {
         let run = match self.text {
             "" => String::new(),
-            text => format!("script-src 'sha256-{}'; ", STANDARD.encode(Sha256::digest(text.as_bytes()))),
+            _ => format!("script-src {}; ", self.hash()),
         };
         let from = if self.served { "'self' data:; connect-src 'self'" } else { "data:" };
         format!(

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::remarks::{ByItself, by_itself, remarks};
 use super::{broken, command, facts, headline, is_too_little, meaning, shows_little, shrunk, symptom, withstood};
 use crate::library::examined::{Came, Examined, Symptom, Tried};
-use crate::report::html::{header, prose, whole_page};
+use crate::report::html::{address, header, prose, whole_page};
 use crate::words::{line, sanitize};
 
 /// Names of scenarios stay whole where there is room.
@@ -34,7 +34,7 @@ pub fn html(examined: &Examined) -> String {
                 section id="by-itself" {
                     h2 { "What it does by itself" }
                     @for ByItself { what, run, .. } in &by_itself {
-                        p { (what) "." br; code { (run.repeat) } br; a href={ (run.folder) "/report.html" } { "Its report" } }
+                        p { (what) "." br; code { (run.repeat) } br; a href=(address(&format!("{}/report.html", run.folder))) { "Its report" } }
                     }
                 }
             }
@@ -104,7 +104,7 @@ fn found(examined: &Examined) -> Markup {
                 table {
                     thead { tr { th { "from" } th { "what is left" } th { "again" } } }
                     tbody { @for found in &examined.found { tr {
-                        td { a href=(found.file) { (found.scenario) } }
+                        td { a href=(address(&found.file)) { (found.scenario) } }
                         td { (shrunk(found)) }
                         td { code { (found.repeat) } }
                     } } }
@@ -174,7 +174,7 @@ fn name(tried: &Tried) -> Markup {
     html! {
         td {
             @match tried.telling() {
-                Some(run) if !run.folder.is_empty() => a href={ (run.folder) "/report.html" } { (tried.scenario) },
+                Some(run) if !run.folder.is_empty() => a href=(address(&format!("{}/report.html", run.folder))) { (tried.scenario) },
                 _ => (tried.scenario),
             }
         }

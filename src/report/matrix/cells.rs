@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use crate::checker::Validity;
+use crate::report::html::address;
 use crate::suite::outcome::CellStatus;
 use crate::telling::table::{CellAccount, RunAccount, Shown};
 
@@ -40,21 +41,14 @@ pub fn link(run: &RunAccount, text: &str) -> Markup {
     };
     let title = format!("run {}, seed {}: {word}", run.run, run.seed);
     html! {
-        @if run.folder.is_empty() || run.valid.is_none() { span class={ "run " (class) } title=(title) { (text) } }
+        @if run.folder.is_empty() || run.folder.starts_with('/') || run.valid.is_none() { span class={ "run " (class) } title=(title) { (text) } }
         @else { a class={ "run " (class) } title=(title) href=(reference(&run.folder)) { (text) } }
     }
 }
 
 /// The address of a run's report, relative to this page. A folder name is never taken for another kind of address.
 fn reference(folder: &str) -> String {
-    let mut address = String::new();
-    for byte in format!("{folder}/report.html").bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' => address.push(char::from(byte)),
-            byte => address.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    address
+    address(&format!("{folder}/report.html"))
 }
 
 pub fn class(cell: &CellAccount) -> &'static str {

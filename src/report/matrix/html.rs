@@ -12,7 +12,8 @@ use crate::words::{line, plural, sanitize};
 
 const GRID_STYLE: &str = include_str!("style.css");
 /// It takes no text of the page for code, and asks nobody for anything.
-const SCRIPT: Script = Script::new(concat!(include_str!("../html/copy.js"), include_str!("sort.js")));
+pub(in crate::report) const SCRIPT: Script =
+    Script::new(concat!(include_str!("../html/copy.js"), include_str!("sort.js")));
 
 /// The page. Its links lead to the reports of the runs, in folders below its own.
 pub fn html(table: &Table) -> String {

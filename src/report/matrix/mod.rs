@@ -15,6 +15,7 @@ mod terminal;
 
 use std::path::Path;
 
+pub(super) use html::SCRIPT;
 pub use html::html;
 pub use junit::junit;
 pub use markdown::markdown;
@@ -41,21 +42,26 @@ pub fn json(matrix: &Matrix) -> String {
     text
 }
 
-/// Writes `matrix.json`, `matrix.html`, `matrix.md`, `matrix.csv` and `junit.xml` into `dir`, and into `badges` a picture for each
-/// library under test: each whole or not at all, and as many of them as can be written.
-pub fn write(dir: &Path, matrix: &Matrix) -> Result<(), Unwritten> {
-    let mut unwritten = Unwritten::default();
+/// What is written of it, by the names of the files.
+pub fn pages(matrix: &Matrix) -> [(&'static str, String); 5] {
     let table = Table::new(matrix);
-    for (name, content) in [
+    [
         ("matrix.json", json(matrix)),
         ("matrix.html", html(&table)),
         ("matrix.md", markdown(&table)),
         ("matrix.csv", csv::csv(matrix)),
         ("junit.xml", junit(&table)),
-    ] {
+    ]
+}
+
+/// Writes `matrix.json`, `matrix.html`, `matrix.md`, `matrix.csv` and `junit.xml` into `dir`, and into `badges` a picture for each
+/// library under test: each whole or not at all, and as many of them as can be written.
+pub fn write(dir: &Path, matrix: &Matrix) -> Result<(), Unwritten> {
+    let mut unwritten = Unwritten::default();
+    for (name, content) in pages(matrix) {
         unwritten.note(files::write(&dir.join(name), content));
     }
-    let badges = badges::badges(&table);
+    let badges = badges::badges(&Table::new(matrix));
     if !badges.is_empty() {
         let folder = dir.join("badges");
         unwritten.note(files::create_folder(&folder));
