@@ -104,6 +104,12 @@ impl Lineage {
         line.nodes.get(later.max(place)).copied()
     }
 
+    /// This node and those after it on its line.
+    pub fn from(&self, node: usize) -> &[usize] {
+        let (line, place) = self.place_of(node);
+        &self.lines[line].nodes[place..]
+    }
+
     /// The first node of this node's line.
     pub fn head(&self, node: usize) -> usize {
         self.lines[self.place_of(node).0].nodes[0]

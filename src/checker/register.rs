@@ -297,6 +297,14 @@ fn in_hand(operation: &Operation) -> Moment {
     report.map_or(NEVER, |stamp| (stamp.received, u64::MAX))
 }
 
+/// The earliest time at which a write can have taken effect, in nanoseconds of run time: its client's own stamp before it, the last if
+/// there are several, else its invocation.
+pub(super) fn sent(operation: &Operation) -> u64 {
+    let reports = operation.phases.iter().filter(|stamp| stamp.phase == Phase::BeforeWrite);
+    let sent = reports.last().and_then(|stamp| u64::try_from(stamp.stamped?).ok());
+    sent.map_or(operation.invoked, |sent| sent.max(operation.invoked))
+}
+
 /// The latest time at which a write can have taken effect, in nanoseconds of run time: its `written` stamp, else when
 /// that report was received, else its completion.
 pub(super) fn effective(operation: &Operation) -> u64 {

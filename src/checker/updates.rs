@@ -8,12 +8,12 @@
 //! A write that the resource acknowledged (phase `written`) happened, whatever its client said later. A known limit, on
 //! the side of not accusing: any other indeterminate write that nobody saw never counts as having happened.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::amounts;
 use super::lineage::{Last, Line, LineKind, Lineage};
 use super::order;
-use super::register::{Register, effective};
+use super::register::{Register, effective, sent};
 use super::rollback;
 use super::verdict::{Anomaly, AnomalyKind, KeyEnd, LostUpdates};
 use super::words::{Words, reading, seconds};
@@ -93,20 +93,29 @@ fn written_in_doubt(operations: &[Operation]) -> Vec<(usize, u64)> {
     places.filter_map(|(place, operation)| Some((place, operation.phase(Phase::Written)?.received))).collect()
 }
 
+/// Updates that one event took out of the lineage.
+#[derive(Default)]
+struct Gone {
+    /// The first nodes of their branches.
+    heads: BTreeSet<usize>,
+    lost: Vec<usize>,
+}
+
 /// One anomaly for each event that took acknowledged updates out of the lineage, however many it took.
 fn losses(register: &Register, lineage: &Lineage, words: Words) -> Vec<Anomaly> {
     let mut found = Vec::new();
-    // Branches, grouped by the node that they left and the one that overwrote them.
-    let mut overwritten: BTreeMap<(usize, Option<usize>), Vec<&Line>> = BTreeMap::new();
+    // Grouped by the node that their branches left and the one that erased them.
+    let mut erased: BTreeMap<(usize, Option<usize>), Gone> = BTreeMap::new();
     for line in &lineage.lines {
         match line.kind {
             LineKind::Branch { parent } => {
-                let survivor = lineage.next(parent);
-                if !line.lost.is_empty() {
-                    let written = node_effective(register, line.nodes[0]);
-                    let overwriter = survivor.map(|node| lineage.first_after(node, written).unwrap_or(node));
-                    overwritten.entry((parent, overwriter)).or_default().push(line);
-                } else if let Some(survivor) = survivor {
+                for &node in &line.lost {
+                    let (head, parent, eraser) = eraser(register, lineage, (line.nodes[0], parent), node);
+                    let gone = erased.entry((parent, eraser)).or_default();
+                    gone.lost.push(node);
+                    gone.heads.insert(head);
+                }
+                if let (true, Some(survivor)) = (line.lost.is_empty(), lineage.next(parent)) {
                     found.push(two_successors(register, line.nodes[0], survivor, words));
                 }
             }
@@ -117,70 +126,123 @@ fn losses(register: &Register, lineage: &Lineage, words: Words) -> Vec<Anomaly> 
             }
         }
     }
-    for ((parent, overwriter), lines) in overwritten {
-        found.push(match (overwriter, lineage.last) {
-            (Some(overwriter), _) => overwriting(register, lineage, parent, overwriter, &lines, words),
-            (None, Some(last)) => gone(register, &lines, last, words),
+    for ((parent, eraser), gone) in erased {
+        found.push(match (eraser, lineage.last) {
+            (Some(eraser), _) => erasing(register, lineage, (parent, eraser), &gone, words),
+            (None, Some(last)) => reverted(register, &gone, last, words),
             (None, None) => unreachable!("only a final read ends a line early"),
         });
     }
     found
 }
 
-/// Several operations read one value, and the lineage did not continue with the first one of these lines.
-fn overwriting(
+/// Returns which write erased a lost update: the first on the other line that certainly took effect after it, or else that was
+/// acknowledged after it. With it come the branch that this line erased and the node that both left: the update's own branch, given
+/// as its first node and the node before it, or one that this branch left in turn. No write erased what a final read did not see.
+fn eraser(
     register: &Register,
     lineage: &Lineage,
-    parent: usize,
-    overwriter: usize,
-    lines: &[&Line],
+    (mut head, mut parent): (usize, usize),
+    lost: usize,
+) -> (usize, usize, Option<usize>) {
+    let over = node_effective(register, lost);
+    loop {
+        let Some(survivor) = lineage.next(parent) else { return (head, parent, None) };
+        let outer = lineage.head(survivor);
+        let above = register.nodes[outer].parent().ok();
+        if let Some(later) = lineage.first_after(survivor, over) {
+            // What is in doubt is so for as long as one write takes, so a few steps decide.
+            let certain = lineage.from(later).iter().take(DOUBTFUL).find(|&&node| comes_after(register, node, over));
+            return (head, parent, Some(*certain.unwrap_or(&later)));
+        }
+        let Some(above) = above else {
+            let line = lineage.from(survivor);
+            let last = line.iter().rev().take(DOUBTFUL).filter(|&&node| comes_after(register, node, over)).last();
+            return (head, parent, last.or(line.last()).copied());
+        };
+        (head, parent) = (outer, above);
+    }
+}
+
+/// Among so many writes of a line one is looked for that came after an update for certain.
+const DOUBTFUL: usize = 16;
+
+/// Whether a node's write certainly took effect after a moment: it was sent after it, or what it wrote was seen by a client that
+/// asked after it.
+fn comes_after(register: &Register, node: usize, moment: u64) -> bool {
+    let here = &register.nodes[node];
+    sent(&register.operations[writer(register, node)]) >= moment
+        || here.reads.iter().any(|read| read.invoked.0 >= moment)
+        || here.children.iter().any(|&child| register.nodes[child].invoked.0 >= moment)
+}
+
+/// Several operations read one value, and the lineage did not continue with the first one of these branches.
+fn erasing(
+    register: &Register,
+    lineage: &Lineage,
+    (parent, eraser): (usize, usize),
+    gone: &Gone,
     words: Words,
 ) -> Anomaly {
-    let survivor = writer(register, lineage.next(parent).unwrap_or(overwriter));
-    let overwriter = writer(register, overwriter);
-    let losers: Vec<usize> = lines.iter().map(|line| writer(register, line.nodes[0])).collect();
-    let time = effective(&register.operations[overwriter]);
-    let lost = lost_places(register, lines);
-    let readers = words.clients(std::iter::once(survivor).chain(losers.iter().copied()));
-    let what = reading(register.key, &register.operations[survivor].old);
-    let both = if losers.len() == 1 { "both" } else { "all" };
-    let builds_on = if overwriter == survivor {
+    let survivor = writer(register, lineage.next(parent).unwrap_or(eraser));
+    let eraser = writer(register, eraser);
+    let heads: Vec<usize> = gone.heads.iter().map(|&node| writer(register, node)).collect();
+    let time = effective(&register.operations[eraser]);
+    let lost = places(register, &gone.lost);
+    let readers = words.readers(
+        std::iter::once(survivor).chain(heads.iter().copied()),
+        &reading(register.key, &register.operations[survivor].old),
+    );
+    let builds_on = if eraser == survivor {
         String::new()
     } else {
         format!(", which builds on {}'s {},", words.client(survivor), words.new_value(survivor))
     };
+    let on_others = if heads.iter().any(|head| lost.contains(head)) {
+        String::new()
+    } else {
+        let verb = if lost.len() == 1 { "builds" } else { "build" };
+        format!("{verb} on {} and ", words.new_values(&heads))
+    };
+    let was = if lost.len() == 1 { "was" } else { "were" };
+    let acknowledged = if lost.iter().all(|&place| effective(&register.operations[place]) <= time) {
+        "had been acknowledged".to_string()
+    } else {
+        format!("{was} acknowledged all the same")
+    };
     let summary = format!(
-        "{readers} {both} read {what}; {}'s write of {}{builds_on} at {} erased {}, which had been acknowledged",
-        words.client(overwriter),
-        words.new_value(overwriter),
+        "{readers}; {}'s write of {}{builds_on} at {} erased {}, which {on_others}{acknowledged}",
+        words.client(eraser),
+        words.new_value(eraser),
         seconds(time),
         words.new_values(&lost),
     );
-    let mut places = vec![losers[0], overwriter];
-    places.extend(&losers[1..]);
-    places.extend((survivor != overwriter).then_some(survivor));
+    let mut places = vec![heads[0], eraser];
+    places.extend(&heads[1..]);
+    places.extend((survivor != eraser).then_some(survivor));
     lost_update(register, time, places, &lost, summary)
 }
 
 /// The final read saw a value that acknowledged updates had replaced.
-fn gone(register: &Register, lines: &[&Line], last: Last, words: Words) -> Anomaly {
+fn reverted(register: &Register, gone: &Gone, last: Last, words: Words) -> Anomaly {
     let read = &register.operations[last.operation];
     let time = read.completed.unwrap_or(read.invoked);
-    let losers = lines.iter().map(|line| writer(register, line.nodes[0]));
-    let places = losers.clone().take(1).chain([last.operation]).chain(losers.skip(1)).collect();
-    let lost = lost_places(register, lines);
+    let heads = gone.heads.iter().map(|&node| writer(register, node));
+    let involved = heads.clone().take(1).chain([last.operation]).chain(heads.skip(1)).collect();
+    let lost = places(register, &gone.lost);
+    let (builds, was) = if lost.len() == 1 { ("builds", "was") } else { ("build", "were") };
     let summary = format!(
-        "the final read at {} found {}; {} had been acknowledged after that and left no trace",
+        "the final read at {} found {}; {}, which {builds} on that and had been acknowledged by then, {was} gone",
         seconds(time),
         reading(register.key, &read.old),
         words.new_values(&lost),
     );
-    lost_update(register, time, places, &lost, summary)
+    lost_update(register, time, involved, &lost, summary)
 }
 
 /// Acknowledged updates in a separate lineage that fits neither before nor after that of the last value.
 fn left_out(register: &Register, lineage: &Lineage, line: &Line, last: Last, words: Words) -> Anomaly {
-    let lost = lost_places(register, &[line]);
+    let lost = places(register, &line.lost);
     let written = node_effective(register, line.lost[0]);
     let overwriter = lineage.first_after(lineage.head(last.node), written).map(|node| writer(register, node));
     let by = overwriter.unwrap_or(last.operation);
@@ -202,9 +264,8 @@ fn two_successors(register: &Register, loser: usize, survivor: usize, words: Wor
     let places = vec![writer(register, loser), writer(register, survivor)];
     let time = places.iter().map(|&place| effective(&register.operations[place])).max().unwrap_or_default();
     let summary = format!(
-        "{} read {}, and the values of all of them, {}, were seen later: no order allows that",
-        words.clients(places.iter().copied()),
-        reading(register.key, &register.operations[places[0]].old),
+        "{}, and what each then wrote, {}, was acknowledged or seen: no order allows that",
+        words.readers(places.iter().copied(), &reading(register.key, &register.operations[places[0]].old)),
         words.new_values(&places),
     );
     order::anomaly(register, AnomalyKind::OrderViolation, time, places, summary)
@@ -215,10 +276,11 @@ fn lost_update(register: &Register, time: u64, places: Vec<usize>, lost: &[usize
     Anomaly { lost, ..order::anomaly(register, AnomalyKind::LostUpdate, time, places, summary) }
 }
 
-fn lost_places(register: &Register, lines: &[&Line]) -> Vec<usize> {
-    let mut lost: Vec<usize> = lines.iter().flat_map(|line| &line.lost).map(|&node| writer(register, node)).collect();
-    lost.sort_unstable();
-    lost
+/// The places of the operations that wrote these nodes, in their order in the history.
+fn places(register: &Register, nodes: &[usize]) -> Vec<usize> {
+    let mut places: Vec<usize> = nodes.iter().map(|&node| writer(register, node)).collect();
+    places.sort_unstable();
+    places
 }
 
 fn writer(register: &Register, node: usize) -> usize {

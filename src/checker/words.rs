@@ -41,14 +41,31 @@ impl<'h> Words<'h> {
 
     /// The clients of several operations, each once: `c3, c1 and c2`.
     pub fn clients(&self, places: impl IntoIterator<Item = usize>) -> String {
-        let mut names: Vec<String> = Vec::new();
+        list(&self.names(places).0)
+    }
+
+    /// That several operations read the same: `c1 and c2 both read k0 = c4:2`, or `c1 read k0 = c4:2 twice`.
+    pub fn readers(&self, places: impl IntoIterator<Item = usize>, what: &str) -> String {
+        let (names, operations) = self.names(places);
+        match (names.len(), operations) {
+            (1, 2) => format!("{} read {what} twice", names[0]),
+            (1, many) => format!("{} read {what} {many} times", names[0]),
+            (2, _) => format!("{} both read {what}", list(&names)),
+            (_, _) => format!("{} all read {what}", list(&names)),
+        }
+    }
+
+    /// The clients of several operations, each once, and how many operations there are.
+    fn names(&self, places: impl IntoIterator<Item = usize>) -> (Vec<String>, usize) {
+        let (mut names, mut operations): (Vec<String>, usize) = (Vec::new(), 0);
         for place in places {
+            operations += 1;
             let name = self.client(place);
             if !names.contains(&name) {
                 names.push(name);
             }
         }
-        list(&names)
+        (names, operations)
     }
 
     /// The new values of several operations: `c3:1, c1:7 and 12 more`.

@@ -50,6 +50,54 @@ fn a_paused_holder_erases_a_whole_branch_in_one_event() {
 }
 
 #[test]
+fn each_part_of_a_branch_is_erased_by_the_first_write_that_came_after_it() {
+    // c3 read what c2 wrote before c1 erased it, and wrote after c0.
+    let mut build = Build::new();
+    build
+        .ok(4, 1, 5, "-", "v1")
+        .ok(2, 10, 20, "v1", "b2")
+        .ok(1, 11, 30, "v1", "a2")
+        .ok(3, 15, 90, "b2", "b3")
+        .ok(0, 40, 60, "a2", "a3")
+        .ok(1, 95, 120, "a3", "a4")
+        .final_read("a4");
+    assert_eq!(build.found(), [(LostUpdate, vec![10, 11], vec![10]), (LostUpdate, vec![10, 95, 11], vec![15])]);
+    let summaries: Vec<String> = build.check().anomalies.into_iter().map(|anomaly| anomaly.summary).collect();
+    assert_eq!(
+        summaries,
+        [
+            "c1 and c2 both read k0 = v1; c1's write of a2 at 0.030 s erased b2, which had been acknowledged",
+            "c1 and c2 both read k0 = v1; c1's write of a4, which builds on c1's a2, at 0.120 s erased b3, which builds on b2 \
+             and had been acknowledged"
+        ]
+    );
+}
+
+#[test]
+fn what_was_erased_before_its_answer_came_was_not_acknowledged_by_then() {
+    let mut build = Build::new();
+    build.ok(0, 1, 5, "-", "v1").ok(1, 10, 30, "v1", "a2").ok(2, 11, 40, "v1", "b2").final_read("a2");
+    assert_eq!(
+        build.check().anomalies[0].summary,
+        "c1 and c2 both read k0 = v1; c1's write of a2 at 0.030 s erased b2, which was acknowledged all the same"
+    );
+}
+
+#[test]
+fn one_client_is_not_both() {
+    let mut build = Build::new();
+    build.ok(0, 1, 5, "-", "a").ok(1, 6, 9, "a", "b").ok(1, 10, 12, "a", "c").final_read("c");
+    let summary = &build.check().anomalies[0].summary;
+    assert_eq!(summary, "c1 read k0 = a twice; c1's write of c at 0.012 s erased b, which had been acknowledged");
+    let mut build = Build::new();
+    build.info(0, 1, 2, "-", "a").info(0, 3, 4, "-", "b").read(1, 5, 6, "a").read(2, 7, 8, "b").final_read("b");
+    let summary = &build.check().anomalies[0].summary;
+    let expected =
+        "c0 read k0 = empty twice, and what each then wrote, a and b, was acknowledged or seen: no order allows that";
+    assert_eq!(summary, expected);
+}
+
+#[test]
 fn the_overwriter_is_the_write_that_came_after_wherever_the_lineage_parted() {
     // c1 was the first to build on v1; c0 overwrote that; c2, still holding b2, overwrote c0.
     let mut build = Build::new();
