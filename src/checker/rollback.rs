@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 use super::lineage::Lineage;
 use super::order::{anomaly, latest_known};
-use super::register::{EMPTY, Moment, NEVER, Register, Root};
+use super::register::{EMPTY, Moment, NEVER, Register, Root, invoked};
 use super::verdict::{Anomaly, AnomalyKind};
 use super::words::{Words, reading, seconds};
 use crate::history::Outcome;
@@ -297,15 +297,28 @@ impl Above {
 
 fn rollback(register: &Register, sighting: usize, seen: usize, lost: &[usize], words: Words) -> Anomaly {
     let operation = &register.operations[sighting];
+    let nodes = lost;
     let mut places: Vec<usize> = lost.iter().filter_map(|&node| register.nodes[node].writer()).collect();
     let lost = places.iter().map(|&place| register.operations[place].index).collect();
+    let found = invoked(operation);
+    // An update counts as over also once somebody has read it.
+    let over = if nodes.iter().all(|&node| register.nodes[node].completed < found) {
+        "had been acknowledged"
+    } else {
+        "had been acknowledged or read"
+    };
+    // Two primaries at once may each show the other's value as older: then nothing is known to have gone by then.
+    let never_again = match nodes {
+        _ if !nodes.iter().all(|&node| all_seen_by(register, node, found)) => "",
+        [_] => ", and nobody ever saw it again",
+        _ => ", and nobody ever saw them again",
+    };
     let summary = format!(
-        "{} found {} after {}; {} had been acknowledged by then and came after that value, and nobody ever saw {} again",
+        "{} found {} after {}; {} {over} by then and came after that value{never_again}",
         words.client(sighting),
         reading(register.key, &operation.old),
         seconds(operation.invoked),
         words.new_values(&places),
-        if places.len() == 1 { "it" } else { "them" },
     );
     let time = match operation.outcome {
         Outcome::Ok => latest_known(register, sighting),
@@ -315,4 +328,11 @@ fn rollback(register: &Register, sighting: usize, seen: usize, lost: &[usize], w
     places.extend(register.nodes[seen].writer().filter(|&writer| writer != sighting));
     places.push(sighting);
     Anomaly { lost, ..anomaly(register, AnomalyKind::LostUpdate, time, places, summary) }
+}
+
+/// Whether everybody who ever read a value had done so before a moment.
+fn all_seen_by(register: &Register, node: usize, moment: Moment) -> bool {
+    let here = &register.nodes[node];
+    here.reads.iter().all(|read| read.completed < moment)
+        && here.children.iter().all(|&child| register.nodes[child].completed < moment)
 }

@@ -46,6 +46,28 @@ fn a_write_of_which_an_older_value_is_the_successor_is_lost() {
 }
 
 #[test]
+fn that_nobody_ever_saw_a_lost_value_again_is_said_only_where_nobody_did() {
+    let summary = |build: &Build| {
+        assert_eq!(build.found()[0].0, LostUpdate);
+        build.check().anomalies[0].summary.clone()
+    };
+    // Two primaries take turns.
+    let mut build = Build::new();
+    build.write(0, 1, 5, "a").write(1, 6, 9, "b").read(2, 10, 12, "a").read(3, 13, 15, "b").read(2, 16, 18, "a");
+    build.final_read("a");
+    let expected = "c2 found k0 = a after 0.010 s; b had been acknowledged by then and came after that value";
+    assert_eq!(summary(&build), expected);
+    // Somebody had seen it before.
+    let mut build = Build::new();
+    build.write(0, 1, 5, "a").write(1, 6, 20, "b").read(3, 7, 8, "b").read(2, 10, 12, "a").final_read("a");
+    assert_eq!(
+        summary(&build),
+        "c2 found k0 = a after 0.010 s; b had been acknowledged or read by then and came after that value, and nobody ever \
+         saw it again"
+    );
+}
+
+#[test]
 fn a_read_that_is_merely_stale_loses_nothing() {
     let mut build = Build::new();
     build.write(0, 1, 5, "a").write(1, 6, 9, "b").read(2, 10, 12, "a").read(3, 13, 15, "b").final_read("b");
