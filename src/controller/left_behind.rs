@@ -16,7 +16,7 @@ use tracing::warn;
 use super::{Run, RunError};
 use crate::cluster::Member;
 use crate::faults::{RedisCommand, RedisReply};
-use crate::history::{Claim, FactName, locked_key};
+use crate::history::{Claim, FactName, key_behind, locked_key};
 use crate::members::Role;
 use crate::sync::lock;
 use crate::units::nanos;
@@ -87,7 +87,7 @@ impl Run<'_> {
     /// Whether a client asked for the lock when this key was there already, and got it.
     fn keeps_nobody_out(&self, node: &Member, key: &str) -> bool {
         let seen = lock(&self.never_end).get(&(node.name.clone(), key.to_string())).copied();
-        seen.zip(locked_key(key)).is_some_and(|(seen, of)| self.board.was_taken_since(of, seen))
+        seen.zip(key_behind(key)).is_some_and(|(seen, of)| self.board.was_taken_since(of, seen))
     }
 
     /// Looks again and again, for as long as it is polled, whether a node keeps a lock that has far more than its TTL left,
@@ -141,9 +141,14 @@ impl Run<'_> {
             keys += 1;
             // Lists and the like serve those who wait.
             let is_lock = matches!(ask(["TYPE", key]).await?.trim(), "string" | "hash");
-            // What else a library leaves behind, such as a note for those who wait, may last until its time is over.
-            let longest = longest.filter(|_| is_named_like_a_lock(key));
-            if is_lock && let Some(end) = outlasts(ask(["PTTL", key]).await?.trim(), longest) {
+            // What else a library leaves behind, such as a note for those who wait, may last until its time is over; and a count, such
+            // as that of tokens, may last for ever.
+            let longest = longest.filter(|_| locked_key(key).is_some());
+            let is_count = locked_key(key).is_none() && ask(["GET", key]).await.is_ok_and(|text| is_a_number(&text));
+            if is_lock
+                && !is_count
+                && let Some(end) = outlasts(ask(["PTTL", key]).await?.trim(), longest)
+            {
                 endless.push((key.to_string(), end));
             }
         }
@@ -155,11 +160,8 @@ const NEVER: &str = "never ends";
 /// Nodes are not asked more often than this.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
-/// Whether a key is named after the lock and nothing else of it: libraries put a prefix before the name or braces around
-/// it, and what they keep beside the lock has a name that goes on.
-fn is_named_like_a_lock(key: &str) -> bool {
-    let key = key.trim_end_matches('}');
-    key.trim_end_matches(|c: char| c.is_ascii_digit()).ends_with("lock:k")
+fn is_a_number(text: &str) -> bool {
+    text.trim().parse::<u64>().is_ok()
 }
 
 /// What may be left of a lock's time: rounding to whole seconds adds up to one to its TTL.
@@ -180,16 +182,6 @@ fn outlasts(left: &str, longest: Option<Duration>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_kept_beside_a_lock_is_no_lock() {
-        for lock in ["lock:k0", "redlock:lock:k12", "{lock:k3}", "locks:{lock:k0}"] {
-            assert!(is_named_like_a_lock(lock), "{lock}");
-        }
-        for other in ["redisson_unlock_latch:{lock:k0}:2f0a", "lock:k0:waiters", "lock:k0:2"] {
-            assert!(!is_named_like_a_lock(other), "{other}");
-        }
-    }
 
     #[test]
     fn a_lock_outlasts_its_ttl_if_it_never_ends_or_has_far_more_than_its_ttl_left() {

@@ -45,7 +45,7 @@ pub use operations::operation_table;
 pub use phases::{Phases, Stamps};
 pub use presence::Presence;
 pub use record::{Recorder, SharedRecorder};
-pub use servers::{Held, Look, Sight, Sighting, Sightings, locked_key};
+pub use servers::{Held, Look, Sight, Sighting, Sightings, key_behind, locked_key};
 pub use source::{CONTROLLER, load, lock_operations, operations, run};
 pub use text::Text;
 pub use writers::Writers;

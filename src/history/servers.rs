@@ -195,12 +195,26 @@ impl Held {
     }
 }
 
-/// What the lock of this name on a node protects: `k0` of `prefix:{lock:k0}`.
+/// What the lock of this name on a node protects: `k0` of `prefix:{lock:k0}`. `None` for what is kept beside a lock: its name goes
+/// on, such as `lock:k0:token`, or says before the lock's what it is, such as `redisson_lock_token:{lock:k0}`.
 pub fn locked_key(name: &str) -> Option<&str> {
+    let key = key_behind(name)?;
+    let (before, rest) = name.trim_end_matches('}').split_once("lock:k")?;
+    let mut words = before.split(|c: char| !c.is_ascii_alphanumeric());
+    let is_beside = words.any(|word| BESIDE_A_LOCK.iter().any(|other| word.eq_ignore_ascii_case(other)));
+    (rest == &key[1..] && !rest.is_empty() && !is_beside).then_some(key)
+}
+
+/// What a key of this name on a node is about, whether it is a lock or kept beside one: `k0` of `lock:k0:token`.
+pub fn key_behind(name: &str) -> Option<&str> {
     let key = &name[name.find("lock:k")? + "lock:".len()..];
     let end = key[1..].find(|c: char| !c.is_ascii_digit()).map_or(key.len(), |end| end + 1);
     Some(&key[..end])
 }
+
+/// What libraries call keys that they keep beside a lock, if they say so before its name.
+const BESIDE_A_LOCK: [&str; 10] =
+    ["token", "tokens", "fence", "fencing", "counter", "queue", "timeout", "latch", "channel", "signal"];
 
 fn cut(mut value: String) -> String {
     if let Some((end, _)) = value.char_indices().nth(LONGEST_VALUE) {
@@ -212,6 +226,28 @@ fn cut(mut value: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_kept_beside_a_lock_is_no_lock() {
+        for (lock, key) in
+            [("lock:k0", "k0"), ("redlock:lock:k12", "k12"), ("{lock:k3}", "k3"), ("locks:{lock:k0}", "k0")]
+        {
+            assert_eq!((locked_key(lock), key_behind(lock)), (Some(key), Some(key)), "{lock}");
+        }
+        for other in [
+            "lock:k0:token",
+            "lock:k0:released",
+            "lock:k0:waiters",
+            "lock:k0:2",
+            "{lock:k0}:token",
+            "redisson_unlock_latch:{lock:k0}:2f0a",
+            "redisson_lock_token:{lock:k0}",
+            "lock-signal:lock:k0",
+        ] {
+            assert_eq!((locked_key(other), key_behind(other)), (None, Some("k0")), "{other}");
+        }
+        assert_eq!((locked_key("lock:k"), locked_key("k0")), (None, None));
+    }
 
     fn look(value: Option<(&str, u64)>) -> Look {
         let held = |(value, ends): (&str, u64)| Held { value: value.to_string(), ends: Some(ends) };

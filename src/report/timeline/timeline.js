@@ -366,7 +366,7 @@ function rows(pairs) {
   for (const cells of pairs) { const row = make("tr"); cells.forEach((cell) => row.append(make("td", cell))); body.append(row); }
   table.append(body); return table;
 }
-const isLockOf = (name, key) => { const place = name.indexOf("lock:" + key); return place >= 0 && !/^\d/.test(name.slice(place + 5 + key.length)); };
+const isLockOf = (name, key) => { const place = name.indexOf("lock:" + key); return place >= 0 && /^}*$/.test(name.slice(place + 5 + key.length)); };
 function heldAt(time, key) {
   if (!D.servers) return [];
   return D.nodes.map((name, place) => {

@@ -106,6 +106,50 @@ fn what_the_nodes_held_during_an_incident_says_which_of_them_had_forgotten() {
     );
 }
 
+/// Each time that is told of a node is one at which its lock came, went or was to end, and not what it keeps beside the lock.
+#[test]
+fn what_the_nodes_held_is_told_of_locks_and_not_of_counters() {
+    let store = tempfile::tempdir().unwrap();
+    let mut told = 0;
+    for (workload, nemesis) in [("redlock-tokens", "uneven-tokens"), ("paired-token", "pause"), ("fenced", "pause")] {
+        let folder = run(store.path(), &["--workload", workload, "--nemesis", nemesis, "--time-limit", "8s"]);
+        let seen = Sighting::read(&std::fs::read_to_string(folder.join(Sighting::FILE)).unwrap()).unwrap();
+        let beside = |one: &Sighting| matches!(&one.saw, Sight::Key { key, .. } if key.ends_with(":token"));
+        assert!(seen.iter().any(beside), "{workload} counts");
+        let of_locks = seen.iter().filter_map(|one| match &one.saw {
+            Sight::Key { key, held } if key == "lock:k0" => {
+                Some((&one.node[..], one.time, held.as_ref().and_then(|held| held.ends)))
+            }
+            _ => None,
+        });
+        let times: std::collections::HashSet<(&str, String)> = of_locks
+            .flat_map(|(node, time, ends)| {
+                [Some(time), ends]
+                    .into_iter()
+                    .flatten()
+                    .map(move |time| (node, redjepsen::words::moment(time / 1000 * 1000)))
+            })
+            .collect();
+        for (nodes, text) in of_nodes(&folder) {
+            let parts = text
+                .split("; ")
+                .filter(|part| part.contains("from ") && !part.contains("clock") && !part.contains("not seen"));
+            for part in parts {
+                let part_times = part.match_indices(" s").filter_map(|(at, _)| part[..at].rsplit(' ').next());
+                for time in part_times.filter(|time| time.split_once('.').is_some_and(|(_, digits)| digits.len() == 3))
+                {
+                    told += 1;
+                    // Those that held the same are told by the first of them.
+                    let node = nodes.split([',', ' ']).next().unwrap();
+                    let known = times.contains(&(node, format!("{time} s")));
+                    assert!(known, "{workload}: at {time} s nothing was seen of the lock of {node}: {part}");
+                }
+            }
+        }
+    }
+    assert!(told > 8, "{told} times");
+}
+
 #[test]
 fn what_a_stranger_wrote_as_sightings_is_told_and_keeps_no_report_from_being_written() {
     let store = tempfile::tempdir().unwrap();
