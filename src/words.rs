@@ -5,7 +5,7 @@ pub fn moment(ns: u64) -> String {
     format!("{:.3} s", ns as f64 / 1e9)
 }
 
-/// A length of time with no more digits than anyone looks at: `0.4 ms`, `14 ms`, `2.6 s`, `3 min 20 s`.
+/// A length of time with no more digits than anyone looks at: `0.4 ms`, `14 ms`, `2.6 s`, `3 min 20 s`, `24 h`.
 pub fn length(ns: u64) -> String {
     let ms = ns as f64 / 1e6;
     if ms < 9.95 {
@@ -14,9 +14,18 @@ pub fn length(ns: u64) -> String {
         format!("{ms:.0} ms")
     } else if ms < 119_950.0 {
         format!("{} s", trimmed(ms / 1e3, if ms < 9_995.0 { 2 } else { 1 }))
+    } else if ms < 7_199_500.0 {
+        in_two((ms / 1e3).round() as u64, 60, ["min", "s"])
     } else {
-        let seconds = (ms / 1e3).round() as u64;
-        format!("{} min {} s", seconds / 60, seconds % 60)
+        in_two((ms / 60e3).round() as u64, 60, ["h", "min"])
+    }
+}
+
+/// Of so many of the smaller of two units, both parts, without one that is nothing: `3 min 20 s`, `24 h`.
+fn in_two(number: u64, size: u64, [large, small]: [&str; 2]) -> String {
+    match number % size {
+        0 => format!("{} {large}", number / size),
+        rest => format!("{} {large} {rest} {small}", number / size),
     }
 }
 
@@ -152,6 +161,11 @@ mod tests {
             (2_604_000_000, "2.6 s"),
             (20_040_000_000, "20 s"),
             (200_000_000_000, "3 min 20 s"),
+            (180_000_000_000, "3 min"),
+            (7_199_400_000_000, "119 min 59 s"),
+            (7_199_600_000_000, "2 h"),
+            (86_400_000_000_000, "24 h"),
+            (90_061_000_000_000, "25 h 1 min"),
         ] {
             assert_eq!(length(ns), text);
         }

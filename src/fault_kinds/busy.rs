@@ -21,7 +21,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     does: Does { silences: true, rules_out: RulesOut::Answers, ..Does::NOTHING },
     says: Says {
         name: "endless script",
-        done: "busy",
+        done: "kept busy",
         how: "a script that does not end",
         verb: "keep a script running on",
         holder: "a node was busy with a script",

@@ -21,7 +21,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     says: Says {
         name: "eviction",
-        done: "evicting",
+        done: "made to evict keys",
         how: "maxmemory",
         verb: "evict the keys of",
         holder: "nodes evicted keys",

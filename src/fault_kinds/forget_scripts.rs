@@ -21,7 +21,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     does: Does { rules_out: RulesOut::Nothing("a library may send its script again with each call"), ..Does::NOTHING },
     says: Says {
         name: "loss of scripts",
-        done: "without its scripts",
+        done: "made to forget scripts",
         how: "SCRIPT FLUSH",
         verb: "forget scripts of",
         holder: "a node had forgotten its scripts",

@@ -22,7 +22,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     says: Says {
         name: "background pause",
-        done: "paused but for its first thread",
+        done: "paused but for the first thread",
         how: "ptrace",
         verb: "pause the background threads of",
         holder: "its holder's background threads were paused",

@@ -23,7 +23,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     says: Says {
         name: "power loss",
-        done: "without power",
+        done: "powered off",
         how: "SIGKILL, and what was not synced is gone",
         verb: "take the power from",
         holder: "a node lost power",

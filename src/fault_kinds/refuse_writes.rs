@@ -21,7 +21,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     does: Does { silences: true, rules_out: RulesOut::Writes, ..Does::NOTHING },
     says: Says {
         name: "refusal of writes",
-        done: "refusing writes",
+        done: "made to refuse writes",
         how: "min-replicas-to-write",
         verb: "refuse writes on",
         holder: "a node refused writes",

@@ -22,7 +22,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     says: Says {
         name: "slow disk",
-        done: "slowed by its disk",
+        done: "slowed at each sync",
         how: "each sync waits",
         verb: "slow down the disk of",
         holder: "a node's disk was slow",

@@ -22,7 +22,7 @@ pub(super) static DEF: FaultDef = FaultDef {
     },
     says: Says {
         name: "snapshot",
-        done: "writing snapshots",
+        done: "made to write snapshots",
         how: "BGSAVE",
         verb: "write snapshots of",
         holder: "nodes wrote snapshots",

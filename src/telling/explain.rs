@@ -3,13 +3,15 @@
 //! Each sentence is a [`Sentence`]: it names the lines of the history that it follows from, and what no line shows is not said.
 //! If the operations themselves are missing, the checker's own summary is used.
 
+use std::collections::BTreeSet;
+
 use super::ends::unnamed_losses;
 use super::moments;
-use super::story::{Incident, Story};
+use super::story::{Incident, Story, fault_label};
 use crate::checker::{Anomaly, AnomalyKind, HowKind, Sentence, Validity, covered};
-use crate::fault_kinds::OnProcess;
+use crate::fault_kinds::{OnPackets, OnProcess};
 use crate::history::{Claim, FactName, FaultWindow, Operation, Outcome, Phase, Reading, ResourceKind};
-use crate::words::{count, length, line, list, moment, plural, quoted, sanitize};
+use crate::words::{capital, count, length, line, list, moment, plural, quoted, sanitize};
 
 /// More operations than this are counted, not told and drawn one by one: two or three make the point.
 const MOST_PRINCIPALS: usize = 3;
@@ -33,13 +35,22 @@ pub(super) fn told(story: &Story, incident: &Incident) -> Vec<Sentence> {
         return too_many(story, incident);
     }
     let Some(holders) = Holders::of(story, incident) else { return by_checker(story, incident) };
-    let sentences = [holders.opening(), holders.others(), holders.later_writes(), holders.ending()];
+    let sentences = [holders.opening(), holders.others(), holders.ending()];
     // What a library said of it meanwhile.
     let of_words =
         incident.anomalies.iter().filter(|anomaly| anomaly.kind.contradicts().is_some_and(Claim::is_conditional));
     let said =
         of_words.take(LISTED).filter_map(|anomaly| Sentence::new(in_full(&anomaly.summary), said(story, anomaly)));
     sentences.into_iter().flatten().flatten().chain(said).collect()
+}
+
+/// What an operation did when.
+type Moment<'a> = (u64, Act, &'a Operation);
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Act {
+    Took,
+    Wrote,
 }
 
 /// An incident of several holders: who had the lock first, and those who had it meanwhile.
@@ -96,13 +107,20 @@ impl<'s, 'a> Holders<'s, 'a> {
         moments::write(operation).zip(self.first_write).is_some_and(|(write, first)| write.sent > first)
     }
 
-    /// What the others did, and how many are not told.
+    /// What the others did and what the first one wrote after one of them had the lock, in the order of time, and how many are not
+    /// told.
     fn others(&self) -> Vec<Option<Sentence>> {
-        let story = self.story;
-        let mut told = Vec::new();
-        for operation in self.principals.iter().skip(1) {
+        let (story, mut told) = (self.story, Vec::new());
+        let moments = self.moments();
+        let mut moments = moments.iter().peekable();
+        while let Some((_, act, operation)) = moments.next() {
+            if *act == Act::Wrote {
+                told.push(wrote_at(story, self.incident, self.first, operation));
+                continue;
+            }
             let mut clauses = took_the_lock(story, operation, Some(self.first));
-            if !self.wrote_later(operation) {
+            let at_once = |next: &&Moment| next.1 == Act::Wrote && next.2.index == operation.index;
+            if !self.wrote_later(operation) && moments.next_if(at_once).is_some() {
                 clauses.extend(wrote(story, operation));
             }
             told.push(sentence(story, operation, clauses));
@@ -116,17 +134,25 @@ impl<'s, 'a> Holders<'s, 'a> {
         told
     }
 
-    /// The writes that were sent once another client had the lock.
-    fn later_writes(&self) -> Vec<Option<Sentence>> {
-        let of_first = Some(self.first).filter(|_| !self.wrote_before());
-        let of_others = self.principals.iter().copied().skip(1).filter(|one| self.wrote_later(one));
-        let writers = of_first.into_iter().chain(of_others);
-        writers.map(|operation| wrote_at(self.story, self.incident, self.first, operation)).collect()
+    /// When each of the others took the lock, and when it wrote; and when the first one wrote, if that is not told yet.
+    fn moments(&self) -> Vec<Moment<'a>> {
+        let mut moments: Vec<Moment> = Vec::new();
+        for operation in &self.principals {
+            let is_first = operation.index == self.first.index;
+            if !is_first {
+                let taken = moments::at(operation, Phase::Acquired).unwrap_or(operation.invoked);
+                moments.push((taken, Act::Took, operation));
+            }
+            let write = moments::write(operation).filter(|_| !(is_first && self.wrote_before()));
+            moments.extend(write.map(|write| (write.sent, Act::Wrote, *operation)));
+        }
+        moments.sort_by_key(|(time, act, operation)| (*time, *act, operation.index));
+        moments
     }
 
     /// For how long several held the lock, and what that did.
     fn ending(&self) -> Vec<Option<Sentence>> {
-        vec![both_held(self.incident), self.how(false), consequence(self.story, self.incident)]
+        vec![both_held(self.story, self.incident), self.how(false), consequence(self.story, self.incident)]
     }
 }
 
@@ -191,7 +217,9 @@ fn by_checker(story: &Story, incident: &Incident) -> Vec<Sentence> {
                 });
                 asking.map(|operation| operation.index).collect()
             }
-            _ => operations.flat_map(|one| [one.index].into_iter().chain(one.completed_index)).collect(),
+            // Tokens are in the lines of those who got them.
+            AnomalyKind::TokenRegress => operations.flat_map(asked_and_got).collect(),
+            _ => operations.flat_map(all_lines).collect(),
         };
         Sentence::new(text, lines)
     };
@@ -199,6 +227,18 @@ fn by_checker(story: &Story, incident: &Incident) -> Vec<Sentence> {
     told.dedup_by(|one, other| one.text() == other.text());
     told.extend(incident.how().map(|how| how.sentence.clone()));
     told
+}
+
+/// The lines in which an operation asks for its lock and gets it.
+fn asked_and_got(operation: &Operation) -> Vec<u64> {
+    let stamps = operation.phases.iter().filter(|stamp| matches!(stamp.phase, Phase::Acquiring | Phase::Acquired));
+    stamps.map(|stamp| stamp.index).collect()
+}
+
+/// All lines of an operation: a summary may tell of any moment of it.
+fn all_lines(operation: &Operation) -> Vec<u64> {
+    let stamps = operation.phases.iter().map(|stamp| stamp.index);
+    [operation.index].into_iter().chain(stamps).chain(operation.completed_index).collect()
 }
 
 /// A summary of the checker as a sentence.
@@ -339,19 +379,21 @@ fn what_went_wrong(story: &Story, incident: &Incident, first: &Operation, second
 
 /// What a fault did to whom, when and for how long.
 fn struck(story: &Story, fault: &FaultWindow, is_it: bool) -> String {
-    let (past, how) = (fault.kind.says.done, fault.kind.says.how);
+    let how = fault.kind.says.how;
     let (from, to) = fault.span();
     // What it struck says more than what was ordered.
     if let Some(struck) = fault.texts.first().filter(|_| fault.kind.is_at_command() && fault.was_observed()) {
-        let until = to.map_or_else(String::new, |to| format!(", until {}", moment(to)));
-        return format!("At {} {}{until}", moment(from), sanitize(struck, 200));
+        let struck = sanitize(struck, 200);
+        let lasted = to.filter(|_| fault_label(fault).1).map(moment);
+        let text = match (lasted, struck.strip_suffix("is held")) {
+            (None, _) => struck,
+            (Some(until), Some(before)) => format!("{before}was held until {until}"),
+            (Some(until), None) => format!("{} until {until}", struck.replace("nor is", "nor was")),
+        };
+        return format!("At {} {text}", moment(from));
     }
-    // A sentence about a paused client does not fit one whose packets were lost.
-    let whom = match is_it {
-        true => "It".to_string(),
-        false => list(&fault.targets.iter().map(|target| sanitize(target, 30)).collect::<Vec<_>>()),
-    };
-    let verb = if fault.targets.len() > 1 { "were" } else { "was" };
+    let is_on_links = fault.kind.is_of_the_network() && !fault.kind.is_at_command();
+    let what = if is_on_links { on_links(fault) } else { on_members(fault, is_it) };
     let for_long = match to {
         // Injected once, and never healed.
         _ if !fault.kind.says.lasts => String::new(),
@@ -366,7 +408,64 @@ fn struck(story: &Story, fault: &FaultWindow, is_it: bool) -> String {
         _ if fault.what.is_empty() => how,
         _ => format!("{how}: `{}`", sanitize(&fault.what, 120)),
     };
-    format!("{whom} {verb} {past} at {}{for_long} ({how}{unseen})", moment(from))
+    format!("{what} at {}{for_long} ({how}{unseen})", moment(from))
+}
+
+/// `It was paused`, `n0 and n1 were flushed`.
+fn on_members(fault: &FaultWindow, is_it: bool) -> String {
+    // A sentence about a paused client does not fit one whose packets were lost.
+    let whom = if is_it { "It".to_string() } else { named(fault.targets.iter().map(String::as_str)) };
+    let verb = if fault.targets.len() > 1 { "were" } else { "was" };
+    format!("{} {verb} {}", capital(&whom), fault.kind.says.done)
+}
+
+/// `n0 was cut off from n1 and n2`, `Packets from c0 to the resource were delayed`: nothing happens to the members themselves.
+fn on_links(fault: &FaultWindow) -> String {
+    let cut = fault.kind.does.packets == OnPackets::Cut;
+    // `packets were delayed`, of any of them.
+    let (what, done) = if cut {
+        ("packets", "dropped")
+    } else {
+        fault.kind.says.node.split_once(" were ").unwrap_or(("packets", "disturbed"))
+    };
+    let what = capital(what);
+    let links: BTreeSet<(&str, &str)> = fault.links.iter().flatten().map(|(from, to)| (&from[..], &to[..])).collect();
+    let is_named = |name: &&str| links.iter().any(|(from, to)| from == name || to == name);
+    let members: Vec<&str> = fault.targets.iter().map(String::as_str).filter(is_named).collect();
+    let only = |pairs: usize, joins: &dyn Fn(&str, &str) -> bool| {
+        links.len() == pairs && links.iter().all(|(from, to)| joins(from, to))
+    };
+    let (senders, others): (Vec<&str>, Vec<&str>) =
+        members.iter().partition(|name| links.iter().any(|(from, _)| from == *name));
+    if !others.is_empty()
+        && only(senders.len() * others.len(), &|from, to| senders.contains(&from) && others.contains(&to))
+    {
+        return format!("{what} from {} to {} were {done}", named(senders), named(others));
+    }
+    let first = members.first().copied().unwrap_or_default();
+    let (far, near): (Vec<&str>, Vec<&str>) = members.iter().partition(|name| links.contains(&(first, **name)));
+    let crosses = |from: &str, to: &str| near.contains(&from) != near.contains(&to);
+    if !far.is_empty() && only(2 * near.len() * far.len(), &crosses) {
+        let verb = if near.len() == 1 { "was" } else { "were" };
+        return match cut {
+            true => capital(&format!("{} {verb} cut off from {}", named(near), named(far))),
+            false => format!("{what} between {} and {} were {done}", named(near), named(far)),
+        };
+    }
+    if members.len() > 2 && only(members.len() * (members.len() - 1), &|from, to| from != to) {
+        return match cut {
+            true => capital(&format!("{} were cut off from each other", named(members))),
+            false => format!("{what} among {} were {done}", named(members)),
+        };
+    }
+    let all = if members.is_empty() { named(fault.targets.iter().map(String::as_str)) } else { named(members) };
+    format!("{what} on links among {all} were {done}")
+}
+
+/// Members in a sentence: `c0 and the resource`.
+fn named<'a>(members: impl IntoIterator<Item = &'a str>) -> String {
+    let name = |member: &str| if member == "resource" { "the resource".to_string() } else { sanitize(member, 30) };
+    list(&members.into_iter().map(name).collect::<Vec<_>>())
 }
 
 /// The other faults in effect while an operation was in progress.
@@ -416,10 +515,11 @@ fn wrote(story: &Story, operation: &Operation) -> Option<Clause> {
         (None, _) => (None, String::new()),
     };
     let error = operation.error().map(|word| format!(" ({})", sanitize(word, 30))).unwrap_or_default();
-    let refused = story.refusal().is_some() && matches!(operation.error(), Some("fenced" | "conflict"));
     let text = match operation.outcome {
         Outcome::Ok => format!("wrote {new}{over} (acknowledged)"),
-        Outcome::Fail if refused => format!("tried to write {new}, which the resource refused{error}"),
+        Outcome::Fail if was_refused(story, operation) => {
+            format!("tried to write {new}, which the resource refused{error}")
+        }
         Outcome::Fail => format!("failed to write {new}{error}"),
         Outcome::Info if write.acknowledged.is_some() => {
             format!("wrote {new}{over}, with no certain answer{error}")
@@ -428,23 +528,33 @@ fn wrote(story: &Story, operation: &Operation) -> Option<Clause> {
     };
     let stamps = |operation: &Operation| -> Vec<u64> {
         let of_write = operation.phases.iter().filter(|one| matches!(one.phase, Phase::BeforeWrite | Phase::Written));
-        of_write.map(|one| one.index).chain(operation.completed_index).collect()
+        of_write.map(|one| one.index).chain(operation.completed_index).chain([operation.index]).collect()
     };
     let lines = stamps(operation).into_iter().chain(replaced.map(stamps).into_iter().flatten()).collect();
     Some(Clause { text, lines })
 }
 
-/// For how long the checker's pairs of holders overlapped; what several pairs share counts once.
-fn both_held(incident: &Incident) -> Option<Sentence> {
+/// Whether the resource refused an operation's write because it came too late.
+pub(super) fn was_refused(story: &Story, operation: &Operation) -> bool {
+    operation.outcome == Outcome::Fail
+        && story.refusal().is_some()
+        && matches!(operation.error(), Some("fenced" | "conflict"))
+}
+
+/// For how long the checker's pairs of holders overlapped; what several pairs share counts once. Readers may have a lock together.
+fn both_held(story: &Story, incident: &Incident) -> Option<Sentence> {
     let pairs = incident.overlaps();
     // Also of pairs that another incident is about: the sentence is of all who take part in this one.
     let mut holders: Vec<&Operation> = pairs.concat();
     holders.sort_unstable_by_key(|holder| holder.index);
     holders.dedup_by_key(|holder| holder.index);
-    let of_all = holders
-        .iter()
-        .enumerate()
-        .flat_map(|(place, one)| holders[place + 1..].iter().filter_map(|other| moments::overlap(&[*one, *other])));
+    let excludes = |one: &Operation, other: &Operation| {
+        !(one.f.is_shared() && other.f.is_shared()) && story.name(one.process) != story.name(other.process)
+    };
+    let of_all = holders.iter().enumerate().flat_map(|(place, one)| {
+        let others = holders[place + 1..].iter().filter(|other| excludes(one, other));
+        others.filter_map(|other| moments::overlap(&[*one, *other]))
+    });
     let mut times: Vec<(u64, u64)> = of_all.collect();
     let text = match times[..] {
         [] => return None,
@@ -452,7 +562,8 @@ fn both_held(incident: &Incident) -> Option<Sentence> {
         _ => {
             times.sort_unstable();
             let sum = length(covered(times, 0, u64::MAX));
-            format!("For {sum} in all, two clients at once believed that they held the lock.")
+            let who = if story.has_readers() { "a writer and another client" } else { "two clients" };
+            format!("For {sum} in all, {who} at once believed that they held the lock.")
         }
     };
     let ends = |operation: &Operation| -> Vec<u64> {
@@ -464,8 +575,7 @@ fn both_held(incident: &Incident) -> Option<Sentence> {
 
 /// What it did to the data; None if the clients write none, or nobody knows.
 fn consequence(story: &Story, incident: &Incident) -> Option<Sentence> {
-    let lines = |one: &Operation| [one.index].into_iter().chain(one.completed_index).collect::<Vec<u64>>();
-    let of_all = || incident.operations.iter().flat_map(|one| lines(one));
+    let of_all = || incident.operations.iter().flat_map(|one| all_lines(one));
     let in_flight = incident.anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::WriteInFlight);
     if let Some(anomaly) = in_flight.filter(|_| !incident.has(AnomalyKind::LostUpdate)) {
         // The checker's last clause says whose write it was.
@@ -480,7 +590,10 @@ fn consequence(story: &Story, incident: &Incident) -> Option<Sentence> {
         return Sentence::new(nothing_lost(story, incident)?, of_all());
     }
     let lost: Vec<&Operation> = incident.lost.iter().filter_map(|index| story.operation(*index)).collect();
-    Sentence::new(what_is_lost(story, incident.lost.len(), &lost), lost.iter().flat_map(|one| lines(one)))
+    Sentence::new(
+        what_is_lost(story, incident.key, incident.lost.len(), &lost),
+        lost.iter().flat_map(|one| all_lines(one)),
+    )
 }
 
 /// Why an incident cost no acknowledged update; None if nobody knows whether it did.
@@ -500,13 +613,71 @@ fn nothing_lost(story: &Story, incident: &Incident) -> Option<String> {
 }
 
 /// Which acknowledged updates are lost, so many in all.
-fn what_is_lost(story: &Story, all: usize, lost: &[&Operation]) -> String {
+fn what_is_lost(story: &Story, key: &str, all: usize, lost: &[&Operation]) -> String {
+    let key = sanitize(key, 30);
     let values: Vec<String> = lost.iter().take(LISTED).filter_map(|one| one.new.as_deref().map(quoted)).collect();
     if all == 1 {
         let value = values.first().map_or(String::new(), |value| format!(" {value}"));
         let whose = lost.first().map_or(String::new(), |one| format!(" of {}", story.name(one.process)));
-        return format!("The acknowledged update{value}{whose} is lost: no later value builds on it.");
+        return format!("The acknowledged update{value}{whose} is lost: the last value of {key} does not build on it.");
     }
     let values = if values.len() == all { list(&values) } else { format!("{} and more", values.join(", ")) };
-    format!("{} acknowledged updates are lost, since no later value builds on them: {values}.", count(all as u64))
+    let all = count(all as u64);
+    format!("{all} acknowledged updates are lost, since the last value of {key} builds on none of them: {values}.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::FaultKind;
+
+    /// A fault on these links, in the order of its targets.
+    fn on(kind: FaultKind, targets: &[&str], links: &[(&str, &str)]) -> FaultWindow {
+        let links = links.iter().map(|(from, to)| (from.to_string(), to.to_string())).collect();
+        let targets = targets.iter().map(|target| target.to_string()).collect();
+        FaultWindow { targets, links: Some(links), ..FaultWindow::new(0, kind) }
+    }
+
+    fn both_ways<'a>(pairs: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+        pairs.iter().flat_map(|(one, other)| [(*one, *other), (*other, *one)]).collect()
+    }
+
+    #[test]
+    fn a_fault_on_links_says_between_whom() {
+        use FaultKind::{Delay, Loss, Partition, Reset};
+        let primary = both_ways(&[("n0", "n1"), ("n0", "n2"), ("n0", "s0")]);
+        let told = |kind, targets: &[&str], links: &[(&str, &str)]| on_links(&on(kind, targets, links));
+        assert_eq!(told(Partition, &["n0", "n1", "n2", "s0"], &primary), "n0 was cut off from n1, n2 and s0");
+        assert_eq!(told(Partition, &["n1", "n2", "n0", "s0"], &primary), "n1, n2 and s0 were cut off from n0");
+        assert_eq!(
+            told(Partition, &["resource", "c0"], &both_ways(&[("c0", "resource")])),
+            "The resource was cut off from c0"
+        );
+        let all = both_ways(&[("n0", "n1"), ("n0", "n2"), ("n1", "n2")]);
+        assert_eq!(told(Partition, &["n0", "n1", "n2"], &all), "n0, n1 and n2 were cut off from each other");
+        assert_eq!(told(Loss, &["n0", "n1", "n2"], &all), "Packets among n0, n1 and n2 were lost");
+        assert_eq!(
+            told(Delay, &["c0", "resource"], &[("c0", "resource")]),
+            "Packets from c0 to the resource were delayed"
+        );
+        assert_eq!(told(Partition, &["c0", "n0"], &[("n0", "c0")]), "Packets from n0 to c0 were dropped");
+        let c0 = both_ways(&[("c0", "resource")]);
+        assert_eq!(told(Delay, &["c0", "resource"], &c0), "Packets between c0 and the resource were delayed");
+        assert_eq!(told(Reset, &["c0", "resource"], &c0), "Connections between c0 and the resource were reset");
+        // A ring, of which not every two are apart; and a history that does not say.
+        let ring = both_ways(&[("n0", "n2"), ("n1", "n3")]);
+        assert_eq!(
+            told(Partition, &["n0", "n1", "n2", "n3"], &ring),
+            "Packets on links among n0, n1, n2 and n3 were dropped"
+        );
+        assert_eq!(told(Delay, &["c0", "n0"], &[]), "Packets on links among c0 and n0 were delayed");
+    }
+
+    #[test]
+    fn each_kind_of_fault_on_links_says_what_became_of_what_is_on_them() {
+        for kind in FaultKind::ALL.iter().filter(|kind| kind.is_of_the_network() && !kind.is_at_command()) {
+            let told = on_links(&on(*kind, &["c0", "n0"], &[("c0", "n0")]));
+            assert!(told.contains(" from c0 to n0 were ") && !told.contains("disturbed"), "{kind}: {told}");
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! The incidents as they are told: each with its sentences, in a few words for a table, and the anomalies that it shows up as.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::explain::told;
@@ -209,9 +211,10 @@ fn what(incident: &Incident) -> String {
 }
 
 fn clients(story: &Story, incident: &Incident) -> String {
+    let mut seen = HashSet::new();
+    let clients = incident.operations.iter().map(|operation| story.name(operation.process));
     let mut names: Vec<String> =
-        incident.operations.iter().map(|operation| sanitize(&story.name(operation.process), 20)).collect();
-    names.dedup();
+        clients.filter(|name| seen.insert(name.clone())).map(|name| sanitize(&name, 20)).collect();
     if names.len() > 4 {
         let more = names.len() - 3;
         names.truncate(3);
