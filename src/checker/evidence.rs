@@ -24,6 +24,8 @@ pub(super) struct Evidence {
     pub text: String,
     /// What is missing, if they are too few.
     pub missing: Option<String>,
+    /// What would have contradicted it, and why that does not count.
+    pub not_counted: Option<String>,
 }
 
 impl Evidence {
@@ -38,7 +40,7 @@ impl Evidence {
             None if count < LEAST_EVIDENCE => Some(format!("{text}; at least {LEAST_EVIDENCE} are needed")),
             None => None,
         };
-        Evidence { count, text, missing }
+        Evidence { count, text, missing, not_counted: None }
     }
 }
 

@@ -421,5 +421,5 @@ fn evidence(keys: &BTreeMap<&str, Key>, faults: &[Span], last_heal: Option<u64>)
     };
     let span = if last_heal.is_some() { "since the last heal" } else { "in the run" };
     let text = format!("{obtained} of {} {span} got the lock", count(attempts, "attempt"));
-    Evidence { count: attempts, text, missing }
+    Evidence { count: attempts, text, missing, not_counted: None }
 }

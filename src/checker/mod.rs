@@ -176,7 +176,7 @@ fn claims(
         if !claimed && !broken && !evidence::concerns(claim, history) {
             continue;
         }
-        let evidence::Evidence { count, text, missing } = evidence(claim);
+        let evidence::Evidence { count, text, missing, not_counted } = evidence(claim);
         // A violation needs no further evidence.
         let missing = missing.filter(|_| !broken);
         let valid = match missing {
@@ -184,7 +184,7 @@ fn claims(
             Some(_) => Validity::Unknown,
             None => Validity::Valid,
         };
-        claims.push(ClaimVerdict { claim, claimed, valid, evidence: count, text, missing });
+        claims.push(ClaimVerdict { claim, claimed, valid, evidence: count, text, missing, not_counted });
     }
     claims
 }

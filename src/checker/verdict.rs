@@ -42,6 +42,9 @@ pub struct ClaimVerdict {
     /// What is missing, if they are too few.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
+    /// What would have contradicted it, and why that does not count: `1 handed out with nothing left, after its client was blocked`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_counted: Option<String>,
 }
 
 /// Three-valued, as in Jepsen: `true`, `false` or `"unknown"` in JSON.

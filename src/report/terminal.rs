@@ -91,9 +91,9 @@ fn claim(of: &ClaimAccount, look: Look) -> Vec<String> {
     let code = match of.standing {
         Standing::Held if !of.checked.claimed => "2",
         Standing::NotShown => "2",
-        Standing::Held => "32",
+        Standing::Held if of.is_spotless() => "32",
         Standing::Broken => "1;31",
-        Standing::Unclaimed | Standing::Unproven => "33",
+        Standing::Held | Standing::Unclaimed | Standing::Unproven => "33",
     };
     let room = look.line() - LABEL - 15;
     let starts = std::iter::once((of.checked.claim.name(), of.word())).chain(std::iter::repeat(("", "")));

@@ -49,7 +49,10 @@ impl ClaimAccount {
             title: title(story, claim),
             standing,
             standing_text: standing_text.to_string(),
-            found: found(story, claim),
+            found: match &verdict.not_counted {
+                Some(other) => format!("{}; {other}: not counted", found(story, claim)),
+                None => found(story, claim),
+            },
             why: match &verdict.missing {
                 Some(missing) if standing == Standing::NotShown => format!("no evidence: {missing}"),
                 Some(missing) => format!("not enough evidence: {missing}"),
@@ -58,6 +61,11 @@ impl ClaimAccount {
             harmless: harmless.map(|refusal| format!("A holder that comes too late changes nothing: {refusal}.")),
             contradictions: story.contradictions(claim),
         }
+    }
+
+    /// Whether nothing that was seen says the opposite, not even what does not count.
+    pub fn is_spotless(&self) -> bool {
+        self.standing == Standing::Held && self.checked.not_counted.is_none()
     }
 
     /// How it came out, in a word.
@@ -154,6 +162,9 @@ fn found(story: &Story, claim: Claim) -> String {
         Claim::Losses if seen > 0 => plural(seen, "late or missing word"),
         Claim::Losses => "each holder told in time".to_string(),
         Claim::Grants if seen > 0 => plural(seen, "expired grant"),
-        Claim::Grants => "each valid when it was handed out".to_string(),
+        Claim::Grants => match story.claim(claim) {
+            Some(verdict) if verdict.not_counted.is_some() => format!("{} valid", count(verdict.evidence)),
+            _ => "each valid when it was handed out".to_string(),
+        },
     }
 }

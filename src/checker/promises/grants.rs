@@ -3,8 +3,10 @@
 //! The library may have looked before its client was stopped or its clock was set, and the client asked it after that;
 //! so whoever may have been stopped meanwhile, or had a wrong clock, is not held to it.
 
+use std::collections::BTreeSet;
+
 use super::super::verdict::{Anomaly, AnomalyKind};
-use super::super::words::{Words, count, length, seconds};
+use super::super::words::{Words, count, length, number, seconds};
 use super::Findings;
 use super::stopped::Stops;
 use crate::history::{History, Phase, PhaseStamp};
@@ -14,12 +16,17 @@ pub(super) fn check(history: &History) -> Findings {
     let words = Words::new(history);
     let stops = Stops::new(history);
     let (mut anomalies, mut grants, mut shortest) = (Vec::new(), 0, u64::MAX);
+    let (mut excused, mut excuses) = (0, BTreeSet::new());
     for (place, operation) in history.operations.iter().enumerate() {
         let Some(acquired) = operation.phase(Phase::Acquired) else { continue };
         let Some(validity_ms) = acquired.validity_ms else { continue };
         let asked = operation.phase(Phase::Acquiring).map_or(operation.invoked, PhaseStamp::time);
         let (client, at) = (words.client(place), acquired.time());
-        if stops.any(&client, asked, at) || had_a_wrong_clock(history, &client, asked, at) {
+        if let Some(why) = stops.why(history, &client, asked, at).or_else(|| wrong_clock(history, &client, asked, at)) {
+            if validity_ms == 0 {
+                excused += 1;
+                excuses.insert(why);
+            }
             continue;
         }
         grants += 1;
@@ -47,14 +54,27 @@ pub(super) fn check(history: &History) -> Findings {
         format!(", the shortest {}", length(shortest.saturating_mul(1_000_000)))
     };
     let text = format!("{} with a validity{left}", count(grants, "grant"));
-    Findings::new(anomalies, grants, text, "no client says how long the lock that it got is valid")
+    let mut findings = Findings::new(anomalies, grants, text, "no client says how long the lock that it got is valid");
+    let excuses: Vec<String> = excuses.into_iter().collect();
+    findings.evidence.not_counted = (excused > 0).then(|| {
+        format!(
+            "{} handed out with nothing left,{} after {}",
+            number(excused),
+            if excused == 1 { "" } else { " each" },
+            excuses.join(" or ")
+        )
+    });
+    findings
 }
 
-fn had_a_wrong_clock(history: &History, client: &str, from: u64, to: u64) -> bool {
-    history.faults.iter().filter(|window| window.kind.does.wall_clock && window.skipped.is_none()).any(|window| {
+/// That a client's clock was wrong meanwhile.
+fn wrong_clock(history: &History, client: &str, from: u64, to: u64) -> Option<String> {
+    let mut of_clock = history.faults.iter().filter(|window| window.kind.does.wall_clock && window.skipped.is_none());
+    let is_wrong = of_clock.any(|window| {
         let (inject, healed) = window.span();
         window.targets.iter().any(|target| target == client)
             && inject <= to
             && healed.is_none_or(|healed| from <= healed)
-    })
+    });
+    is_wrong.then(|| "its client's clock was set".to_string())
 }

@@ -15,13 +15,10 @@ pub(super) struct Stops<'h> {
 
 impl<'h> Stops<'h> {
     pub fn new(history: &'h History) -> Stops<'h> {
-        // One whose heal nobody saw may still last.
-        let until = |window: &FaultWindow| window.healed.filter(|(_, seen)| *seen).map_or(u64::MAX, |(time, _)| time);
-        let stops = |window: &&FaultWindow| window.kind.does.process != OnProcess::GoesOn && window.skipped.is_none();
         let mut of_clients: BTreeMap<&str, Vec<(u64, u64)>> = BTreeMap::new();
-        for window in history.faults.iter().filter(stops) {
+        for window in history.faults.iter().filter(|window| stops(window)) {
             for target in &window.targets {
-                of_clients.entry(target).or_default().push((window.inject, until(window)));
+                of_clients.entry(target).or_default().push(span(window));
             }
         }
         for spans in of_clients.values_mut() {
@@ -40,8 +37,25 @@ impl<'h> Stops<'h> {
         covered(self.spans(client).iter().copied(), from, to)
     }
 
-    /// Whether a client may have been stopped at some moment of this time, both ends included.
-    pub fn any(&self, client: &str, from: u64, to: u64) -> bool {
-        self.spans(client).iter().any(|(start, end)| *start <= to && from <= *end)
+    /// Why a client may have been stopped at some moment of this time, both ends included: `its client was paused`.
+    pub fn why(&self, history: &History, client: &str, from: u64, to: u64) -> Option<String> {
+        self.spans(client).iter().find(|(start, end)| *start <= to && from <= *end).map(|(start, end)| {
+            let is_it = |window: &&FaultWindow| {
+                stops(window) && window.targets.iter().any(|target| target == client) && span(window) == (*start, *end)
+            };
+            match history.faults.iter().find(is_it) {
+                Some(window) => format!("its client was {}", window.kind.says.done),
+                None => "the machine stood still".to_string(),
+            }
+        })
     }
+}
+
+fn stops(window: &FaultWindow) -> bool {
+    window.kind.does.process != OnProcess::GoesOn && window.skipped.is_none()
+}
+
+/// From when to when it lasted: one whose heal nobody saw may still last.
+fn span(window: &FaultWindow) -> (u64, u64) {
+    (window.inject, window.healed.filter(|(_, seen)| *seen).map_or(u64::MAX, |(time, _)| time))
 }

@@ -1,6 +1,5 @@
 //! A bounded wait ends in time, and a lock runs out however its holder ends.
 
-use super::super::evidence::Evidence;
 use super::super::verdict::{Anomaly, AnomalyKind};
 use super::super::words::{Words, count, length, seconds};
 use super::Findings;
@@ -19,8 +18,7 @@ pub(super) fn check(history: &History) -> Findings {
     let waits = waits(history, &mut anomalies);
     endless(history, &mut anomalies);
     let text = format!("{} with a timeout", count(waits, "attempt"));
-    let missing = (waits == 0).then(|| "no attempt is known to have had a timeout".to_string());
-    Findings { anomalies, evidence: Evidence { count: waits, text, missing } }
+    Findings::new(anomalies, waits, text, "no attempt is known to have had a timeout")
 }
 
 /// Reports attempts that went on for much longer than they were allowed to, though nobody kept their client from ending

@@ -55,8 +55,8 @@ fn claim(telling: &Telling, of: &ClaimAccount) -> Markup {
     let class = match of.standing {
         Standing::Broken => "broken",
         Standing::Unproven | Standing::NotShown => "unproven",
-        Standing::Unclaimed => "unclaimed",
-        Standing::Held => "held",
+        Standing::Held if of.is_spotless() => "held",
+        Standing::Held | Standing::Unclaimed => "unclaimed",
     };
     html! {
         div class={ "claim " (class) } {

@@ -324,6 +324,12 @@ fn no_lock_is_handed_out_that_has_run_out_by_the_librarys_own_word() {
         let mut build = granted(Some(0));
         build.fault(4, target, from, to).history.faults[0].kind = kind;
         assert_eq!(found(&build, ExpiredGrant).len(), expired, "{kind:?} of {target} from {from}");
+        let claims = build.check().claims;
+        let not_counted =
+            claims.iter().find(|one| one.claim == Claim::Grants).and_then(|one| one.not_counted.as_deref());
+        let why = if kind == FaultKind::Pause { "its client was paused" } else { "its client's clock was set" };
+        let told = format!("1 handed out with nothing left, after {why}");
+        assert_eq!(not_counted, Some(&told[..]).filter(|_| expired == 0), "{kind:?} of {target} from {from}");
     }
     let mut unclaimed = granted(Some(0));
     unclaimed.header().claims = vec![Claim::Updates];
