@@ -2,6 +2,7 @@
 
 use super::cause::cause;
 use super::ends::{and_the_end, update};
+use super::explain::was_refused;
 use super::story::{Standing, Story};
 use crate::checker::{AnomalyKind, Gap, STUCK_AFTER_TTLS, Validity, Verdict};
 use crate::history::{CallEffect, Claim};
@@ -118,8 +119,8 @@ fn overlapped(story: &Story, lock: &str) -> String {
         && !story.has(AnomalyKind::WriteInFlight);
     if story.permits() > 1 {
         return format!(
-            "{lock} let more than {} clients hold the lock at once{}: {} among {}.",
-            story.permits(),
+            "{lock} let {} hold the lock at once{}: {} among {}.",
+            too_many_clients(story),
             cause(story, false),
             too_many(story.contradictions(Claim::MutualExclusion)),
             plural(verdict.mutual_exclusion.comparable_holds, "hold"),
@@ -133,6 +134,14 @@ fn overlapped(story: &Story, lock: &str) -> String {
         plural(verdict.mutual_exclusion.comparable_holds, "hold"),
         if none_lost { "; no acknowledged update was lost" } else { "" }
     )
+}
+
+/// Those who must not hold a lock at once, however many may.
+fn too_many_clients(story: &Story) -> String {
+    match story.permits() {
+        1 => two_clients(story).to_string(),
+        permits => format!("more than {permits} clients"),
+    }
 }
 
 /// Those who must not hold a lock at once.
@@ -191,16 +200,16 @@ fn died_after(story: &Story) -> Option<String> {
 
 /// What a valid run shows.
 fn kept(story: &Story) -> String {
-    let (lock, update) = (story.lock_name(), update(story));
+    let lock = story.lock_name();
     let faults = story.subject.history.faults.iter().filter(|fault| fault.was_observed()).count() as u64;
     let through = match faults {
         0 => String::new(),
         _ => format!(" through {}", plural(faults, "fault")),
     };
-    let kept = match story.subject.verdict.lost_updates.acknowledged {
-        0 => format!("{lock} broke none of its claims{through}"),
-        1 => format!("{lock} kept the one acknowledged {update}{through}"),
-        all => format!("{lock} kept all {} acknowledged {update}s{through}", count(all)),
+    let overlaps = story.contradictions(Claim::MutualExclusion);
+    let text = match overlaps {
+        0 => format!("{lock} {}", survived(story, &through)),
+        _ => let_in(story, &lock, overlaps, &through),
     };
     let gap = story.subject.verdict.lock.longest_gap.as_ref().filter(|gap| is_long(story, gap));
     let gap = gap.map_or_else(String::new, |gap| {
@@ -208,15 +217,62 @@ fn kept(story: &Story) -> String {
     });
     let never = match story.standing(Claim::MutualExclusion) {
         Standing::Held if story.claims(Claim::MutualExclusion) => {
-            let who = match story.permits() {
-                1 => two_clients(story).to_string(),
-                permits => format!("more than {permits} clients"),
-            };
-            format!(", and never let {who} hold the lock at once")
+            format!(", and never let {} hold the lock at once", too_many_clients(story))
         }
         _ => String::new(),
     };
-    format!("{kept}{never}{}.{gap}", and_the_end(story))
+    format!("{text}{never}{}.{gap}", and_the_end(story))
+}
+
+/// What became of the acknowledged updates of a valid run.
+fn survived(story: &Story, through: &str) -> String {
+    let (update, lost) = (update(story), story.subject.verdict.lost_updates);
+    let in_flight = in_flight(story);
+    match lost.acknowledged {
+        0 => format!("broke none of its claims{through}"),
+        all if lost.count > 0 => format!(
+            "broke none of its claims{through}, though {} of {} {} lost",
+            count(lost.count),
+            plural(all, &format!("acknowledged {update}")),
+            if lost.count == 1 { "was" } else { "were" }
+        ),
+        all if in_flight > 0 => format!(
+            "kept all but {} of {}{through}; {} to a client's own write in flight",
+            count(in_flight),
+            plural(all, &format!("acknowledged {update}")),
+            if in_flight == 1 { "that one was lost" } else { "those were lost" }
+        ),
+        1 => format!("kept the one acknowledged {update}{through}"),
+        all => format!("kept all {} acknowledged {update}s{through}", count(all)),
+    }
+}
+
+/// How many acknowledged updates were lost to writes in flight, which no lock can prevent.
+fn in_flight(story: &Story) -> u64 {
+    let anomalies = story.subject.verdict.anomalies.iter();
+    anomalies.filter(|one| one.kind == AnomalyKind::WriteInFlight).map(|one| one.lost.len() as u64).sum()
+}
+
+/// A lock that let too many clients in, which broke no claim: what was kept is not its merit, but that of what it protects.
+fn let_in(story: &Story, lock: &str, overlaps: u64, through: &str) -> String {
+    let times = plural(overlaps, "time");
+    let too_many = format!("{lock} let {} hold the lock at once {times}{through}", too_many_clients(story));
+    let refused = story.client_operations().filter(|operation| was_refused(story, operation)).count() as u64;
+    let lost = story.subject.verdict.lost_updates;
+    let gone = lost.count + in_flight(story);
+    let all = plural(lost.acknowledged, &format!("acknowledged {}", update(story)));
+    let kept = match (lost.acknowledged, gone) {
+        (0, _) => None,
+        (_, 0) => Some(format!("none of {all} was lost")),
+        (_, _) => Some(format!("{} of {all} lost", count(gone))),
+    };
+    let refused = (refused > 0).then(|| format!("the resource refused {}", plural(refused, "late write")));
+    match (refused, kept) {
+        (Some(refused), Some(kept)) if gone == 0 => format!("{too_many}; {refused}, so {kept}"),
+        (Some(refused), Some(kept)) => format!("{too_many}; {refused}, {kept}"),
+        (Some(one), None) | (None, Some(one)) => format!("{too_many}; {one}"),
+        (None, None) => format!("{too_many}, which this workload does not rule out"),
+    }
 }
 
 /// Whether a lock was out of reach for so long that "valid" alone would mislead.

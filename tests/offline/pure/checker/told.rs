@@ -316,6 +316,99 @@ fn a_valid_run_says_what_it_stood() {
 }
 
 #[test]
+fn a_valid_run_does_not_praise_a_lock_that_let_two_clients_in() {
+    let headline = |build: &Build| {
+        assert_eq!(build.check().valid, Validity::Valid);
+        report_of(build, |report| report.telling.headline.clone())
+    };
+    let unclaimed = |change: fn(&mut Build)| {
+        sound(|build| {
+            build.header().claims = vec![Claim::Updates];
+            change(build);
+        })
+    };
+    assert_eq!(headline(&unclaimed(|_| {})), "The lock kept all 30 acknowledged updates.");
+    let let_in = headline(&unclaimed(|build| {
+        build.hold(0, 4_100, 4_300).hold(1, 4_200, 4_400).final_read("-");
+    }));
+    assert_eq!(
+        let_in,
+        "The lock let two clients hold the lock at once 1 time; none of 30 acknowledged updates was lost."
+    );
+    let lost = headline(&sound(|build| {
+        build.header().claims = vec![Claim::MutualExclusion];
+        build.ok(0, 4_001, 4_005, "-", "a").ok(1, 4_006, 4_009, "-", "b").final_read("b");
+    }));
+    let all_but = "The lock broke none of its claims, though 1 of 32 acknowledged updates was lost, and never let two clients hold the \
+                   lock at once.";
+    assert_eq!(lost, all_but);
+}
+
+#[test]
+fn what_does_not_count_is_said_beside_what_does() {
+    let claim = |excused: bool| {
+        let build = sound(|build| {
+            build.header().claims = vec![Claim::Grants];
+            for (invoked, validity_ms) in [(1, 900), (1_001, 900), (2_001, if excused { 0 } else { 900 })] {
+                let stamps = &mut build.phase(invoked, Phase::Acquiring, invoked + 10).operation(invoked).phases;
+                stamps.edit(|stamps| stamps[0].validity_ms = Some(validity_ms));
+            }
+            if excused {
+                build.fault(4, "c2", 2_020, 2_030);
+            }
+        });
+        report_of(&build, |report| {
+            let claim = report.telling.claims.iter().find(|one| one.checked.claim == Claim::Grants).unwrap();
+            (claim.found.clone(), claim.is_spotless())
+        })
+    };
+    assert_eq!(claim(false), ("each valid when it was handed out".to_string(), true));
+    let told = "2 valid; 1 handed out with nothing left, after its client was paused: not counted";
+    assert_eq!(claim(true), (told.to_string(), false));
+}
+
+/// What is told of the first incident.
+fn story(build: &Build) -> String {
+    report_of(build, |report| report.telling.incidents[0].text())
+}
+
+#[test]
+fn readers_that_have_a_lock_together_are_no_overlap() {
+    let beside_writer = |until: u64| {
+        sound(|build| {
+            build.hold(2, 4_100, until).shared(0, 4_150, 4_400, "-").shared(1, 4_200, 4_500, "-").final_read("-");
+        })
+    };
+    for (until, shared) in [(4_300, "150 ms"), (4_220, "70 ms")] {
+        let told = story(&beside_writer(until));
+        let sum = format!("For {shared} in all, a writer and another client at once believed that they held the lock.");
+        assert!(told.contains(&sum), "{told}");
+    }
+}
+
+#[test]
+fn what_several_holders_did_is_told_in_the_order_of_time() {
+    let build = sound(|build| {
+        build.shared(0, 4_100, 4_500, "-");
+        for (client, taken, wrote, old, new) in [(1, 4_150, 4_300, "-", "a"), (2, 4_200, 4_350, "a", "b")] {
+            build.update(client, taken, 4_450 + u64::from(client), old, new);
+            let invoked = build.history.operations.iter().find(|one| one.new.as_deref() == Some(new)).unwrap().index;
+            build.phase(invoked, Phase::BeforeWrite, wrote).phase(invoked, Phase::Written, wrote + 10);
+        }
+        build.final_read("b");
+    });
+    let told = story(&build);
+    let places = [
+        "c1 took the lock at 4.150 s",
+        "c2 took the lock at 4.200 s",
+        "At 4.300 s c1 wrote `a`",
+        "At 4.350 s c2 wrote `b`",
+    ]
+    .map(|text| told.find(text).unwrap_or_else(|| panic!("{text} in {told}")));
+    assert!(places.is_sorted(), "{told}");
+}
+
+#[test]
 fn a_valid_run_never_hides_a_lock_that_was_out_of_reach() {
     let build = Build::sound();
     let (mut verdict, facts) = (build.check(), RunFacts::default());
