@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::lines::{Lines, Operation, is_length};
 use super::pattern::{self, Holes};
 use super::sentences::{ensure, is_lost};
-use super::summaries::SUMMARIES;
+use super::summaries;
 
 type Check = fn(&Lines, &Holes) -> Result<(), String>;
 
@@ -28,6 +28,11 @@ const FORMS: &[(&str, &str, Check)] = &[
         "headline: kept",
         "{x=lock} broke none of its claims[ through {n=faults} fault[s]][, and never let [two clients][a writer and another client] hold the lock at once].[{x}]",
         through,
+    ),
+    (
+        "headline: let in",
+        "{x=lock} let [two clients][a writer and another client] hold the lock at once {x=times}[ through {n=faults} fault[s]][; the resource refused {n=refused} late write[s]][, so][;] none of {n=all} acknowledged {w=what} was lost[: {x}].[{x}]",
+        let_in,
     ),
     ("headline: tokens", "{x=lock} handed out {n=tokens} token[s] that {w} not rise.", tokens),
     (
@@ -96,6 +101,15 @@ fn lost(lines: &Lines, holes: &Holes) -> Result<(), String> {
 }
 
 fn overlapped(lines: &Lines, holes: &Holes) -> Result<(), String> {
+    is(&holes["pairs"], pairs(lines), "pairs overlap")?;
+    if holes.contains_key("none") {
+        none_is_lost(lines)?;
+    }
+    explained(lines, holes)
+}
+
+/// How many pairs of holders had a lock at once that must not.
+fn pairs(lines: &Lines) -> u64 {
     let holds: Vec<_> = (lines.operations.iter()).filter_map(|one| lines.hold(one).map(|hold| (one, hold))).collect();
     let mut pairs = 0;
     for (place, (one, (from, to))) in holds.iter().enumerate() {
@@ -103,17 +117,39 @@ fn overlapped(lines: &Lines, holes: &Holes) -> Result<(), String> {
         let later = later.filter(|(other, _)| !(lines.is_shared(one) && lines.is_shared(other)));
         pairs += later.filter(|(_, (began, ended))| began < to && from < ended).count() as u64;
     }
-    is(&holes["pairs"], pairs, "pairs overlap")?;
-    if holes.contains_key("none") {
-        let gone = acknowledged(lines).filter(|one| one.new.as_deref().is_some_and(|new| is_lost(lines, new).is_ok()));
-        let of_registers = lines.header["resource"] == "register";
-        ensure(!of_registers || gone.count() == 0, || "some were lost".to_string())?;
-    }
-    explained(lines, holes)
+    pairs
 }
 
+/// What was kept is the lock's merit only if it let nobody in.
 fn kept(lines: &Lines, holes: &Holes) -> Result<(), String> {
     is(&holes["all"], acknowledged(lines).count() as u64, "were acknowledged")?;
+    none_is_lost(lines)?;
+    let several = lines.header["permits"].as_u64().unwrap_or(1) > 1;
+    ensure(several || pairs(lines) == 0, || format!("it let two clients in {} times", pairs(lines)))?;
+    through(lines, holes)
+}
+
+fn none_is_lost(lines: &Lines) -> Result<(), String> {
+    let gone = acknowledged(lines).filter(|one| one.new.as_deref().is_some_and(|new| is_lost(lines, new).is_ok()));
+    // Blind writes build on nothing.
+    let is_told = lines.header["resource"] == "register"
+        && lines.operations.iter().all(|one| lines.events[one.invoke]["f"] != "write");
+    ensure(!is_told || gone.count() == 0, || "some were lost".to_string())
+}
+
+/// Two clients had the lock at once so many times, and the resource refused so many writes that came too late.
+fn let_in(lines: &Lines, holes: &Holes) -> Result<(), String> {
+    let times = holes["times"].trim_end_matches('s').strip_suffix(" time").ok_or("how many times?")?;
+    let times = number(times);
+    ensure(times == pairs(lines), || format!("{} pairs overlap", pairs(lines)))?;
+    let refused = lines
+        .events
+        .iter()
+        .filter(|event| event["type"] == "fail" && (event["error"] == "conflict" || event["error"] == "fenced"));
+    let told = holes.get("refused").map_or(0, |told| number(told));
+    ensure(told == refused.clone().count() as u64, || format!("{} writes were refused", refused.count()))?;
+    is(&holes["all"], acknowledged(lines).count() as u64, "were acknowledged")?;
+    none_is_lost(lines)?;
     through(lines, holes)
 }
 
@@ -227,9 +263,9 @@ fn out_of_reach(lines: &Lines, holes: &Holes) -> Result<(), String> {
 }
 
 /// The first one is told in words of the checker.
-fn amount(_: &Lines, holes: &Holes) -> Result<(), String> {
-    let first = format!("{}.", holes["first"]);
-    ensure(SUMMARIES.iter().any(|form| pattern::read(form, &first).is_some()), || "no such amount".to_string())
+fn amount(lines: &Lines, holes: &Holes) -> Result<(), String> {
+    let all: Vec<usize> = (0..lines.events.len()).collect();
+    summaries::check(lines, &format!("{}.", holes["first"]), &all).ok_or("no such amount")?
 }
 
 fn nothing_more(_: &Lines, _: &Holes) -> Result<(), String> {

@@ -10,6 +10,9 @@ pub struct Lines {
     pub operations: Vec<Operation>,
     /// The operation to which each event belongs, by their places.
     of: HashMap<usize, usize>,
+    /// Who was to write each value, and who read it.
+    writers: HashMap<String, usize>,
+    readers: HashMap<String, Vec<usize>>,
     start: Option<i64>,
 }
 
@@ -31,7 +34,15 @@ impl Lines {
         let header = events[0]["run"].clone();
         let clock = events.iter().find(|event| event["type"] == "clock");
         let start = clock.and_then(|event| event["clock"]["mono_at_start_ns"].as_i64());
-        let mut lines = Lines { events, header, operations: Vec::new(), of: HashMap::new(), start };
+        let mut lines = Lines {
+            events,
+            header,
+            operations: Vec::new(),
+            of: HashMap::new(),
+            writers: HashMap::new(),
+            readers: HashMap::new(),
+            start,
+        };
         let mut open: HashMap<String, usize> = HashMap::new();
         for place in 0..lines.events.len() {
             let event = &lines.events[place];
@@ -64,7 +75,87 @@ impl Lines {
                 _ => {}
             }
         }
+        for (number, operation) in lines.operations.iter().enumerate() {
+            if let Some(value) = &operation.new {
+                lines.writers.entry(value.clone()).or_insert(number);
+            }
+            if let Some(Some(value)) = lines.read_by(operation) {
+                lines.readers.entry(value).or_default().push(number);
+            }
+        }
         lines
+    }
+
+    /// Who was to write a value.
+    pub fn writer(&self, value: &str) -> Option<&Operation> {
+        self.writers.get(value).map(|number| &self.operations[*number])
+    }
+
+    /// Those that read a value.
+    pub fn readings(&self, value: &str) -> impl Iterator<Item = &Operation> {
+        self.readers.get(value).into_iter().flatten().map(|number| &self.operations[*number])
+    }
+
+    /// Whether an operation read this value, or an empty key.
+    pub fn reads(&self, operation: &Operation, value: Option<&str>) -> bool {
+        self.read_by(operation).is_some_and(|read| read.as_deref() == value)
+    }
+
+    /// An operation, the one whose value it read, the one whose value that read, and so on.
+    pub fn lineage<'l>(&'l self, operation: &'l Operation) -> Vec<&'l Operation> {
+        let mut line = vec![operation];
+        while let Some(before) = self.read_by(line[line.len() - 1]).flatten().and_then(|value| self.writer(&value)) {
+            // Values go in a circle.
+            if line.len() > self.operations.len() {
+                break;
+            }
+            line.push(before);
+        }
+        line
+    }
+
+    /// All writes that an operation knows of: those on which what it wrote builds, or what it read.
+    pub fn known_to<'l>(&'l self, operation: &'l Operation) -> Vec<&'l Operation> {
+        let own = operation.new.is_some().then_some(operation);
+        let read = self.read_by(operation).flatten().and_then(|value| self.writer(&value));
+        own.into_iter().chain(read.into_iter().flat_map(|writer| self.lineage(writer))).collect()
+    }
+
+    /// `ok`, `fail`, or `info` where nobody knows.
+    pub fn outcome(&self, operation: &Operation) -> &str {
+        operation.answer.map_or("info", |place| self.events[place]["type"].as_str().unwrap())
+    }
+
+    /// When its answer came.
+    pub fn answered(&self, operation: &Operation) -> Option<u64> {
+        operation.answer.and_then(|place| self.events[place]["time"].as_u64())
+    }
+
+    /// When a write was acknowledged, by the client's stamp, or else by its answer.
+    pub fn over(&self, operation: &Operation) -> Option<u64> {
+        let written = self.stamps(operation, "written").first().map(|place| self.time(*place));
+        written.or(self.answered(operation).filter(|_| self.outcome(operation) == "ok"))
+    }
+
+    /// By when a write was over at the latest: its stamp, or its answer, or else nobody knows more than when it began.
+    pub fn effective(&self, operation: &Operation) -> u64 {
+        let written = self.stamps(operation, "written").first().map(|place| self.time(*place));
+        written.or(self.answered(operation)).unwrap_or(operation.invoked)
+    }
+
+    /// When a write was sent at the earliest.
+    pub fn sent(&self, operation: &Operation) -> u64 {
+        let stamped = |place: &&usize| self.events[**place]["mono_ns"].is_i64() && self.start.is_some();
+        let stamps = self.stamps(operation, "before-write");
+        let sent = stamps.last().filter(stamped).map(|place| self.time(*place));
+        sent.map_or(operation.invoked, |sent| sent.max(operation.invoked))
+    }
+
+    /// By when what an operation wrote had certainly been there: acknowledged, or read by somebody.
+    pub fn certainly_there(&self, operation: &Operation) -> Option<u64> {
+        let value = operation.new.as_deref()?;
+        let read = self.readings(value).filter_map(|one| self.answered(one).filter(|_| self.outcome(one) == "ok"));
+        self.over(operation).into_iter().chain(read).min()
     }
 
     /// The client that an event is about.
@@ -161,8 +252,9 @@ pub fn moment(ns: u64) -> String {
 
 /// Whether a length as it is written stands for this many nanoseconds, to its last digit.
 pub fn is_length(text: &str, ns: u64) -> bool {
-    if let Some((minutes, seconds)) = text.strip_suffix(" s").and_then(|text| text.split_once(" min ")) {
-        let told = minutes.parse::<f64>().unwrap() * 60.0 + seconds.parse::<f64>().unwrap();
+    if let Some((minutes, seconds)) = text.split_once(" min") {
+        let seconds = seconds.trim().trim_end_matches(" s");
+        let told = minutes.parse::<f64>().unwrap() * 60.0 + seconds.parse::<f64>().unwrap_or(0.0);
         return (told - ns as f64 / 1e9).abs() <= 0.500_001;
     }
     let (number, unit) = text.split_once(' ').unwrap();

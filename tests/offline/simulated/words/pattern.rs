@@ -106,8 +106,9 @@ fn ends(kind: char, text: &str) -> Vec<usize> {
             if *unit != " min" {
                 return vec![end];
             }
-            let seconds = digits(end + 1);
-            text[seconds..].starts_with(" s").then_some(seconds + 2).into_iter().collect()
+            let seconds = digits((end + 1).min(text.len()));
+            let with = text[seconds..].starts_with(" s").then_some(seconds + 2).filter(|_| seconds > end + 1);
+            with.into_iter().chain([end]).collect()
         }
         'x' => text.char_indices().map(|(at, _)| at).skip(1).chain([text.len()]).collect(),
         other => panic!("no such hole: {other}"),

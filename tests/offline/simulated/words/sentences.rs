@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::lines::{Lines, Operation, is_length, moment};
 use super::pattern::{Holes, read};
-use super::summaries::{SUMMARIES, summary_holds};
+use super::summaries;
 
 /// What is known of an incident when a sentence of it is read.
 pub struct Scene<'l> {
@@ -16,6 +16,20 @@ pub struct Scene<'l> {
     pub first: Option<&'l Operation>,
     /// The one that was told last to have taken the lock.
     pub last: Option<&'l Operation>,
+    /// When what was told last happened, of what clients do one after the other.
+    pub told: u64,
+}
+
+impl<'l> Scene<'l> {
+    pub fn new(lines: &'l Lines) -> Scene<'l> {
+        Scene { lines, first: None, last: None, told: 0 }
+    }
+
+    /// What is told of clients is told in the order of time.
+    fn now(&mut self, time: u64) -> Result<(), String> {
+        let before = std::mem::replace(&mut self.told, time);
+        ensure(before <= time, || format!("at {} it is told of {}", moment(before), moment(time)))
+    }
 }
 
 type Check = for<'l> fn(&mut Scene<'l>, &Holes, &[usize]) -> Result<(), String>;
@@ -37,17 +51,12 @@ pub const FORMS: &[(&str, &str, Check)] = &[
     ("expired", "Its lock expired at {t=expiry}, before it was done.", expired),
     (
         "call",
-        "At {t=at} {x=struck}[, until {t=until}][, and its lock expired at {t=expiry} {x=how}][; {c=whose}'s lock expired at {t=expiry}].",
+        "At {t=at} {x=struck}[ until {t=until}][, and its lock expired at {t=expiry} {x=how}][; {c=whose}'s lock expired at {t=expiry}].",
         call,
     ),
     (
         "fault",
-        "{x=whom} was {x=past} at {t=at}[ for {l=long}][, and never resumed] ({x=how})[, and its lock expired at {t=expiry} meanwhile][; {c=whose}'s lock expired at {t=expiry}].",
-        fault,
-    ),
-    (
-        "fault",
-        "{x=whom} were {x=past} at {t=at}[ for {l=long}][, and never resumed] ({x=how})[; {c=whose}'s lock expired at {t=expiry}].",
+        "{x=what} at {t=at}[ for {l=long}][, and never resumed] ({x=how})[, and its lock expired at {t=expiry} meanwhile][; {c=whose}'s lock expired at {t=expiry}].",
         fault,
     ),
     ("in effect", "Also in effect: {x=what}.", in_effect),
@@ -57,6 +66,11 @@ pub const FORMS: &[(&str, &str, Check)] = &[
     ("more took part", "{n=count} more operations took part.", more),
     ("both held", "For {l=long} both believed that they held the lock.", both_held),
     ("both held", "For {l=long} in all, two clients at once believed that they held the lock.", both_held),
+    (
+        "both held",
+        "For {l=long} in all, a writer and another client at once believed that they held the lock.",
+        both_held,
+    ),
     (
         "cause: extended",
         "At {t=at} {c=who} was told that its lock was extended, {l=late} after {c=other} had taken it.",
@@ -85,8 +99,16 @@ pub const FORMS: &[(&str, &str, Check)] = &[
         "At {t=at} {c=who}[, kept before its write by the script since {t=since},] [went on, believing that it still held the lock, and ]{x=wrote}.",
         wrote_at,
     ),
-    ("lost", "The acknowledged update {v=value} of {c=who} is lost: no later value builds on it.", lost),
-    ("lost", "{n=count} acknowledged updates are lost, since no later value builds on them: {x=values}.", lost_many),
+    (
+        "lost",
+        "The acknowledged update {v=value} of {c=who} is lost: the last value of {w=key} does not build on it.",
+        lost,
+    ),
+    (
+        "lost",
+        "{n=count} acknowledged updates are lost, since the last value of {w=key} builds on none of them: {x=values}.",
+        lost_many,
+    ),
     (
         "in flight",
         "This loss is not the lock's: {c=who} had released the lock while its write of {v=value} was still in flight, which no lock can prevent.",
@@ -112,9 +134,10 @@ pub fn check(scene: &mut Scene, text: &str, cited: &[u64]) -> Result<&'static st
             }
         }
     }
-    let summary = SUMMARIES.iter().find_map(|form| read(form, text));
-    match (summary, wrong) {
-        (Some(holes), None) => summary_holds(scene.lines, text, &holes, &cited).map(|()| "summary"),
+    match (summaries::check(scene.lines, text, &cited), wrong) {
+        (Some(checked), None) => checked.map(|()| "summary"),
+        // What a form of this list has may be a summary as well, which is then to be one in all.
+        (Some(Ok(())), Some(_)) => Ok("summary"),
         (_, Some(reason)) => Err(reason),
         (None, None) => Err("no known form".to_string()),
     }
@@ -157,6 +180,7 @@ fn took<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(),
     ensure(holes.get("mode").map(String::as_str) == mode, || format!("it took it for {mode:?}"))?;
     scene.first = scene.first.or(Some(operation));
     scene.last = Some(operation);
+    scene.now(lines.time(place))?;
     holes.get("more").map_or(Ok(()), |more| clauses(scene, operation, more, cited))
 }
 
@@ -167,13 +191,14 @@ fn began<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<()
     };
     let operation = lines.operations.iter().find(fits).ok_or("no such invocation")?;
     ensure(lines.stamps(operation, "acquired").is_empty(), || "it did get the lock".to_string())?;
+    scene.now(operation.invoked)?;
     scene.first = scene.first.or(Some(operation));
     scene.last = Some(operation);
     holes.get("more").map_or(Ok(()), |more| clauses(scene, operation, more, cited))
 }
 
 /// ` and read X.`, `, read X too and wrote Y.`
-fn clauses(scene: &Scene, operation: &Operation, more: &str, cited: &[usize]) -> Result<(), String> {
+fn clauses(scene: &mut Scene, operation: &Operation, more: &str, cited: &[usize]) -> Result<(), String> {
     let more = more.strip_suffix('.').ok_or("a sentence ends")?;
     if let Some(one) = more.strip_prefix(" and ") {
         return reading(scene, operation, one).or_else(|_| wrote(scene, operation, one, cited));
@@ -221,7 +246,7 @@ fn is_value(lines: &Lines, operation: &Operation, text: &str, expected: Option<&
     }
 }
 
-fn wrote(scene: &Scene, operation: &Operation, clause: &str, cited: &[usize]) -> Result<(), String> {
+fn wrote(scene: &mut Scene, operation: &Operation, clause: &str, cited: &[usize]) -> Result<(), String> {
     let forms: [(&'static str, &str, &[&str]); 4] = [
         ("wrote {x=new} (acknowledged)", "ok", &[]),
         ("tried to write {x=new}, which the resource refused ({w=error})", "fail", &["conflict", "fenced"]),
@@ -229,6 +254,8 @@ fn wrote(scene: &Scene, operation: &Operation, clause: &str, cited: &[usize]) ->
         ("{w=verb} [the write of ]{x=new}, with no certain answer[ ({w=error})]", "info", &[]),
     ];
     let lines = scene.lines;
+    let sent = lines.stamps(operation, "before-write").last().or(lines.stamps(operation, "written").first()).copied();
+    sent.map_or(Ok(()), |sent| scene.now(lines.time(sent)))?;
     let found = forms.iter().find_map(|(form, outcome, errors)| Some((read(form, clause)?, *outcome, *errors)));
     let (holes, outcome, errors) = found.ok_or_else(|| format!("unknown clause: {clause}"))?;
     let answer = operation.answer.map(|place| &lines.events[place]);
@@ -358,12 +385,6 @@ fn fault<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<()
     let fault = cited_fault(lines, cited)?;
     let targets: Vec<&str> = fault.inject["value"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     let first = scene.first.ok_or("whom?")?;
-    if holes["whom"] == "It" {
-        ensure(targets == [first.client.as_str()], || format!("it hit {targets:?}"))?;
-    } else {
-        let named: Vec<&str> = holes["whom"].split(", ").flat_map(|part| part.split(" and ")).collect();
-        ensure(named == targets, || format!("it hit {targets:?}"))?;
-    }
     ensure(moment(fault.from) == holes["at"], || format!("it began at {}", moment(fault.from)))?;
     if let Some(long) = holes.get("long") {
         let to = fault.to.ok_or("it was never healed")?;
@@ -371,11 +392,23 @@ fn fault<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<()
     }
     let kind = fault.inject["f"].as_str().unwrap();
     let (past, how) = words_of(kind).ok_or_else(|| format!("a fault without words: {kind}"))?;
-    ensure(holes["past"] == past, || format!("{kind} is `{past}`"))?;
     let ordered = cited.iter().map(|place| &lines.events[*place]).find(|event| event["step"] == "inject");
     let what = ordered.and_then(|event| event["text"].as_str()).unwrap_or_default();
     let how_told = holes["how"].trim_start_matches("as by ");
     ensure(how_told == how || how_told == format!("{how}: `{what}`"), || format!("{how}: {what}"))?;
+    if past.is_empty() {
+        let links = ordered.and_then(|event| event["links"].as_array()).ok_or("no links are known")?;
+        on_links(kind, &holes["what"], links)?;
+    } else if let Some(done) = holes["what"].strip_prefix("It was ") {
+        ensure(targets == [first.client.as_str()], || format!("it hit {targets:?}"))?;
+        ensure(done == past, || format!("{kind} is `{past}`"))?;
+    } else {
+        let verb = if targets.len() == 1 { "was" } else { "were" };
+        let (whom, done) =
+            holes["what"].split_once(&format!(" {verb} ")).ok_or_else(|| format!("it hit {targets:?}"))?;
+        ensure(members(whom) == targets, || format!("it hit {targets:?}"))?;
+        ensure(done == past, || format!("{kind} is `{past}`"))?;
+    }
     can_explain(scene, &fault)?;
     if let Some(expiry) = holes.get("expiry") {
         ensure(holes.get("whose").is_none_or(|whose| *whose == first.client), || "whose lock?".to_string())?;
@@ -386,25 +419,77 @@ fn fault<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<()
     Ok(())
 }
 
-/// docs/faults.md: what a fault does, and by what means.
+/// `n0, n1 and the resource`.
+fn members(text: &str) -> Vec<&str> {
+    let names = text.split(", ").flat_map(|part| part.split(" and "));
+    names.map(|name| if name.eq_ignore_ascii_case("the resource") { "resource" } else { name }).collect()
+}
+
+/// Whether a fault on links is on those links that the sentence names, in the directions that it says.
+fn on_links(kind: &str, text: &str, links: &[Value]) -> Result<(), String> {
+    let pair = |link: &Value| Some((link[0].as_str()?.to_string(), link[1].as_str()?.to_string()));
+    let real: HashSet<(String, String)> = links.iter().filter_map(pair).collect();
+    let between = |from: &[&str], to: &[&str]| -> HashSet<(String, String)> {
+        let pairs = from.iter().flat_map(|one| to.iter().map(move |other| (one.to_string(), other.to_string())));
+        pairs.filter(|(one, other)| one != other).collect()
+    };
+    let both = |one: &[&str], other: &[&str]| &between(one, other) | &between(other, one);
+    let (what, done) = match kind {
+        "partition" => ("Packets", "dropped"),
+        "delay" => ("Packets", "delayed"),
+        "loss" => ("Packets", "lost"),
+        "reset" => ("Connections", "reset"),
+        other => return Err(format!("{other} is on no links")),
+    };
+    let capital = |text: &str| text.replacen("The resource", "resource", 1);
+    let told = if kind == "partition" && text.contains(" cut off from ") {
+        let (near, far) = text.split_once(" cut off from ").unwrap();
+        let near = capital(near.strip_suffix(" was").or(near.strip_suffix(" were")).ok_or("was or were")?);
+        let near = members(&near);
+        if far == "each other" { between(&near, &near) } else { both(&near, &members(far)) }
+    } else {
+        let whom = text.strip_prefix(&format!("{what} ")).and_then(|rest| rest.strip_suffix(&format!(" were {done}")));
+        let whom = whom.ok_or_else(|| format!("{kind} is `{what} were {done}`"))?;
+        if let Some((from, to)) = whom.strip_prefix("from ").and_then(|rest| rest.split_once(" to ")) {
+            between(&members(from), &members(to))
+        } else if let Some(all) = whom.strip_prefix("among ") {
+            between(&members(all), &members(all))
+        } else if let Some(all) = whom.strip_prefix("on links among ") {
+            let all: HashSet<&str> = members(all).into_iter().collect();
+            let names: HashSet<&str> = real.iter().flat_map(|(from, to)| [&from[..], &to[..]]).collect();
+            return ensure(all == names, || format!("the links are among {names:?}"));
+        } else {
+            // `between a, b and c and d` may be divided in several ways.
+            let whom = whom.strip_prefix("between ").ok_or("between whom?")?;
+            let mut ways =
+                whom.match_indices(" and ").map(|(at, _)| both(&members(&whom[..at]), &members(&whom[at + 5..])));
+            return ensure(ways.any(|way| way == real), || format!("the links are {real:?}"));
+        }
+    };
+    ensure(told == real, || format!("the links are {real:?}"))
+}
+
+/// docs/faults.md: what a fault does to members, nothing if it is on links, and by what means.
 fn words_of(kind: &str) -> Option<(&'static str, &'static str)> {
     Some(match kind {
         "pause" => ("paused", "SIGSTOP"),
         "kill" => ("killed", "SIGKILL"),
-        "power-loss" => ("without power", "SIGKILL, and what was not synced is gone"),
-        "partition" => ("cut off", "packets dropped"),
-        "loss" => ("losing packets", "packets dropped at random"),
-        "delay" => ("delayed", "packets held back"),
-        "reset" => ("reset", "connections reset"),
+        "power-loss" => ("powered off", "SIGKILL, and what was not synced is gone"),
+        "partition" => ("", "packets dropped"),
+        "loss" => ("", "packets dropped at random"),
+        "delay" => ("", "packets held back"),
+        "reset" => ("", "connections reset"),
         "clock" => ("skewed", "wall clock"),
-        "evict" => ("evicting", "maxmemory"),
+        "evict" => ("made to evict keys", "maxmemory"),
         "flush" => ("flushed", "FLUSHALL"),
-        "forget-scripts" => ("without its scripts", "SCRIPT FLUSH"),
-        "refuse-writes" => ("refusing writes", "min-replicas-to-write"),
-        "snapshot" => ("writing snapshots", "BGSAVE"),
+        "forget-scripts" => ("made to forget scripts", "SCRIPT FLUSH"),
+        "refuse-writes" => ("made to refuse writes", "min-replicas-to-write"),
+        "snapshot" => ("made to write snapshots", "BGSAVE"),
         "failover" => ("replaced", "on an operator's command"),
-        "pause-background" => ("paused but for its first thread", "ptrace"),
-        "slow-disk" => ("slowed by its disk", "each sync waits"),
+        "pause-background" => ("paused but for the first thread", "ptrace"),
+        "busy" => ("kept busy", "a script that does not end"),
+        "block" => ("blocked", "by its own event loop"),
+        "slow-disk" => ("slowed at each sync", "each sync waits"),
         _ => return None,
     })
 }
@@ -413,8 +498,19 @@ fn call<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(),
     let fault = cited_fault(scene.lines, cited)?;
     ensure(fault.inject["f"] == "call", || "that was no command".to_string())?;
     ensure(moment(fault.from) == holes["at"], || format!("it struck at {}", moment(fault.from)))?;
-    ensure(fault.seen.first().is_some_and(|seen| holes["struck"].starts_with(*seen)), || format!("{:?}", fault.seen))?;
     let until = fault.to.map(moment);
+    let was = |seen: &str| match holes.contains_key("until") {
+        true => match seen.strip_suffix("is held") {
+            Some(before) => format!("{before}was held"),
+            None => seen.replace("nor is", "nor was"),
+        },
+        false => seen.to_string(),
+    };
+    let lasts = |seen: &str| seen.ends_with("is held") || seen.contains("nor is anything else");
+    let told = fault.seen.first().is_some_and(|seen| {
+        holes["struck"] == was(seen) && (until.is_some() && lasts(seen)) == holes.contains_key("until")
+    });
+    ensure(told, || format!("{:?}", fault.seen))?;
     ensure(holes.get("until").is_none_or(|told| until.as_ref() == Some(told)), || format!("until {until:?}"))?;
     if let Some(expiry) = holes.get("expiry") {
         says_expiry(scene, cited, expiry)?;
@@ -474,15 +570,19 @@ fn both_held<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Resul
     let lines = scene.lines;
     let mut seen = HashSet::new();
     let operations = cited.iter().filter_map(|place| lines.operation_of(*place));
-    let holds: Vec<(u64, u64)> =
-        operations.filter(|one| seen.insert(one.invoke)).filter_map(|one| lines.hold(one)).collect();
-    // Every moment at which at least two of them had it.
-    let mut moments: Vec<(u64, i32)> = holds.iter().flat_map(|(from, to)| [(*from, 1), (*to, -1)]).collect();
+    let holds: Vec<(bool, (u64, u64))> = operations
+        .filter(|one| seen.insert(one.invoke))
+        .filter_map(|one| Some((lines.is_shared(one), lines.hold(one)?)))
+        .collect();
+    // Every moment at which at least two of them had it who must not have it together.
+    let mut moments: Vec<(u64, i32, bool)> =
+        holds.iter().flat_map(|(shared, (from, to))| [(*from, 1, *shared), (*to, -1, *shared)]).collect();
     moments.sort_unstable();
-    let (mut sum, mut holders, mut before) = (0, 0, 0);
-    for (at, change) in moments {
-        sum += if holders >= 2 { at - before } else { 0 };
-        (holders, before) = (holders + change, at);
+    let (mut sum, mut readers, mut writers, mut before) = (0, 0, 0, 0);
+    for (at, change, shared) in moments {
+        sum += if writers >= 2 || writers >= 1 && readers >= 1 { at - before } else { 0 };
+        before = at;
+        *if shared { &mut readers } else { &mut writers } += change;
     }
     ensure(is_length(&holes["long"], sum), || format!("they shared it for {sum} ns"))
 }
@@ -591,6 +691,7 @@ fn lost<'l>(scene: &mut Scene<'l>, holes: &Holes, _: &[usize]) -> Result<(), Str
     let value = unquoted(&holes["value"]);
     let writer = scene.lines.operations.iter().find(|one| one.new.as_deref() == Some(value));
     ensure(writer.is_some_and(|writer| writer.client == holes["who"]), || "another client wrote that".to_string())?;
+    ensure(writer.is_some_and(|writer| writer.key == holes["key"]), || "that is of another key".to_string())?;
     is_lost(scene.lines, value)
 }
 
