@@ -595,7 +595,7 @@ fn a_sweep_is_a_cell_for_each_value_a_plot_and_sides_to_compare() {
     assert!(page.contains("id=\"sweeps\"") && page.contains("updates lost, %"), "the plot is on the page");
     assert!(page.contains("OBSERVED") && page.contains("2 cells side by side"), "a sweep is no failure");
     let pages = tempfile::tempdir().unwrap();
-    export(&folder.path().join("store"), &pages.path().join("pages")).unwrap();
+    export(&folder.path().join("store"), &pages.path().join("pages"), &|| false).unwrap();
     for list in ["index.html", "suites/sweep-redlock-pauses.html"] {
         let list = fs::read_to_string(pages.path().join("pages").join(list)).unwrap();
         assert!(list.contains(">observed<") && list.contains("2 cells side by side"), "as its own page says: {list}");
@@ -643,7 +643,7 @@ fn a_library_whose_files_changed_is_named_and_not_the_suite() {
         night(&first, "1111aaaa1111", "one", "same");
         night(&second, "2222bbbb2222", "two", tests);
         let pages = tempfile::tempdir().unwrap();
-        export(&folder.path().join("store"), &pages.path().join("pages")).unwrap();
+        export(&folder.path().join("store"), &pages.path().join("pages"), &|| false).unwrap();
         let list = fs::read_to_string(pages.path().join("pages/suites/s.html")).unwrap();
         let output = redjepsen(&format!("compare {} {}", first.display(), second.display()));
         (list, String::from_utf8_lossy(&output.stdout).into_owned())
