@@ -130,7 +130,7 @@ fn numbers(telling: &Telling, look: Look) -> Vec<String> {
 /// The first of some incidents, as far as there is room: of a long story the beginning, and its end, which is what came of it.
 fn incident(first: &IncidentAccount, all: usize, look: Look) -> Vec<String> {
     let of = if all == 1 { String::new() } else { format!(" 1 of {}", count(all as u64)) };
-    let what = if first.claimed { "Incident" } else { "Seen, not claimed" };
+    let what = first.aside().map_or("Incident".to_string(), |aside| format!("Seen, {aside}"));
     let text = format!("{what}{of}, key {}: {}", sanitize(&first.key, 20), first.text().replace('`', ""));
     let width = look.line() - 2;
     let mut lines = wrap(&text, width);

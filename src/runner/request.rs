@@ -108,7 +108,7 @@ pub(super) fn header(scenario: &Scenario, plan: &Plan, simulated: bool) -> Heade
         lost_within_ms: scenario.in_ms(scenario.workload.lost_within),
         time_limit_ms: scenario.time_limit.as_millis() as u64,
         resource: scenario.workload.resource.kind,
-        claims: scenario.workload.claims.clone(),
+        claims: scenario.workload.claims_of_a_run(),
         faults_expected: scenario.nemesis.injects(),
         script_steps,
         progress: scenario.nemesis.progress,

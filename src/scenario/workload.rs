@@ -109,6 +109,14 @@ impl Workload {
         self.operations.is_some_and(|mix| mix.shared > 0)
     }
 
+    /// The claims that decide a run's verdict. Where the resource refuses late writes, two holders at once do no harm by
+    /// themselves: whether an update was lost decides, and overlaps are only told.
+    pub fn claims_of_a_run(&self) -> Vec<Claim> {
+        let spared = self.resource.refuses_late_writes() && self.claims.contains(&Claim::Updates);
+        let decides = |claim: &Claim| !(spared && *claim == Claim::MutualExclusion);
+        self.claims.iter().copied().filter(decides).collect()
+    }
+
     /// Checks that nothing is asked of several holders at once that only one can promise.
     fn check_permits(&self) -> Result<(), String> {
         if !(1..=MOST_PERMITS).contains(&self.permits) {
@@ -161,6 +169,13 @@ impl WaitClock {
 pub struct ResourceSpec {
     pub kind: ResourceKind,
     pub fencing: Fencing,
+}
+
+impl ResourceSpec {
+    /// Whether it refuses the write of a holder whose lock is gone.
+    pub fn refuses_late_writes(self) -> bool {
+        self.kind == ResourceKind::Row || (self.kind != ResourceKind::None && self.fencing != Fencing::None)
+    }
 }
 
 /// How often clients do what, as relative weights.

@@ -33,15 +33,21 @@ impl ClaimAccount {
     pub(super) fn new(story: &Story, verdict: &ClaimVerdict) -> ClaimAccount {
         let (claim, claimed) = (verdict.claim, verdict.claimed);
         let standing = story.standing(claim);
-        let spared = standing == Standing::Unclaimed && claim == Claim::MutualExclusion;
-        let harmless = story.refusal().filter(|_| spared);
+        // The workload's file claims it all the same, if what its resource refuses makes it decide nothing.
+        let in_file = story.subject.scenario.is_some_and(|of| of.workload.claims.contains(&claim));
+        let spared = in_file && !claimed && claim == Claim::MutualExclusion && story.refusal().is_some();
+        let seen = standing == Standing::Unclaimed && claim == Claim::MutualExclusion;
+        let none_lost = story.contradictions(Claim::Updates) == 0;
+        let harmless = story.refusal().filter(|_| none_lost && (seen || spared));
         let standing_text = match standing {
             Standing::Broken => "Broken",
             Standing::Unproven => "Not proven",
             Standing::NotShown => "Not shown",
             Standing::Unclaimed if harmless.is_some() => "Seen, but harmless here",
+            Standing::Unclaimed if spared => "Seen; the updates decide",
             Standing::Unclaimed => "Seen, but not claimed by this workload",
             Standing::Held if claimed => "Held",
+            Standing::Held if spared => "Not violated, and not needed here",
             Standing::Held => "Not claimed, and not violated",
         };
         ClaimAccount {
@@ -72,6 +78,8 @@ impl ClaimAccount {
     pub fn word(&self) -> &'static str {
         match self.standing {
             Standing::Held if self.checked.claimed => "held",
+            Standing::Unclaimed if self.harmless.is_some() => "harmless",
+            Standing::Held if self.harmless.is_some() => "not needed",
             Standing::Held | Standing::Unclaimed => "not claimed",
             Standing::Broken => "BROKEN",
             Standing::Unproven => "unproven",

@@ -598,7 +598,7 @@ fn consequence(story: &Story, incident: &Incident) -> Option<Sentence> {
 
 /// Why an incident cost no acknowledged update; None if nobody knows whether it did.
 fn nothing_lost(story: &Story, incident: &Incident) -> Option<String> {
-    if let Some(refusal) = story.refusal().filter(|_| !incident.claimed) {
+    if let Some(refusal) = story.harmless(incident) {
         return Some(format!("Harmless here: {refusal}."));
     }
     if incident.has(AnomalyKind::LostUpdate) {

@@ -25,6 +25,9 @@ pub struct IncidentAccount {
     pub time: u64,
     /// Whether it contradicts what the workload claims.
     pub claimed: bool,
+    /// Whether two clients held the lock at once, and the resource saw to it that this did no harm.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub harmless: bool,
     /// What happened, in the order in which it happened; values are set in backticks.
     pub sentences: Vec<Sentence>,
     /// Those who took part: `c1, c3 and 2 more`.
@@ -59,6 +62,7 @@ impl IncidentAccount {
             key: incident.key.to_string(),
             time: incident.time,
             claimed: incident.claimed,
+            harmless: story.harmless(incident).is_some(),
             sentences: told(story, incident),
             clients: clients(story, incident),
             how: incident.how().map(|how| how.kind),
@@ -70,6 +74,15 @@ impl IncidentAccount {
             lost: incident.lost.clone(),
             remedies,
             no_remedies,
+        }
+    }
+
+    /// Why it does not decide the verdict, in two words; None if it does.
+    pub fn aside(&self) -> Option<&'static str> {
+        match (self.claimed, self.harmless) {
+            (true, _) => None,
+            (false, true) => Some("harmless here"),
+            (false, false) => Some("not claimed"),
         }
     }
 

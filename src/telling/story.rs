@@ -257,6 +257,9 @@ impl<'a> Story<'a> {
     /// How the resource guards itself, if it does, so that an overlap does no harm.
     pub fn refusal(&self) -> Option<&'static str> {
         let resource = self.subject.scenario?.workload.resource;
+        if !resource.refuses_late_writes() {
+            return None;
+        }
         match (resource.kind, resource.fencing) {
             (ResourceKind::Row, _) => Some("the database ends the transaction of a holder that comes too late"),
             (_, Fencing::None) => None,
@@ -266,6 +269,13 @@ impl<'a> Story<'a> {
                 Some("the resource refuses any request with a token older than the newest it has seen")
             }
         }
+    }
+
+    /// Why two holders at once did no harm, if that is all that an incident is, and the resource guards itself.
+    pub fn harmless(&self, incident: &Incident) -> Option<&'static str> {
+        let is_harmless =
+            !incident.claimed && incident.has(AnomalyKind::OverlappingHolders) && incident.lost.is_empty();
+        self.refusal().filter(|_| is_harmless)
     }
 
     /// What the lock protects, if the run says so.

@@ -106,7 +106,7 @@ fn rest(report: &Report, full: usize) -> Markup {
                                 }
                             }
                             td { (sanitize(&incident.key, 24)) }
-                            td { (incident.what) @if !incident.claimed { " (not claimed)" } }
+                            td { (incident.what) @if let Some(aside) = incident.aside() { " (" (aside) ")" } }
                             td { (incident.clients) }
                             td { (incident.fault.as_ref().map_or("–", |fault| &fault.text)) }
                         }

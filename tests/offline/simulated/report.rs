@@ -82,6 +82,51 @@ fn the_terminal_tells_the_verdict_first_and_in_few_lines() {
     assert!(terminal(&invalid().report(), COLORED).starts_with("\u{1b}[1;31mINVALID"));
 }
 
+/// Redlock under pauses, with its workload changed.
+fn with(change: impl FnOnce(&mut redjepsen::scenario::Workload)) -> Checked {
+    let mut scenario = scenario("redlock", "pause", 7, "12s");
+    change(&mut scenario.workload);
+    as_if_real(&scenario)
+}
+
+#[test]
+fn two_holders_do_no_harm_where_the_resource_refuses_late_writes() {
+    let guard = |workload: &mut redjepsen::scenario::Workload| {
+        assert!(workload.claims.contains(&Claim::MutualExclusion), "its file claims it");
+        workload.resource.fencing = redjepsen::scenario::Fencing::CompareAndSet;
+    };
+    let exclusion = |run: &Checked| {
+        let told = run.report().telling.claims;
+        told.into_iter().find(|of| of.checked.claim == Claim::MutualExclusion).unwrap()
+    };
+    let spared = with(guard);
+    assert_eq!(spared.verdict.valid, Validity::Valid, "{:?}", spared.verdict.reasons);
+    assert!(spared.verdict.mutual_exclusion.violations > 0);
+    let told = exclusion(&spared);
+    assert_eq!((told.standing_text.as_str(), told.word()), ("Seen, but harmless here", "harmless"));
+    assert!(told.harmless.is_some() && spared.report().telling.incidents.iter().all(|one| one.harmless));
+
+    // Without such a resource, or where nobody asks for the updates, they break what is claimed.
+    let unguarded = with(|_| ());
+    let alone = with(|workload| {
+        guard(workload);
+        workload.claims = vec![Claim::MutualExclusion];
+    });
+    for broken in [unguarded, alone] {
+        assert_eq!(broken.verdict.valid, Validity::Invalid);
+        let told = exclusion(&broken);
+        assert_eq!((told.standing_text.as_str(), told.harmless), ("Broken", None));
+    }
+
+    // Nothing is harmless while updates are lost: tokens that are checked at writes alone let a second late write in.
+    let mut late = scenario("fenced", "double-pause", 1, "12s");
+    late.workload.claims.push(Claim::MutualExclusion);
+    let late = as_if_real(&late);
+    assert_eq!(late.verdict.valid, Validity::Invalid);
+    let told = exclusion(&late);
+    assert_eq!((told.standing_text.as_str(), told.harmless), ("Seen; the updates decide", None));
+}
+
 #[test]
 fn incidents_are_explained_so_that_a_person_understands() {
     let mut told = Vec::new();
