@@ -337,8 +337,7 @@ impl<'de> Deserialize<'de> for Validity {
 /// numbers and for shares of 0 and 1 (Brown, Cai and DasGupta, 2001, "Interval estimation for a binomial proportion").
 /// None if `of` is 0.
 ///
-/// It assumes that updates are lost independently. One late write may wipe out several, so if losses come in groups the
-/// true interval is wider.
+/// It is for what is independent, such as whether runs are broken. Updates are not: one late write may wipe out several.
 pub fn wilson_95(count: u64, of: u64) -> Option<(f64, f64)> {
     /// The 97.5 % point of the normal distribution.
     const Z: f64 = 1.959_963_984_540_054;

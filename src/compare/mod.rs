@@ -13,12 +13,14 @@
 //! Latency and throughput are shown beside that, and decide nothing: they depend on the machine.
 
 pub mod ranks;
+pub mod share;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use self::ranks::Stratum;
+use self::share::share_95;
 use crate::checker::{Validity, wilson_95};
 
 /// How often a difference may be seen where there is none.
@@ -147,9 +149,9 @@ pub struct Numbers {
     pub broken_95: Option<(f64, f64)>,
     pub lost: u64,
     pub acknowledged: u64,
-    /// The share of lost updates, with the interval that follows from how it varies between runs (a ratio estimate of clusters:
-    /// Cochran, 1977, "Sampling Techniques", section 6); None of a single run, or if none lost any.
+    /// The share of lost updates; None if nothing was acknowledged.
     pub lost_share: Option<f64>,
+    /// Its 95 % interval, by how it varies between runs; None if too few lost any ([`share`]).
     pub lost_95: Option<(f64, f64)>,
     pub overlaps: u64,
     /// The median of the runs, in milliseconds.
@@ -363,7 +365,7 @@ impl Numbers {
             lost,
             acknowledged,
             lost_share: share,
-            lost_95: share.and_then(|share| share_95(share, &judged)),
+            lost_95: share_95(&judged.iter().map(|run| (run.lost, run.acknowledged)).collect::<Vec<_>>()),
             overlaps: sum(|run| run.overlaps),
             median_ms: median(&|run| run.latency_ms.map(|(median, _)| median)),
             p99_ms: median(&|run| run.latency_ms.map(|(_, p99)| p99)),
@@ -377,30 +379,6 @@ fn median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
     let mut sorted: Vec<f64> = numbers.filter(|number| number.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len().checked_sub(1)? / 2).copied()
-}
-
-/// The interval of a share of updates, by how it varies between runs.
-fn share_95(share: f64, runs: &[&Sample]) -> Option<(f64, f64)> {
-    let lost: u64 = runs.iter().map(|run| run.lost).sum();
-    let acknowledged: f64 = runs.iter().map(|run| run.acknowledged as f64).sum();
-    if runs.len() < 2 || lost == 0 {
-        return None;
-    }
-    let squares: f64 = runs.iter().map(|run| (run.lost as f64 - share * run.acknowledged as f64).powi(2)).sum();
-    let count = runs.len() as f64;
-    let half = student_95(runs.len() - 1) * (count / (count - 1.0) * squares).sqrt() / acknowledged;
-    Some(((share - half).max(0.0), (share + half).min(1.0)))
-}
-
-/// The 97.5 % point of Student's distribution: the usual table, and beyond it the first term of its expansion by 1/df
-/// (Abramowitz and Stegun, 26.7.5).
-fn student_95(df: usize) -> f64 {
-    const TABLE: [f64; 30] = [
-        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-        2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-    ];
-    const Z: f64 = 1.959_964;
-    TABLE.get(df.saturating_sub(1)).copied().unwrap_or(Z + (Z.powi(3) + Z) / (4.0 * df as f64))
 }
 
 #[cfg(test)]
@@ -513,6 +491,5 @@ mod tests {
             (more - 0.2).abs() < 1e-9 && (low - 0.0524).abs() < 5e-5 && (high - 0.3339).abs() < 5e-5,
             "{low} {high}"
         );
-        assert!((student_95(1) - 12.706).abs() < 1e-9 && (student_95(60) - 2.0003).abs() < 2e-3);
     }
 }

@@ -10,7 +10,8 @@ use super::outcome::{CellStatus, RunOutcome, Tally};
 use super::plan::Suite;
 use super::shard::Shard;
 use super::since::{Night, Since};
-use crate::checker::{LostUpdates, wilson_95};
+use crate::checker::LostUpdates;
+use crate::compare::share::share_95;
 use crate::nemesis::Expectation;
 use crate::scenario::Library;
 use crate::words;
@@ -132,7 +133,8 @@ pub struct Cell {
 pub struct CellNumbers {
     /// Of all runs together.
     pub lost_updates: LostUpdates,
-    /// The 95 % confidence interval of the share of lost updates, see [`wilson_95`]; None if nothing was acknowledged.
+    /// The 95 % confidence interval of the share of lost updates, by how it varies between runs ([`share_95`]); None if too
+    /// few lost any.
     pub lost_95: Option<(f64, f64)>,
     pub overlaps: u64,
     pub holds: u64,
@@ -424,8 +426,7 @@ impl CellNumbers {
         let fraction = if acknowledged > 0 { count as f64 / acknowledged as f64 } else { 0.0 };
         CellNumbers {
             lost_updates: LostUpdates { count, acknowledged, fraction },
-            // More than all were lost only in a file that was changed by hand.
-            lost_95: wilson_95(count.min(acknowledged), acknowledged),
+            lost_95: share_95(&runs.iter().map(|run| (run.numbers.lost, run.numbers.acknowledged)).collect::<Vec<_>>()),
             overlaps: sum(|run| run.numbers.overlaps),
             holds: sum(|run| run.numbers.holds),
             first_violation_s: Spread::of(runs.iter().filter_map(|run| run.numbers.first_violation_s)),

@@ -44,9 +44,7 @@ pub use remedies::Remedy;
 pub use setting::Row;
 pub use story::{Incident, Standing, Story};
 
-use crate::checker::{
-    Counts, Gate, KeyEnd, LockProperties, LostUpdates, MutualExclusion, Validity, Verdict, wilson_95,
-};
+use crate::checker::{Counts, Gate, KeyEnd, LockProperties, LostUpdates, MutualExclusion, Validity, Verdict};
 use crate::history::{Claim, History};
 use crate::scenario::Scenario;
 
@@ -86,7 +84,7 @@ pub struct Telling {
     pub keys_text: Option<String>,
     /// How counters or lists ended; None for others.
     pub resource_text: Option<String>,
-    /// The 95 % confidence interval of the share of lost updates; None if nothing was acknowledged.
+    /// The 95 % confidence interval of the share of lost updates. None: a single run does not tell how runs vary.
     pub lost_95: Option<(f64, f64)>,
     pub mutual_exclusion: MutualExclusion,
     pub lock: LockProperties,
@@ -166,7 +164,7 @@ impl Telling {
             keys: verdict.keys.clone(),
             keys_text: ends::keys(story),
             resource_text: ends::end_of_all(story),
-            lost_95: wilson_95(verdict.lost_updates.count, verdict.lost_updates.acknowledged),
+            lost_95: None,
             mutual_exclusion: verdict.mutual_exclusion,
             lock: verdict.lock.clone(),
             first_violation_s: numbers::first_violation_s(story),

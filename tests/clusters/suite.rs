@@ -145,8 +145,8 @@ fn the_smoke_suite_comes_out_as_expected() {
         cells.iter().find(|cell| cell["name"].as_str().unwrap().starts_with("redlock under pause with")).unwrap();
     let numbers = &broken["numbers"];
     let share = numbers["lost_updates"]["fraction"].as_f64().unwrap();
-    let interval = [0, 1].map(|end| numbers["lost_95"][end].as_f64().unwrap());
-    assert!(0.0 < interval[0] && interval[0] < share && share < interval[1] && interval[1] < 1.0, "{numbers}");
+    assert!(0.0 < share && share < 1.0, "{numbers}");
+    assert!(numbers["lost_95"].is_null(), "a single run does not vary: {numbers}");
     for number in ["first_violation_s", "without_lock_s", "per_second"] {
         assert!(numbers[number]["median"].as_f64().unwrap() > 0.0, "{number}: {numbers}");
     }

@@ -3,6 +3,7 @@
 mod html;
 mod text;
 
+use crate::compare::share::NO_INTERVAL;
 use crate::compare::{Cell, Change, Comparison, Numbers, Verdict};
 use crate::words::{count, length, percent, plural};
 
@@ -126,7 +127,11 @@ fn lost(of: &Numbers) -> String {
         None => "–".to_string(),
         Some(_) if of.lost == 0 => format!("0 of {}", count(of.acknowledged)),
         Some(share) => {
-            format!("{} of {}, {}{}", count(of.lost), count(of.acknowledged), percent(share), interval(of.lost_95))
+            let within = match of.lost_95 {
+                None => format!(" ({NO_INTERVAL})"),
+                within => interval(within),
+            };
+            format!("{} of {}, {}{within}", count(of.lost), count(of.acknowledged), percent(share))
         }
     }
 }
@@ -176,7 +181,7 @@ const TERMS: [(&str, &str); 6] = [
     ),
     (
         "intervals",
-        "95 %: Wilson's for shares of runs, Newcombe's for their difference, and for lost updates the one that follows from how runs vary (a ratio estimate of clusters).",
+        "95 %: Wilson's for shares of runs, Newcombe's for their difference, and for lost updates Student's by how runs vary, on the scale of log-odds. It takes three runs with a loss; how often it has the true share was measured.",
     ),
     ("latency, throughput", "Medians of the runs. They depend on the machine, and decide nothing here."),
 ];

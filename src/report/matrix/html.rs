@@ -241,7 +241,7 @@ const TERMS: [(&str, &str); 8] = [
     ),
     (
         "share (95 %)",
-        "Of the acknowledged updates of all runs, with Wilson's score interval. It treats each update as lost independently. One late write may wipe out several, so the real uncertainty is larger.",
+        "Of the acknowledged updates of all runs, with the interval that follows from how runs vary: updates of one run depend on each other. There is none if fewer than three runs lost any, or all lost the same share.",
     ),
     (
         "first violation",

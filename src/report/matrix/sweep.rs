@@ -2,6 +2,7 @@
 
 use maud::{Markup, PreEscaped, html};
 
+use crate::compare::share::NO_INTERVAL;
 use crate::report::plots;
 use crate::telling::table::{SweepAccount, Table};
 use crate::words::{count, percent, sanitize};
@@ -27,8 +28,11 @@ pub fn sweeps(table: &Table) -> Markup {
 pub fn lines(of: &SweepAccount) -> Vec<String> {
     let line = |point: &crate::telling::table::SweepPoint| {
         let numbers = &point.numbers;
-        let interval =
-            numbers.lost_95.map_or(String::new(), |(low, high)| format!(" ({} to {})", percent(low), percent(high)));
+        let interval = match numbers.lost_95 {
+            Some((low, high)) => format!(" ({} to {})", percent(low), percent(high)),
+            None if numbers.lost > 0 => format!(" ({NO_INTERVAL})"),
+            None => String::new(),
+        };
         let lost = match numbers.lost_share {
             None => "nothing acknowledged".to_string(),
             Some(share) => {
