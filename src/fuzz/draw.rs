@@ -73,6 +73,7 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
         clients: Some(clients),
         threads: None,
         ttl: has_roles.then_some(Length::Absolute(base.ttl)),
+        hold: None,
         persistence: Some(persistence),
         voters: None,
         permits: None,

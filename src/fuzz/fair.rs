@@ -109,13 +109,16 @@ mod tests {
     use crate::scenario::catalogue;
 
     /// Scenarios that keep a holder for longer than its lock lives, and why that is no doing of the script's.
-    const KEPT: [(&str, &str); 13] = [
+    const KEPT: [(&str, &str); 16] = [
         ("crash-holder", "it is dead"),
         ("crash-in-acquisition", "it is dead"),
+        ("refused-write", "it is dead"),
         ("thief-crash", "it is dead"),
         ("hung-holder", "it is paused all the while"),
         ("pause-before-check", "its lock ran out while it was paused"),
         ("revived-lock", "its lock ran out while it was paused"),
+        ("late-thief", "its lock was taken or ran out while it was paused"),
+        ("robbed-at-work", "its lock was taken, and it was told so"),
         ("late-extend-reply", "its lock is renewed, until a fault prevents it"),
         ("late-extend-request", "its lock is renewed, until a fault prevents it"),
         ("reset-in-extension", "its lock is renewed, and the fault strikes at a renewal"),

@@ -52,6 +52,9 @@ pub struct Nemesis {
     /// The lock's TTL unless the user says otherwise, for scenarios that take longer than the default allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Length>,
+    /// How long holders think between read and write unless the user says otherwise, for faults that come meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<LengthRange>,
     /// What the lock's nodes keep on their disks unless the user says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persistence: Option<Persistence>,
@@ -214,6 +217,7 @@ impl Nemesis {
             threads: self.threads.max(other.threads),
             keys: self.keys.max(other.keys),
             ttl: self.ttl.or(other.ttl),
+            hold: self.hold.or(other.hold),
             persistence: self.persistence.or(other.persistence),
             voters: self.voters.max(other.voters),
             permits: self.permits.or(other.permits),

@@ -104,6 +104,7 @@ fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
         clients: None,
         threads: None,
         ttl: None,
+        hold: None,
         persistence: None,
         voters: None,
         permits: None,

@@ -66,7 +66,7 @@ pub struct Options {
     /// Operations per second that all clients together aim at [default: 50]
     #[arg(long, value_parser = operations_a_second)]
     pub rate: Option<f64>,
-    /// How long the holder thinks between read and write, drawn for each operation [default: 0.01ttl..0.1ttl, or 0.01ttl in a script]
+    /// How long the holder thinks between read and write, drawn for each operation [default: the nemesis's, else 0.01ttl..0.1ttl, or 0.01ttl in a script]
     #[arg(long, allow_hyphen_values = true)]
     pub hold: Option<LengthRange>,
     /// How long an operation may wait for the lock [default: what the workload says, else 4ttl]
@@ -128,7 +128,7 @@ impl Options {
             keys: self.keys.or(nemesis.keys).unwrap_or(workload.keys),
             ttl,
             time_limit,
-            hold: self.hold.unwrap_or(if nemesis.script.is_empty() { HOLD } else { HOLD_IN_SCRIPT }),
+            hold: self.hold.or(nemesis.hold).unwrap_or(if nemesis.script.is_empty() { HOLD } else { HOLD_IN_SCRIPT }),
             rate: self.rate.unwrap_or(RATE),
             acquire_timeout: self
                 .acquire_timeout

@@ -40,22 +40,28 @@ const fn one_sided(scenario: &'static str, missing: Expectation, lock: &'static 
     OneSided { scenario, missing, lock, elsewhere }
 }
 
-pub const ONE_SIDED: [OneSided; 9] = [
+pub const ONE_SIDED: [OneSided; 15] = [
     // Whoever holds a lock that runs out is as helpless as under `pause`.
     one_sided("blocked-holder", Expectation::Valid, "redis-py-asyncio", Elsewhere::NotKnown),
     // All that were tried give the lock back on their way out.
     one_sided("cancelled-holder", Expectation::Violation, "redis-py-asyncio", Elsewhere::NotKnown),
+    one_sided("contender-in-acquisition", Expectation::Violation, "single", Elsewhere::In("clock-jump-in-acquisition")),
     // By Redis's own clock: a write is lost unless a second of it began since.
     one_sided("crash-everysec", Expectation::Violation, "redlock", Elsewhere::SomeRuns([1, 2])),
     one_sided("crash-synced", Expectation::Violation, "redlock", Elsewhere::In("crash-no-persistence")),
     one_sided("failover-in-sync", Expectation::Violation, "replicated", Elsewhere::In("failover")),
     // It is told that it lost what it had, but not that what it is given late is over.
     one_sided("late-permit", Expectation::Valid, "redis-semaphore-of-two", Elsewhere::In("one-too-many")),
+    one_sided("late-thief", Expectation::Violation, "steal", Elsewhere::In("pause-before-write")),
     one_sided("lost-ack", Expectation::Violation, "steal-hasty", Elsewhere::In("victim-unreachable")),
+    one_sided("minority-counts", Expectation::Violation, "redlock-tokens", Elsewhere::In("uneven-tokens")),
+    one_sided("pause-after-extension", Expectation::Violation, "redlock-extend", Elsewhere::In("delayed-write")),
+    one_sided("pause-between-extensions", Expectation::Violation, "redlock-extend", Elsewhere::In("delayed-write")),
     // Whoever comes to `half-released` has the gap, and gives away the next holder's lock.
     one_sided("pause-in-release", Expectation::Valid, "single-get-del", Elsewhere::Guarded),
     // Every library that was tried keeps the two apart.
     one_sided("reader-beside-writer", Expectation::Violation, "perfect-shared", Elsewhere::With("holders = 2")),
+    one_sided("robbed-at-work", Expectation::Violation, "steal-hasty", Elsewhere::In("thief-crash")),
 ];
 
 impl OneSided {
