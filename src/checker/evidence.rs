@@ -12,6 +12,7 @@ use super::locks::grant;
 use super::register::written;
 use super::words::{Words, count, length};
 use crate::history::{Claim, FactName, Function, History, Operation, Outcome, Phase, PhaseStamp, Process, Reading};
+use crate::mutants::planted;
 
 /// Fewer facts than this prove nothing about a claim.
 pub const LEAST_EVIDENCE: u64 = 5;
@@ -39,7 +40,9 @@ impl Evidence {
                 (None, 0) => format!("{what}, and {client} never does"),
                 (None, said) => format!("{what}, and {client} does so in only {said} of {all} cases"),
             }),
-            None if count < LEAST_EVIDENCE => Some(format!("{text}; at least {LEAST_EVIDENCE} are needed")),
+            None if count + u64::from(planted("evidence.one-fact-less")) < LEAST_EVIDENCE => {
+                Some(format!("{text}; at least {LEAST_EVIDENCE} are needed"))
+            }
             None => None,
         };
         Evidence { count, text, missing, not_counted: None, withheld: None }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::verdict::{Anomaly, AnomalyKind};
 use super::words::{Words, count, length, seconds};
-use crate::history::{History, Operation, Phase, PhaseStamp};
+use crate::history::{History, Operation, Phase, PhaseStamp, Process};
 use crate::mutants::planted;
 
 /// More anomalies of one kind than this help nobody; they are still counted.
@@ -49,6 +49,11 @@ pub(super) fn check(history: &History) -> Overlaps {
         if let Some((start, end)) =
             history.certain_hold(operation).filter(|_| !planted("holds.last-key") || operation.key != "k0")
         {
+            let (start, end) = match (start, end) {
+                _ if planted("holds.first-client") && operation.process == Process::Client(0) => continue,
+                (start, end) if planted("holds.ends-swapped") => (end, start),
+                (start, end) => (start, end - i64::from(planted("holds.end-one-early"))),
+            };
             let shared = operation.f.is_shared();
             keys.entry(&operation.key).or_default().push(Hold { start, end, place, shared });
         }

@@ -13,6 +13,7 @@ use linearizability::value_graph::Zone;
 
 use super::register::{EMPTY, Moment, NEVER, Register, Root, completed, effective, invoked};
 use crate::history::{Function, Outcome, Process};
+use crate::mutants::planted;
 
 /// The lines of one register.
 pub(super) struct Lineage {
@@ -100,7 +101,8 @@ impl Lineage {
     pub fn first_after(&self, from: usize, time: u64) -> Option<usize> {
         let (line, place) = self.place_of(from);
         let line = &self.lines[line];
-        let later = line.effects.partition_point(|&effect| effect <= time);
+        let later =
+            line.effects.partition_point(|&effect| effect < time + u64::from(!planted("lineage.equal-effects")));
         line.nodes.get(later.max(place)).copied()
     }
 
@@ -128,7 +130,8 @@ fn last_value(register: &Register, places: &[usize]) -> Option<Last> {
     let updates_over = updated.map(|&place| completed(operation(place))).max().unwrap_or_default();
     let read = acknowledged.clone().rfind(|&&place| {
         let read = operation(place);
-        (read.process, read.f) == (Process::Controller, Function::Read) && invoked(read) > updates_over
+        let is_of_controller = read.process == Process::Controller && !planted("lineage.final-read");
+        is_of_controller && read.f == Function::Read && invoked(read) > updates_over
     });
     if let Some(&place) = read
         && let Some(node) = register.node_of(&operation(place).old)

@@ -278,7 +278,8 @@ struct Stretch<'h> {
 
 /// Each time at which the lock was free and requested, but not acquired for too long.
 fn stuck<'h>(history: &History, key: &Case<'_, 'h>, faults: &[Span]) -> impl Iterator<Item = Stretch<'h>> {
-    let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
+    let unit = if planted("liveness.ttl-in-microseconds") { 1_000 } else { 1_000_000 };
+    let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(unit));
     let patience =
         ttl_ns.saturating_mul(STUCK_AFTER_TTLS).max(STUCK_AFTER_NS) * if planted("liveness.patient") { 100 } else { 1 };
     let kept: Vec<Span> = faults.iter().chain(&history.stalls).copied().collect();
@@ -296,7 +297,7 @@ fn stuck<'h>(history: &History, key: &Case<'_, 'h>, faults: &[Span]) -> impl Ite
             let attempts: Vec<_> = meanwhile.filter(|((_, completed), _)| *completed > free_from).collect();
             let last = attempts.iter().map(|((_, completed), _)| (*completed).min(from)).max().unwrap_or(0);
             let waited = last.saturating_sub(free_from);
-            let tried = attempts.len() >= ATTEMPTS
+            let tried = attempts.len() >= ATTEMPTS + usize::from(planted("liveness.one-attempt-more"))
                 || 2 * covered(attempts.iter().map(|(span, _)| *span), free_from, from) >= waited;
             if waited > patience && tried {
                 let attempts = attempts.into_iter().map(|(_, operation)| *operation).collect();

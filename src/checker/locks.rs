@@ -70,7 +70,9 @@ fn tokens(history: &History, found: &mut Vec<Anomaly>) -> Tokens {
         let mut over = by_end.into_iter().peekable();
         let mut greatest: Option<Grant> = None;
         for grant in grants {
-            while let Some(earlier) = over.next_if(|earlier| earlier.over < grant.began) {
+            while let Some(earlier) =
+                over.next_if(|earlier| earlier.over < grant.began + i64::from(planted("tokens.equal-stamps")))
+            {
                 greatest = Some(greatest.filter(|greatest| greatest.token >= earlier.token).unwrap_or(earlier));
             }
             tokens.comparable += u64::from(greatest.is_some());
@@ -217,7 +219,11 @@ fn hampered(
 fn came_as_far(operation: &Operation, phase: Phase, by: u64) -> bool {
     let ended = operation.outcome == Outcome::Ok && operation.completed.is_some_and(|completed| completed <= by);
     let implies = |stamp: PhaseStamp| stamp.phase == phase || (phase == Phase::Acquired && stamp.phase > phase);
-    ended || operation.phases.iter().any(|stamp| stamp.received <= by && implies(stamp))
+    ended
+        || operation
+            .phases
+            .iter()
+            .any(|stamp| stamp.received + u64::from(planted("late.just-in-time")) <= by && implies(stamp))
 }
 
 /// Whether an attempt had ended with an error by then, after a fault at a command had broken its client's own connection: it says

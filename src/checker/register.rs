@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 
 use super::known::Known;
 use crate::history::{Function, Operation, Outcome, Phase, Reading, Writers};
+use crate::mutants::planted;
 
 /// A moment in real time: run time in nanoseconds, then the line's index, which orders events with equal times.
 pub(super) type Moment = (u64, u64);
@@ -156,7 +157,7 @@ impl<'h> Register<'h> {
         }
         let read = |(number, &place): (usize, &usize)| {
             let operation = &operations[place];
-            if operation.outcome == Outcome::Ok && new(number as u32).is_some() {
+            if is_acknowledged(operation) && new(number as u32).is_some() {
                 self.node_of_new[number].get_or_insert_with(|| add(&mut self.nodes, Some((place, operation))));
             }
             let seen = match &operation.old {
@@ -175,7 +176,8 @@ impl<'h> Register<'h> {
             let node = &mut self.node_of_new[writer];
             if node.is_none() {
                 let wrote = (places[writer], &operations[places[writer]]);
-                let failed = wrote.1.outcome == Outcome::Fail;
+                let failed = wrote.1.outcome == Outcome::Fail
+                    || (planted("register.info-is-fail") && wrote.1.outcome == Outcome::Info);
                 self.from_nowhere.extend(failed.then_some((self.nodes.len(), Some(wrote.0))));
                 *node = Some(add(&mut self.nodes, (!failed).then_some(wrote)));
             }
@@ -240,7 +242,7 @@ fn add(nodes: &mut Vec<Node>, writer: Option<(usize, &Operation)>) -> u32 {
 
 impl Node {
     fn new(writer: Option<(usize, &Operation)>, parent: Result<u32, Root>) -> Node {
-        let acknowledged = writer.is_some_and(|(_, operation)| operation.outcome == Outcome::Ok);
+        let acknowledged = writer.is_some_and(|(_, operation)| is_acknowledged(operation));
         Node {
             writer: writer.map(|(place, _)| place as u32),
             invoked: writer.map_or((0, 0), |(_, operation)| invoked(operation)),
@@ -271,6 +273,10 @@ impl Node {
             zone.invoke(self.invoked, writer);
         }
     }
+}
+
+fn is_acknowledged(operation: &Operation) -> bool {
+    operation.outcome == Outcome::Ok || (planted("register.fail-is-ok") && operation.outcome == Outcome::Fail)
 }
 
 /// What an operation wrote or was to write.

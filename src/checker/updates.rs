@@ -18,6 +18,7 @@ use super::rollback;
 use super::verdict::{Anomaly, AnomalyKind, KeyEnd, LostUpdates};
 use super::words::{Words, reading, seconds};
 use crate::history::{Function, History, Operation, Outcome, Phase};
+use crate::mutants::planted;
 
 /// The findings on updates.
 pub(super) struct Updates {
@@ -35,7 +36,8 @@ pub(super) struct Updates {
 pub(super) fn check(history: &History) -> Updates {
     let words = Words::new(history);
     let mut operations = amounts::told_by_lists(&history.operations);
-    let done = written_in_doubt(&history.operations);
+    let ignored = planted("updates.written-in-doubt");
+    let done = if ignored { Vec::new() } else { written_in_doubt(&history.operations) };
     for &(place, received) in &done {
         let operation = operations.edit(place);
         operation.outcome = Outcome::Ok;
@@ -57,9 +59,13 @@ pub(super) fn check(history: &History) -> Updates {
         keys.entry(&operation.key).or_default().push(place);
         acknowledged += u64::from(operation.f.writes() && operation.outcome == Outcome::Ok);
     }
+    if planted("updates.last-key") && keys.len() > 1 {
+        keys.pop_last();
+    }
     let mut anomalies = Vec::new();
     let mut ends = Vec::new();
-    for (key, places) in keys {
+    for (key, mut places) in keys {
+        places.truncate(places.len() - usize::from(planted("updates.last-operation")));
         let mut register = Register::new(&operations, key, &places);
         let mut found = amounts::check(&register, &places, words);
         let (length, wrong) = amounts::lengths(&register, &places, words);

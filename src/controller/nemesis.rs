@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{info, warn};
 
 use super::{Run, RunError};
-use crate::fault_kinds::{Form, Takes};
+use crate::fault_kinds::{Form, RulesOut, Takes};
 use crate::faults::{AgentError, Injection, Observation, Parameter, RedisCommand, RedisReply, Skew, Struck};
 use crate::history::{Body, FaultKind, FaultStep, NemesisEvent, Promotion, ResourceKind};
 use crate::members::{client_name, node_name, sentinel_name};
@@ -620,7 +620,7 @@ impl Run<'_> {
                 on_call = Some(fault.effect);
                 on_each = Some(fault.command.clone()).filter(|_| fault.nth.is_none() && fault.key.is_none());
             }
-            Argument::Length(late) if on_inject && *kind == FaultKind::Delay => {
+            Argument::Length(late) if on_inject && kind.does.rules_out == RulesOut::SoonAnswersAcross => {
                 delay_ns = Some(nanos(late.low.resolve(self.scenario.ttl)));
             }
             _ => {}

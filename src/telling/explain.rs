@@ -448,18 +448,23 @@ fn on_links(fault: &FaultWindow) -> String {
     if !far.is_empty() && only(2 * near.len() * far.len(), &crosses) {
         let verb = if near.len() == 1 { "was" } else { "were" };
         return match cut {
-            true => capital(&format!("{} {verb} cut off from {}", named(near), named(far))),
+            true => begun(&format!("{} {verb} cut off from {}", named(near), named(far))),
             false => format!("{what} between {} and {} were {done}", named(near), named(far)),
         };
     }
     if members.len() > 2 && only(members.len() * (members.len() - 1), &|from, to| from != to) {
         return match cut {
-            true => capital(&format!("{} were cut off from each other", named(members))),
+            true => begun(&format!("{} were cut off from each other", named(members))),
             false => format!("{what} among {} were {done}", named(members)),
         };
     }
     let all = if members.is_empty() { named(fault.targets.iter().map(String::as_str)) } else { named(members) };
     format!("{what} on links among {all} were {done}")
+}
+
+/// As the beginning of a sentence, of which the names of members keep their small letters.
+fn begun(text: &str) -> String {
+    if text.starts_with("the ") { capital(text) } else { text.to_string() }
 }
 
 /// Members in a sentence: `c0 and the resource`.

@@ -378,7 +378,9 @@ fn a_suite_is_planned_without_anything_being_started() {
         let text = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
         let (head, planned) = text.trim_end().rsplit_once("planned for ").unwrap();
         let lines = head.lines().filter(|line| line.starts_with("  ")).skip(1).count();
-        let minutes: u32 = planned.split(' ').next().unwrap().parse().unwrap();
+        // `2 h 39 min`, `53 min 1 s`.
+        let planned = planned.replace(" h", "h").replace(" min", "min").replace(" s", "s");
+        let minutes = humantime::parse_duration(&planned).unwrap().as_secs() / 60;
         (lines, minutes)
     };
     let parts = ["1/3", "2/3", "3/3"].map(cells);

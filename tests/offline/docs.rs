@@ -14,6 +14,7 @@ use redjepsen::scenario::{self, Cause, Library, Side, catalogue};
 
 use crate::architecture::MAY_NAME;
 use crate::citations::Citations;
+use crate::kit::planted::{self, OfChecker, OfLock};
 use crate::simulated::sides::ONE_SIDED;
 
 fn root() -> &'static Path {
@@ -171,23 +172,29 @@ fn issues() -> Vec<String> {
     catalogue::ISSUES.iter().map(told).collect()
 }
 
-/// The bugs planted in locks, and what finds each.
-fn mutants() -> impl Iterator<Item = String> {
-    include_str!("../fixtures/mutants.csv").lines().skip(1).map(|line| {
-        let cells: Vec<&str> = line.split(',').collect();
-        let such_as = if cells[3] == "0" { cells[5].to_string() } else { format!("`{}`", cells[4]) };
-        let found = format!("{} of {}", cells[3], cells[2]);
-        row(&[&format!("`{}`", cells[0]), &format!("`{}`", cells[1]), &found, &such_as])
-    })
+/// A bug planted in a lock, and what finds it.
+fn mutant(OfLock { bug, workload, what, cells, found, by, why }: OfLock) -> String {
+    let such_as = if found == 0 { why } else { format!("`{by}`") };
+    let found = format!("{found} of {cells}");
+    row(&[&format!("`{bug}`"), &what, &format!("`{workload}`"), &found, &such_as])
 }
 
-/// The bugs planted in the checker, and the tests that find each.
-fn checker_mutants() -> impl Iterator<Item = String> {
-    include_str!("../fixtures/checker-mutants.csv").lines().skip(1).map(|line| {
-        let cells: Vec<&str> = line.split(',').collect();
-        let test = cells[2].trim_start_matches("pure::checker::");
-        row(&[&format!("`{}`", cells[0]), cells[1], &format!("`{test}`")])
-    })
+/// A bug planted in the checker, and the tests that find it.
+fn checker_mutant(OfChecker { bug, what, found, by }: OfChecker) -> String {
+    let test = by.trim_start_matches("pure::checker::");
+    row(&[&format!("`{bug}`"), &what, &found.to_string(), &format!("`{test}`")])
+}
+
+/// How many bugs are planted and how many of them are found.
+fn mutant_counts() -> Vec<String> {
+    let (of_locks, of_checker) = (planted::of_locks(), planted::of_checker());
+    let found = |found: usize, all: usize| format!("{found} of {all}");
+    let missed = of_locks.iter().filter(|row| row.found == 0).count();
+    let seen = of_checker.iter().filter(|row| row.found > 0).count();
+    vec![
+        row(&["a lock", &found(of_locks.len() - missed, of_locks.len()), &missed.to_string()]),
+        row(&["the checker", &found(seen, of_checker.len()), "0"]),
+    ]
 }
 
 /// The tables that pages contain, by name.
@@ -244,6 +251,9 @@ fn tables() -> BTreeMap<&'static str, String> {
         Some(row(&[&link("workloads", name), &what, about, &falls(own), &falls(kind), &of(Expectation::Valid, None)]))
     });
     let refutations = FaultKind::ALL.iter().map(|kind| row(&[&format!("`{kind}`"), &kind.does.rules_out.words()]));
+    let mutants = |rows: Vec<OfLock>| {
+        table(&["bug", "what is wrong", "lock", "found by", "such as"], rows.into_iter().map(mutant).collect())
+    };
     BTreeMap::from([
         (
             "libraries",
@@ -267,8 +277,16 @@ fn tables() -> BTreeMap<&'static str, String> {
         ("refutations", table(&["fault", "the history refutes it if"], refutations.collect())),
         ("suites", table(&["suite", "what it is"], about("suites", "suites"))),
         ("modules", table(&["module", "may name"], modules.collect())),
-        ("mutants", table(&["bug", "lock", "found by", "such as"], mutants().collect())),
-        ("checker-mutants", table(&["bug", "tests that find it", "such as"], checker_mutants().collect())),
+        ("mutants", mutants(planted::of_locks())),
+        ("mutant-counts", table(&["bugs of", "found", "equivalent"], mutant_counts())),
+        ("hardest-mutants", mutants(planted::hardest())),
+        (
+            "checker-mutants",
+            table(
+                &["bug", "what is wrong", "tests that find it", "such as"],
+                planted::of_checker().into_iter().map(checker_mutant).collect(),
+            ),
+        ),
     ])
 }
 

@@ -6,6 +6,7 @@ use super::refuted::refuted;
 use super::{acknowledged, gate, held, is_work, or_silence, started};
 use crate::history::{FaultWindow, History, Operation, Outlives, Phase, Progress};
 use crate::members::Role;
+use crate::mutants::planted;
 
 /// Every fault was observed, and nothing in the history speaks against it.
 pub(super) fn faults_observed(history: &History, faults: &[&FaultWindow]) -> Gate {
@@ -72,7 +73,7 @@ pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Ga
         let mut covered = holds
             .iter()
             .filter(|(client, ..)| !of_clients || window.targets.contains(client))
-            .filter(|(_, from, to)| *from <= until && since <= *to)
+            .filter(|(_, from, to)| *from + u64::from(planted("faults.end-one-early")) <= until && since <= *to)
             .peekable();
         met += u64::from(covered.peek().is_some());
         outlived += u64::from(covered.any(|(_, from, _)| from.saturating_add(ttl_ns) <= until));
@@ -159,7 +160,7 @@ fn during_faults(history: &History, faults: &[&FaultWindow]) -> Gate {
 fn leaves_nothing(history: &History, window: &FaultWindow) -> bool {
     let nodes = history.run.as_ref().map_or(0, |run| run.nodes);
     let hit = window.targets.iter().filter(|target| Role::of(target) == Some(Role::Node)).count() as u32;
-    let of_all = hit * 2 > nodes || window.hits(Role::Resource);
+    let of_all = hit * 2 > nodes + u32::from(planted("progress.one-node-more")) || window.hits(Role::Resource);
     (window.kind.halts() && of_all) || window.certain_span().is_none_or(|span| kept_throughout(history, span))
 }
 

@@ -3,6 +3,7 @@
 
 pub mod histories;
 mod odd;
+pub mod planted;
 mod svg;
 
 use std::path::Path;

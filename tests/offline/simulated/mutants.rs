@@ -1,54 +1,77 @@
 //! Planted bugs: wrong locks and a wrong checker, each with what finds it. A build with debug assertions takes the name of a bug
 //! from its environment, once, so each is planted in a process of its own: this test program again, told to run one test.
 //!
-//! The fixtures say of each lock how many of the scenarios that it passes find the bug, with seed 1, and of a bug of the checker how many
-//! tests of `pure::checker`, without those by brute force and by oracles.
+//! The fixtures say of each lock how many cells of the nightly suite find the bug, of those in which the correct lock is to be valid, and of
+//! a bug of the checker how many tests of `pure::checker`, without those by brute force and by oracles. `numbers_are_made_again` writes
+//! these numbers.
 #![cfg(debug_assertions)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use redjepsen::checker::Validity;
+use redjepsen::nemesis::Expectation;
 use redjepsen::runner::simulate::simulate;
+use redjepsen::scenario::Scenario;
+use redjepsen::suite::plan::PlannedCell;
 
-use crate::kit::{on_all_processors, scenario};
+use super::nightly::cells;
+use crate::kit::on_all_processors;
+use crate::kit::planted::{CHECKER, LOCKS, OfChecker, OfLock, fixture, of_checker, of_locks};
 
-/// Bug, workload, how many scenarios the lock passes, how many of them find the bug, one of these, and why if there is none.
-const LOCKS: &str = include_str!("../../fixtures/mutants.csv");
-/// Bug, how many tests find it, and one of them.
-const CHECKER: &str = include_str!("../../fixtures/checker-mutants.csv");
-/// What a child process is to play: a workload and a nemesis.
+/// What a child process is to play: a workload, and the names of cells, with `; ` in between, or nothing for all of them.
 const PLAYS: &str = "REDJEPSEN_PLAYS";
 
-/// The lines of a table below its head, in so many columns.
-fn rows<const COLUMNS: usize>(table: &'static str) -> Vec<[&'static str; COLUMNS]> {
-    let cells = |line: &'static str| line.split(',').collect::<Vec<_>>().try_into().expect("all columns");
-    table.lines().skip(1).map(cells).collect()
+/// The cells of the nightly suite in which these workloads are to be valid and can be simulated, by workload: what each is called beside
+/// the workload, and its scenario.
+fn passed() -> BTreeMap<String, Vec<(String, PlannedCell)>> {
+    let mut passed: BTreeMap<String, Vec<(String, PlannedCell)>> = BTreeMap::new();
+    for cell in cells("nightly") {
+        if cell.expected == Some(Expectation::Valid) {
+            let under = cell.name.strip_prefix(&format!("{} under ", cell.workload)).unwrap().to_string();
+            passed.entry(cell.workload.clone()).or_default().push((under, cell));
+        }
+    }
+    passed
+}
+
+fn with_seed(cell: &PlannedCell, seed: u64) -> Scenario {
+    Scenario { seed, ..cell.scenario.clone() }
 }
 
 #[test]
 #[ignore = "plays what another test of this file tells it"]
 fn planted_bug_is_played() {
     let Ok(plays) = std::env::var(PLAYS) else { return };
-    let (workload, nemesis) = plays.split_once(' ').unwrap();
-    let verdict = simulate(&scenario(workload, nemesis, 1, "12s")).unwrap().verdict;
-    println!("\nverdict: {:?} {}", verdict.valid, verdict.reasons.join("; "));
+    let (workload, wanted) = plays.split_once(' ').unwrap();
+    for (under, cell) in passed().remove(workload).unwrap_or_default() {
+        if wanted.is_empty() || wanted.split("; ").any(|wanted| wanted == under) {
+            let verdict = simulate(&cell.scenario).unwrap().verdict;
+            println!("\nverdict: {under}: {:?} {}", verdict.valid, verdict.reasons.join("; "));
+        }
+    }
 }
 
-/// This test program with a planted bug, running one test.
-fn child(bug: &str, test: &str, plays: &str) -> Output {
+/// This test program with a planted bug, told to run these tests.
+fn child(bug: &str, arguments: &[&str], plays: &str) -> Output {
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", test, "--include-ignored", "--nocapture"]).env("REDJEPSEN_PLANTED", bug).env(PLAYS, plays);
+    child.args(arguments).env("REDJEPSEN_PLANTED", bug).env(PLAYS, plays);
     child.output().unwrap()
 }
 
-/// What a run shows with this bug.
-fn shown(bug: &str, workload: &str, nemesis: &str) -> String {
-    let output = child(bug, "simulated::mutants::planted_bug_is_played", &format!("{workload} {nemesis}"));
+/// What runs show with this bug, by cell: the verdict and its reasons.
+fn shown(bug: &str, workload: &str, under: &str) -> BTreeMap<String, String> {
+    let test = ["--exact", "simulated::mutants::planted_bug_is_played", "--include-ignored", "--nocapture"];
+    let output = child(bug, &test, &format!("{workload} {under}"));
     let out = String::from_utf8(output.stdout).unwrap();
-    out.lines().find_map(|line| line.strip_prefix("verdict: ")).unwrap_or(&out).to_string()
+    let verdicts = out.lines().filter_map(|line| line.strip_prefix("verdict: ")?.split_once(": "));
+    verdicts.map(|(under, verdict)| (under.to_string(), verdict.to_string())).collect()
+}
+
+fn is_violation(verdict: &str) -> bool {
+    verdict.starts_with(&format!("{:?}", Validity::Invalid))
 }
 
 fn none_of(missed: Vec<Option<String>>) {
@@ -58,38 +81,48 @@ fn none_of(missed: Vec<Option<String>>) {
 
 #[test]
 fn planted_bugs_of_locks_are_found_or_explained() {
-    let runs = rows::<6>(LOCKS);
-    assert!(runs.len() >= 60);
-    none_of(on_all_processors(&runs, |[bug, workload, _, found, by, why]| {
-        if *found == "0" {
-            let is_explained = why.starts_with("equivalent: ") || why.starts_with("open: ");
-            return (!is_explained).then(|| format!("{bug} of {workload} is not found; say why"));
+    let bugs = of_locks();
+    assert!(bugs.len() >= 100);
+    none_of(on_all_processors(&bugs, |OfLock { bug, workload, found, by, why, .. }| {
+        if *found == 0 {
+            return (!why.starts_with("equivalent: ")).then(|| format!("{bug} of {workload} is not found; say why"));
         }
         let shown = shown(bug, workload, by);
-        (!shown.starts_with(&format!("{:?}", Validity::Invalid))).then(|| format!("{bug}, {workload}, {by}: {shown}"))
+        let is_found = shown.get(by).is_some_and(|verdict| is_violation(verdict));
+        (!is_found).then(|| format!("{bug}, {workload}, {by}: {shown:?}"))
     }));
 }
 
 #[test]
 fn planted_bugs_of_the_checker_are_found() {
-    let bugs = rows::<3>(CHECKER);
-    assert!(bugs.len() >= 30);
-    none_of(on_all_processors(&bugs, |[bug, _, test]| {
-        let output = child(bug, test, "");
+    let bugs = of_checker();
+    assert!(bugs.len() >= 60);
+    none_of(on_all_processors(&bugs, |OfChecker { bug, by, .. }| {
+        let output = child(bug, &["--exact", by, "--nocapture"], "");
         let failed = String::from_utf8_lossy(&output.stdout).contains("test result: FAILED. 0 passed; 1 failed");
-        (!failed).then(|| format!("{bug} is not found by {test}"))
+        (!failed).then(|| format!("{bug} is not found by {by}"))
     }));
 }
 
-/// The other side: each of these scenarios passes with the lock as it is.
+/// The other side: each of these cells passes with the lock as it is, with each of its seeds.
 #[test]
-fn correct_locks_pass_scenarios_that_find_bugs() {
-    let found = rows::<6>(LOCKS).into_iter().filter(|row| row[3] != "0");
-    let runs: BTreeSet<(&str, &str)> = found.map(|[_, workload, _, _, by, _]| (workload, by)).collect();
-    let runs: Vec<_> = runs.into_iter().collect();
-    none_of(on_all_processors(&runs, |(workload, nemesis)| {
-        let verdict = simulate(&scenario(workload, nemesis, 1, "12s")).unwrap().verdict;
-        (verdict.valid != Validity::Valid).then(|| format!("{workload} under {nemesis}: {:?}", verdict.reasons))
+fn correct_locks_pass_cells_that_find_bugs() {
+    let found: BTreeSet<(String, String)> =
+        of_locks().into_iter().filter(|row| row.found > 0).map(|row| (row.workload, row.by)).collect();
+    let passed = passed();
+    let runs: Vec<(&PlannedCell, u64)> = found
+        .iter()
+        .flat_map(|(workload, by)| {
+            let (_, cell) = passed[workload]
+                .iter()
+                .find(|(under, _)| under == by)
+                .unwrap_or_else(|| panic!("the nightly suite has no cell `{workload} under {by}` that is to be valid"));
+            cell.seeds.iter().map(move |seed| (cell, *seed))
+        })
+        .collect();
+    none_of(on_all_processors(&runs, |(cell, seed)| {
+        let verdict = simulate(&with_seed(cell, *seed)).unwrap().verdict;
+        (verdict.valid != Validity::Valid).then(|| format!("{}, seed {seed}: {:?}", cell.name, verdict.reasons))
     }));
 }
 
@@ -108,11 +141,61 @@ fn planted_in(folder: &Path, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_bug_in_the_code_is_in_a_table() {
+fn every_bug_in_the_code_is_in_a_table_with_one_sentence() {
     let mut found = BTreeSet::new();
     planted_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
-    let listed: BTreeSet<&str> =
-        rows::<6>(LOCKS).iter().map(|row| row[0]).chain(rows::<3>(CHECKER).iter().map(|row| row[0])).collect();
-    let unlisted: Vec<&String> = found.iter().filter(|bug| !listed.contains(bug.as_str())).collect();
+    let mut listed: BTreeMap<String, String> = BTreeMap::new();
+    let of_checker = of_checker().into_iter().map(|row| (row.bug, row.what));
+    for (bug, what) in of_locks().into_iter().map(|row| (row.bug, row.what)).chain(of_checker) {
+        assert!(what.ends_with('.') && what.split_whitespace().count() <= 25, "{bug}: {what}");
+        let before = listed.insert(bug.clone(), what.clone());
+        assert!(before.is_none_or(|before| before == what), "{bug} is one bug: {what}");
+    }
+    let unlisted: Vec<&String> = found.iter().filter(|bug| !listed.contains_key(*bug)).collect();
     assert!(!found.is_empty() && unlisted.is_empty(), "{unlisted:?}");
+}
+
+/// Plays each bug in every cell that its lock passes and in every test of the checker, and writes into the fixtures what finds it.
+/// `BUGS=settings.` does so for the bugs that begin like this.
+#[test]
+#[ignore = "takes half an hour: `cargo test --test offline numbers_are_made_again -- --ignored`, then UPDATE_DOCS=1"]
+fn numbers_are_made_again() {
+    let wanted = std::env::var("BUGS").unwrap_or_default();
+    let passed = passed();
+    let locks = on_all_processors(&of_locks(), |row| {
+        if !row.bug.starts_with(&wanted) {
+            return row.clone();
+        }
+        let cells = &passed[&row.workload];
+        let shown = shown(&row.bug, &row.workload, "");
+        let found = |under: &String| shown.get(under).is_some_and(|verdict| is_violation(verdict));
+        let found: Vec<&String> = cells.iter().map(|(under, _)| under).filter(|under| found(under)).collect();
+        // Without faults is plainest.
+        let by = found.iter().find(|under| **under == "none").or(found.first()).map(|by| by.to_string());
+        let (cells, found) = (cells.len(), found.len());
+        OfLock { cells, found, by: by.unwrap_or_default(), ..row.clone() }
+    });
+    let mut text = "bug,workload,what,cells,found,by,why\n".to_string();
+    for OfLock { bug, workload, what, cells, found, by, why } in locks {
+        let why = if found == 0 { why } else { String::new() };
+        text += &format!("{bug},{workload},{what},{cells},{found},{by},{why}\n");
+    }
+    fs::write(fixture(LOCKS), text).unwrap();
+    let checker = on_all_processors(&of_checker(), |row| {
+        if !row.bug.starts_with(&wanted) {
+            return row.clone();
+        }
+        let output = child(&row.bug, &["pure::checker::", "--skip", "::brute::", "--skip", "::oracles::"], "");
+        let out = String::from_utf8(output.stdout).unwrap();
+        let mut failed: Vec<&str> =
+            out.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED")).collect();
+        failed.sort_unstable();
+        let by = failed.first().map(|by| by.to_string()).unwrap_or_default();
+        OfChecker { found: failed.len(), by, ..row.clone() }
+    });
+    let mut text = "bug,what,found,by\n".to_string();
+    for OfChecker { bug, what, found, by } in checker {
+        text += &format!("{bug},{what},{found},{by}\n");
+    }
+    fs::write(fixture(CHECKER), text).unwrap();
 }

@@ -12,7 +12,7 @@ use redjepsen::topology::ClusterKind;
 use crate::kit::on_all_processors;
 
 /// The cells of a suite that come with the program, as simulated ones.
-fn cells(suite: &str) -> Vec<PlannedCell> {
+pub fn cells(suite: &str) -> Vec<PlannedCell> {
     let (name, file, _) = file::open(suite).unwrap();
     let source = Source { name: &name, file: &file, folder: Path::new("") };
     let clusters = Clusters { instead: Some(ClusterKind::SIM), auto: ClusterKind::SIM };

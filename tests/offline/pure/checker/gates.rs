@@ -131,6 +131,19 @@ fn what_a_live_lock_owes_is_a_violation_where_the_workload_claims_liveness() {
 }
 
 #[test]
+fn a_lock_that_comes_in_the_moment_of_the_deadline_is_not_late() {
+    let late = |acquired: u64| {
+        let mut build = with_fault();
+        build.header().claims = vec![Claim::Liveness];
+        build.fail_on("base", 1, 2_900, 3_090).phase(2_900, Phase::Acquired, acquired);
+        play(&mut build, &[StepOutcome::Happened, StepOutcome::NotLive, StepOutcome::Happened]);
+        build.check().anomalies.iter().any(|anomaly| anomaly.kind == AnomalyKind::AcquiredLate)
+    };
+    assert!(!late(2_999) && !late(3_000));
+    assert!(late(3_001));
+}
+
+#[test]
 fn an_operation_that_ended_ok_had_its_lock_without_reporting_it() {
     let checked = |drops: bool, ended: u64| {
         let mut build = with_fault();
@@ -679,6 +692,7 @@ fn a_fault_must_come_while_somebody_whom_it_concerns_has_the_lock() {
     // c1 has the lock from 1,060 to 1,153 ms; c2 after it.
     assert_eq!(met("c1", 1_070, 1_080), Validity::Valid);
     assert_eq!(met("c1", 1_020, 1_065), Validity::Valid);
+    assert_eq!(met("c1", 1_020, 1_060), Validity::Valid, "in the very moment");
     assert_eq!(met("n0", 1_165, 1_170), Validity::Valid, "what hits a node concerns whoever has the lock");
     only_fails(
         "faults-met-holds",

@@ -56,6 +56,20 @@ fn a_lock_must_come_back_after_the_faults() {
 }
 
 #[test]
+fn five_attempts_however_short_show_that_a_lock_was_asked_for() {
+    let asked = |times: &[u64]| {
+        let mut build = live();
+        build.hold(0, 10, 20);
+        for at in times {
+            build.fail_on("k0", 1, *at, at + 10);
+        }
+        stuck(&build)
+    };
+    assert_eq!(asked(&[100, 900, 1_700, 2_500, 3_900]), ["k0"]);
+    assert_eq!(asked(&[100, 900, 1_700, 3_900]), [""; 0]);
+}
+
+#[test]
 fn what_the_lock_can_do_nothing_about_is_not_held_against_it() {
     let mut sick = after_the_heal(PATIENCE + 1, false);
     sick.history.facts.pop();

@@ -25,6 +25,7 @@ fn tokens(grants: &[(u64, u64, u64)]) -> Vec<Vec<u64>> {
 fn tokens_rise_from_one_acquisition_to_the_next() {
     assert_eq!(tokens(&[(10, 20, 1), (30, 40, 2), (50, 60, 7)]), Vec::<Vec<u64>>::new());
     assert_eq!(tokens(&[(10, 20, 2), (15, 30, 1)]), Vec::<Vec<u64>>::new(), "acquired side by side: no order to keep");
+    assert_eq!(tokens(&[(10, 20, 2), (20, 30, 1)]), Vec::<Vec<u64>>::new(), "one began as the other was over");
     assert_eq!(tokens(&[(10, 20, 2), (30, 40, 1)]), [vec![9, 29]]);
     assert_eq!(tokens(&[(10, 20, 2), (30, 40, 2)]), [vec![9, 29]], "the same token twice protects nothing");
     assert_eq!(tokens(&[(10, 20, 5), (30, 40, 6), (50, 60, 5)]), [vec![29, 49]], "told with the greatest before it");

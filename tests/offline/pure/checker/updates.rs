@@ -113,6 +113,15 @@ fn the_overwriter_is_the_write_that_came_after_wherever_the_lineage_parted() {
         "c1 and c0 both read k0 = v1; c2's write of d3, which builds on c1's b2, at 0.200 s erased a2, which had been \
          acknowledged"
     );
+    // c1's b2 took effect in the same moment as a2, and so it need not have come after it.
+    let mut build = Build::new();
+    build
+        .ok(4, 1, 5, "-", "v1")
+        .ok(1, 10, 100, "v1", "b2")
+        .ok(0, 11, 100, "v1", "a2")
+        .ok(2, 30, 200, "b2", "d3")
+        .final_read("d3");
+    assert_eq!(build.found(), [(LostUpdate, vec![11, 30, 10], vec![11])]);
 }
 
 #[test]
