@@ -109,7 +109,9 @@ pub fn check(history: &History) -> Verdict {
     let deciding = || claims.iter().filter(|claim| claim.claimed);
     let broken = || deciding().filter(|claim| claim.valid == Validity::Invalid);
     let believable = gates.iter().all(|gate| gate.passed || !gate.undermines_violations);
-    let failed = gates.iter().filter(|gate| !gate.passed).map(|gate| gate.text.clone());
+    let mut failed: Vec<&Gate> = gates.iter().filter(|gate| !gate.passed).collect();
+    failed.sort_by_key(|gate| gates::rank(history, gate));
+    let failed = failed.into_iter().map(|gate| gate.text.clone());
     let needed = deciding().filter(|claim| !claim.claim.is_conditional() || withheld.contains(&claim.claim));
     let missing = needed.filter_map(|claim| Some(format!("{}: {}", claim.claim.name(), claim.missing.as_ref()?)));
     let doubts: Vec<String> = failed.chain(missing).collect();

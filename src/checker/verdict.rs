@@ -149,6 +149,57 @@ pub struct Gate {
     pub undermines_violations: bool,
 }
 
+/// What the gates are called, which is the same in every version.
+macro_rules! gate_names {
+    ($($gate:ident = $word:literal),* $(,)?) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum GateName {
+            $($gate),*
+        }
+
+        impl GateName {
+            pub const ALL: &[GateName] = &[$(GateName::$gate),*];
+
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(GateName::$gate => $word),*
+                }
+            }
+        }
+    };
+}
+
+gate_names! {
+    Completed = "completed",
+    ResourceEmpty = "resource-empty",
+    ClientsReady = "clients-ready",
+    NodesReady = "nodes-ready",
+    ClientsSteady = "clients-steady",
+    ClientsConsistent = "clients-consistent",
+    ClientsCareful = "clients-careful",
+    ScriptPlayed = "script-played",
+    CancellationsTaken = "cancellations-taken",
+    FaultsObserved = "faults-observed",
+    FaultsHealed = "faults-healed",
+    NodesHealthy = "nodes-healthy",
+    FinalReads = "final-reads",
+    EnoughAcknowledged = "enough-acknowledged",
+    EveryClient = "every-client",
+    Contention = "contention",
+    FaultsMetHolds = "faults-met-holds",
+    ProgressBefore = "progress-before",
+    ProgressDuring = "progress-during",
+    ProgressAfter = "progress-after",
+    BreakpointsBrief = "breakpoints-brief",
+}
+
+impl Gate {
+    /// Which gate it is; None of one that only a later version has.
+    pub fn which(&self) -> Option<GateName> {
+        GateName::ALL.iter().copied().find(|gate| gate.word() == self.name)
+    }
+}
+
 /// One thing that should not have happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Anomaly {

@@ -12,7 +12,7 @@ use tracing::info;
 use super::clients::{Instruction, OperationOptions};
 use super::nemesis::FIRST_KEY;
 use super::{Run, RunError};
-use crate::history::{Body, Expects, Opened, Phase, StepEvent, StepOutcome};
+use crate::history::{Body, Expects, Missed, Opened, Phase, StepEvent, StepOutcome};
 use crate::nemesis::Milestone;
 use crate::plan::{Action, PlannedStep};
 
@@ -41,14 +41,7 @@ const LOOK_FOR_STRIKE: Duration = Duration::from_millis(2);
 /// Why a step did not achieve what it was meant to.
 struct Failed {
     text: String,
-    /// Whether the client ended its operation.
-    ended: bool,
-}
-
-impl Failed {
-    fn new(text: String) -> Failed {
-        Failed { text, ended: false }
-    }
+    what: Missed,
 }
 
 impl ScriptedClients {
@@ -139,15 +132,15 @@ impl Run<'_> {
             clients.primary = Some(self.primary(FIRST_KEY).await);
         }
         for (number, step) in (1..).zip(&self.plan.script) {
-            let (outcome, text) = match self.step(step, clients).await? {
-                Ok(()) => (StepOutcome::Happened, String::new()),
-                Err(Failed { text, ended }) => match step.action {
+            let (outcome, text, missed) = match self.step(step, clients).await? {
+                Ok(()) => (StepOutcome::Happened, String::new(), None),
+                Err(Failed { text, what }) => match step.action {
                     Action::Await { or_go_on: true, .. } | Action::AwaitStrike { or_go_on: true, .. } => {
-                        (StepOutcome::WentOn, text)
+                        (StepOutcome::WentOn, text, None)
                     }
-                    Action::Start { or_end: true, .. } if ended => (StepOutcome::WentOn, text),
-                    Action::Expect { .. } => (StepOutcome::NotLive, text),
-                    _ => (StepOutcome::Failed, text),
+                    Action::Start { or_end: true, .. } if what == Missed::Ended => (StepOutcome::WentOn, text, None),
+                    Action::Expect { .. } => (StepOutcome::NotLive, text, None),
+                    _ => (StepOutcome::Failed, text, Some(what)),
                 },
             };
             info!(number, step = step.text, ?outcome, text, "step");
@@ -168,7 +161,7 @@ impl Run<'_> {
                 _ => Vec::new(),
             };
             let step = step.text.clone();
-            self.recorder.append(Body::Step(StepEvent { number, step, outcome, text, expects, opens }))?;
+            self.recorder.append(Body::Step(StepEvent { number, step, outcome, text, missed, expects, opens }))?;
             if outcome == StepOutcome::Failed {
                 return Ok(());
             }
@@ -243,7 +236,8 @@ impl Run<'_> {
             }
             Action::Cancel { client } => {
                 if !self.board.is_busy(*client) {
-                    return Ok(Err(Failed::new(format!("client c{client} had no operation to cancel"))));
+                    let text = format!("client c{client} had no operation to cancel");
+                    return Ok(Err(Failed { text, what: Missed::NothingToCancel }));
                 }
                 clients.cancel(*client);
                 None
@@ -281,8 +275,8 @@ impl Run<'_> {
         };
         match timeout(Duration::from_millis(within_ms), struck).await {
             Ok(()) if self.has_effect(fault) => Ok(()),
-            Ok(()) => Err(Failed::new("it could not be armed".to_string())),
-            Err(_) => Err(Failed::new(format!("it did not strike within {within_ms} ms"))),
+            Ok(()) => Err(Failed { text: "it could not be armed".to_string(), what: Missed::NotArmed }),
+            Err(_) => Err(Failed { text: format!("it did not strike within {within_ms} ms"), what: Missed::NotStruck }),
         }
     }
 
@@ -303,7 +297,10 @@ impl Run<'_> {
                 clients.primary = Some(primary);
                 Ok(())
             }
-            Err(_) => Err(Failed::new(format!("{} was still the primary", before.unwrap_or_default()))),
+            Err(_) => {
+                let text = format!("{} was still the primary", before.unwrap_or_default());
+                Err(Failed { text, what: Missed::SamePrimary })
+            }
         }
     }
 
@@ -333,9 +330,12 @@ impl Run<'_> {
             Ok(true) => Ok(()),
             Ok(false) => {
                 let text = format!("client c{client} ended its operation without reaching `{event}`");
-                Err(Failed { text, ended: true })
+                Err(Failed { text, what: Missed::Ended })
             }
-            Err(_) => Err(Failed::new(format!("client c{client} did not reach `{event}` within {within_ms} ms"))),
+            Err(_) => {
+                let text = format!("client c{client} did not reach `{event}` within {within_ms} ms");
+                Err(Failed { text, what: Missed::Late })
+            }
         }
     }
 }

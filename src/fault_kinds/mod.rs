@@ -298,6 +298,11 @@ impl FaultDef {
         self.does.packets != OnPackets::Pass
     }
 
+    /// Whether its targets are told to lose keys, which a replica refuses.
+    pub fn empties(&self) -> bool {
+        self.does.data == OnData::Lost && !self.ends_processes()
+    }
+
     /// Whether it waits for a command, and does nothing until that comes.
     pub fn is_at_command(&self) -> bool {
         self.phrase.form == Form::Command

@@ -378,12 +378,33 @@ pub struct StepEvent {
     /// What happened instead.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
+    /// What kind of thing did not happen, if the script was broken off for it; `None` in histories of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<Missed>,
     /// What a client must reach by the end of the step if the lock is live; `None` if the step does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expects: Option<Expects>,
     /// Breakpoints that it opened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub opens: Vec<Opened>,
+}
+
+/// What a step waited for in vain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Missed {
+    /// The client's operation ended before it came so far.
+    Ended,
+    /// The client did not come so far in time.
+    Late,
+    /// The fault at a command did not strike in time.
+    NotStruck,
+    /// The agent could not arm the fault at a command.
+    NotArmed,
+    /// The primary stayed the same.
+    SamePrimary,
+    /// The client had no operation to cancel.
+    NothingToCancel,
 }
 
 /// A client goes on from a breakpoint.

@@ -561,6 +561,7 @@ mod tests {
             step: "wait 1ttl".into(),
             outcome: StepOutcome::WentOn,
             text: String::new(),
+            missed: Some(crate::history::Missed::NotStruck),
             expects: Some(Expects { client: 1, phase: Some(Phase::Acquired), within_ns: Some(5) }),
             opens: vec![
                 Opened { client: 1, from: Phase::Read, meant: true },

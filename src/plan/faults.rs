@@ -154,7 +154,7 @@ pub(super) fn resolve(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) ->
         return Err(PlanError::Nemesis(format!("`{fault}`: one client at a time does that, such as `client:0`")));
     }
     let whom = match &fault.whom {
-        Whom::Members(who) => Whom::Members(members(rng, who, scenario)?),
+        Whom::Members(who) => Whom::Members(members(rng, &with_keys(fault, who, scenario), scenario)?),
         Whom::Links(parts) => {
             if fault.kind.needs.redis_protocol {
                 parts.iter().try_for_each(|sides| speaks_redis(fault, &sides.other, scenario))?;
@@ -167,6 +167,16 @@ pub(super) fn resolve(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) ->
         }
     };
     Ok(Fault { kind: fault.kind, whom, with: fault.with.clone() })
+}
+
+/// Whom a fault may hit. A replica refuses to lose keys, and loses those that its primary loses: of nodes with roles, it is the primary.
+fn with_keys(fault: &Fault, who: &Targets, scenario: &Scenario) -> Targets {
+    let is_any =
+        |target: &Target| matches!(target, Target::AnyNode | Target::Minority | Target::Majority | Target::Nodes);
+    match fault.kind.empties() && scenario.workload.topology.has_roles() {
+        true => Targets(who.0.iter().map(|target| if is_any(target) { Target::Primary } else { *target }).collect()),
+        false => who.clone(),
+    }
 }
 
 /// Only Redis's protocol is understood on its way.

@@ -402,6 +402,27 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_lost_where_they_are_not_copies() {
+        let hit = |workload: &str, fault: &str| {
+            let (workload_name, workload) = catalogue::workload(workload).unwrap();
+            let nodes = workload.nodes;
+            let plan = Plan::draw(&Scenario { workload_name, workload, nodes, keys: 1, ..scripted(&[fault]) }).unwrap();
+            let Action::Inject { what, .. } = plan.script.into_iter().next().unwrap().action else { panic!("{fault}") };
+            what.to_string()
+        };
+        // A replica refuses such commands.
+        for fault in ["evict", "flush"] {
+            for who in ["node", "minority", "majority", "nodes"] {
+                assert_eq!(hit("cluster", &format!("{fault} {who}")), format!("{fault} primary"));
+                assert_eq!(hit("replicated", &format!("{fault} {who}")), format!("{fault} primary"));
+                assert!(!hit("redlock", &format!("{fault} {who}")).contains("primary"), "{fault} {who}");
+            }
+            assert_eq!(hit("cluster", &format!("{fault} node:1")), format!("{fault} node:1"), "as it was asked for");
+        }
+        assert!(!hit("cluster", "kill minority").contains("primary"), "it kills copies as well");
+    }
+
+    #[test]
     fn a_strike_is_awaited_of_a_fault_in_effect_and_on_redis() {
         let fault = "hold reply to 2nd SET client:0 from majority";
         let plan = Plan::draw(&scripted(&["wait 1ms", fault, &format!("await {fault} within 2ttl")])).unwrap();

@@ -75,9 +75,24 @@ fn verdict(telling: &Telling, look: Look) -> Vec<String> {
     let starts = std::iter::once(look.verdict(word, class)).chain(std::iter::repeat(" ".repeat(word.len())));
     let mut lines: Vec<String> = headline.iter().zip(starts).map(|(line, start)| format!("{start}  {line}")).collect();
     if telling.valid == Validity::Unknown {
-        for reason in telling.reasons.iter().take(REASONS) {
-            let wrapped = wrap(&sanitize(reason, 400), look.line() - 4).into_iter().enumerate();
-            lines.extend(wrapped.map(|(number, line)| format!("{}{line}", if number == 0 { "  - " } else { "    " })));
+        let item = |text: &str, sign: &'static str| {
+            let wrapped = wrap(&sanitize(text, 400), look.line() - 6).into_iter().enumerate();
+            wrapped.map(move |(number, line)| {
+                let start = if number == 0 { sign } else { "" };
+                format!("{start:<width$}{line}", width = sign.chars().count())
+            })
+        };
+        let mut said: Vec<&str> = Vec::new();
+        for (number, reason) in telling.reasons.iter().enumerate().take(REASONS) {
+            lines.extend(item(reason, "  - "));
+            let Some(advice) = telling.advice.get(number).filter(|advice| !said.contains(&advice.text.as_str())) else {
+                continue;
+            };
+            lines.extend(item(&advice.text, "    → "));
+            // Not wrapped, since it is to be copied.
+            let command = advice.command.iter().map(|command| format!("      {}", sanitize(command, 400)));
+            lines.extend(command.filter(|_| said.is_empty()));
+            said.push(&advice.text);
         }
         if telling.reasons.len() > REASONS {
             lines.push(format!("  - and {} more", telling.reasons.len() - REASONS));

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::headline::too_many;
+use super::headline::{is_long, too_many};
 use super::story::{Standing, Story};
 use crate::checker::{AnomalyKind, ClaimVerdict};
 use crate::history::Claim;
@@ -149,14 +149,14 @@ fn found(story: &Story, claim: Claim) -> String {
         Claim::Liveness if story.never_freed().is_some() => "not acquired: its key never ends".to_string(),
         Claim::Liveness if seen > 0 => "free, yet not acquired".to_string(),
         Claim::Liveness => {
+            let gap = verdict.lock.longest_gap.as_ref();
             let stuck = match verdict.lock.reacquired_after_ns {
-                Some(after) => format!("acquired {} after the last heal", length(after)),
-                None => "never stuck".to_string(),
+                Some(after) => Some(format!("acquired {} after the last heal", length(after))),
+                // What nobody can call stuck may have been out of reach for long all the same.
+                None => gap.is_none_or(|gap| !is_long(story, gap)).then(|| "never stuck".to_string()),
             };
-            match &verdict.lock.longest_gap {
-                Some(gap) => format!("{stuck}; longest wait on a free lock: {}", length(gap.to - gap.from)),
-                None => stuck,
-            }
+            let gap = gap.map(|gap| format!("longest wait on a free lock: {}", length(gap.to - gap.from)));
+            stuck.into_iter().chain(gap).collect::<Vec<String>>().join("; ")
         }
         Claim::Amounts if seen > 0 => plural(seen, "wrong amount"),
         Claim::Amounts => "all amounts match".to_string(),

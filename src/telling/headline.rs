@@ -276,7 +276,7 @@ fn let_in(story: &Story, lock: &str, overlaps: u64, through: &str) -> String {
 }
 
 /// Whether a lock was out of reach for so long that "valid" alone would mislead.
-fn is_long(story: &Story, gap: &Gap) -> bool {
+pub(super) fn is_long(story: &Story, gap: &Gap) -> bool {
     let ttl = story.subject.history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
     gap.to - gap.from > ttl.saturating_mul(STUCK_AFTER_TTLS).max(LONG_GAP_NS)
 }

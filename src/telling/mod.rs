@@ -11,11 +11,13 @@
 //! - [`claims`], [`ends`], [`numbers`]: its claims, its resource, its counts
 //! - [`explain`], [`incidents`]: each incident, sentence by sentence, with the lines that it follows from
 //! - [`remedies`]: what would have prevented an incident
+//! - [`advice`]: what to do about a run that proves nothing
 //! - [`setting`]: what was run, with what, and how to run it again
 //! - [`table`]: the same for a suite of runs
 //!
 //! Drawings are made from the [`Story`] too, since they show operations; [`moments`] says when those held the lock.
 
+mod advice;
 mod cause;
 mod claims;
 mod ends;
@@ -34,6 +36,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use advice::Advice;
 pub use cause::{Why, why_of};
 pub use claims::ClaimAccount;
 pub use explain::principals;
@@ -73,6 +76,9 @@ pub struct Telling {
     pub headline: String,
     /// Why the verdict is not valid, most important first, each said once.
     pub reasons: Vec<String>,
+    /// What to do about each reason, in their order, if the run proves nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<Advice>,
     /// What a reader must know before believing the rest.
     pub notes: Vec<String>,
     /// Each claim with the evidence for it.
@@ -158,6 +164,7 @@ impl Telling {
             headline,
             // Several gates may find that no fault was observed.
             reasons: table::distinct(verdict.reasons.iter().map(String::as_str)),
+            advice: advice::advice(story),
             notes: setting::notes(story),
             claims: verdict.claims.iter().map(|claim| ClaimAccount::new(story, claim)).collect(),
             lost_updates: verdict.lost_updates,

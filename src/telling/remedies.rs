@@ -5,7 +5,8 @@
 //! command that can be simulated. Of incidents that cost no update, only what is wrong with the lock itself is said, and nothing
 //! where a script kept the holder.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
@@ -317,10 +318,17 @@ fn holds(workload: &str, nemesis: &str) -> bool {
     cells().valid.contains(&(workload.to_string(), nemesis.to_string()))
 }
 
+/// The scenarios of which it is known what they show of this workload.
+pub(super) fn known(workload: &str) -> impl Iterator<Item = &'static str> {
+    cells().known.get(workload).into_iter().flatten().map(String::as_str)
+}
+
 /// What files and suites of the catalogue expect.
 #[derive(Default)]
 struct Cells {
     valid: BTreeSet<(String, String)>,
+    /// The nemeses of which anything is expected, by the workload.
+    known: BTreeMap<String, BTreeSet<String>>,
     long: BTreeSet<String>,
 }
 
@@ -329,6 +337,7 @@ fn cells() -> &'static Cells {
     CELLS.get_or_init(|| {
         let mut cells = Cells::default();
         let mut expect = |workload: &str, nemesis: &str, expected: Expectation| {
+            cells.known.entry(workload.to_string()).or_default().insert(nemesis.to_string());
             if expected == Expectation::Valid {
                 cells.valid.insert((workload.to_string(), nemesis.to_string()));
             }

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::verdict::{Anomaly, Gate};
+use super::super::verdict::{Anomaly, Gate, GateName};
 use super::super::words::{Words, seconds};
 use super::gate;
 use crate::history::{Claim, History, Opened, Operation, Phase, PhaseStamp};
@@ -29,7 +29,7 @@ pub(crate) fn nobody_kept(history: &History, anomalies: &[Anomaly]) -> Option<Ga
     let ttl_ns = run.ttl_ms.saturating_mul(1_000_000);
     let opened = history.steps.iter().flat_map(|(time, step)| step.opens.iter().map(move |opened| (*time, opened)));
     let kept: Vec<Kept> = opened.filter_map(|(time, opened)| kept(history, time, opened, ttl_ns)).collect();
-    let name = "breakpoints-brief";
+    let name = GateName::BreakpointsBrief;
     let Some(first) = kept.first() else {
         return Some(gate(name, true, "no breakpoint kept a holder beyond its lock's life".to_string()));
     };

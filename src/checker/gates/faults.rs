@@ -1,6 +1,6 @@
 //! Gates on faults: each really happened, was undone, met what it was meant for, and left time before and after.
 
-use super::super::verdict::Gate;
+use super::super::verdict::{Gate, GateName};
 use super::super::words::{Words, count, list, seconds};
 use super::refuted::refuted;
 use super::{acknowledged, gate, held, is_work, or_silence, started};
@@ -10,7 +10,7 @@ use crate::mutants::planted;
 
 /// Every fault was observed, and nothing in the history speaks against it.
 pub(super) fn faults_observed(history: &History, faults: &[&FaultWindow]) -> Gate {
-    let name = "faults-observed";
+    let name = GateName::FaultsObserved;
     let unseen: Vec<&&FaultWindow> = faults.iter().filter(|window| !window.was_observed()).collect();
     let observed = faults.len() - unseen.len();
     let text = match unseen.first() {
@@ -48,7 +48,7 @@ pub(super) fn faults_healed(faults: &[&FaultWindow]) -> Gate {
             or_silence(&first.texts.join("; ")),
         ),
     };
-    gate("faults-healed", !observed.is_empty() && unhealed.is_empty(), text)
+    gate(GateName::FaultsHealed, !observed.is_empty() && unhealed.is_empty(), text)
 }
 
 /// At least one fault hit while a client that it affects held the lock, and lasted as long as it had to.
@@ -87,13 +87,7 @@ pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Ga
         }
         Some(Outlives::Ttl) => (outlived, "lasted long enough during a hold"),
     };
-    // Where none was seen to happen, more of them help nobody.
-    let seen = faults.iter().any(|window| window.certain_span().is_some());
-    let remedy = match found {
-        0 if seen => "; a longer run (--time-limit) has more faults, and longer holds (--hold) are hit more often",
-        _ => "",
-    };
-    gate("faults-met-holds", found > 0, format!("{found} of {all} {what}{remedy}"))
+    gate(GateName::FaultsMetHolds, found > 0, format!("{found} of {all} {what}"))
 }
 
 /// Updates were acknowledged before the first fault, while faults were in effect, and after the last heal.
@@ -103,7 +97,7 @@ pub(super) fn progress(history: &History, faults: &[&FaultWindow]) -> Vec<Gate> 
     // A fault without a heal lasts forever, so nothing comes after it.
     let last = observed().map(|window| window.healed.map_or(u64::MAX, |(time, _)| time)).max();
     let (Some(first), Some(last)) = (first, last) else {
-        let names = ["progress-before", "progress-during", "progress-after"];
+        let names = [GateName::ProgressBefore, GateName::ProgressDuring, GateName::ProgressAfter];
         return names.map(|name| gate(name, false, "no fault was observed".to_string())).into();
     };
     let times = || acknowledged(history).filter_map(|operation| operation.completed);
@@ -116,18 +110,18 @@ pub(super) fn progress(history: &History, faults: &[&FaultWindow]) -> Vec<Gate> 
     };
     vec![
         gate(
-            "progress-before",
+            GateName::ProgressBefore,
             before > 0,
             format!("{} acknowledged before the first fault at {}", count(before, "update"), seconds(first)),
         ),
         during_faults(history, faults),
-        gate("progress-after", after > 0, after_text),
+        gate(GateName::ProgressAfter, after > 0, after_text),
     ]
 }
 
 /// Whether as many updates were acknowledged during faults as the nemesis leaves possible.
 fn during_faults(history: &History, faults: &[&FaultWindow]) -> Gate {
-    let name = "progress-during";
+    let name = GateName::ProgressDuring;
     let windows: Vec<(u64, u64)> = faults.iter().filter_map(|window| window.certain_span()).collect();
     let within = |from: u64, to: u64| windows.iter().any(|&(since, until)| since <= from && to <= until);
     let ended_within =

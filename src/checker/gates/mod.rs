@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) use self::breakpoints::nobody_kept;
 use self::faults::{faults_healed, faults_met_holds, faults_observed, progress};
-use super::verdict::{Anomaly, AnomalyKind, Gate};
+use super::verdict::{Anomaly, AnomalyKind, Gate, GateName};
 use super::words::{Words, count, list, seconds};
 use crate::history::{
     ClientEvent, ClientStep, FactName, FaultWindow, Function, History, Operation, Outcome, Phase, Process, StepOutcome,
@@ -29,9 +29,9 @@ pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
     let script_steps = history.run.as_ref().map_or(0, |run| run.script_steps);
     let mut gates = vec![
         completed(history),
-        Gate { undermines_violations: true, ..fact(history, FactName::ResourceEmpty, "resource-empty") },
-        fact(history, FactName::ClientsReady, "clients-ready"),
-        fact(history, FactName::NodesReady, "nodes-ready"),
+        Gate { undermines_violations: true, ..fact(history, FactName::ResourceEmpty, GateName::ResourceEmpty) },
+        fact(history, FactName::ClientsReady, GateName::ClientsReady),
+        fact(history, FactName::NodesReady, GateName::NodesReady),
         clients_steady(history),
         clients_consistent(history),
         clients_careful(anomalies),
@@ -44,7 +44,7 @@ pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
         gates.push(faults_observed(history, &faults));
         gates.push(faults_healed(&faults));
     }
-    gates.push(fact(history, FactName::NodesHealthy, "nodes-healthy"));
+    gates.push(fact(history, FactName::NodesHealthy, GateName::NodesHealthy));
     gates.push(final_reads(history));
     gates.extend([enough_acknowledged(history), every_client(history), contention(history)]);
     if has_faults {
@@ -57,8 +57,25 @@ pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
     gates
 }
 
-fn gate(name: &str, passed: bool, text: String) -> Gate {
-    Gate { name: name.to_string(), passed, text, undermines_violations: false }
+/// Where a gate that failed stands among the reasons: first what leaves nothing to believe, then what the run came to grief
+/// by, then what there was too little of. Without updates most scripts and faults come to nothing, and of a script that broke
+/// off there are few.
+pub(super) fn rank(history: &History, gate: &Gate) -> u32 {
+    use GateName::*;
+    let broke_off = history.steps.iter().any(|(_, step)| step.outcome == StepOutcome::Failed);
+    match gate.which() {
+        Some(
+            Completed | ResourceEmpty | ClientsReady | NodesReady | ClientsSteady | ClientsConsistent | ClientsCareful
+            | BreakpointsBrief,
+        ) => 0,
+        Some(EnoughAcknowledged) if !broke_off => 1,
+        Some(ScriptPlayed | CancellationsTaken | FaultsObserved | FaultsHealed) => 2,
+        _ => 3,
+    }
+}
+
+fn gate(name: GateName, passed: bool, text: String) -> Gate {
+    Gate { name: name.word().to_string(), passed, text, undermines_violations: false }
 }
 
 fn completed(history: &History) -> Gate {
@@ -68,11 +85,11 @@ fn completed(history: &History) -> Gate {
         (Some(end), None) if end.completed => (true, "the run went to its planned end".to_string()),
         (Some(end), None) => (false, format!("the run did not go to its planned end: {}", or_silence(&end.text))),
     };
-    gate("completed", passed, text)
+    gate(GateName::Completed, passed, text)
 }
 
 /// A gate on a fact that the controller verified. If the fact was reported more than once, it must hold each time.
-fn fact(history: &History, name: FactName, gate_name: &str) -> Gate {
+fn fact(history: &History, name: FactName, gate_name: GateName) -> Gate {
     let said: Vec<_> = history.facts.iter().filter(|fact| fact.name == name).collect();
     let what = match name {
         FactName::ResourceEmpty => "the resource was empty at the start",
@@ -97,7 +114,7 @@ fn clients_steady(history: &History) -> Gate {
     let words = Words::new(history);
     let broken = failed_by_themselves(history);
     let Some((time, first)) = broken.first() else {
-        return gate("clients-steady", true, "no client failed by itself".to_string());
+        return gate(GateName::ClientsSteady, true, "no client failed by itself".to_string());
     };
     let more = broken.len() as u64 - 1;
     let others = if more == 0 { String::new() } else { format!(", and {more} more like it") };
@@ -106,7 +123,7 @@ fn clients_steady(history: &History) -> Gate {
         true => what_ended(&client, *time),
         false => format!("{client} failed and was replaced at {}", seconds(*time)),
     };
-    gate("clients-steady", false, format!("{what}{others}: {}", or_silence(&first.text)))
+    gate(GateName::ClientsSteady, false, format!("{what}{others}: {}", or_silence(&first.text)))
 }
 
 /// Nobody killed it, so that its program ended is the client's own doing, or its library's.
@@ -171,7 +188,7 @@ fn clients_consistent(history: &History) -> Gate {
             format!("{client} contradicts itself in line {}{others}: {}", first.line, first.text)
         }
     };
-    gate("clients-consistent", history.contradictions.is_empty(), text)
+    gate(GateName::ClientsConsistent, history.contradictions.is_empty(), text)
 }
 
 /// No client lost an update by releasing the lock while its own write was still in flight.
@@ -181,12 +198,12 @@ fn clients_careful(anomalies: &[Anomaly]) -> Gate {
         None => "no update was lost to a write still in flight when its client released the lock".to_string(),
         Some(first) => first.summary.clone(),
     };
-    gate("clients-careful", careless.is_none(), text)
+    gate(GateName::ClientsCareful, careless.is_none(), text)
 }
 
 /// Every step of a script had its effect; otherwise the situation that the script is about never arose.
 fn script_played(history: &History, steps: u32) -> Gate {
-    let name = "script-played";
+    let name = GateName::ScriptPlayed;
     match history.steps.iter().find(|(_, step)| step.outcome == StepOutcome::Failed) {
         Some((_, step)) => {
             let text = format!("step {}, `{}`: {}", step.number, step.step, or_silence(&step.text));
@@ -195,7 +212,17 @@ fn script_played(history: &History, steps: u32) -> Gate {
         None if history.steps.len() as u64 == u64::from(steps) => {
             gate(name, true, format!("all {} were carried out", count(u64::from(steps), "step")))
         }
-        None => gate(name, false, format!("{} of {} steps are recorded", history.steps.len(), steps)),
+        None => {
+            let why = match history.end.as_ref().is_some_and(|end| end.completed) {
+                true => "the time limit ended",
+                false => "the run ended",
+            };
+            let text = match history.steps.len() {
+                0 => format!("the script never began: {why} while clients were still to show that the lock works"),
+                made => format!("the script stopped after step {made} of {steps}: {why}"),
+            };
+            gate(name, false, text)
+        }
     }
 }
 
@@ -210,7 +237,7 @@ fn cancellations_taken(history: &History) -> Option<Gate> {
     if all == 0 {
         return None;
     }
-    let name = "cancellations-taken";
+    let name = GateName::CancellationsTaken;
     let words = Words::new(history);
     let mut in_spite = cancelled.filter(|(_, operation)| operation.error() != Some(CANCELLED));
     Some(match in_spite.next() {
@@ -257,18 +284,17 @@ fn most_often_said(history: &History) -> Option<(String, u64)> {
 
 fn enough_acknowledged(history: &History) -> Gate {
     let found = acknowledged(history).count() as u64;
-    let mut text = format!("{} acknowledged, of at least {LEAST_ACKNOWLEDGED}", count(found, "update"));
-    if found < LEAST_ACKNOWLEDGED
-        && let Some((said, times)) = most_often_said(history)
-    {
-        text.push_str(&format!("; {} ended with: {said}", count(times, "other")));
-    }
-    gate("enough-acknowledged", found >= LEAST_ACKNOWLEDGED, text)
+    let of = format!("{} acknowledged, of at least {LEAST_ACKNOWLEDGED}", count(found, "update"));
+    let text = match most_often_said(history).filter(|_| found < LEAST_ACKNOWLEDGED) {
+        Some((said, times)) => format!("{} ended with: {said}; {of}", count(times, "attempt")),
+        None => of,
+    };
+    gate(GateName::EnoughAcknowledged, found >= LEAST_ACKNOWLEDGED, text)
 }
 
 /// Every client that was started had an update acknowledged; one that had none contributes nothing to the result.
 fn every_client(history: &History) -> Gate {
-    let name = "every-client";
+    let name = GateName::EveryClient;
     let words = Words::new(history);
     let got: BTreeSet<String> = acknowledged(history).map(|operation| words.process(operation.process)).collect();
     let without: Vec<String> = started(history).into_iter().filter(|client| !got.contains(client)).collect();
@@ -319,12 +345,12 @@ fn contention(history: &History) -> Gate {
         (_, false) => (false, format!("{got}, but no two clients ever contended for a key that both of them then had")),
         (_, true) => (true, format!("{got}, and clients contended for one key")),
     };
-    gate("contention", passed, text)
+    gate(GateName::Contention, passed, text)
 }
 
 /// The controller reported that it read every key, and the reads are in the history.
 fn final_reads(history: &History) -> Gate {
-    let said = fact(history, FactName::FinalReads, "final-reads");
+    let said = fact(history, FactName::FinalReads, GateName::FinalReads);
     if !said.passed {
         return said;
     }
@@ -344,7 +370,7 @@ fn final_reads(history: &History) -> Gate {
         None => said,
         Some(key) => {
             let missing = count(over.len() as u64, "key");
-            gate("final-reads", false, format!("{missing} not read after the last update, for example {key}"))
+            gate(GateName::FinalReads, false, format!("{missing} not read after the last update, for example {key}"))
         }
     }
 }

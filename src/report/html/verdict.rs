@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use maud::{Markup, html};
 
 use super::contents::contents;
-use super::{header, prose};
+use super::{command, header, prose};
 use crate::checker::{KeyEnd, Validity};
 use crate::history::Claim;
 use crate::report::verdict_word;
@@ -17,7 +17,15 @@ pub fn verdict(telling: &Telling) -> Markup {
     let more = html! {
         @if telling.valid != Validity::Valid && !telling.reasons.is_empty() {
             ul class="reasons" {
-                @for reason in telling.reasons.iter().take(8) { li { (prose(&line(reason, 600))) } }
+                @for (number, reason) in telling.reasons.iter().enumerate().take(8) {
+                    li {
+                        (prose(&line(reason, 600)))
+                        @if let Some(advice) = telling.advice.get(number) {
+                            p class="fine" { (prose(&line(&advice.text, 400))) }
+                            @if let Some(text) = &advice.command { (command(&line(text, 400))) }
+                        }
+                    }
+                }
                 @if telling.reasons.len() > 8 { li { "and " (telling.reasons.len() - 8) " more, in results.json" } }
             }
         }

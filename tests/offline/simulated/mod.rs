@@ -1,6 +1,7 @@
 //! Runs in virtual time: what repeats by its seed, what comes out as expected, whom the tester must not accuse, and what is told
 //! of it all.
 
+mod advice;
 mod client_check;
 mod cold;
 mod digests;

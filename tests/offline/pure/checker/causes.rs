@@ -68,6 +68,7 @@ fn a_script_that_keeps_a_holder_beyond_its_lock_says_so_itself() {
                 step: "go client:0".into(),
                 outcome: StepOutcome::Happened,
                 text: String::new(),
+                missed: None,
                 expects: None,
                 opens: vec![Opened { client: 0, from: Phase::BeforeWrite, meant: false }],
             },

@@ -27,7 +27,12 @@ fn words(build: &Build) -> String {
         again
     });
     let mut lines = vec![telling.headline.clone()];
-    lines.extend(telling.reasons.iter().map(|reason| format!("  - {reason}")));
+    for (number, reason) in telling.reasons.iter().enumerate() {
+        lines.push(format!("  - {reason}"));
+        let advice = telling.advice.get(number);
+        assert_eq!(advice.map(|advice| &advice.reason), (telling.valid == Validity::Unknown).then_some(reason));
+        lines.extend(advice.map(|advice| format!("    {}", advice.text)));
+    }
     for claim in &telling.claims {
         let name = claim.checked.claim.name();
         lines.push(format!("  {name}: {}: {}; {}", claim.standing_text, claim.found, claim.why));

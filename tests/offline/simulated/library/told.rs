@@ -75,6 +75,7 @@ fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then
         step: "cancel client:0".into(),
         outcome: history::StepOutcome::Happened,
         text: String::new(),
+        missed: None,
         expects: None,
         opens: Vec::new(),
     };

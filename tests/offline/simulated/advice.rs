@@ -1,0 +1,183 @@
+//! What reports advise is tried: what is said to prevent an incident does so in its own run, and what is said to do about a run that
+//! proves nothing leads to one that proves something.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use redjepsen::checker::Validity;
+use redjepsen::runner::Checked;
+use redjepsen::runner::simulate::{can_be_simulated, simulate};
+use redjepsen::scenario::{Options, Scenario, catalogue};
+use redjepsen::topology::ClusterKind;
+
+use crate::kit::on_all_processors;
+
+/// A workload under a nemesis, with the command that repeats its run.
+struct Cell {
+    scenario: Scenario,
+    repeat: String,
+}
+
+impl Cell {
+    /// None if it makes no sense, or can't be simulated.
+    fn new(workload: &str, nemesis: &str, seed: u64) -> Option<Cell> {
+        let repeat = format!("redjepsen run --workload {workload} --nemesis {nemesis} --cluster sim --seed {seed}");
+        Cell::of(&repeat).filter(|cell| can_be_simulated(&cell.scenario).is_ok())
+    }
+
+    /// What a command runs; None if it is refused.
+    fn of(command: &str) -> Option<Cell> {
+        let words = shlex::split(command).unwrap();
+        assert_eq!(words[..2], ["redjepsen", "run"], "{command}");
+        let (mut workload, mut nemesis, mut seed) = ("redlock", "pause", 1);
+        let mut options = Options { cluster: Some(ClusterKind::SIM), ..Options::default() };
+        for pair in words[2..].chunks(2) {
+            let value = pair[1].as_str();
+            match pair[0].as_str() {
+                "--workload" => workload = value,
+                "--nemesis" => nemesis = value,
+                "--seed" => seed = value.parse().unwrap(),
+                "--ttl" => options.ttl = Some(value.parse().unwrap()),
+                "--time-limit" => options.time_limit = Some(value.parse().unwrap()),
+                "--hold" => options.hold = Some(value.parse().unwrap()),
+                "--clients" => options.clients = Some(value.parse().unwrap()),
+                "--rate" => options.rate = Some(value.parse().unwrap()),
+                "--cluster" | "--expect" => {}
+                other => panic!("{other} in {command}"),
+            }
+        }
+        let scenario = options.scenario(workload, nemesis, seed, Path::new("")).ok()?;
+        Some(Cell { scenario, repeat: command.to_string() })
+    }
+
+    /// Its run; None if no plan can be drawn for it.
+    fn run(&self) -> Option<Checked> {
+        let mut run = simulate(&self.scenario).ok()?;
+        run.facts.repeat = self.repeat.clone();
+        Some(run)
+    }
+
+    fn name(&self) -> String {
+        format!("{} under {}", self.scenario.workload_name, self.scenario.nemesis_name)
+    }
+}
+
+/// Every workload under every nemesis that can be simulated.
+fn catalogue() -> Vec<Cell> {
+    let workloads = catalogue::WORKLOADS.iter().map(|(name, _)| *name);
+    let cells = workloads
+        .flat_map(|workload| catalogue::NEMESES.iter().filter_map(move |(nemesis, _)| Cell::new(workload, nemesis, 1)));
+    cells.collect()
+}
+
+/// Those of the catalogue of whose numbers this is a divisor.
+fn each(step: usize) -> Vec<Cell> {
+    catalogue().into_iter().step_by(step).collect()
+}
+
+/// Plays every remedy that is told of these cells. Returns how many were told, and those that did not hold.
+fn remedies(cells: &[Cell]) -> (usize, Vec<String>) {
+    let told = on_all_processors(cells, |cell| {
+        let run = cell.run().filter(|run| run.verdict.valid == Validity::Invalid);
+        let telling = run.map(|run| run.report().telling);
+        let remedies = telling.iter().flat_map(|telling| &telling.incidents).flat_map(|incident| &incident.remedies);
+        let commands: BTreeSet<String> =
+            remedies.filter(|remedy| !remedy.needs_servers).map(|remedy| remedy.command.clone()).collect();
+        commands
+    });
+    let distinct: Vec<&String> = told.iter().flatten().collect::<BTreeSet<_>>().into_iter().collect();
+    let held = on_all_processors(&distinct, |command| {
+        Cell::of(command).and_then(|cell| cell.run()).is_some_and(|run| run.verdict.valid == Validity::Valid)
+    });
+    let held: BTreeMap<&String, bool> = distinct.iter().copied().zip(held).collect();
+    let of_cells = || cells.iter().zip(&told).flat_map(|(cell, told)| told.iter().map(move |command| (cell, command)));
+    let failed = of_cells().filter(|(_, command)| !held[command]);
+    (of_cells().count(), failed.map(|(cell, command)| format!("{}: {command}", cell.name())).collect())
+}
+
+#[test]
+fn remedies_hold_where_they_are_told() {
+    let (told, failed) = remedies(&each(29));
+    println!("{told} remedies, of which {} did not hold", failed.len());
+    assert!(told > 5 && failed.is_empty(), "{told}: {failed:#?}");
+}
+
+#[test]
+#[ignore = "plays the whole catalogue, which takes minutes"]
+fn every_remedy_of_the_catalogue_holds() {
+    let (told, failed) = remedies(&each(1));
+    println!("{told} remedies, of which {} did not hold", failed.len());
+    assert!(told > 150 && failed.is_empty(), "{told}: {failed:#?}");
+}
+
+/// What became of the advice of a run that proves nothing.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Came {
+    /// Its command proves something.
+    Proves,
+    /// Its command proves nothing either.
+    Nothing,
+    /// There is no command.
+    Words,
+}
+
+/// The cells that prove nothing, each with its first advice, and what came of that.
+fn advised(cells: &[Cell]) -> Vec<(String, String, Option<String>, Came)> {
+    let found = on_all_processors(cells, |cell| {
+        let run = cell.run().filter(|run| run.verdict.valid == Validity::Unknown)?;
+        let telling = run.report().telling;
+        assert_eq!(telling.advice.len(), telling.reasons.len(), "{}: {:?}", cell.name(), telling.reasons);
+        for (advice, reason) in telling.advice.iter().zip(&telling.reasons) {
+            assert!(advice.reason == *reason && advice.text.ends_with('.'), "{}: {advice:?}", cell.name());
+        }
+        let first = telling.advice.into_iter().next()?;
+        let came = match &first.command {
+            None => Came::Words,
+            Some(command) => match Cell::of(command).and_then(|cell| cell.run()) {
+                Some(run) if run.verdict.valid != Validity::Unknown => Came::Proves,
+                _ => Came::Nothing,
+            },
+        };
+        Some((format!("{}: {}", cell.name(), first.reason), first.text, first.command, came))
+    });
+    found.into_iter().flatten().collect()
+}
+
+/// How often each came, by the text of the advice.
+fn census(of: &[(String, String, Option<String>, Came)]) -> BTreeMap<(&str, &Came), usize> {
+    let mut census = BTreeMap::new();
+    for (_, text, _, came) in of {
+        *census.entry((text.as_str(), came)).or_default() += 1;
+    }
+    census
+}
+
+#[test]
+fn what_is_advised_about_a_run_that_proves_nothing_proves_something() {
+    let all = advised(&each(23));
+    println!("{:#?}", census(&all));
+    let proves = all.iter().filter(|(.., came)| *came == Came::Proves).count();
+    assert!(all.len() > 10 && proves * 10 >= all.len() * 8, "{proves} of {}: {all:#?}", all.len());
+}
+
+#[test]
+#[ignore = "plays the whole catalogue, which takes minutes"]
+fn every_advice_of_the_catalogue() {
+    let all = advised(&each(1));
+    for (what, text, command, came) in &all {
+        println!("{came:?}\t{what}\t{text}\t{}", command.as_deref().unwrap_or("–"));
+    }
+    println!("{:#?}", census(&all));
+    let proves = all.iter().filter(|(.., came)| *came == Came::Proves).count();
+    assert!(proves * 10 >= all.len() * 8, "{proves} of {}", all.len());
+}
+
+#[test]
+fn a_cluster_that_is_to_lose_its_keys_loses_those_of_a_primary() {
+    for workload in ["cluster", "replicated"] {
+        for nemesis in ["memory", "all"] {
+            let run = Cell::new(workload, nemesis, 1).unwrap().run().unwrap();
+            assert_ne!(run.verdict.valid, Validity::Unknown, "{workload} {nemesis}: {:?}", run.verdict.reasons);
+        }
+    }
+}
