@@ -21,13 +21,33 @@ const FORMS: &[(&str, &str, Check)] = &[
     ),
     (
         "headline: kept",
-        "{x=lock} kept all {n=all} acknowledged {w=what}[ through {n=faults} fault[s]][, and never let [two clients][a writer and another client] hold the lock at once][: {x}].[{x}]",
+        "{x=lock} kept all {n=all} acknowledged {w=what}[ through {n=faults} fault[s]][, and never let [two clients][a writer and another client][more than {n} clients] hold the lock at once][: {x}].[{x}]",
         kept,
     ),
     (
         "headline: kept",
-        "{x=lock} broke none of its claims[ through {n=faults} fault[s]][, and never let [two clients][a writer and another client] hold the lock at once].[{x}]",
+        "{x=lock} broke none of its claims[ through {n=faults} fault[s]][, and never let [two clients][a writer and another client][more than {n} clients] hold the lock at once].[{x}]",
         through,
+    ),
+    (
+        "headline: kept",
+        "{x=lock} broke none of its claims[ through {n=faults} fault[s]], though {n} of {n=all} acknowledged {w} [was][were] lost[, and never let [two clients][a writer and another client] hold the lock at once][: {x}].[{x}]",
+        some_lost,
+    ),
+    (
+        "headline: kept",
+        "{x=lock} kept all but {n} of {n=all} acknowledged {w}[ through {n=faults} fault[s]]; [that one was][those were] lost to a client's own write in flight[, and never let [two clients][a writer and another client] hold the lock at once][: {x}].[{x}]",
+        some_lost,
+    ),
+    (
+        "headline: let in",
+        "{x=lock} let [two clients][a writer and another client] hold the lock at once {x=times}[ through {n=faults} fault[s]], which this workload does not rule out.[{x}]",
+        through,
+    ),
+    (
+        "headline: let in",
+        "{x=lock} let [two clients][a writer and another client] hold the lock at once {x=times}[ through {n=faults} fault[s]][; the resource refused {n=refused} late write[s],][;] {n} of {n=all} acknowledged {w} lost[: {x}].[{x}]",
+        some_lost,
     ),
     (
         "headline: let in",
@@ -106,6 +126,12 @@ fn overlapped(lines: &Lines, holes: &Holes) -> Result<(), String> {
         none_is_lost(lines)?;
     }
     explained(lines, holes)
+}
+
+/// So many were acknowledged.
+fn some_lost(lines: &Lines, holes: &Holes) -> Result<(), String> {
+    is(&holes["all"], acknowledged(lines).count() as u64, "were acknowledged")?;
+    through(lines, holes)
 }
 
 /// How many pairs of holders had a lock at once that must not.

@@ -102,8 +102,8 @@ fn seldom() -> impl Iterator<Item = Scenario> {
             let mut scenario = options.scenario(name, nemesis, seed, Path::new("")).ok()?;
             if workload == "shared" {
                 // One that lets three in, so that a writer comes beside readers.
-                scenario.workload.lock =
-                    toml::from_str("[perfect]\nretry_delay = \"10ms..50ms\"\nholders = 3").unwrap();
+                let lock = serde_json::json!({"perfect": {"retry_delay": "10ms..50ms", "holders": 3}});
+                scenario.workload.lock = serde_json::from_value(lock).unwrap();
             }
             Some(scenario)
         },

@@ -19,49 +19,49 @@ type Check = fn(&Summary) -> Result<(), String>;
 
 pub const SUMMARIES: &[(&str, Check)] = &[
     (
-        "{x=readers} read {w=key} = {w=value}[ {x=often}]; {c=by}'s write of {w=new}[, which builds on {c=other}'s {w=base},] at {t=at} erased {x=values}, which [build[s] on {x=heads} and ][{x=had} acknowledged][{x=was} acknowledged all the same][{x=blamed}].",
+        "{x=readers} read {w=key} = {w=value}[ {x=often}]; {c=by}'s write of {w=new}[, which builds on {c=other}'s {w=base},] at {t=at} erased {x=values}, which [build[s] on {x=heads} and ][had {w=had} acknowledged][{w=was} acknowledged all the same][; {x=blamed}].",
         erased,
     ),
     (
-        "the final read at {t=at} found {w=key} = {w=value}; {x=values}, which build[s] on that and had been acknowledged by then, [was][were] gone[{x=blamed}].",
+        "the final read at {t=at} found {w=key} = {w=value}; {x=values}, which build[s] on that and had been acknowledged by then, [was][were] gone[; {x=blamed}].",
         reverted,
     ),
     (
-        "{x=values} of {w=key} had been acknowledged, but what {c=by} saw at {t=at} descends from other values only[{x=blamed}].",
+        "{x=values} of {w=key} had been acknowledged, but what {c=by} saw at {t=at} descends from other values only[; {x=blamed}].",
         left_out,
     ),
     (
-        "{x=readers} read {w=key} = {w=value}[ {x=often}], and what each then wrote, {x=values}, was acknowledged or seen: no order allows that[{x=blamed}].",
+        "{x=readers} read {w=key} = {w=value}[ {x=often}], and what each then wrote, {x=values}, was acknowledged or seen: no order allows that[; {x=blamed}].",
         two_successors,
     ),
     (
-        "{x=readers} read {w=key} = {w=value}, a value that nobody was ever asked to write to {w=other}[{x=blamed}].",
+        "{x=readers} read {w=key} = {w=value}, a value that nobody was ever asked to write to {w=other}[; {x=blamed}].",
         from_nowhere,
     ),
     (
-        "{x=readers} read {w=key} = {w=value}, although {c=by} had reported that its write of that value failed[{x=blamed}].",
+        "{x=readers} read {w=key} = {w=value}, although {c=by} had reported that its write of that value failed[; {x=blamed}].",
         of_a_failure,
     ),
     (
-        "{x=readers} read {w=key} = {w=value} by {t=at}, before {c=by} began to write it at {t=began}[{x=blamed}].",
+        "{x=readers} read {w=key} = {w=value} by {t=at}, before {c=by} began to write it at {t=began}[; {x=blamed}].",
         before_its_write,
     ),
-    ("{c=by} read {w=key} = {w=value} before writing it[{x=blamed}].", its_own),
-    ("the writes of {x=values} to {w=key} each follow from the other: there is no first[{x=blamed}].", in_a_circle),
+    ("{c=by} read {w=key} = {w=value} before writing it[; {x=blamed}].", its_own),
+    ("the writes of {x=values} to {w=key} each follow from the other: there is no first[; {x=blamed}].", in_a_circle),
     (
-        "{c=by} began to write {w=value} to {w=key} at {t=at}, but {c=other} had by {t=over} seen or written a value that descends from it[{x=blamed}].",
+        "{c=by} began to write {w=value} to {w=key} at {t=at}, but {c=other} had by {t=over} seen or written a value that descends from it[; {x=blamed}].",
         descends_from_later,
     ),
     (
-        "{c=by} read {w=key} = {w=value}[ after {t=at}][ and still had the lock for reading at {t=held}], but {c=other}'s [write of {w=wrote}][read of {w} = {w=read}], a later value, was over by {t=over}[{x=blamed}].",
+        "{c=by} read {w=key} = {w=value}[ after {t=at}][ and still had the lock for reading at {t=held}], but {c=other}'s [write of {w=wrote}][read of {w} = {w=read}], a later value, was over by {t=over}[; {x=blamed}].",
         stale,
     ),
     (
-        "{c=by}'s write of {w=value} to {w=key} began at {t=at}, after {c=other} had by {t=over} seen or written a value of another lineage, which fits neither before nor after it[{x=blamed}].",
+        "{c=by}'s write of {w=value} to {w=key} began at {t=at}, after {c=other} had by {t=over} seen or written a value of another lineage, which fits neither before nor after it[; {x=blamed}].",
         of_another_lineage,
     ),
     (
-        "{c=by} found a count of {n=count} with {w=key} = {w=value}, which descends from {n} updates of the empty key[{x=blamed}].",
+        "{c=by} found a count of {n=count} with {w=key} = {w=value}, which descends from {n} updates of the empty key[; {x=blamed}].",
         count_found,
     ),
     ("{c=by} found {w=value} twice in the list of {w=key}[{x}].", in_a_list),
@@ -76,11 +76,11 @@ pub const SUMMARIES: &[(&str, Check)] = &[
     ),
     ("{c=by} read a list of {w=key} that does not end with its last update[{x}].", in_a_list),
     (
-        "{c=by} found a count of {n=count} for {w=key} at the end, which leaves no room for {n} more of the updates that had been acknowledged[{x=blamed}].",
+        "{c=by} found a count of {n=count} for {w=key} at the end, which leaves no room for {n} more of the updates that had been acknowledged[; {x=blamed}].",
         count_found,
     ),
     (
-        "{c=by} found {w=key} = {w=value} after {t=at}; {x=values} had been acknowledged[ or {w=read}] by then and came after that value[, and nobody ever saw {w=them} again][{x=blamed}].",
+        "{c=by} found {w=key} = {w=value} after {t=at}; {x=values} had been acknowledged[ or {w=read}] by then and came after that value[, and nobody ever saw {w=them} again][; {x=blamed}].",
         rolled_back,
     ),
     (
@@ -219,7 +219,8 @@ impl<'l> Summary<'l> {
     /// Of a loss that is a client's own: it gave the lock back before it knew what became of its write.
     fn blamed(&self) -> Result<(), String> {
         let Some(blamed) = self.hole("blamed") else { return Ok(()) };
-        let form = "; {c=who} had released the lock while its write of {w=value} was still in flight, which no lock can prevent";
+        let form =
+            "{c=who} had released the lock while its write of {w=value} was still in flight, which no lock can prevent";
         let holes = pattern::read(form, blamed).ok_or_else(|| format!("no known form: {blamed}"))?;
         let writer = self.writer(&holes["value"])?;
         ensure(writer.client == holes["who"], || "another client wrote that".to_string())?;
@@ -250,7 +251,7 @@ fn erased(said: &Summary) -> Result<(), String> {
         let over = lines.over(lost).ok_or("it was never acknowledged")?;
         match said.hole("had") {
             Some(had) => {
-                ensure(had == "had been", || had.to_string())?;
+                ensure(had == "been", || had.to_string())?;
                 ensure(over <= at, || format!("{value} was acknowledged at {}", moment(over)))?;
             }
             None => ensure(lines.sent(lost) <= at, || format!("{value} was sent at {}", moment(lines.sent(lost))))?,
