@@ -51,7 +51,8 @@ fn a_violation_comes_back_as_often_as_it_is_asked_for() {
 /// The run of a script on a lock, and what its replay calls its cause.
 fn cause(workload: &str, steps: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let script = format!("description = \"d\"\nprogress = \"any\"\npersistence = \"none\"\nscript = {steps:?}\n");
+    let script =
+        format!("description = \"d\"\nstory = \"s\"\nprogress = \"any\"\npersistence = \"none\"\nscript = {steps:?}\n");
     fs::write(folder.path().join("script.toml"), script).unwrap();
     let run = format!("run --cluster sim --workload {workload} --nemesis script.toml --time-limit 9s --seed 1");
     let (code, said) = ended(redjepsen(folder.path(), &run).spawn().unwrap());
