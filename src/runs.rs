@@ -265,7 +265,8 @@ mod tests {
     fn whatever_a_user_calls_latest_stays() {
         let links = ["latest", "redlock-pause/latest", "suites/smoke/latest"];
         let old = Path::new("20260101T000000.000Z");
-        let make: [(fn(&Path), bool); 6] = [
+        type Make = fn(&Path);
+        let make: [(Make, bool); 6] = [
             (|path| fs::write(path, "mine").unwrap(), false),
             (|path| fs::create_dir(path).unwrap(), false),
             (|path| std::os::unix::fs::symlink("notes.txt", path).unwrap(), false),

@@ -163,7 +163,8 @@ fn eraser(
         }
         let Some(above) = above else {
             let line = lineage.from(survivor);
-            let last = line.iter().rev().take(DOUBTFUL).filter(|&&node| comes_after(register, node, over)).last();
+            let last = &line[line.len().saturating_sub(DOUBTFUL)..];
+            let last = last.iter().find(|&&node| comes_after(register, node, over));
             return (head, parent, last.or(line.last()).copied());
         };
         (head, parent) = (outer, above);

@@ -138,7 +138,7 @@ impl History {
     /// before it acted again, is counted to its last act: no lock that expires can do better. Where there is no resource, the
     /// belief is all that the lock protects, so it counts to its end.
     pub fn certain_hold(&self, operation: &Operation) -> Option<(i64, i64)> {
-        let (start, acted, over) = operation.believed()?;
+        let Believed { start, acted, over } = operation.believed()?;
         let Some((Phase::Lost, lost)) = over else { return operation.certain_hold() };
         let run = self.run.as_ref().filter(|run| run.resource != ResourceKind::None);
         let stood_still = run.is_some_and(|run| {
@@ -236,6 +236,15 @@ impl PhaseStamp {
     }
 }
 
+/// A hold as its client stamped it, in nanoseconds of run time.
+struct Believed {
+    start: i64,
+    /// The last act as the holder.
+    acted: i64,
+    /// `releasing` or `lost`, if that is stamped.
+    over: Option<(Phase, i64)>,
+}
+
 impl Operation {
     /// The first stamp of `phase`, if the client reported it.
     pub fn phase(&self, phase: Phase) -> Option<PhaseStamp> {
@@ -248,13 +257,12 @@ impl Operation {
     /// From the `acquired` stamp to `releasing`, or to `lost`: until its library says that the lock is lost, a client counts on
     /// it. Of a client that fell silent, to its last act as the holder. None without a trusted `acquired` stamp.
     pub fn certain_hold(&self) -> Option<(i64, i64)> {
-        let (start, acted, over) = self.believed()?;
+        let Believed { start, acted, over } = self.believed()?;
         Some((start, over.map_or(acted, |(_, at)| at.max(start))))
     }
 
-    /// The `acquired` stamp, the last stamp at which the client acted as the holder, and how the hold ended: `releasing` or
-    /// `lost`, if that is stamped.
-    fn believed(&self) -> Option<(i64, i64, Option<(Phase, i64)>)> {
+    /// How long the client counted on its lock. None without a trusted `acquired` stamp.
+    fn believed(&self) -> Option<Believed> {
         if !self.f.is_locked() {
             return None;
         }
@@ -264,7 +272,7 @@ impl Operation {
         for stamp in stamps {
             match (stamp.phase, stamp.stamped) {
                 (phase @ (Phase::Releasing | Phase::Lost), Some(over)) => {
-                    return Some((start, acted, Some((phase, over))));
+                    return Some(Believed { start, acted, over: Some((phase, over)) });
                 }
                 (Phase::Releasing | Phase::Lost | Phase::Released, None) | (Phase::Released, _) => break,
                 (Phase::Read | Phase::BeforeWrite | Phase::Written | Phase::Extended, Some(stamped)) => {
@@ -273,7 +281,7 @@ impl Operation {
                 _ => {}
             }
         }
-        Some((start, acted, None))
+        Some(Believed { start, acted, over: None })
     }
 
     /// The protocol's error word, if it failed or is in doubt.
