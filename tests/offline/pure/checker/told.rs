@@ -323,7 +323,8 @@ fn a_valid_run_says_what_it_stood() {
 #[test]
 fn a_valid_run_does_not_praise_a_lock_that_let_two_clients_in() {
     let headline = |build: &Build| {
-        assert_eq!(build.check().valid, Validity::Valid);
+        let verdict = build.check();
+        assert_eq!(verdict.valid, Validity::Valid, "{:?}", verdict.reasons);
         report_of(build, |report| report.telling.headline.clone())
     };
     let unclaimed = |change: fn(&mut Build)| {
@@ -342,7 +343,7 @@ fn a_valid_run_does_not_praise_a_lock_that_let_two_clients_in() {
     );
     let lost = headline(&sound(|build| {
         build.header().claims = vec![Claim::MutualExclusion];
-        build.ok(0, 4_001, 4_005, "-", "a").ok(1, 4_006, 4_009, "-", "b").final_read("b");
+        build.update(0, 4_002, 4_004, "-", "a").update(1, 4_007, 4_009, "-", "b").final_read("b");
     }));
     let all_but = "The lock broke none of its claims, though 1 of 32 acknowledged updates was lost, and never let two clients hold the \
                    lock at once.";
