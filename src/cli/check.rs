@@ -34,7 +34,7 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
         let page = if from_file { page_beside(&flags.path) } else { String::new() };
         return exit_after(exit_of(&checked), shown.and_then(|()| show_pages(flags, &page, &checked)));
     }
-    checked.look_further();
+    checked.find_counterexample();
     let report = checked.report();
     let written =
         flags.pages.write(|| report::html(&report), || report.minimal_counterexample.map(Counterexample::standalone));
@@ -75,7 +75,7 @@ pub(super) fn with_all(folder: &Path) -> Result<Checked, Failure> {
 /// Writes the report of a run folder again.
 pub fn report(folder: &Path) -> Result<Exit, Failure> {
     let mut checked = with_all(folder)?;
-    checked.look_further();
+    checked.find_counterexample();
     report::write(folder, &checked.report()).map_err(Failure::could_not_run)?;
     print(format!("{}\n", folder.join("report.html").display()))?;
     Ok(Exit::Valid)

@@ -1,12 +1,21 @@
 //! A run's history with everything derived from it: the same after a run and when the run is checked again.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+use linearizability::Limits;
 
 use super::beside;
+use super::events::Diary;
 use crate::checker::{self, Verdict};
+use crate::files::Unwritten;
 use crate::history::History;
-use crate::report::{Beside, Counterexample, Report, RunFacts, Subject};
+use crate::report::{self, Beside, Counterexample, Report, RunFacts, Subject};
+use crate::runs::RunFolder;
 use crate::scenario::Scenario;
+
+/// How long a report may wait for its counterexample, which does not decide the verdict.
+const LOOKING: Duration = Duration::from_secs(3);
 
 /// A run's history with its verdict and what its report shows.
 pub struct Checked {
@@ -31,10 +40,53 @@ impl Checked {
         self.beside = beside::of(folder, &self.history);
     }
 
+    /// Looks for the counterexample that the report shows, for some seconds; it does not change the verdict.
+    pub fn find_counterexample(&mut self) {
+        self.minimal_counterexample = minimal_counterexample(&self.history, &self.verdict);
+    }
+
     /// Everything that is shown of it; made anew at each call.
     pub fn report(&self) -> Report<'_> {
         let Checked { history, scenario, facts, verdict, minimal_counterexample, beside } = self;
         let subject = Subject { scenario: scenario.as_ref(), history, verdict, facts };
         Report::new(subject, minimal_counterexample.as_ref()).with(beside)
     }
+}
+
+/// A run that was made and checked. Its verdict can be shown before anything else is written, which may fail.
+pub struct Made {
+    pub checked: Checked,
+    folder: RunFolder,
+    /// What could not be written so far.
+    unwritten: Unwritten,
+    /// As long as it is here, the run goes on for whoever looks at its folder.
+    diary: Option<Diary>,
+}
+
+impl Made {
+    pub(super) fn new(checked: Checked, folder: RunFolder, unwritten: Unwritten, diary: Option<Diary>) -> Made {
+        Made { checked, folder, unwritten, diary }
+    }
+
+    /// Writes the report. The error names every file of the run that could not be written, now or earlier; the verdict
+    /// holds all the same.
+    pub fn write_report(&mut self) -> Result<(), Unwritten> {
+        self.checked.find_counterexample();
+        self.checked.look_beside(self.folder.path());
+        let mut unwritten = std::mem::take(&mut self.unwritten);
+        let report = self.checked.report();
+        unwritten.note_all(report::write(self.folder.path(), &report));
+        if let Some(diary) = self.diary.take() {
+            diary.conclude(&report.telling);
+        }
+        unwritten.conclude()
+    }
+}
+
+/// The counterexample, if it is found in time.
+fn minimal_counterexample(history: &History, verdict: &Verdict) -> Option<Counterexample> {
+    let deadline = Instant::now() + LOOKING;
+    let limits = Limits { give_up: &|| Instant::now() >= deadline, ..Limits::default() };
+    checker::minimal_counterexample(history, verdict, &limits)
+        .map(|minimal_counterexample| Counterexample::of_run(history, &minimal_counterexample))
 }

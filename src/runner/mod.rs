@@ -3,8 +3,7 @@
 //! - [`Runner`]: makes a scenario's run, from its cluster to its report, and can keep the cluster for the next run
 //! - `log`: a run's log, in its folder; `installation`: the clients of published libraries, in the user's `cache`, made
 //!   by an `installer` from `ingredients`
-//! - [`Checked`]: a history with everything derived from it; [`Made`]: a run whose report is still to be written, and what that
-//!   shows besides
+//! - [`Checked`]: a history with everything derived from it; [`Made`]: a run whose report is still to be written
 //! - [`Series`]: the runs of a suite, in one or more lanes side by side; those that can share a cluster follow each
 //!   other in a lane
 //! - [`worker`]: a process that makes such runs, and how to talk to it
@@ -22,7 +21,6 @@ mod installation;
 mod installer;
 mod lane;
 mod log;
-mod made;
 mod pace;
 mod published;
 mod queue;
@@ -38,9 +36,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use cache::clean_cache;
-pub use checked::Checked;
+pub use checked::{Checked, Made};
 pub use installation::install;
-pub use made::Made;
 pub use pace::{Jobs, MOST_JOBS};
 pub use published::published;
 pub use request::KeepCluster;

@@ -18,10 +18,6 @@ pub struct RunFacts {
     pub image: String,
     /// The run folder, as the user would type it.
     pub folder: String,
-    /// What came of remedies that were played in virtual time, by their commands: whether the run was valid. Nothing of it is
-    /// saved: it follows from the commands.
-    #[serde(skip)]
-    pub played: BTreeMap<String, bool>,
     /// How late a timer of the controller was at worst while clients worked, in milliseconds.
     pub late_ms: Option<u64>,
 }

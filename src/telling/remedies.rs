@@ -2,8 +2,7 @@
 //!
 //! A remedy is a workload that differs from the run's in the thing that is missing. It is named only where a suite expects that
 //! workload to hold under the run's own nemesis, or under the scenario that brings about the same cause; a test plays each
-//! command that can be simulated. Whoever has played a command for this very run says so in the facts: one that did not hold is not
-//! named. Of incidents that cost no update, only what is wrong with the lock itself is said, and nothing
+//! command that can be simulated. Of incidents that cost no update, only what is wrong with the lock itself is said, and nothing
 //! where a script kept the holder.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,9 +18,8 @@ use crate::fault_kinds::OnProcess;
 use crate::history::{Claim, Operation};
 use crate::members::Role;
 use crate::nemesis::Expectation;
-use crate::scenario::{Options, Scenario, catalogue};
+use crate::scenario::catalogue;
 use crate::suite::file as suites;
-use crate::topology::ClusterKind;
 use crate::words::length;
 
 /// Something that would have prevented an incident.
@@ -34,20 +32,6 @@ pub struct Remedy {
     /// Whether that command needs real servers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub needs_servers: bool,
-    /// Whether that command was played in virtual time for this report, and was valid.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub played: bool,
-}
-
-impl Remedy {
-    /// What its command runs, if that can be played in virtual time.
-    pub fn scenario(&self) -> Option<Scenario> {
-        let words = shlex::split(&self.command).filter(|_| !self.needs_servers)?;
-        let after = |flag: &str| words.iter().position(|word| word == flag).and_then(|place| words.get(place + 1));
-        let time_limit = after("--time-limit").map(|limit| limit.parse()).transpose().ok()?;
-        let options = Options { time_limit, cluster: Some(ClusterKind::SIM), ..Options::default() };
-        options.scenario(after("--workload")?, after("--nemesis")?, after("--seed")?.parse().ok()?, Path::new("")).ok()
-    }
 }
 
 /// A cell of the catalogue in which a remedy is seen to hold.
@@ -212,11 +196,7 @@ pub(super) fn remedies(story: &Story, incident: &Incident) -> (Vec<Remedy>, Vec<
         let is_other = (one.workload, under) != (workload, nemesis);
         let is_new = is_other && !found.iter().any(|remedy| remedy.text == one.text);
         if is_new && holds(one.workload, under) {
-            let remedy = remedy(one, under, seed);
-            match story.subject.facts.played.get(&remedy.command) {
-                Some(false) => {}
-                held => found.push(Remedy { played: held.is_some(), ..remedy }),
-            }
+            found.push(remedy(one, under, seed));
         }
     };
     if !story.is_unlocked() {
@@ -325,7 +305,7 @@ fn remedy(one: Try, nemesis: &str, seed: u64) -> Remedy {
         "redjepsen run --workload {} --nemesis {nemesis}{cluster}{time} --seed {seed} --expect valid",
         one.workload
     );
-    Remedy { text: one.text.to_string(), command, needs_servers: !one.simulated, played: false }
+    Remedy { text: one.text.to_string(), command, needs_servers: !one.simulated }
 }
 
 /// Whether the suites give a nemesis more time, as a failover takes.

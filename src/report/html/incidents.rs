@@ -77,12 +77,7 @@ fn remedies(account: &IncidentAccount) -> Markup {
         @if !account.remedies.is_empty() {
             h4 { "What would have prevented it" }
             ul class="remedies" {
-                @for remedy in &account.remedies {
-                    li {
-                        (prose(&remedy.text)) (command(&remedy.command))
-                        @if remedy.played { p class="fine" { "Played in virtual time for this report: it held." } }
-                    }
-                }
+                @for remedy in &account.remedies { li { (prose(&remedy.text)) (command(&remedy.command)) } }
             }
         }
         @if !account.no_remedies.is_empty() {

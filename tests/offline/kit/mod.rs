@@ -42,7 +42,6 @@ pub fn as_if_real(scenario: &Scenario) -> Checked {
         image: "redis:8.4".into(),
         folder: "store/sample/20261120T101200Z".into(),
         late_ms: None,
-        played: Default::default(),
     };
     Checked::new(history, scenario, facts)
 }
