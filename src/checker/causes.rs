@@ -179,9 +179,7 @@ impl<'h> Overlap<'h> {
     /// Whether the first holder did not run when its lock ran out, though the machine did and no fault kept it.
     fn did_not_run(&self, ran_out: u64) -> Option<How> {
         let client = self.client(self.first);
-        let (_, ended) = self.operation(self.first).certain_hold()?;
-        let times = (self.began.time(), ran_out, u64::try_from(ended).unwrap_or(0));
-        let (line, waited) = did_not_run(self.history, &client, times)?;
+        let (line, waited) = did_not_run(self.history, &client, self.began.time(), ran_out)?;
         let text = format!("{}, and its lock ran out meanwhile", how(&client, waited));
         let kind = if waited.why == WhyWaited::Processor { HowKind::Starved } else { HowKind::StoppedOutside };
         How::new(kind, text, [self.began.index, line])

@@ -179,25 +179,18 @@ impl Absence<'_> {
     }
 }
 
-/// What kept a client from running when its lock ran out at `ran_out`, with the index of the event that says so. Without what it lost
-/// from `began` on, it would have ended by then, and not at `ended`.
-pub(super) fn did_not_run<'h>(
-    history: &'h History,
-    client: &str,
-    (began, ran_out, ended): (u64, u64, u64),
-) -> Option<(u64, &'h Waited)> {
-    let of_client = history.kept_waiting.iter().filter(|(_, waited)| {
+/// When a client did not run, at this moment and since no earlier than another: the index of the event that says so.
+pub(super) fn did_not_run<'h>(history: &'h History, client: &str, since: u64, at: u64) -> Option<(u64, &'h Waited)> {
+    let mut of_client =
+        history.kept_waiting.iter().filter(|(_, waited)| waited.members.iter().any(|member| member == client));
+    // It may have begun a little later than its first sign.
+    let found = of_client.find(|(_, waited)| {
         matches!(waited.why, WhyWaited::Processor | WhyWaited::Stopped)
-            && waited.members.iter().any(|member| member == client)
+            && (waited.from_ns..=waited.to_ns).contains(&at)
+            && waited.to_ns > since
+            && waited.waited_ns * 2 >= waited.to_ns - waited.from_ns
     });
-    let part = |waited: &Waited| {
-        let within = waited.to_ns.min(ended).saturating_sub(waited.from_ns.max(began));
-        within.min(waited.waited_ns)
-    };
-    let lost: u64 = of_client.clone().map(|(_, waited)| part(waited)).sum();
-    let mut then = of_client.filter(|(_, waited)| (waited.from_ns..=waited.to_ns).contains(&ran_out));
-    let (index, waited) = then.find(|(_, waited)| waited.waited_ns * 2 >= waited.to_ns - waited.from_ns)?;
-    (lost >= ended.saturating_sub(ran_out)).then_some((*index, waited))
+    found.map(|(index, waited)| (*index, waited))
 }
 
 /// How a client did not run, in words.
