@@ -185,8 +185,7 @@ pub(super) fn did_not_run<'h>(history: &'h History, client: &str, since: u64, at
         history.kept_waiting.iter().filter(|(_, waited)| waited.members.iter().any(|member| member == client));
     // It may have begun a little later than its first sign.
     let found = of_client.find(|(_, waited)| {
-        matches!(waited.why, WhyWaited::Processor | WhyWaited::Stopped)
-            && (waited.from_ns..=waited.to_ns).contains(&at)
+        (waited.from_ns..=waited.to_ns).contains(&at)
             && waited.to_ns > since
             && waited.waited_ns * 2 >= waited.to_ns - waited.from_ns
     });
