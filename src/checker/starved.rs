@@ -73,7 +73,7 @@ pub(super) fn kept(history: &History, takes: Takes, (from, to): (u64, u64), marg
     others.dedup();
     let others = match others.len() as u64 {
         0 => String::new(),
-        more => format!(", and {} did not run all the time either", count(more, "other member")),
+        more => format!(", and so for {more} more of those that it takes"),
     };
     Some(format!("{} for {} of that time{others}; {REMEDY}", did(member, why), length(*most)))
 }

@@ -79,7 +79,7 @@ fn a_free_lock_that_nobody_gets_is_stuck_unless_somebody_whom_that_takes_did_not
     let mut together = stuck;
     kept(&mut together, "n1", Processor, (1_000, 1_500), 500);
     accused(&together, NotObtained, "n0", Processor, (1_000, 1_500), 500);
-    excused(&together, "n0", Processor, (1_500, 2_000), 500, "and 1 other member did not run all the time either");
+    excused(&together, "n0", Processor, (1_500, 2_000), 500, "and so for 1 more of those that it takes");
 }
 
 #[test]
