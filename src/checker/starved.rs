@@ -100,7 +100,6 @@ fn did(member: &str, why: WhyWaited) -> String {
         WhyWaited::Stopped => format!("{member} was stopped by somebody else"),
         WhyWaited::Gone => format!("{member}'s process was gone"),
         WhyWaited::Silent => format!("{member} did not answer"),
-        WhyWaited::Late => format!("{member} stood still"),
     }
 }
 
@@ -142,7 +141,7 @@ fn absences(history: &History) -> Vec<Absence<'_>> {
         .map(|(_, waited)| waited)
         .filter(|waited| waited.members.iter().any(|member| Role::of(member).is_some_and(Role::is_server)));
     let absent = of_servers.filter(|waited| match waited.why {
-        WhyWaited::Processor | WhyWaited::Late => false,
+        WhyWaited::Processor => false,
         WhyWaited::Stopped | WhyWaited::Gone => true,
         WhyWaited::Silent => waited.waited_ns >= LEAST_SILENCE && !is_explained(history, waited),
     });

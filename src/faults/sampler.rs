@@ -265,10 +265,10 @@ impl Watch {
         }
         let goes_on = known.waits.filter(|(from, ..)| now - from < TOGETHER);
         found.extend(mem::replace(&mut known.waits, goes_on).filter(|_| goes_on.is_none()).map(of_processor));
-        // Whoever looks sees no other sign that it did not.
+        // Whoever looks sees no other sign of having been stopped.
         let late = now.saturating_sub(since).saturating_sub(nanos(EVERY)).saturating_sub(sight.waited);
         if name == AGENT && late >= self.least {
-            found.push((WhyWaited::Late, since, now, late));
+            found.push((WhyWaited::Stopped, since, now, late));
         }
         if sight.stopped && !by_a_fault {
             let (from, first, _) = known.stopped.unwrap_or((since, now, now));
@@ -532,7 +532,7 @@ mod tests {
         late.note(AGENT, sight(0, false, false), false, (1_000 * MS, 1_400 * MS));
         late.note(AGENT, sight(350, false, false), false, (1_400 * MS, 1_800 * MS));
         let agent = |why, from, to| (AGENT.to_string(), why, from, to, 350);
-        assert_eq!(told(late), [agent(WhyWaited::Late, 1_000, 1_400), agent(WhyWaited::Processor, 1_400, 1_800)]);
+        assert_eq!(told(late), [agent(WhyWaited::Stopped, 1_000, 1_400), agent(WhyWaited::Processor, 1_400, 1_800)]);
     }
 
     #[test]

@@ -83,8 +83,6 @@ pub enum WhyWaited {
     Gone,
     /// It did not answer.
     Silent,
-    /// It was late by its own timer, and did not wait for a processor: it was stopped, or its machine was.
-    Late,
 }
 
 /// Another node has become the primary of a key, by most of those who decide that: it was not yet at `after_ns`, and was
