@@ -27,8 +27,6 @@ pub(super) struct Evidence {
     pub missing: Option<String>,
     /// What would have contradicted it, and why that does not count.
     pub not_counted: Option<String>,
-    /// Why something that went wrong shows nothing, if there is such a thing: then the run does not hold up the claim.
-    pub withheld: Option<String>,
 }
 
 impl Evidence {
@@ -45,7 +43,7 @@ impl Evidence {
             }
             None => None,
         };
-        Evidence { count, text, missing, not_counted: None, withheld: None }
+        Evidence { count, text, missing, not_counted: None }
     }
 }
 

@@ -9,7 +9,6 @@
 //! - [`locks`]: did tokens rise, was the lock acquired when a script expected it, were holders told that they lost it?
 //! - [`promises`]: did each wait end in time, was a lock left without an end, and was what a library says so?
 //! - [`evidence`]: what could have falsified each of these?
-//! - [`starved`]: what kept somebody from its work, so that time says nothing?
 //! - [`blame`]: is a loss the lock's fault?
 //! - [`causes`]: how did two holders come about? [`attribute`]: which fault explains the rest?
 //! - [`minimal_counterexample`]: which few operations show it? (The crate [`linearizability`] answers that for any history.)
@@ -37,17 +36,15 @@ mod reach;
 mod register;
 mod rollback;
 mod sentence;
-mod starved;
 mod updates;
 mod verdict;
 mod words;
 
 pub use evidence::LEAST_EVIDENCE;
 pub use gates::LEAST_ACKNOWLEDGED;
-pub use liveness::STUCK_AFTER_TTLS;
+pub use liveness::{STUCK_AFTER_TTLS, covered};
 pub use minimal_counterexample::{MinimalCounterexample, minimal_counterexample};
 pub use sentence::Sentence;
-pub use starved::covered;
 pub use verdict::*;
 
 use std::collections::BTreeMap;
@@ -60,7 +57,7 @@ pub fn check(history: &History) -> Verdict {
     let (updates, of_locks) = both(history.is_long(), || updates::check(history), || OfLocks::check(history));
     let updates::Updates { mut anomalies, lost: mut lost_updates, mut keys, happened, measured } = updates;
     let OfLocks { overlaps, overlapping, owed, promises, mut liveness, exclusion } = of_locks;
-    liveness.evidence.withheld = owed.doubt.or(liveness.evidence.withheld);
+    liveness.evidence.missing = owed.doubt.or(liveness.evidence.missing);
     blame::assign(history, &mut anomalies);
     blame::take_out(&anomalies, &mut lost_updates, &mut keys);
     let mut gates = gates::check(history, &anomalies);
@@ -77,11 +74,6 @@ pub fn check(history: &History) -> Verdict {
     anomalies.extend(overlapping);
     anomalies.sort_by(|a, b| (a.time, a.kind, &a.operations).cmp(&(b.time, b.kind, &b.operations)));
     gates.extend(gates::nobody_kept(history, &anomalies));
-    if let Some(there) = starved::servers_there(history, &anomalies)
-        && let Some(healthy) = gates.iter_mut().find(|gate| gate.name == there.name)
-    {
-        *healthy = there;
-    }
     #[cfg(debug_assertions)]
     mutants::blind(&mut gates, &mut anomalies);
 
@@ -95,8 +87,6 @@ pub fn check(history: &History) -> Verdict {
             kept.get(&claim).cloned().unwrap_or_default()
         }
     };
-    let withheld: Vec<Claim> =
-        kept.iter().filter(|(_, evidence)| evidence.withheld.is_some()).map(|(claim, _)| *claim).collect();
     let claims = claims(history, &anomalies, evidence);
     let lock = LockProperties {
         tokens: owed.tokens.seen,
@@ -112,7 +102,7 @@ pub fn check(history: &History) -> Verdict {
     let mut failed: Vec<&Gate> = gates.iter().filter(|gate| !gate.passed).collect();
     failed.sort_by_key(|gate| gates::rank(history, gate));
     let failed = failed.into_iter().map(|gate| gate.text.clone());
-    let needed = deciding().filter(|claim| !claim.claim.is_conditional() || withheld.contains(&claim.claim));
+    let needed = deciding().filter(|claim| !claim.claim.is_conditional());
     let missing = needed.filter_map(|claim| Some(format!("{}: {}", claim.claim.name(), claim.missing.as_ref()?)));
     let doubts: Vec<String> = failed.chain(missing).collect();
     let (valid, reasons) = if believable && broken().next().is_some() {
@@ -188,9 +178,9 @@ fn claims(
         if !claimed && !broken && !evidence::concerns(claim, history) {
             continue;
         }
-        let evidence::Evidence { count, text, missing, not_counted, withheld } = evidence(claim);
+        let evidence::Evidence { count, text, missing, not_counted } = evidence(claim);
         // A violation needs no further evidence.
-        let missing = withheld.or(missing).filter(|_| !broken);
+        let missing = missing.filter(|_| !broken);
         let valid = match missing {
             _ if broken => Validity::Invalid,
             Some(_) => Validity::Unknown,

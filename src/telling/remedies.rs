@@ -6,7 +6,6 @@
 //! where a script kept the holder.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};

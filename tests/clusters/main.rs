@@ -24,6 +24,5 @@ mod protocol;
 mod readers;
 mod replay;
 mod reset;
-mod starved;
 mod suite;
 mod turns;

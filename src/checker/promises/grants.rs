@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 
-use super::super::starved::{Takes, kept};
 use super::super::verdict::{Anomaly, AnomalyKind};
 use super::super::words::{Words, count, length, number, seconds};
 use super::Findings;
@@ -16,7 +15,7 @@ use crate::history::{History, Phase, PhaseStamp};
 pub(super) fn check(history: &History) -> Findings {
     let words = Words::new(history);
     let stops = Stops::new(history);
-    let (mut anomalies, mut grants, mut shortest, mut withheld) = (Vec::new(), 0, u64::MAX, None);
+    let (mut anomalies, mut grants, mut shortest) = (Vec::new(), 0, u64::MAX);
     let (mut excused, mut excuses) = (0, BTreeSet::new());
     for (place, operation) in history.operations.iter().enumerate() {
         let Some(acquired) = operation.phase(Phase::Acquired) else { continue };
@@ -35,17 +34,19 @@ pub(super) fn check(history: &History) -> Findings {
         if validity_ms > 0 {
             continue;
         }
-        let summary = format!(
-            "{client} was given the lock of {} at {} with no validity left by the library's own word, {} after it had asked",
-            operation.key,
-            seconds(at),
-            length(at.saturating_sub(asked)),
-        );
-        if let Some(why) = kept(history, Takes::Client(&client), (asked, at), 0) {
-            withheld.get_or_insert(format!("{summary}, but {why}"));
-            continue;
-        }
-        anomalies.push(Anomaly::new(AnomalyKind::ExpiredGrant, &operation.key, at, vec![operation.index], summary));
+        anomalies.push(Anomaly::new(
+            AnomalyKind::ExpiredGrant,
+            &operation.key,
+            at,
+            vec![operation.index],
+            format!(
+                "{client} was given the lock of {} at {} with no validity left by the library's own word, {} after it had \
+                 asked",
+                operation.key,
+                seconds(at),
+                length(at.saturating_sub(asked)),
+            ),
+        ));
     }
     let left = if grants == 0 {
         String::new()
@@ -63,7 +64,7 @@ pub(super) fn check(history: &History) -> Findings {
             excuses.join(" or ")
         )
     });
-    findings.withheld(withheld)
+    findings
 }
 
 /// That a client's clock was wrong meanwhile.

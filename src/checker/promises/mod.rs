@@ -33,13 +33,7 @@ impl Findings {
     /// With this many facts that could have broken it; `missing` says what did not come up if there are none.
     fn new(anomalies: Vec<Anomaly>, count: u64, text: String, missing: &str) -> Findings {
         let missing = (count == 0).then(|| missing.to_string());
-        Findings { anomalies, evidence: Evidence { count, text, missing, not_counted: None, withheld: None } }
-    }
-
-    /// The same, and why some of what went wrong shows nothing.
-    fn withheld(mut self, why: Option<String>) -> Findings {
-        self.evidence.withheld = why;
-        self
+        Findings { anomalies, evidence: Evidence { count, text, missing, not_counted: None } }
     }
 }
 

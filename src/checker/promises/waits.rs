@@ -1,6 +1,5 @@
 //! A bounded wait ends in time, and a lock runs out however its holder ends.
 
-use super::super::starved::{Takes, kept};
 use super::super::verdict::{Anomaly, AnomalyKind};
 use super::super::words::{Words, count, length, seconds};
 use super::Findings;
@@ -17,17 +16,15 @@ const LEAST_OVERRUN_NS: u64 = 1_000_000_000;
 /// Examines each attempt that was to end within a time limit, and what was left on the nodes.
 pub(super) fn check(history: &History) -> Findings {
     let mut anomalies = Vec::new();
-    let mut withheld = None;
-    let waits = waits(history, &mut anomalies, &mut withheld);
+    let waits = waits(history, &mut anomalies);
     endless(history, &mut anomalies);
     let text = format!("{} with a timeout", count(waits, "attempt"));
-    Findings::new(anomalies, waits, text, "no attempt is known to have had a timeout").withheld(withheld)
+    Findings::new(anomalies, waits, text, "no attempt is known to have had a timeout")
 }
 
 /// Reports attempts that went on for much longer than they were allowed to, though nobody kept their client from ending
-/// them, and no request from an answer. One for which something kept somebody is not reported; says so of the first. Returns how many
-/// attempts there were.
-fn waits(history: &History, found: &mut Vec<Anomaly>, withheld: &mut Option<String>) -> u64 {
+/// them, and no request from an answer. Returns how many attempts there were.
+fn waits(history: &History, found: &mut Vec<Anomaly>) -> u64 {
     let Some(run) = &history.run else { return 0 };
     let Some(usual) = run.acquire_timeout_ms else { return 0 };
     let overrun = run.longest_overrun_ms.map(|ms| ms.saturating_mul(1_000_000));
@@ -54,8 +51,7 @@ fn waits(history: &History, found: &mut Vec<Anomaly>, withheld: &mut Option<Stri
         if run.waits_by_wall_clock {
             hindered = hindered.saturating_add(clock_off(history, &client, from, end));
         }
-        let took = end.saturating_sub(from).saturating_sub(hindered);
-        if took <= most - u64::from(planted("waits.end-one-early")) {
+        if end.saturating_sub(from).saturating_sub(hindered) <= most - u64::from(planted("waits.end-one-early")) {
             continue;
         }
         let outcome = match (acquired, operation.outcome) {
@@ -63,19 +59,19 @@ fn waits(history: &History, found: &mut Vec<Anomaly>, withheld: &mut Option<Stri
             (None, Outcome::Info) => "had neither got it nor given up",
             (None, _) => "gave up",
         };
-        let summary = format!(
-            "{} asked for the lock at {} and {outcome} {} later, past its timeout of {}",
-            words.client(place),
-            seconds(asked),
-            length(waited),
-            length(limit),
-        );
-        if let Some(why) = kept(history, Takes::Client(&client), (asked, end), took - most) {
-            withheld.get_or_insert(format!("{summary}, but {why}"));
-            continue;
-        }
-        let operations = vec![operation.index];
-        found.push(Anomaly::new(AnomalyKind::WaitedTooLong, &operation.key, end, operations, summary));
+        found.push(Anomaly::new(
+            AnomalyKind::WaitedTooLong,
+            &operation.key,
+            end,
+            vec![operation.index],
+            format!(
+                "{} asked for the lock at {} and {outcome} {} later, past its timeout of {}",
+                words.client(place),
+                seconds(asked),
+                length(waited),
+                length(limit),
+            ),
+        ));
     }
     attempts
 }

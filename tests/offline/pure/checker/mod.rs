@@ -15,7 +15,6 @@ mod operations;
 mod oracles;
 mod promises;
 mod said;
-mod starved;
 mod told;
 mod unlocked;
 mod updates;

@@ -235,13 +235,6 @@ fn valid_for(validity_ms: Option<u64>) -> Build {
     build
 }
 
-/// One that is told a fifth of a second too late.
-pub fn told_late() -> Build {
-    let mut build = valid_for(Some(900));
-    build.phase(C0, Phase::Lost, 1_710);
-    build
-}
-
 #[test]
 fn a_holder_is_told_in_time_that_its_validity_is_over() {
     let told = |at| {
