@@ -25,7 +25,6 @@ mod nemesis;
 mod script;
 mod seen;
 mod servers;
-mod waits;
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -264,7 +263,6 @@ impl Run<'_> {
         self.note_ends(&clients)?;
         self.write_commands(clock).await?;
         self.write_sightings(clock).await;
-        self.write_waits(clock).await?;
 
         self.stage("settling");
         match interrupt.within(SETTLE_GRACE, self.settle(interrupted)).await {
@@ -297,7 +295,6 @@ impl Run<'_> {
         self.recorder.append(Body::Clock(clock))?;
         self.begin_to_record_commands().await?;
         self.begin_to_observe().await;
-        self.begin_to_watch().await;
         self.stage("starting the clients");
         let clients = self.start_clients().await?;
         self.fact(
@@ -383,16 +380,11 @@ impl Run<'_> {
                 told = Instant::now();
                 self.status.send_modify(|status| status.at = Some(began.elapsed()));
             }
-            if late > self.least_stall() {
+            if late > LEAST_STALL.min(self.scenario.ttl / 2) {
                 let lasted_ns = nanos(late);
                 self.recorder.append(Body::Stall(Stall { lasted_ns }))?;
             }
         }
-    }
-
-    /// What does nothing for so long is recorded.
-    fn least_stall(&self) -> Duration {
-        LEAST_STALL.min(self.scenario.ttl / 2)
     }
 
     /// The clients' processes, if they are ready.

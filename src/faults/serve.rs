@@ -19,13 +19,10 @@ use super::host::Host;
 use super::injection::Injection;
 use super::monitor::Monitors;
 use super::observer::Observers;
-use super::sampler::{Hit, Sampler};
 use super::this_host::ThisHost;
 use super::wire::{Answer, Observation, Order, Request, Response, Struck};
 use super::{clear, kinds};
 
-use crate::fault_kinds::OnProcess;
-use crate::members::Role;
 use crate::sync::lock;
 
 /// How often the agent, at its end, tries to heal what does not heal.
@@ -131,25 +128,12 @@ struct Ordered {
     busy: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// What these faults hit, which a sampler is not to take for somebody else's doing.
-fn hit<'o>(in_effect: impl Iterator<Item = &'o Ordered>) -> Hit {
-    let mut hit = Hit::default();
-    for Ordered { injection, .. } in in_effect {
-        if injection.kind.does.process != OnProcess::GoesOn {
-            hit.standing.extend(injection.members.iter().cloned());
-        }
-        hit.servers |= injection.affected().iter().any(|name| Role::of(name).is_some_and(Role::is_server));
-    }
-    hit
-}
-
 struct Server {
     host: AsyncHost,
     monitors: Monitors,
     observers: Observers,
-    sampler: Sampler,
     /// By number. A fault is in here from before its injection until its heal was observed.
-    in_effect: Arc<Mutex<BTreeMap<u32, Ordered>>>,
+    in_effect: Mutex<BTreeMap<u32, Ordered>>,
     /// Set before the last heal, so that no order still under way breaks anything after it.
     ending: AtomicBool,
 }
@@ -160,8 +144,7 @@ impl Server {
             host: AsyncHost::new(host),
             monitors: Monitors::default(),
             observers: Observers::default(),
-            sampler: Sampler::default(),
-            in_effect: Arc::default(),
+            in_effect: Mutex::default(),
             ending: AtomicBool::new(false),
         }
     }
@@ -196,9 +179,7 @@ impl Server {
                 host.run(move |host| host.know_network(&bridge, &table)).await.map(|()| Answer::Done)
             }
             Order::Adopt { member, pid, scope, address } => {
-                let name = member.clone();
-                let adopted = host.run(move |host| host.adopt(&name, pid, scope, address)).await;
-                adopted.map(|()| self.sampler.adopt(&member, pid, scope)).map(|()| Answer::Done)
+                host.run(move |host| host.adopt(&member, pid, scope, address)).await.map(|()| Answer::Done)
             }
             Order::Inject { fault, injection } => self.inject(fault, injection).await.map(Answer::Observed),
             Order::Strike { fault, disarm } => self.strike(fault, disarm).await.map(Answer::Struck),
@@ -220,12 +201,6 @@ impl Server {
                 Ok(Answer::Done)
             }
             Order::Observed => Ok(Answer::Sightings(self.observers.tell())),
-            Order::Watch { servers, least_ns } => {
-                let in_effect = Arc::clone(&self.in_effect);
-                let hit = Box::new(move || hit(lock(&in_effect).values()));
-                self.sampler.begin(&host.machine(), servers, least_ns, hit).map(|()| Answer::Done)
-            }
-            Order::Watched => Ok(Answer::Waits(self.sampler.tell(&host.machine()))),
             Order::Redis { url, command, limit_ms } => {
                 host.probes.ask(&url, &command, Duration::from_millis(limit_ms)).await.map(Answer::Redis)
             }
@@ -308,7 +283,6 @@ impl Server {
             return Err(format!("fault {fault} was not undone"));
         }
         self.observers.forget();
-        self.sampler.forget();
         self.host.run(|host| host.start_anew()).await
     }
 
