@@ -17,7 +17,7 @@ fn a_client_hears_what_it_can_serve_and_what_it_lacks() {
         // It goes on by itself where it is to wait.
         (format!("'{OF_TESTS}' none"), 1, "At a phase that `breakpoints` names (`acquiring`, `acquired`, `read`"),
         (format!("'{OF_TESTS}' falling-stamps"), 1, "mistake at work: it stamped `read`"),
-        (format!("'{OF_TESTS}' always-unsure"), 1, "never said `ok`"),
+        (format!("'{OF_TESTS}' always-unsure"), 1, "none of its operations counts as `ok`"),
         (format!("'{OF_TESTS}' writes-nothing"), 1, "answers `ok` to writes that the resource never gets"),
         (format!("'{OF_TESTS}' writes-elsewhere"), 1, "the resource has none of their values: at the end k0 was empty"),
         (format!("'{OF_TESTS}' writes-first"), 1, "which is older"),
