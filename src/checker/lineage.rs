@@ -101,8 +101,7 @@ impl Lineage {
     pub fn first_after(&self, from: usize, time: u64) -> Option<usize> {
         let (line, place) = self.place_of(from);
         let line = &self.lines[line];
-        let later =
-            line.effects.partition_point(|&effect| effect < time + u64::from(!planted("lineage.equal-effects")));
+        let later = line.effects.partition_point(|&effect| effect <= time);
         line.nodes.get(later.max(place)).copied()
     }
 

@@ -416,7 +416,7 @@ fn on_members(fault: &FaultWindow, is_it: bool) -> String {
     // A sentence about a paused client does not fit one whose packets were lost.
     let whom = if is_it { "It".to_string() } else { named(fault.targets.iter().map(String::as_str)) };
     let verb = if fault.targets.len() > 1 { "were" } else { "was" };
-    format!("{} {verb} {}", capital(&whom), fault.kind.says.done)
+    format!("{} {verb} {}", begun(&whom), fault.kind.says.done)
 }
 
 /// `n0 was cut off from n1 and n2`, `Packets from c0 to the resource were delayed`: nothing happens to the members themselves.
