@@ -123,7 +123,7 @@ impl History {
     }
 
     /// Until when what an operation has read certainly was to stay as it was, in nanoseconds of run time: a lock for reading keeps
-    /// writers out until its holder gives it back, or is told that it is lost. `None` if nothing kept them out, or that is not known.
+    /// writers out until its holder releases it, or its library says `lost`. `None` if nothing kept them out, or that is not known.
     pub fn kept_until(&self, operation: &Operation) -> Option<u64> {
         let (_, end) = operation.certain_hold().filter(|_| operation.f.is_shared())?;
         let error = self.clock.map_or(0, |clock| clock.error_ns);

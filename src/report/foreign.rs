@@ -1,4 +1,4 @@
-//! Pages and drawings that lie in a store, which may be anybody's: whether they have nothing but what ours have.
+//! Whether a page or drawing in a store, which any program may have put there, has only elements and scripts of ours.
 //!
 //! No policy keeps a page from the network that has anything else: a browser connects for `<link rel=preconnect>`, follows a refresh,
 //! and lets a script that runs use WebRTC. So this reads the strict form in which our pages are written, and takes everything else

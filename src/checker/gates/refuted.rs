@@ -1,4 +1,4 @@
-//! Faults that the history refutes: a member acts that was stopped or killed, an answer comes that nobody could have sent, or
+//! Faults that the history refutes: a member acts that was stopped or killed, an answer comes that no server could have sent, or
 //! comes sooner than it could. What each kind rules out, it [declares](RulesOut).
 //!
 //! A fault counts from when its effect was seen to when its heal was ordered. A report may reach the controller late, so
