@@ -8,6 +8,8 @@ use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The first of these that is there.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
@@ -166,9 +168,25 @@ fn pages_of_strangers_reach_nothing_from_a_browser() {
         fs::write(run.join(name), text).unwrap();
         addresses.push(format!("{address}files/theirs/20260101T000000.000Z/{name}"));
     }
-    let more: Vec<&Path> = addresses[1..].iter().map(Path::new).collect();
-    browse("strangers.mjs", &addresses[0], &more);
-    let caught = traps.map(|(tcp, udp)| [tcp.accept().is_ok(), udp.recv(&mut [0; 64]).is_ok()]);
+    let is_caught = place.path().join("caught");
+    let more: Vec<&Path> =
+        [&is_caught].into_iter().map(PathBuf::as_path).chain(addresses[1..].iter().map(Path::new)).collect();
+    let [(tcp, udp), served] = &traps;
+    let free = thread::scope(|scope| {
+        let free = scope.spawn(|| {
+            let mut free = [false; 2];
+            let until = Instant::now() + Duration::from_secs(60);
+            while free != [true; 2] && Instant::now() < until {
+                free = [free[0] || tcp.accept().is_ok(), free[1] || udp.recv(&mut [0; 64]).is_ok()];
+                thread::sleep(Duration::from_millis(50));
+            }
+            fs::write(&is_caught, "").unwrap();
+            free
+        });
+        browse("strangers.mjs", &addresses[0], &more);
+        free.join().unwrap()
+    });
+    let caught = [free, [served.0.accept().is_ok(), served.1.recv(&mut [0; 64]).is_ok()]];
     assert_eq!(
         caught,
         [[true, true], [false, false]],
