@@ -73,6 +73,11 @@ pub(super) struct Usage {
 }
 
 impl Usage {
+    /// So many processes, of which nothing else is known.
+    pub fn of_processes(tasks: u64) -> Usage {
+        Usage { tasks, memory: 0 }
+    }
+
     /// Why this is more than a client may have; None if it is not.
     pub fn too_much(self) -> Option<String> {
         let Usage { tasks, memory } = self;
@@ -89,6 +94,15 @@ impl Usage {
 pub(super) fn namespace_of(pid: u32) -> Option<u64> {
     let link = fs::read_link(format!("/proc/{pid}/ns/pid")).ok()?;
     link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// How many processes there are in the namespace of this one, the first of it, by the list in its own /proc. That is one short call, where
+/// [`usages`] makes several for each process: a client with hundreds that all want to run leaves no time for these, unless this process may
+/// run first. None if it has ended.
+pub(super) fn processes_of(first: u32) -> Option<u64> {
+    let listed = fs::read_dir(format!("/proc/{first}/root/proc")).ok()?;
+    let is_process = |name: &[u8]| name.iter().all(u8::is_ascii_digit);
+    Some(listed.flatten().filter(|entry| is_process(entry.file_name().as_encoded_bytes())).count() as u64)
 }
 
 /// What the processes of each namespace have, of all that this process sees.
@@ -126,6 +140,8 @@ mod tests {
         assert!(usage.tasks >= 1 && usage.memory > 1 << 20, "{usage:?}");
         let stat = "7 (a) b) c) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 99 4096 12 0";
         assert_eq!(counts(stat), Some((3, 12)));
+        assert!(processes_of(std::process::id()).is_some_and(|processes| processes >= 1));
+        assert_eq!(processes_of(u32::MAX), None);
         assert_eq!(counts("7 (cut"), None);
         assert_eq!(Usage { tasks: TASKS, memory: MEMORY }.too_much(), None);
         let processes = Usage { tasks: TASKS + 1, memory: 0 }.too_much().unwrap();

@@ -75,6 +75,13 @@ impl Members {
             if !processes.iter().any(running) {
                 continue;
             }
+            for process in &processes {
+                let State::Runs(first) = *lock(&process.state) else { continue };
+                let counted = limits::processes_of(first).filter(|_| process.namespace.is_some());
+                if let Some(why) = counted.and_then(|processes| limits::Usage::of_processes(processes).too_much()) {
+                    process.end_for(why);
+                }
+            }
             let usages = limits::usages();
             for process in processes.iter().filter(|process| running(process)) {
                 let usage = process.namespace.and_then(|namespace| usages.get(&namespace));
