@@ -157,7 +157,7 @@ fn agrees_on(updates: &[Function]) {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     let (mut legal, mut illegal) = (0, 0);
     let mut kinds = std::collections::HashMap::new();
-    let cases = crate::kit::cases(12_000);
+    let cases = crate::kit::cases(4_000);
     for _ in 0..cases {
         let history = random_history(&mut rng, updates);
         let verdict = check(&history);
@@ -223,7 +223,7 @@ fn known_ends(mut steps: Vec<Step>) -> Vec<Step> {
 fn the_count_of_lost_updates_is_a_lower_bound_and_exact_where_nothing_is_indeterminate() {
     let mut rng = ChaCha8Rng::seed_from_u64(8);
     let (mut bounded, mut exact) = (0, 0);
-    let cases = crate::kit::cases(12_000);
+    let cases = crate::kit::cases(4_000);
     for _ in 0..cases {
         let history = random_history(&mut rng, &[Function::Rmw]);
         let Some(read) = history.operations.iter().find(|operation| operation.process == Process::Controller) else {

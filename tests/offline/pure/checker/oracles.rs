@@ -281,7 +281,7 @@ impl Reader<'_> {
 fn liveness_is_what_a_naive_reader_finds() {
     let mut rng = ChaCha8Rng::seed_from_u64(11);
     let (mut broken, mut doubted, mut fine) = (0, 0, 0);
-    let cases = crate::kit::cases(10_000);
+    let cases = crate::kit::cases(2_500);
     for _ in 0..cases {
         let build = random_run(&mut rng);
         let verdict = build.check();
@@ -327,7 +327,7 @@ fn liveness_is_what_a_naive_reader_finds() {
 fn waits_are_what_a_naive_reader_finds() {
     let mut rng = ChaCha8Rng::seed_from_u64(12);
     let (mut long, mut short) = (0, 0);
-    let cases = crate::kit::cases(10_000);
+    let cases = crate::kit::cases(2_500);
     for _ in 0..cases {
         let mut build = random_run(&mut rng);
         for operation in &build.history.operations {
@@ -386,7 +386,7 @@ fn waits_are_what_a_naive_reader_finds() {
 fn a_loss_is_the_clients_where_it_gave_the_lock_back_with_its_write_in_flight() {
     let mut rng = ChaCha8Rng::seed_from_u64(13);
     let (mut of_client, mut of_lock) = (0, 0);
-    let cases = crate::kit::cases(10_000);
+    let cases = crate::kit::cases(2_500);
     for _ in 0..cases {
         let mut build = random_run(&mut rng);
         build.history.operations.retain(|operation| operation.key == "k0" && had_it(operation));
@@ -457,7 +457,7 @@ fn a_loss_is_the_clients_where_it_gave_the_lock_back_with_its_write_in_flight() 
 fn a_fault_is_refuted_where_a_naive_reader_finds_an_act_that_it_rules_out() {
     let mut rng = ChaCha8Rng::seed_from_u64(14);
     let (mut refuted, mut stands) = (0, 0);
-    let cases = crate::kit::cases(10_000);
+    let cases = crate::kit::cases(2_500);
     for _ in 0..cases {
         let mut build = random_run(&mut rng);
         build.history.faults.truncate(1);
