@@ -51,9 +51,9 @@ impl Remedy {
     /// Whether the remedy was tried for this report.
     pub fn standing(&self) -> &'static str {
         match (self.played, self.needs_servers) {
-            (true, _) => "Played in virtual time for this report: the run was valid.",
-            (false, true) => "Not played for this report: it needs real servers.",
-            (false, false) => "Not played for this report.",
+            (true, _) => "redjepsen ran this in virtual time for this report: it was valid.",
+            (false, true) => "Not run for this report: it needs real servers or a program of its own.",
+            (false, false) => "Not run for this report.",
         }
     }
 }

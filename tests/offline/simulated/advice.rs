@@ -74,8 +74,9 @@ fn catalogue() -> Vec<Cell> {
     cells.collect()
 }
 
-/// Those of the catalogue of whose numbers this is a divisor.
+/// Each so-manieth cell of the catalogue. With `EACH=1` all of them are played, which takes the better part of an hour.
 fn each(step: usize) -> Vec<Cell> {
+    let step = std::env::var("EACH").map_or(step, |step| step.parse().unwrap());
     catalogue().into_iter().step_by(step).collect()
 }
 
@@ -123,14 +124,6 @@ fn remedies_hold_where_they_are_told() {
     let (thought_of, told, failed) = remedies(&each(61));
     println!("{thought_of} remedies, of which {told} are named and {} of these do not hold", failed.len());
     assert!(told > 5 && failed.is_empty(), "{told}: {failed:#?}");
-}
-
-#[test]
-#[ignore = "plays the whole catalogue, which takes minutes"]
-fn every_remedy_of_the_catalogue_holds() {
-    let (thought_of, told, failed) = remedies(&each(1));
-    println!("{thought_of} remedies, of which {told} are named and {} of these do not hold", failed.len());
-    assert!(told > 150 && failed.is_empty(), "{told}: {failed:#?}");
 }
 
 #[test]
@@ -198,21 +191,12 @@ fn census(of: &[(String, String, Option<String>, Came)]) -> BTreeMap<(&str, &Cam
 #[test]
 fn what_is_advised_about_a_run_that_proves_nothing_proves_something() {
     let all = advised(&each(23));
-    println!("{:#?}", census(&all));
-    let proves = all.iter().filter(|(.., came)| *came == Came::Proves).count();
-    assert!(all.len() > 10 && proves * 10 >= all.len() * 8, "{proves} of {}: {all:#?}", all.len());
-}
-
-#[test]
-#[ignore = "plays the whole catalogue, which takes minutes"]
-fn every_advice_of_the_catalogue() {
-    let all = advised(&each(1));
     for (what, text, command, came) in &all {
         println!("{came:?}\t{what}\t{text}\t{}", command.as_deref().unwrap_or("–"));
     }
     println!("{:#?}", census(&all));
     let proves = all.iter().filter(|(.., came)| *came == Came::Proves).count();
-    assert!(proves * 10 >= all.len() * 8, "{proves} of {}", all.len());
+    assert!(all.len() > 10 && proves * 10 >= all.len() * 8, "{proves} of {}: {all:#?}", all.len());
 }
 
 #[test]
