@@ -25,6 +25,9 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     let from_file = flags.path.as_os_str() != "-";
     let (scenario, facts) = if from_file { beside(&flags.path)? } else { (None, RunFacts::default()) };
     let mut checked = Checked::new(history, scenario, facts);
+    if flags.json {
+        checked.play_remedies();
+    }
     let report = checked.report();
     let shown = match flags.json {
         true => print(report::results_json(&report)),
@@ -35,6 +38,7 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
         return exit_after(exit_of(&checked), shown.and_then(|()| show_pages(flags, &page, &checked)));
     }
     checked.find_counterexample();
+    checked.play_remedies();
     let report = checked.report();
     let written =
         flags.pages.write(|| report::html(&report), || report.minimal_counterexample.map(Counterexample::standalone));
@@ -76,6 +80,7 @@ pub(super) fn with_all(folder: &Path) -> Result<Checked, Failure> {
 pub fn report(folder: &Path) -> Result<Exit, Failure> {
     let mut checked = with_all(folder)?;
     checked.find_counterexample();
+    checked.play_remedies();
     report::write(folder, &checked.report()).map_err(Failure::could_not_run)?;
     print(format!("{}\n", folder.join("report.html").display()))?;
     Ok(Exit::Valid)

@@ -28,6 +28,9 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
     let mut made = Runner::new(flags.verbose, CONSOLE)?.make(&scenario, &settings).await?;
     // The verdict first: everything after it can fail, and must not take it along.
     let json = flags.json;
+    if json {
+        made.checked.play_remedies();
+    }
     let shown = match json {
         true => print(report::results_json(&made.checked.report())),
         false => print(report::summary(&made.checked.report(), look())),

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -43,9 +44,20 @@ pub fn simulate_unless(
     scenario: &Scenario,
 ) -> Result<Option<Checked>, RunnerError> {
     let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
-    let Some(history) = history_of(interrupt, scenario, &plan, cluster, None)? else { return Ok(None) };
-    let history = history::load_reader(&history[..], IN_MEMORY).map_err(RunnerError::could_not_run)?;
-    Ok(Some(Checked::new(history, Some(scenario.clone()), RunFacts::default())))
+    let history = history_of(&|| interrupt.clone(), scenario, &plan, cluster, None)?;
+    history.map(|history| checked(&history, scenario)).transpose()
+}
+
+/// The same as [`simulate`], of a scenario that nobody may have bounded: None if it takes longer than this, in virtual time.
+pub fn simulate_within(limit: Duration, scenario: &Scenario) -> Result<Option<Checked>, RunnerError> {
+    let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
+    let history = history_of(&|| never().or_after(limit), scenario, &plan, usual(scenario), None)?;
+    history.map(|history| checked(&history, scenario)).transpose()
+}
+
+fn checked(history: &[u8], scenario: &Scenario) -> Result<Checked, RunnerError> {
+    let history = history::load_reader(history, IN_MEMORY).map_err(RunnerError::could_not_run)?;
+    Ok(Checked::new(history, Some(scenario.clone()), RunFacts::default()))
 }
 
 /// Makes a run of this scenario in virtual time. Returns its history as a file would have it: the same bytes for the same
@@ -57,12 +69,12 @@ pub fn simulated_history(scenario: &Scenario) -> Result<Vec<u8>, RunnerError> {
 /// The same, with `bugs` planted in the cluster.
 fn history_with(scenario: &Scenario, bugs: Option<Arc<dyn BugInjector>>) -> Result<Vec<u8>, RunnerError> {
     let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
-    Ok(history_of(&never(), scenario, &plan, usual(scenario), bugs)?.unwrap_or_default())
+    Ok(history_of(&never, scenario, &plan, usual(scenario), bugs)?.unwrap_or_default())
 }
 
 /// Makes a run of this scenario in virtual time, with a plan whose faults the caller has placed.
 pub fn simulate_plan(scenario: &Scenario, plan: &Plan) -> Result<History, RunnerError> {
-    let history = history_of(&never(), scenario, plan, usual(scenario), None)?.unwrap_or_default();
+    let history = history_of(&never, scenario, plan, usual(scenario), None)?.unwrap_or_default();
     history::load_reader(&history[..], IN_MEMORY).map_err(RunnerError::could_not_run)
 }
 
@@ -76,9 +88,9 @@ pub fn usual(scenario: &Scenario) -> Simulated {
     Simulated::new(scenario.seed)
 }
 
-/// None if it was cut short.
+/// None if it was cut short by an interrupt, which is made in the runtime of the run.
 fn history_of(
-    interrupt: &Interrupt,
+    interrupt: &(dyn Fn() -> Interrupt + Sync),
     scenario: &Scenario,
     plan: &Plan,
     cluster: Simulated,
@@ -105,7 +117,7 @@ fn history_of(
         let _ = controller::run(&cluster, request).await;
         Ok::<(), RunnerError>(())
     };
-    let ended = in_virtual_time(async || interrupt.unless(run()).await).map_err(RunnerError::could_not_run)?;
+    let ended = in_virtual_time(async || interrupt().unless(run()).await).map_err(RunnerError::could_not_run)?;
     let Ok(ended) = ended else { return Ok(None) };
     ended?;
     let mut bytes = lock(&memory.0);

@@ -10,8 +10,8 @@ use ipnet::Ipv4Net;
 use serde::{Deserialize, Deserializer};
 
 use super::texts::one_or_more;
-use super::{ClusterSettings, Scenario, ScenarioError, catalogue};
-use crate::nemesis::Expectation;
+use super::{ClusterSettings, Fencing, Scenario, ScenarioError, Workload, catalogue};
+use crate::nemesis::{Expectation, Nemesis};
 use crate::topology::{ClientMount, ClusterKind, OwnClient, Persistence};
 use crate::units::{Length, LengthRange};
 
@@ -72,6 +72,9 @@ pub struct Options {
     /// How long an operation may wait for the lock [default: what the workload says, else 4ttl]
     #[arg(long, allow_hyphen_values = true)]
     pub acquire_timeout: Option<Length>,
+    /// Which late writes the resource refuses [default: what the workload says]
+    #[arg(long, value_enum)]
+    pub fencing: Option<Fencing>,
     /// What the lock's nodes keep on disk [default: what the nemesis says, else none]
     #[arg(long, value_enum)]
     pub persistence: Option<Persistence>,
@@ -103,9 +106,18 @@ impl Options {
     /// The run that these options mean, checked. A user's own client that runs on this machine starts in `folder`;
     /// other paths are relative to this process's working directory (see [`Options::in_folder`]).
     pub fn scenario(&self, workload: &str, nemesis: &str, seed: u64, folder: &Path) -> Result<Scenario, ScenarioError> {
-        let (workload_name, workload) = catalogue::workload(workload)?;
-        let (nemesis_name, nemesis) = catalogue::nemesis(nemesis)?;
-        let workload = match &self.library_version {
+        self.scenario_of(catalogue::workload(workload)?, catalogue::nemesis(nemesis)?, seed, folder)
+    }
+
+    /// The same of a workload and a nemesis that were read before, each with its name.
+    pub fn scenario_of(
+        &self,
+        (workload_name, workload): (String, Workload),
+        (nemesis_name, nemesis): (String, Nemesis),
+        seed: u64,
+        folder: &Path,
+    ) -> Result<Scenario, ScenarioError> {
+        let mut workload = match &self.library_version {
             Some(version) => workload.with_library_version(&workload_name, version).map_err(ScenarioError)?,
             None => workload,
         };
@@ -115,6 +127,7 @@ impl Options {
                 workload.lock.name()
             )));
         }
+        workload.resource.fencing = self.fencing.unwrap_or(workload.resource.fencing);
         let usual = nemesis.ttl.map_or(TTL, |ttl| ttl.resolve(TTL));
         let ttl = absolute("--ttl", self.ttl)?.unwrap_or(usual);
         let time_limit = absolute("--time-limit", self.time_limit)?.unwrap_or(TIME_LIMIT);
@@ -196,6 +209,7 @@ impl Options {
             rate: this.rate.or(other.rate),
             hold: this.hold.or(other.hold),
             acquire_timeout: this.acquire_timeout.or(other.acquire_timeout),
+            fencing: this.fencing.or(other.fencing),
             persistence: this.persistence.or(other.persistence),
             record_commands: this.record_commands.or(other.record_commands),
             image: this.image.or(other.image),
@@ -204,6 +218,27 @@ impl Options {
             client_cmd: this.client_cmd.or(other.client_cmd),
             client_image: this.client_image.or(other.client_image),
             mount: if this.mount.is_empty() { other.mount } else { this.mount },
+        }
+    }
+
+    /// The numbers of a scenario that its workload and its nemesis do not bring by themselves.
+    pub fn of(scenario: &Scenario) -> Options {
+        let (workload, nemesis) = (scenario.workload.clone(), scenario.nemesis.clone());
+        let none = Options::default();
+        let usual = none.scenario_of((String::new(), workload), (String::new(), nemesis), 1, Path::new(""));
+        let Ok(usual) = usual else { return none };
+        fn unusual<T: PartialEq>(value: T, usual: T) -> Option<T> {
+            (value != usual).then_some(value)
+        }
+        Options {
+            time_limit: unusual(scenario.time_limit, usual.time_limit).map(Length::Absolute),
+            ttl: unusual(scenario.ttl, usual.ttl).map(Length::Absolute),
+            clients: unusual(scenario.clients, usual.clients),
+            nodes: unusual(scenario.nodes, usual.nodes),
+            keys: unusual(scenario.keys, usual.keys),
+            rate: unusual(scenario.rate, usual.rate),
+            hold: unusual(scenario.hold, usual.hold),
+            ..none
         }
     }
 
@@ -240,6 +275,7 @@ impl Options {
             ("rate", text(self.rate)),
             ("hold", text(self.hold)),
             ("acquire-timeout", text(self.acquire_timeout)),
+            ("fencing", text(self.fencing.map(Fencing::word))),
             ("persistence", text(persistence)),
             ("record-commands", text(self.record_commands)),
             ("image", self.image.clone()),

@@ -232,7 +232,7 @@ impl OperationMix {
 }
 
 /// How the resource guards itself against writers that lost the lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fencing {
     /// Not at all: every write is accepted.
@@ -258,6 +258,16 @@ impl Fencing {
     /// Whether it tells writers apart by fencing tokens.
     pub fn needs_tokens(self) -> bool {
         matches!(self, Fencing::Token | Fencing::TokenReads)
+    }
+
+    /// As in a workload's file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Fencing::None => "none",
+            Fencing::CompareAndSet => "compare-and-set",
+            Fencing::Token => "token",
+            Fencing::TokenReads => "token-reads",
+        }
     }
 }
 

@@ -178,7 +178,7 @@ fn lacks_phase(story: &Story) -> bool {
 }
 
 /// The command of the run with these options, which take the place of its own.
-fn changed(story: &Story, changes: &[(&str, String)]) -> Option<String> {
+pub(super) fn changed(story: &Story, changes: &[(&str, String)]) -> Option<String> {
     let mut words = shlex::split(&story.subject.facts.repeat).filter(|words| !words.is_empty())?;
     // What was saved, or is known by a number, is repeated as it is.
     if !changes.is_empty() && words.iter().any(|word| word == "--scenario" || word == "--issue") {

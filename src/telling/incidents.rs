@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::explain::told;
 use super::numbers::Faults;
-use super::remedies::{Remedy, remedies};
+use super::remedies::{Known, Remedy, remedies};
 use super::story::{Incident, Story};
 use crate::checker::{Anomaly, AnomalyKind, HowKind, Sentence, Validity};
 use crate::words::{list, plural, sanitize};
@@ -55,8 +55,8 @@ pub struct Explanation {
 }
 
 impl IncidentAccount {
-    pub(super) fn new(story: &Story, incident: &Incident) -> IncidentAccount {
-        let (remedies, no_remedies) = remedies(story, incident);
+    pub(super) fn new(story: &Story, incident: &Incident, known: &Known) -> IncidentAccount {
+        let (remedies, no_remedies) = remedies(story, incident, known);
         IncidentAccount {
             what: what(incident),
             key: incident.key.to_string(),

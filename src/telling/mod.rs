@@ -154,8 +154,9 @@ impl Telling {
     /// Tells a run. Linear in operations, faults and anomalies, but for incidents of many operations.
     pub fn new(story: &Story) -> Telling {
         let Subject { history, verdict, facts, .. } = story.subject;
+        let known = remedies::Known::default();
         let incidents: Vec<IncidentAccount> =
-            story.incidents.iter().map(|incident| IncidentAccount::new(story, incident)).collect();
+            story.incidents.iter().map(|incident| IncidentAccount::new(story, incident, &known)).collect();
         let headline = headline::headline(story);
         Telling {
             simulated: story.is_simulated(),
@@ -204,6 +205,17 @@ impl Telling {
             repeat: facts.repeat.clone(),
             repeat_text: setting::repeats(story).to_string(),
             check: setting::check(&facts.folder),
+        }
+    }
+
+    /// Keeps the remedies that hold, as far as `holds` knows of the runs with them.
+    pub fn keep_remedies(&mut self, holds: impl Fn(&Scenario) -> Option<bool>) {
+        for incident in &mut self.incidents {
+            incident.remedies.retain_mut(|remedy| {
+                let held = remedy.run.as_ref().and_then(|run| holds(run));
+                remedy.played = held == Some(true);
+                held != Some(false)
+            });
         }
     }
 

@@ -1,53 +1,89 @@
-//! What would have prevented an incident: only what the catalogue has tried, each with the command that shows it.
+//! What would have prevented an incident, each with the command that shows it.
 //!
-//! A remedy is a workload that differs from the run's in the thing that is missing. It is named only where a suite expects that
-//! workload to hold under the run's own nemesis, or under the scenario that brings about the same cause; a test plays each
-//! command that can be simulated. Of incidents that cost no update, only what is wrong with the lock itself is said, and nothing
-//! where a script kept the holder.
+//! A remedy is the run with one thing changed: how its resource guards itself, how its nodes are run, or its lock. The runner plays
+//! each that can be simulated, and keeps those that hold ([`Telling::keep_remedies`](super::Telling::keep_remedies)). Of the others,
+//! and of other locks, only those are named of which a suite expects that they hold. Of incidents that cost no update, only what is
+//! wrong with the lock itself is said, and nothing where a script kept the holder.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::OnceLock;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::advice::changed;
 use super::moments;
 use super::story::{Incident, Story};
 use crate::checker::{AnomalyKind, HowKind};
-use crate::fault_kinds::OnProcess;
-use crate::history::{Claim, Operation};
+use crate::history::{Claim, Operation, ResourceKind};
 use crate::members::Role;
 use crate::nemesis::Expectation;
-use crate::scenario::catalogue;
+use crate::scenario::{Fencing, Options, Scenario, Workload, catalogue};
 use crate::suite::file as suites;
+use crate::topology::ClusterKind;
+use crate::units::Length;
 use crate::words::length;
 
+/// How much time the suites give scenarios that take long.
+const LONG: Duration = Duration::from_secs(40);
+
 /// Something that would have prevented an incident.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Remedy {
     /// What it is, and why it helps.
     pub text: String,
-    /// Runs the same nemesis and seed with it, or its own scenario.
+    /// Makes the run with it; empty if the run's own files have no name.
     pub command: String,
-    /// Whether that command needs real servers.
+    /// Whether that run can't be simulated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub needs_servers: bool,
+    /// Whether that run was played in virtual time for this report, and was valid.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub played: bool,
+    /// That run.
+    #[serde(skip)]
+    pub run: Option<Arc<Scenario>>,
 }
 
-/// A cell of the catalogue in which a remedy is seen to hold.
+impl Remedy {
+    /// Whether the remedy was tried for this report.
+    pub fn standing(&self) -> &'static str {
+        match (self.played, self.needs_servers) {
+            (true, _) => "redjepsen ran this in virtual time for this report: it was valid.",
+            (false, true) => "Not run for this report: it needs real servers or a program of its own.",
+            (false, false) => "Not run for this report.",
+        }
+    }
+}
+
+/// What is changed of a run.
+#[derive(Clone, Copy)]
+enum Change {
+    /// How the resource guards itself.
+    Resource(Fencing),
+    /// How nodes are run: a scenario of the catalogue.
+    Nodes(&'static str),
+    /// The lock: a workload of the catalogue.
+    Lock(&'static str),
+    /// Both.
+    All(&'static str, &'static str),
+}
+
+/// A change, and why it helps.
 #[derive(Clone, Copy)]
 struct Try {
-    workload: &'static str,
-    simulated: bool,
+    change: Change,
     text: &'static str,
 }
 
-const fn simulated(workload: &'static str, text: &'static str) -> Try {
-    Try { workload, simulated: true, text }
+const fn lock(workload: &'static str, text: &'static str) -> Try {
+    Try { change: Change::Lock(workload), text }
 }
 
 const REAL_ETCD: Try = Try {
-    workload: "etcd",
-    simulated: false,
+    change: Change::All("etcd", "partition"),
     text: "A lock in a store that agrees by consensus, with the resource checking its tokens: such a store does not forget a \
            lock when its leader changes. This needs etcd.",
 };
@@ -85,7 +121,7 @@ const PUT_RIGHT: &[(&str, Wrong, Try)] = &[
     (
         "redlock-wall",
         Wrong::Shared,
-        simulated(
+        lock(
             "redlock-patient",
             "A client that measures by a monotonic clock how long it took to get the lock. \
         A wall clock can stop or jump meanwhile.",
@@ -94,7 +130,7 @@ const PUT_RIGHT: &[(&str, Wrong, Try)] = &[
     (
         "redlock-unchecked",
         Wrong::Shared,
-        simulated(
+        lock(
             "redlock-patient",
             "A client that subtracts the time that it took to get the lock from the lock's \
         validity, as Redlock asks for.",
@@ -103,7 +139,7 @@ const PUT_RIGHT: &[(&str, Wrong, Try)] = &[
     (
         "single-constant",
         Wrong::Shared,
-        simulated(
+        lock(
             "single",
             "A value that only this holder knows, and a release that compares it and deletes in one \
         step: then nobody frees another client's lock.",
@@ -112,7 +148,7 @@ const PUT_RIGHT: &[(&str, Wrong, Try)] = &[
     (
         "single-constant",
         Wrong::Stuck,
-        simulated(
+        lock(
             "single",
             "A value that only this client knows, and a release that compares it and deletes in one step: a client that is not \
         sure whether it set the key can release it all the same.",
@@ -121,7 +157,7 @@ const PUT_RIGHT: &[(&str, Wrong, Try)] = &[
     (
         "single-get-del",
         Wrong::Shared,
-        simulated(
+        lock(
             "single",
             "A release that compares and deletes in one step, on the server: between a GET and a DEL \
         the lock can change hands.",
@@ -130,7 +166,7 @@ const PUT_RIGHT: &[(&str, Wrong, Try)] = &[
     (
         "incr",
         Wrong::Shared,
-        simulated(
+        lock(
             "single",
             "A release that compares the lock's value and deletes in one step, which may be sent twice without \
         harm.",
@@ -139,7 +175,7 @@ const PUT_RIGHT: &[(&str, Wrong, Try)] = &[
     (
         "incr",
         Wrong::Stuck,
-        simulated(
+        lock(
             "single",
             "A key that is set with its end, SET with NX and PX: what a client leaves behind that died, or gave up, is gone after \
         a TTL.",
@@ -148,7 +184,7 @@ const PUT_RIGHT: &[(&str, Wrong, Try)] = &[
     (
         "setnx-expire",
         Wrong::Stuck,
-        simulated(
+        lock(
             "single",
             "One command that sets the key and its end, SET with NX and PX: a client that dies or gives up between two \
         commands leaves a lock without an end.",
@@ -157,7 +193,7 @@ const PUT_RIGHT: &[(&str, Wrong, Try)] = &[
     (
         "redlock-lazy-release",
         Wrong::Stuck,
-        simulated(
+        lock(
             "redlock",
             "A release on every node, also on those that did not answer: they may have set the \
         key all the same.",
@@ -166,7 +202,7 @@ const PUT_RIGHT: &[(&str, Wrong, Try)] = &[
     (
         "redlock-lockstep",
         Wrong::Stuck,
-        simulated(
+        lock(
             "redlock",
             "A random delay before the next try, so that clients do not split the votes again and \
         again.",
@@ -175,12 +211,16 @@ const PUT_RIGHT: &[(&str, Wrong, Try)] = &[
     (
         "steal-hasty",
         Wrong::Shared,
-        simulated("steal", "A thief that waits until its victim has heard of the theft, or for a whole TTL."),
+        lock("steal", "A thief that waits until its victim has heard of the theft, or for a whole TTL."),
     ),
 ];
 
+/// The remedies that were thought of so far, by their texts: incidents of a run have many in common.
+#[derive(Default)]
+pub(super) struct Known(RefCell<BTreeMap<&'static str, Option<Remedy>>>);
+
 /// What would have prevented an incident, and what would not have.
-pub(super) fn remedies(story: &Story, incident: &Incident) -> (Vec<Remedy>, Vec<String>) {
+pub(super) fn remedies(story: &Story, incident: &Incident, known: &Known) -> (Vec<Remedy>, Vec<String>) {
     let nothing = (Vec::new(), Vec::new());
     let (Some(scenario), Some(nemesis)) = (story.subject.scenario, story.nemesis()) else { return nothing };
     // Where a script kept the holder, nobody knows what would have become of it without the script.
@@ -189,34 +229,23 @@ pub(super) fn remedies(story: &Story, incident: &Incident) -> (Vec<Remedy>, Vec<
         return nothing;
     }
     let workload = scenario.workload_name.as_str();
-    let seed = story.seed().unwrap_or(1);
     let mut found: Vec<Remedy> = Vec::new();
-    let mut add = |one: Try, under: &str| {
-        let is_other = (one.workload, under) != (workload, nemesis);
-        let is_new = is_other && !found.iter().any(|remedy| remedy.text == one.text);
-        if is_new && holds(one.workload, under) {
-            found.push(remedy(one, under, seed));
+    let mut add = |one: Try| {
+        if found.iter().all(|remedy| remedy.text != one.text) {
+            let mut known = known.0.borrow_mut();
+            found.extend(known.entry(one.text).or_insert_with(|| remedy(story, scenario, nemesis, one)).clone());
         }
     };
     if !story.is_unlocked() {
-        for (_, _, better) in PUT_RIGHT.iter().filter(|(of, wrong, _)| *of == workload && wrong.is_seen_in(incident)) {
-            add(*better, nemesis);
-        }
-        for (one, under) in for_nodes(story, incident) {
-            add(one, under);
-        }
+        let right = PUT_RIGHT.iter().filter(|(of, wrong, _)| *of == workload && wrong.is_seen_in(incident));
+        right.for_each(|(_, _, better)| add(*better));
+        for_nodes(scenario, incident).into_iter().for_each(&mut add);
     }
     let lost = !incident.lost.is_empty() && incident.has(AnomalyKind::LostUpdate);
     if lost && story.claims(Claim::Updates) {
-        for one in refusing(story) {
-            match stand_in(incident) {
-                _ if holds(one.workload, nemesis) => add(one, nemesis),
-                Some(other) => add(one, other),
-                None => {}
-            }
-        }
+        refusing(scenario).into_iter().for_each(&mut add);
         if incident.how().is_some_and(|how| how.kind == HowKind::Promoted) {
-            add(REAL_ETCD, "partition");
+            add(REAL_ETCD);
         }
     }
     let useless = if lost { longer_ttl(story, incident).into_iter().collect() } else { Vec::new() };
@@ -224,53 +253,38 @@ pub(super) fn remedies(story: &Story, incident: &Incident) -> (Vec<Remedy>, Vec<
 }
 
 /// Resources that refuse what comes too late, for a lock like the run's.
-fn refusing(story: &Story) -> Vec<Try> {
-    let Some(scenario) = story.subject.scenario else { return Vec::new() };
+fn refusing(scenario: &Scenario) -> Vec<Try> {
     let workload = &scenario.workload;
-    let (compare, tokens) = (simulated("redlock-guarded", COMPARE), simulated("fenced-reads", TOKENS));
-    match (scenario.workload_name.as_str(), workload.topology.group()) {
-        (_, Some(_)) => vec![simulated("replicated-guarded", COMPARE)],
-        ("etcd-unguarded", _) => vec![Try { workload: "etcd", simulated: false, text: TOKENS }],
-        ("zookeeper-unguarded", _) => vec![Try { workload: "zookeeper", simulated: false, text: TOKENS }],
-        _ if workload.nodes > 1 => vec![compare, tokens],
-        _ => vec![tokens, compare],
+    let compare = Try { change: Change::Resource(Fencing::CompareAndSet), text: COMPARE };
+    let tokens = match workload.lock.gives_tokens() {
+        true => Try { change: Change::Resource(Fencing::TokenReads), text: TOKENS },
+        false => lock("fenced-reads", TOKENS),
+    };
+    match workload.topology.group() {
+        Some(_) => vec![compare],
+        None if workload.nodes > 1 => vec![compare, tokens],
+        None => vec![tokens, compare],
     }
 }
 
-/// The scenario of the catalogue that brings about the same cause, where the run's nemesis is the user's own.
-fn stand_in(incident: &Incident) -> Option<&'static str> {
-    let fault = incident.fault?;
-    let late = incident.how().is_none_or(|how| how.kind == HowKind::Expired);
-    let stops = fault.kind.does.process == OnProcess::Stops && fault.hits(Role::Client);
-    (late && stops).then_some("pause-before-write")
-}
-
 /// What keeps nodes from forgetting a lock, where an independent node that was killed did.
-fn for_nodes(story: &Story, incident: &Incident) -> Vec<(Try, &'static str)> {
-    let is_redlock = story.subject.scenario.is_some_and(|scenario| {
-        scenario.workload.lock.name() == "redlock" && scenario.workload.topology.group().is_none()
-    });
+fn for_nodes(scenario: &Scenario, incident: &Incident) -> Vec<Try> {
+    let is_redlock = scenario.workload.lock.name() == "redlock" && scenario.workload.topology.group().is_none();
     let forgot = incident.fault.is_some_and(|fault| fault.kind.ends_processes() && fault.hits(Role::Node));
     if !(is_redlock && forgot) {
         return Vec::new();
     }
-    // The lock is the same: what differs is how its nodes are run.
-    let text = |text| Try { workload: "redlock", simulated: true, text };
     vec![
-        (
-            text(
-                "Nodes that sync their file before they answer (`appendfsync always`): a node that comes back remembers the \
-                 locks that it has given.",
-            ),
-            "crash-synced",
-        ),
-        (
-            text(
-                "A delayed restart: a node that comes back only after the longest TTL has forgotten nothing that anybody still \
-                 relies on.",
-            ),
-            "delayed-restart",
-        ),
+        Try {
+            change: Change::Nodes("crash-synced"),
+            text: "Nodes that sync their file before they answer (`appendfsync always`): a node that comes back remembers the \
+                   locks that it has given.",
+        },
+        Try {
+            change: Change::Nodes("delayed-restart"),
+            text: "A delayed restart: a node that comes back only after the longest TTL has forgotten nothing that anybody still \
+                   relies on.",
+        },
     ]
 }
 
@@ -297,16 +311,117 @@ fn longer_ttl(story: &Story, incident: &Incident) -> Option<String> {
     ))
 }
 
-fn remedy(one: Try, nemesis: &str, seed: u64) -> Remedy {
-    let cluster = if one.simulated { " --cluster sim" } else { "" };
-    let time = if takes_long(nemesis) { " --time-limit 40s" } else { "" };
-    let command = format!(
-        "redjepsen run --workload {} --nemesis {nemesis}{cluster}{time} --seed {seed} --expect valid",
-        one.workload
-    );
-    Remedy { text: one.text.to_string(), command, needs_servers: !one.simulated }
+/// A run with something changed. None if it makes no sense, or if it can't be simulated and no suite expects that it holds.
+fn remedy(story: &Story, scenario: &Scenario, nemesis: &str, one: Try) -> Option<Remedy> {
+    let (run, command) = match one.change {
+        Change::Resource(fencing) => guarded(story, scenario, fencing)?,
+        Change::Nodes(other) => another(story, scenario, None, Some(other))?,
+        Change::Lock(other) => another(story, scenario, Some(other), None)?,
+        Change::All(workload, nemesis) => another(story, scenario, Some(workload), Some(nemesis))?,
+    };
+    let needs_servers = !is_simulated(&run);
+    let is_expected = match one.change {
+        Change::Resource(_) if needs_servers => holds(guarded_like(&run.workload), nemesis) || !is_known(nemesis),
+        Change::Lock(other) => holds(other, nemesis) || !(needs_servers || is_known(nemesis)),
+        Change::All(workload, nemesis) => holds(workload, nemesis),
+        Change::Resource(_) | Change::Nodes(_) => true,
+    };
+    let text = one.text.to_string();
+    is_expected.then(|| Remedy { text, command, needs_servers, played: false, run: Some(Arc::new(run)) })
 }
 
+/// The run itself with a resource that guards itself. None if its resource can't, or does already.
+fn guarded(story: &Story, scenario: &Scenario, fencing: Fencing) -> Option<(Scenario, String)> {
+    let mut run = scenario.clone();
+    let resource = &mut run.workload.resource;
+    let can = matches!(resource.kind, ResourceKind::Register | ResourceKind::Counter | ResourceKind::List);
+    if !can || resource.fencing == fencing {
+        return None;
+    }
+    resource.fencing = fencing;
+    run.check().ok()?;
+    let changes = [("fencing", fencing.word().to_string()), ("expect", Expectation::Valid.word().to_string())];
+    let command = changed(story, &changes).or_else(|| {
+        let options = Options { fencing: Some(fencing), cluster: cluster(&run), ..Options::of(scenario) };
+        command(&options, workload_word(story, scenario)?, nemesis_word(story, scenario)?, scenario.seed)
+    });
+    Some((run, command.unwrap_or_default()))
+}
+
+/// The run with another lock, another scenario, or both, of the catalogue.
+fn another(
+    story: &Story,
+    scenario: &Scenario,
+    workload: Option<&str>,
+    nemesis: Option<&str>,
+) -> Option<(Scenario, String)> {
+    let mut options = Options::of(scenario);
+    if workload.is_some() {
+        (options.nodes, options.keys) = (None, None);
+    }
+    if nemesis.is_some() {
+        (options.ttl, options.clients, options.hold) = (None, None, None);
+    }
+    if takes_long(nemesis.unwrap_or(&scenario.nemesis_name)) {
+        options.time_limit = Some(Length::Absolute(scenario.time_limit.max(LONG)));
+    }
+    let with = |name: Option<&str>| name.map(catalogue::workload).transpose().ok();
+    let its_workload = with(workload)?.unwrap_or((scenario.workload_name.clone(), scenario.workload.clone()));
+    let its_nemesis = nemesis.map(catalogue::nemesis).transpose().ok()?;
+    let its_nemesis = its_nemesis.unwrap_or((scenario.nemesis_name.clone(), scenario.nemesis.clone()));
+    let mut run = options.scenario_of(its_workload, its_nemesis, scenario.seed, Path::new("")).ok()?;
+    options.cluster = cluster(&run);
+    run.cluster.kind = options.cluster.unwrap_or_default();
+    let words = || {
+        let workload = workload.map(str::to_string).or_else(|| workload_word(story, scenario))?;
+        let nemesis = nemesis.map(str::to_string).or_else(|| nemesis_word(story, scenario))?;
+        command(&options, workload, nemesis, scenario.seed)
+    };
+    Some((run, words().unwrap_or_default()))
+}
+
+fn command(options: &Options, workload: String, nemesis: String, seed: u64) -> Option<String> {
+    Some(format!("{} --seed {seed}", options.command(&workload, &nemesis, Some(Expectation::Valid))?))
+}
+
+/// How the run's workload is named in a command.
+fn workload_word(story: &Story, scenario: &Scenario) -> Option<String> {
+    let is_known = catalogue::WORKLOADS.iter().any(|(name, _)| *name == scenario.workload_name);
+    if is_known { Some(scenario.workload_name.clone()) } else { said(story, "--workload") }
+}
+
+/// How the run's nemesis is named in a command.
+fn nemesis_word(story: &Story, scenario: &Scenario) -> Option<String> {
+    let name = &scenario.nemesis_name;
+    if is_known(name) { Some(name.clone()) } else { said(story, "--nemesis") }
+}
+
+/// What follows this flag in the command that repeats the run.
+fn said(story: &Story, flag: &str) -> Option<String> {
+    shlex::split(&story.subject.facts.repeat)?.into_iter().skip_while(|word| word != flag).nth(1)
+}
+
+fn is_known(nemesis: &str) -> bool {
+    catalogue::NEMESES.iter().any(|(name, _)| *name == nemesis)
+}
+
+/// The workload of the catalogue that is guarded, with a lock like this one's.
+fn guarded_like(workload: &Workload) -> &str {
+    match (workload.lock.name(), workload.topology.group()) {
+        (etcd_or_zookeeper @ ("etcd" | "zookeeper"), _) => etcd_or_zookeeper,
+        (_, Some(_)) => "replicated-guarded",
+        (_, None) => "redlock-guarded",
+    }
+}
+
+fn cluster(run: &Scenario) -> Option<ClusterKind> {
+    is_simulated(run).then_some(ClusterKind::SIM)
+}
+
+/// Whether a run can be simulated: it has our clients, and its lock is on Redis.
+fn is_simulated(run: &Scenario) -> bool {
+    run.client.is_none() && run.workload.client.is_none() && run.workload.lock.is_on_redis()
+}
 /// Whether the suites give a nemesis more time, as a failover takes.
 fn takes_long(nemesis: &str) -> bool {
     cells().long.contains(nemesis)

@@ -77,7 +77,13 @@ fn remedies(account: &IncidentAccount) -> Markup {
         @if !account.remedies.is_empty() {
             h4 { "What would have prevented it" }
             ul class="remedies" {
-                @for remedy in &account.remedies { li { (prose(&remedy.text)) (command(&remedy.command)) } }
+                @for remedy in &account.remedies {
+                    li {
+                        (prose(&remedy.text))
+                        @if !remedy.command.is_empty() { (command(&remedy.command)) }
+                        p class="fine" { (remedy.standing()) }
+                    }
+                }
             }
         }
         @if !account.no_remedies.is_empty() {

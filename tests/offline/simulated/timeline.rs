@@ -8,7 +8,6 @@ use redjepsen::checker::Validity;
 use redjepsen::history::{Sight, Sighting};
 use redjepsen::report;
 use redjepsen::runner::simulate::simulate;
-use redjepsen::scenario::Scenario;
 use redjepsen::telling::Remedy;
 use serde_json::Value;
 
@@ -185,8 +184,9 @@ fn what_is_said_to_prevent_an_incident_does() {
     let mut told = Vec::new();
     for (workload, nemesis, seed) in causes {
         let limit = if workload == "replicated" { "40s" } else { "12s" };
-        let found = simulate(&scenario(workload, nemesis, seed, limit)).unwrap();
+        let mut found = simulate(&scenario(workload, nemesis, seed, limit)).unwrap();
         assert_eq!(found.verdict.valid, Validity::Invalid, "{workload} under {nemesis}");
+        found.play_remedies();
         let telling = found.report().telling;
         let mut remedies: Vec<Remedy> = telling.incidents.iter().flat_map(|one| one.remedies.clone()).collect();
         remedies.dedup();
@@ -196,21 +196,7 @@ fn what_is_said_to_prevent_an_incident_does() {
         assert!(ttl || nemesis != "pause-before-write", "{workload}: {}", telling.headline);
         told.extend(remedies);
     }
-    told.sort_by(|one, other| one.command.cmp(&other.command));
-    told.dedup_by(|one, other| one.command == other.command);
-    for remedy in &told {
-        let words: Vec<&str> = remedy.command.split(' ').collect();
-        let after = |flag: &str| words.iter().position(|word| *word == flag).map(|place| words[place + 1]);
-        assert_eq!((&words[..2], after("--expect")), (&["redjepsen", "run"][..], Some("valid")), "{}", remedy.command);
-        let (workload, nemesis) = (after("--workload").unwrap(), after("--nemesis").unwrap());
-        assert_eq!(after("--cluster"), (!remedy.needs_servers).then_some("sim"));
-        if !remedy.needs_servers {
-            let seed = after("--seed").unwrap().parse().unwrap();
-            let held: Scenario = scenario(workload, nemesis, seed, after("--time-limit").unwrap_or("30s"));
-            let run = simulate(&held).unwrap();
-            assert_eq!(run.verdict.valid, Validity::Valid, "{}: {:?}", remedy.command, run.verdict.reasons);
-        }
-    }
+    assert!(told.iter().all(|remedy| remedy.played != remedy.needs_servers), "{told:#?}");
     let named: Vec<&str> = told.iter().map(|remedy| remedy.text.split([',', ':', '.']).next().unwrap()).collect();
     for part in ["compares and sets", "Fencing tokens", "sync their file", "delayed restart", "monotonic", "consensus"]
     {
