@@ -1,13 +1,15 @@
 //! Every scenario of the catalogue on real servers, with each lock it has expectations for: what it breaks must break,
-//! what it spares must hold. One test per scenario, so that a failure names it. All locks are tried on this machine; in
-//! Docker, where the same code does the same, one lock that breaks and one that is spared.
+//! what it spares must hold. One test per scenario, so that a failure names it. All are played on this machine. In Docker,
+//! where the same code draws the plan and judges, each kind of fault is played, with one lock that breaks and one that is spared.
 //!
 //! Each is played as a suite: a run whose own clock says that the machine kept it waiting, and that shows nothing, is made once
 //! more, by the rule that holds for everybody's suites.
 
+use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
-use redjepsen::nemesis::Expectation;
+use redjepsen::fault_kinds::FaultKind;
+use redjepsen::nemesis::{Expectation, Step};
 use redjepsen::scenario::catalogue;
 
 use crate::turns;
@@ -49,11 +51,49 @@ fn play(scenario: &str, cluster: &str, locks: Vec<&String>) {
     assert!(text.contains(&format!("[{0}/{0}]", locks.len())), "{scenario} on {cluster} made fewer runs:\n{text}");
 }
 
-macro_rules! scenarios {
+/// The kinds of faults that the script of a scenario injects.
+fn kinds(scenario: &str) -> BTreeSet<FaultKind> {
+    let script = catalogue::nemesis(scenario).unwrap().1.script;
+    script.iter().filter_map(|step| if let Step::Inject(fault) = step { Some(fault.kind) } else { None }).collect()
+}
+
+macro_rules! in_docker {
     ($($name:ident),* $(,)?) => {
         mod docker {
             $(#[test] fn $name() { super::with_one_of_each(&stringify!($name).replace('_', "-")); })*
         }
+
+        #[test]
+        fn every_kind_of_fault_is_played_in_docker() {
+            let kinds_of = |names: Vec<String>| names.iter().flat_map(|name| kinds(name)).collect::<BTreeSet<_>>();
+            let played = kinds_of(vec![$(stringify!($name).replace('_', "-")),*]);
+            let all = kinds_of(catalogue::NEMESES.iter().map(|(name, _)| name.to_string()).collect());
+            assert_eq!(played, all);
+        }
+    };
+}
+
+in_docker!(
+    between_check_and_delete,
+    cancelled_holder,
+    clock_jump_forward,
+    crash_everysec,
+    crash_holder,
+    delayed_write,
+    eviction,
+    failed_release,
+    failover_on_command,
+    late_extend_request,
+    lost_release_reply,
+    no_random_delay,
+    pause_before_write,
+    pause_in_acquisition,
+    replica_gone,
+    retry_after_close,
+);
+
+macro_rules! scenarios {
+    ($($name:ident),* $(,)?) => {
         mod local {
             $(#[test] fn $name() { super::with_every_lock(&stringify!($name).replace('_', "-")); })*
         }
@@ -87,6 +127,8 @@ scenarios!(
     cancelled_holder,
     cancelled_release,
     clock_jump_forward,
+    clock_jump_in_acquisition,
+    contender_in_acquisition,
     crash_at_third_node,
     crash_everysec,
     crash_holder,
@@ -98,11 +140,13 @@ scenarios!(
     delayed_restart_clock_jump,
     delayed_write,
     double_pause,
+    drifting_clocks,
     eviction,
     failed_release,
     failover,
     failover_in_sync,
     failover_on_command,
+    failover_unreplicated,
     hung_holder,
     late_acquire_reply,
     late_extend_reply,
@@ -110,6 +154,7 @@ scenarios!(
     late_extension,
     late_release,
     late_second_reply,
+    late_thief,
     later_reader,
     long_reading,
     long_work,
@@ -117,26 +162,33 @@ scenarios!(
     lost_release_reply,
     lost_reply,
     lost_write,
+    minority_counts,
     no_random_delay,
     one_node_down,
     one_node_hung,
     one_too_many,
+    pause_after_extension,
+    pause_at_work,
     pause_before_check,
     pause_before_reply,
     pause_before_write,
+    pause_between_extensions,
     pause_in_acquisition,
     pause_in_release,
     paused_reader,
     reader_beside_writer,
+    refused_write,
     release_without_write,
     released_twice,
     repeated_release,
     replica_gone,
     reset_in_extension,
+    reset_in_release,
     reset_in_renewal,
     retry_after_applied,
     retry_after_close,
     revived_lock,
+    robbed_at_work,
     slow_client_clock,
     slow_clock_before_reply,
     split_votes,
@@ -144,4 +196,5 @@ scenarios!(
     thief_crash,
     uneven_tokens,
     victim_unreachable,
+    work_within_ttl,
 );

@@ -190,7 +190,7 @@ fn census(of: &[(String, String, Option<String>, Came)]) -> BTreeMap<(&str, &Cam
 
 #[test]
 fn what_is_advised_about_a_run_that_proves_nothing_proves_something() {
-    let all = advised(&each(23));
+    let all = advised(&each(37));
     for (what, text, command, came) in &all {
         println!("{came:?}\t{what}\t{text}\t{}", command.as_deref().unwrap_or("–"));
     }

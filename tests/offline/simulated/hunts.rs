@@ -340,7 +340,7 @@ fn a_longer_scenario_replaces_no_shorter_one() {
 fn whatever_is_called_broken_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let (code, said) =
-        ended(fuzz(folder.path(), "--workload setnx-expire --seed 1 --jobs 1 --runs 40").spawn().unwrap());
+        ended(fuzz(folder.path(), "--workload setnx-expire --seed 1 --jobs 1 --runs 12").spawn().unwrap());
     assert_eq!(code, Some(1), "{said}");
     let causes = said.lines().filter(|line| line.contains(" first after ")).count();
     assert_eq!(said.matches("  scenario  store/fuzz/").count(), causes, "{said}");

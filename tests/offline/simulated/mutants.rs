@@ -21,7 +21,8 @@ use super::nightly::cells;
 use crate::kit::on_all_processors;
 use crate::kit::planted::{CHECKER, LOCKS, OfChecker, OfLock, fixture, of_checker, of_locks};
 
-/// What a child process is to play: a workload, and the names of cells, with `; ` in between, or nothing for all of them.
+/// The file with the cells that a child process is to play: what each is called beside its workload, and its scenario. The child makes no
+/// plan of the suite, which takes longer than to play one.
 const PLAYS: &str = "REDJEPSEN_PLAYS";
 
 /// The cells of the nightly suite in which these workloads are to be valid and can be simulated, by workload: what each is called beside
@@ -44,27 +45,28 @@ fn with_seed(cell: &PlannedCell, seed: u64) -> Scenario {
 #[test]
 #[ignore = "plays what another test of this file tells it"]
 fn planted_bug_is_played() {
-    let Ok(plays) = std::env::var(PLAYS) else { return };
-    let (workload, wanted) = plays.split_once(' ').unwrap();
-    for (under, cell) in passed().remove(workload).unwrap_or_default() {
-        if wanted.is_empty() || wanted.split("; ").any(|wanted| wanted == under) {
-            let verdict = simulate(&cell.scenario).unwrap().verdict;
-            println!("\nverdict: {under}: {:?} {}", verdict.valid, verdict.reasons.join("; "));
-        }
+    let Some(plays) = std::env::var_os(PLAYS) else { return };
+    let cells: Vec<(String, Scenario)> = serde_json::from_slice(&fs::read(plays).unwrap()).unwrap();
+    for (under, scenario) in cells {
+        let verdict = simulate(&scenario).unwrap().verdict;
+        println!("\nverdict: {under}: {:?} {}", verdict.valid, verdict.reasons.join("; "));
     }
 }
 
 /// This test program with a planted bug, told to run these tests.
-fn child(bug: &str, arguments: &[&str], plays: &str) -> Output {
+fn child(bug: &str, arguments: &[&str], plays: &Path) -> Output {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(arguments).env("REDJEPSEN_PLANTED", bug).env(PLAYS, plays);
     child.output().unwrap()
 }
 
-/// What runs show with this bug, by cell: the verdict and its reasons.
-fn shown(bug: &str, workload: &str, under: &str) -> BTreeMap<String, String> {
+/// What runs of these cells show with this bug, by cell: the verdict and its reasons.
+fn shown(bug: &str, cells: &[&(String, PlannedCell)]) -> BTreeMap<String, String> {
     let test = ["--exact", "simulated::mutants::planted_bug_is_played", "--include-ignored", "--nocapture"];
-    let output = child(bug, &test, &format!("{workload} {under}"));
+    let plays = tempfile::NamedTempFile::new().unwrap();
+    let cells: Vec<(&String, &Scenario)> = cells.iter().map(|(under, cell)| (under, &cell.scenario)).collect();
+    fs::write(plays.path(), serde_json::to_vec(&cells).unwrap()).unwrap();
+    let output = child(bug, &test, plays.path());
     let out = String::from_utf8(output.stdout).unwrap();
     let verdicts = out.lines().filter_map(|line| line.strip_prefix("verdict: ")?.split_once(": "));
     verdicts.map(|(under, verdict)| (under.to_string(), verdict.to_string())).collect()
@@ -83,11 +85,13 @@ fn none_of(missed: Vec<Option<String>>) {
 fn planted_bugs_of_locks_are_found_or_explained() {
     let bugs = of_locks();
     assert!(bugs.len() >= 100);
+    let passed = passed();
     none_of(on_all_processors(&bugs, |OfLock { bug, workload, found, by, why, .. }| {
         if *found == 0 {
             return (!why.starts_with("equivalent: ")).then(|| format!("{bug} of {workload} is not found; say why"));
         }
-        let shown = shown(bug, workload, by);
+        let cell: Vec<_> = passed[workload].iter().filter(|(under, _)| under == by).collect();
+        let shown = shown(bug, &cell);
         let is_found = shown.get(by).is_some_and(|verdict| is_violation(verdict));
         (!is_found).then(|| format!("{bug}, {workload}, {by}: {shown:?}"))
     }));
@@ -98,7 +102,7 @@ fn planted_bugs_of_the_checker_are_found() {
     let bugs = of_checker();
     assert!(bugs.len() >= 60);
     none_of(on_all_processors(&bugs, |OfChecker { bug, by, .. }| {
-        let output = child(bug, &["--exact", by, "--nocapture"], "");
+        let output = child(bug, &["--exact", by, "--nocapture"], Path::new(""));
         let failed = String::from_utf8_lossy(&output.stdout).contains("test result: FAILED. 0 passed; 1 failed");
         (!failed).then(|| format!("{bug} is not found by {by}"))
     }));
@@ -167,7 +171,7 @@ fn numbers_are_made_again() {
             return row.clone();
         }
         let cells = &passed[&row.workload];
-        let shown = shown(&row.bug, &row.workload, "");
+        let shown = shown(&row.bug, &cells.iter().collect::<Vec<_>>());
         let found = |under: &String| shown.get(under).is_some_and(|verdict| is_violation(verdict));
         let found: Vec<&String> = cells.iter().map(|(under, _)| under).filter(|under| found(under)).collect();
         // Without faults is plainest.
@@ -185,7 +189,8 @@ fn numbers_are_made_again() {
         if !row.bug.starts_with(&wanted) {
             return row.clone();
         }
-        let output = child(&row.bug, &["pure::checker::", "--skip", "::brute::", "--skip", "::oracles::"], "");
+        let output =
+            child(&row.bug, &["pure::checker::", "--skip", "::brute::", "--skip", "::oracles::"], Path::new(""));
         let out = String::from_utf8(output.stdout).unwrap();
         let mut failed: Vec<&str> =
             out.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED")).collect();

@@ -235,8 +235,9 @@ impl Lines {
         let mut end = self.time(from);
         for place in after {
             match self.events[place]["phase"].as_str().unwrap() {
-                "releasing" => return Some((self.time(from), self.time(place).max(self.time(from)))),
-                "lost" | "released" => break,
+                // Until its library says that the lock is lost, a client counts on it.
+                "releasing" | "lost" => return Some((self.time(from), self.time(place).max(self.time(from)))),
+                "released" => break,
                 "read" | "before-write" | "written" | "extended" => end = end.max(self.time(place)),
                 _ => {}
             }
