@@ -13,7 +13,7 @@ use crate::units::{Length, LengthError};
 use crate::words::plural;
 
 /// Flags that a saved scenario stands for. Named one by one: of a group, clap would tell all where one is given.
-const SAID_BY_A_SCENARIO: [&str; 21] = [
+const SAID_BY_A_SCENARIO: [&str; 22] = [
     "workload",
     "nemesis",
     "cluster",
@@ -27,6 +27,7 @@ const SAID_BY_A_SCENARIO: [&str; 21] = [
     "rate",
     "hold",
     "acquire_timeout",
+    "fencing",
     "persistence",
     "record_commands",
     "image",

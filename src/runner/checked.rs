@@ -8,8 +8,7 @@ use linearizability::Limits;
 
 use super::beside;
 use super::events::Diary;
-use super::simulate::{can_be_simulated, simulate_within};
-use crate::checker::{self, Validity, Verdict};
+use crate::checker::{self, Verdict};
 use crate::files::Unwritten;
 use crate::history::History;
 use crate::report::{self, Beside, Counterexample, Report, RunFacts, Subject};
@@ -18,16 +17,6 @@ use crate::scenario::Scenario;
 
 /// How long a report may wait for its counterexample, which does not decide the verdict.
 const LOOKING: Duration = Duration::from_secs(3);
-
-/// How many TTLs of a run are played to see whether a remedy holds: more only if fewer prove nothing.
-const TTLS_PLAYED: [u32; 2] = [12, 40];
-/// No longer than this, however long a TTL is.
-const MOST_PLAYED: Duration = Duration::from_secs(60);
-/// A script that takes longer is given up.
-const LONGEST_SCRIPT: Duration = Duration::from_secs(300);
-/// A run with more clients, or more operations a second, is not played: it could take minutes.
-const MOST_CLIENTS: u32 = 20;
-const HIGHEST_RATE: f64 = 500.0;
 
 /// A run's history with its verdict and what its report shows.
 pub struct Checked {
@@ -62,20 +51,8 @@ impl Checked {
         self.beside = beside::of(folder, &self.history);
     }
 
-    /// Plays the remedies of a violation in virtual time, so that the report names only those that hold. What that costs is bounded
-    /// by virtual time and not by real time, so every report of this run names the same.
-    pub fn play_remedies(&mut self) {
-        let incidents = self.report().telling.incidents;
-        for run in incidents.into_iter().flat_map(|incident| incident.remedies).filter_map(|remedy| remedy.run) {
-            if can_be_played(&run) && self.played(&run).is_none() {
-                let mut verdicts = TTLS_PLAYED.iter().map(|ttls| verdict_of(&run, *ttls));
-                let held = verdicts.find(|valid| *valid != Validity::Unknown) == Some(Validity::Valid);
-                self.played.push((run, held));
-            }
-        }
-    }
-
-    fn played(&self, run: &Scenario) -> Option<bool> {
+    /// Whether this run with a remedy was valid; None if it was not played.
+    pub(super) fn played(&self, run: &Scenario) -> Option<bool> {
         self.played.iter().find(|(played, _)| **played == *run).map(|(_, held)| *held)
     }
 
@@ -123,17 +100,6 @@ impl Made {
         }
         unwritten.conclude()
     }
-}
-
-fn can_be_played(run: &Scenario) -> bool {
-    run.clients <= MOST_CLIENTS && run.rate <= HIGHEST_RATE && can_be_simulated(run).is_ok()
-}
-
-/// The verdict of a run in virtual time that ends after so many TTLs.
-fn verdict_of(run: &Scenario, ttls: u32) -> Validity {
-    let time_limit = run.time_limit.min((run.ttl * ttls).min(MOST_PLAYED));
-    let played = simulate_within(LONGEST_SCRIPT, &Scenario { time_limit, ..run.clone() });
-    played.ok().flatten().map_or(Validity::Unknown, |played| played.verdict.valid)
 }
 
 /// The counterexample, if it is found in time.

@@ -24,6 +24,7 @@ mod log;
 mod pace;
 mod published;
 mod queue;
+mod remedies;
 mod request;
 mod run;
 mod said;

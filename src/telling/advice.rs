@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::remedies::known;
+use super::repeat::changed;
 use super::story::Story;
 use super::table::distinct;
 use crate::checker::{GateName, Validity};
@@ -175,23 +176,6 @@ fn lacks_phase(story: &Story) -> bool {
     let failed = history.steps.iter().find(|(_, step)| step.outcome == StepOutcome::Failed);
     let phase: Option<Phase> = failed.and_then(|(_, step)| step.step.parse::<Step>().ok()?.phase());
     phase.is_some_and(|phase| !history.operations.iter().any(|operation| operation.phases.has(phase)))
-}
-
-/// The command of the run with these options, which take the place of its own.
-pub(super) fn changed(story: &Story, changes: &[(&str, String)]) -> Option<String> {
-    let mut words = shlex::split(&story.subject.facts.repeat).filter(|words| !words.is_empty())?;
-    // What was saved, or is known by a number, is repeated as it is.
-    if !changes.is_empty() && words.iter().any(|word| word == "--scenario" || word == "--issue") {
-        return None;
-    }
-    for (flag, value) in changes {
-        let flag = format!("--{flag}");
-        match words.iter().position(|word| *word == flag).filter(|place| place + 1 < words.len()) {
-            Some(place) => words[place + 1] = value.clone(),
-            None => words.extend([flag, value.clone()]),
-        }
-    }
-    Some(words.iter().map(|word| quoted(word)).collect::<Vec<String>>().join(" "))
 }
 
 fn text(length: Duration) -> String {

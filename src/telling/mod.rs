@@ -28,6 +28,7 @@ mod incidents;
 pub mod moments;
 mod numbers;
 mod remedies;
+mod repeat;
 mod setting;
 pub mod story;
 pub mod table;

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::advice::changed;
 use super::moments;
+use super::repeat::{changed, said};
 use super::story::{Incident, Story};
 use crate::checker::{AnomalyKind, HowKind};
 use crate::history::{Claim, Operation, ResourceKind};
@@ -394,11 +394,6 @@ fn workload_word(story: &Story, scenario: &Scenario) -> Option<String> {
 fn nemesis_word(story: &Story, scenario: &Scenario) -> Option<String> {
     let name = &scenario.nemesis_name;
     if is_known(name) { Some(name.clone()) } else { said(story, "--nemesis") }
-}
-
-/// What follows this flag in the command that repeats the run.
-fn said(story: &Story, flag: &str) -> Option<String> {
-    shlex::split(&story.subject.facts.repeat)?.into_iter().skip_while(|word| word != flag).nth(1)
 }
 
 fn is_known(nemesis: &str) -> bool {
