@@ -217,8 +217,8 @@ fn each(members: &[&str], run: impl Fn(&str, &str) -> Outcome + Sync) {
     for (scenario, seed) in
         scenarios.iter().flat_map(|scenario| (1..=runs.unwrap_or(1)).map(move |seed| (scenario, seed)))
     {
+        let flags = &format!("--workload single --nemesis {scenario} --seed {seed}");
         let outcomes: Vec<Outcome> = thread::scope(|scope| {
-            let flags = &format!("--workload single --nemesis {scenario} --seed {seed}");
             let started: Vec<_> = members.iter().map(|member| scope.spawn(|| run(member, flags))).collect();
             started.into_iter().map(|started| started.join().unwrap()).collect()
         });
