@@ -572,7 +572,7 @@ class Adapters(unittest.TestCase):
             packages = [line for line in lines if not line.startswith(("--", "#"))]
             self.assertTrue(packages, path.name)
             for line in packages:
-                self.assertRegex(line, r"^[a-z0-9.-]+==[0-9][0-9a-z.]*( +--hash=sha256:[0-9a-f]{64})+$", path.name)
+                self.assertRegex(line, r"^[a-z0-9.-]+==[0-9][0-9a-z.]*( ; python_(full_)?version < \"3[0-9.]+\")?( +--hash=sha256:[0-9a-f]{64})+$", path.name)
 
 
 if __name__ == "__main__":
