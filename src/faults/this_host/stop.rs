@@ -17,10 +17,12 @@ use crate::faults::process::{Process, is_still};
 use crate::faults::wire::Observation;
 use crate::units::micros;
 
-/// A stop is seen within microseconds, unless a thread waits for a disk. After this time it counts as not observed.
+/// A stop is seen within microseconds, unless a thread waits for a disk. After this time and [`LEAST_LOOKS`] it counts as not observed.
 const LIMIT: Duration = Duration::from_millis(200);
 /// Interval between two looks.
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
+/// So often it is looked for at least: where the agent waits longer than [`LIMIT`] for a processor, one look says nothing.
+const LEAST_LOOKS: u32 = 50;
 
 /// Stops every process of the member and observes that they are stopped.
 pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
@@ -33,7 +35,9 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
     }
     let mut effect = None;
     let mut held: BTreeMap<u32, Process> = BTreeMap::new();
+    let mut looks = 0;
     loop {
+        looks += 1;
         let mut all_still = note_when_still(&member.init, ordered, &mut effect);
         let mut any_new = false;
         for process in member.processes()? {
@@ -56,7 +60,7 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
         }
         // Stopped processes do not fork. So once a search finds only known ones, there are no others.
         let complete = all_still && !any_new;
-        if complete || ordered.elapsed() > LIMIT {
+        if complete || looks >= LEAST_LOOKS && ordered.elapsed() > LIMIT {
             let processes: Vec<_> = held.values().filter_map(Process::describe).collect();
             let stopped =
                 processes.iter().any(|process| process.pid == member.init.pid && process.states.contains('T'));
@@ -83,7 +87,9 @@ pub(crate) fn heal(member: &mut Member) -> io::Result<Observation> {
         // Nothing of it can be stopped any more, which is the goal of a heal.
         return Ok(Observation { observed: true, ..Observation::gone(&member.name) });
     }
+    let mut looks = 0;
     loop {
+        looks += 1;
         let goes_on = |process: &Process| process.thread_states().is_none_or(|states| !states.contains(&'T'));
         if effect.is_none() && goes_on(&member.init) {
             effect = Some(micros(ordered.elapsed()));
@@ -94,7 +100,7 @@ pub(crate) fn heal(member: &mut Member) -> io::Result<Observation> {
             any_stopped = true;
             process.signal(Signal::CONT)?;
         }
-        if !any_stopped || ordered.elapsed() > LIMIT {
+        if !any_stopped || looks >= LEAST_LOOKS && ordered.elapsed() > LIMIT {
             let observed = !any_stopped;
             // Stays marked as paused if it was not seen to resume, so that the agent tries again at its end.
             member.paused = !observed;
