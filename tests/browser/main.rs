@@ -159,7 +159,7 @@ fn pages_of_strangers_reach_nothing_from_a_browser() {
     let free = place.path().join("free");
     fs::create_dir(&free).unwrap();
     let mut addresses = Vec::new();
-    for (name, text) in pages(&traps[0]).iter().filter(|(name, _)| ["preconnect.html", "rtc.html"].contains(name)) {
+    for (name, text) in pages(&traps[0]).iter().filter(|(name, _)| ["fetch.html", "rtc.html"].contains(name)) {
         fs::write(free.join(name), text).unwrap();
         addresses.push(format!("file://{}", free.join(name).display()));
     }
