@@ -106,8 +106,10 @@ fn every_command_has_a_manual_page() {
         assert!(text.contains(".TH") && text.contains("SH SYNOPSIS"), "{page}: {text}");
     }
     assert!(!names("redjepsen-sandbox.1").exists(), "nobody types that");
-    let refused = run(Command::new(PROGRAM).arg("man").arg(names("none")));
-    assert_eq!(refused.status.code(), Some(255));
+    printed(Command::new(PROGRAM).arg("man").arg(names("new")));
+    assert!(names("new/redjepsen.1").exists(), "it makes the folder");
+    let refused = run(Command::new(PROGRAM).arg("man").arg(names("redjepsen.1")));
+    assert_eq!(refused.status.code(), Some(255), "a file is no folder");
 }
 
 #[test]
