@@ -48,7 +48,7 @@ pub fn simulate_unless(
     history.map(|history| checked(&history, scenario)).transpose()
 }
 
-/// The same as [`simulate`], of a scenario that nobody may have bounded: None if it takes longer than this, in virtual time.
+/// The same as [`simulate`], for a scenario that may have no end of its own: None if it takes longer than `limit` in virtual time.
 pub fn simulate_within(limit: Duration, scenario: &Scenario) -> Result<Option<Checked>, RunnerError> {
     let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
     let history = history_of(&|| never().or_after(limit), scenario, &plan, usual(scenario), None)?;

@@ -51,9 +51,13 @@ impl Remedy {
     /// Whether the remedy was tried for this report.
     pub fn standing(&self) -> &'static str {
         match (self.played, self.needs_servers) {
-            (true, _) => "redjepsen ran this in virtual time for this report: it was valid.",
-            (false, true) => "Not run for this report: it needs real servers or a program of its own.",
-            (false, false) => "Not run for this report.",
+            (true, _) => "For this report redjepsen played this in virtual time, up to 40 TTLs of it: it was valid.",
+            (false, true) => {
+                "redjepsen did not play this for the report: it needs real servers, or a program that can't be simulated."
+            }
+            (false, false) => {
+                "redjepsen did not play this for the report: to simulate it is not possible, or takes long."
+            }
         }
     }
 }
@@ -417,6 +421,7 @@ fn cluster(run: &Scenario) -> Option<ClusterKind> {
 fn is_simulated(run: &Scenario) -> bool {
     run.client.is_none() && run.workload.client.is_none() && run.workload.lock.is_on_redis()
 }
+
 /// Whether the suites give a nemesis more time, as a failover takes.
 fn takes_long(nemesis: &str) -> bool {
     cells().long.contains(nemesis)

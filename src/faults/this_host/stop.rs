@@ -17,11 +17,11 @@ use crate::faults::process::{Process, is_still};
 use crate::faults::wire::Observation;
 use crate::units::micros;
 
-/// A stop is seen within microseconds, unless a thread waits for a disk. After this time and [`LEAST_LOOKS`] it counts as not observed.
+/// A stop is seen within microseconds, unless a thread waits for a disk. It counts as not observed only after this time.
 const LIMIT: Duration = Duration::from_millis(200);
 /// Interval between two looks.
 const LOOK_AGAIN: Duration = Duration::from_micros(50);
-/// So often it is looked for at least: where the agent waits longer than [`LIMIT`] for a processor, one look says nothing.
+/// And only after so many looks: an agent that waits longer than [`LIMIT`] for a processor has looked once.
 const LEAST_LOOKS: u32 = 50;
 
 /// Stops every process of the member and observes that they are stopped.
@@ -60,7 +60,7 @@ pub(crate) fn inject(member: &mut Member) -> io::Result<Observation> {
         }
         // Stopped processes do not fork. So once a search finds only known ones, there are no others.
         let complete = all_still && !any_new;
-        if complete || looks >= LEAST_LOOKS && ordered.elapsed() > LIMIT {
+        if complete || is_given_up(looks, ordered) {
             let processes: Vec<_> = held.values().filter_map(Process::describe).collect();
             let stopped =
                 processes.iter().any(|process| process.pid == member.init.pid && process.states.contains('T'));
@@ -100,7 +100,7 @@ pub(crate) fn heal(member: &mut Member) -> io::Result<Observation> {
             any_stopped = true;
             process.signal(Signal::CONT)?;
         }
-        if !any_stopped || looks >= LEAST_LOOKS && ordered.elapsed() > LIMIT {
+        if !any_stopped || is_given_up(looks, ordered) {
             let observed = !any_stopped;
             // Stays marked as paused if it was not seen to resume, so that the agent tries again at its end.
             member.paused = !observed;
@@ -117,6 +117,10 @@ pub(crate) fn heal(member: &mut Member) -> io::Result<Observation> {
         }
         thread::sleep(LOOK_AGAIN);
     }
+}
+
+fn is_given_up(looks: u32, ordered: Instant) -> bool {
+    looks >= LEAST_LOOKS && ordered.elapsed() > LIMIT
 }
 
 /// Whether the process is stopped. Records when that is first seen, looking closely for a moment.
