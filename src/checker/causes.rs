@@ -9,10 +9,13 @@
 
 use super::attribute::{promoted, trigger};
 use super::reach::{Needed, kept_from, most_telling, overlaps};
+use super::starved::{did_not_run, how};
 use super::verdict::{Anomaly, How, HowKind};
 use super::words::{Words, length, seconds};
 use crate::fault_kinds::{OnData, OnPackets, OnProcess};
-use crate::history::{CallEffect, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, SeenPromotion};
+use crate::history::{
+    CallEffect, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, SeenPromotion, WhyWaited,
+};
 use crate::members::Role;
 
 /// Says of each overlap how it came about, and which fault explains it.
@@ -133,7 +136,7 @@ impl<'h> Overlap<'h> {
         if stopped.is_some() {
             return Causes { how: None, fault: stopped };
         }
-        if let Some(how) = self.machine_stood_still(ran_out) {
+        if let Some(how) = self.machine_stood_still(ran_out).or_else(|| self.did_not_run(ran_out)) {
             return Causes { how: Some(how), fault: None };
         }
         if let Some((kept, gone_on)) = self.breakpoint(holder, ran_out) {
@@ -171,6 +174,17 @@ impl<'h> Overlap<'h> {
             self.client(self.first),
         );
         How::new(HowKind::StoodStill, text, [self.began.index, *line])
+    }
+
+    /// Whether the first holder did not run when its lock ran out, though the machine did and no fault kept it.
+    fn did_not_run(&self, ran_out: u64) -> Option<How> {
+        let client = self.client(self.first);
+        let (_, ended) = self.operation(self.first).certain_hold()?;
+        let times = (self.began.time(), ran_out, u64::try_from(ended).unwrap_or(0));
+        let (line, waited) = did_not_run(self.history, &client, times)?;
+        let text = format!("{}, and its lock ran out meanwhile", how(&client, waited));
+        let kind = if waited.why == WhyWaited::Processor { HowKind::Starved } else { HowKind::StoppedOutside };
+        How::new(kind, text, [self.began.index, line])
     }
 
     /// What came between the two acquisitions, or disturbed them.

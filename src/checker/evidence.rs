@@ -25,8 +25,16 @@ pub(super) struct Evidence {
     pub text: String,
     /// What is missing, if they are too few.
     pub missing: Option<String>,
-    /// What would have contradicted it, and why that does not count.
-    pub not_counted: Option<String>,
+    pub not_counted: Option<NotCounted>,
+}
+
+/// What would have contradicted a claim, and why that does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum NotCounted {
+    /// A fault explains it, and the claim stands.
+    Explained(String),
+    /// Something beside the run may explain it, and the claim is unknown.
+    Undecided(String),
 }
 
 impl Evidence {

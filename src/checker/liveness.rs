@@ -11,8 +11,9 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-use super::evidence::Evidence;
+use super::evidence::{Evidence, NotCounted};
 use super::holds::at_least;
+use super::starved::{Needs, covered, kept};
 use super::verdict::{Anomaly, AnomalyKind, Gap};
 use super::words::{count, length, list, seconds};
 use crate::history::{ClientStep, FactName, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, Process};
@@ -71,10 +72,15 @@ pub(super) fn check(history: &History) -> Liveness {
     let tells = healthy && acquired().next().is_some();
     let (mut anomalies, mut doubts) = (Vec::new(), Vec::new());
     let (mut gaps, mut gaps_at_worst) = (Vec::new(), Vec::new());
+    let mut undecided = None;
     for (name, key) in &keys {
         let (certain, worst, last_time) = (key.for_certain(), key.at_worst(), history.last_time);
-        let found = stuck(history, &certain, &faults).filter(|_| tells);
-        anomalies.extend(found.map(|stretch| stretch.anomaly(name)));
+        for stretch in stuck(history, &certain, &faults).filter(|_| tells) {
+            match kept(history, Needs::Lock(name), (stretch.from, stretch.last), stretch.last - stretch.from) {
+                Some(why) => _ = undecided.get_or_insert(stretch.but(name, &why)),
+                None => anomalies.push(stretch.anomaly(name)),
+            };
+        }
         gaps.extend(longest_gap(name, &certain, last_time));
         let found = stuck(history, &worst, &faults).filter(|_| tells);
         doubts.extend(found.map(|stretch| stretch.doubt(name)));
@@ -86,7 +92,12 @@ pub(super) fn check(history: &History) -> Liveness {
     let longest_gap = gaps.into_iter().max_by_key(length_of);
     let allowed = history.run.as_ref().and_then(|run| run.longest_gap_ms).map(|ms| ms.saturating_mul(1_000_000));
     let is_too_long = |gap: &&Gap| allowed.is_some_and(|most| length_of(gap) > most);
-    anomalies.extend(longest_gap.iter().filter(is_too_long).map(unavailable));
+    if let Some(gap) = longest_gap.as_ref().filter(is_too_long) {
+        match kept(history, Needs::Lock(&gap.key), (gap.from, gap.to), length_of(gap)) {
+            Some(why) => _ = undecided.get_or_insert(but(&gap.key, gap.from, gap.to, &why)),
+            None => anomalies.push(unavailable(gap)),
+        }
+    }
     doubts.extend(
         gaps_at_worst
             .iter()
@@ -97,6 +108,7 @@ pub(super) fn check(history: &History) -> Liveness {
     );
     let mut evidence = evidence(&keys, &faults, last_heal);
     evidence.missing = evidence.missing.or(doubts.into_iter().next());
+    evidence.not_counted = undecided.map(NotCounted::Undecided);
     Liveness { anomalies, evidence, longest_gap, reacquired_after_ns }
 }
 
@@ -346,17 +358,6 @@ fn unavailable(gap: &Gap) -> Anomaly {
     )
 }
 
-/// For how much of the time between two moments at least one of these spans, ordered by their starts, went on.
-pub fn covered(spans: impl IntoIterator<Item = (u64, u64)>, from: u64, to: u64) -> u64 {
-    let (mut reached, mut sum) = (from, 0);
-    for (start, end) in spans {
-        let (start, end) = (start.max(reached), end.min(to));
-        sum += end.saturating_sub(start);
-        reached = reached.max(end);
-    }
-    sum
-}
-
 impl Stretch<'_> {
     fn anomaly(&self, key: &str) -> Anomaly {
         Anomaly::new(
@@ -373,10 +374,20 @@ impl Stretch<'_> {
         )
     }
 
+    /// Why it shows nothing.
+    fn but(&self, key: &str, why: &str) -> String {
+        but(key, self.from, self.last, why)
+    }
+
     /// What is missing if it is not certain that it came to this.
     fn doubt(&self, key: &str) -> String {
         doubt(key, self.from, self.last)
     }
+}
+
+fn but(key: &str, from: u64, to: u64, why: &str) -> String {
+    let lasted = length(to.saturating_sub(from));
+    format!("no client acquired the lock of {key} for {lasted} from {}, but {why}", seconds(from))
 }
 
 fn doubt(key: &str, from: u64, to: u64) -> String {

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use super::starved::{Needs, QUIETER, SHARE, kept};
 use super::verdict::{Anomaly, AnomalyKind, UntoldLoss};
 use super::words::{Words, length, seconds};
 use crate::history::{CallEffect, Expects, History, Operation, Outcome, Phase, PhaseStamp, Process, StepOutcome};
@@ -164,11 +165,8 @@ fn late(history: &History, found: &mut Vec<Anomaly>) -> Option<String> {
     doubt
 }
 
-/// A deadline is no evidence if something other than the lock took more than one part in this many of its time.
-const HAMPERED_SHARE: u64 = 4;
-
-/// Returns what kept a client from its lock until the time of a step, whatever the lock did: the controller looked too late, the machine
-/// stood still, or a heal took long while another client needed it. `None` if nothing of the kind took a share that matters.
+/// Returns what kept a client from its lock until the time of a step, whatever the lock did: the controller looked too late, a needed
+/// member was [`kept`], or a heal took long while another client needed it. `None` if nothing of the kind took a share that matters.
 fn hampered(
     history: &History,
     operation: &Operation,
@@ -179,23 +177,24 @@ fn hampered(
     let from = before.filter(|before| *before < time).unwrap_or(operation.invoked);
     let waited = time.saturating_sub(from);
     let allowed = within_ns.unwrap_or(waited);
-    let matters = |lost: u64| lost > allowed / HAMPERED_SHARE;
+    let matters = |lost: u64| lost > allowed / SHARE;
     if matters(waited.saturating_sub(allowed)) {
         let late = length(waited - allowed);
-        return Some(format!(
-            "the machine was busy: redjepsen looked {late} too late; run it again on a quieter machine"
-        ));
+        return Some(format!("the machine was busy: redjepsen looked {late} too late; {QUIETER}"));
     }
-    let within = |(start, end): &(u64, u64)| (*end).min(time).saturating_sub((*start).max(from));
-    let stood: u64 = history.stalls.iter().chain(&history.brief_stalls).map(within).sum();
-    if matters(stood) {
-        return Some(format!(
-            "the machine stood still for {} of that time; run it again on a quieter machine",
-            length(stood)
-        ));
+    let of_key = |other: &&Operation| other.key == operation.key && other.process != operation.process;
+    // A client that still has the lock then, and gives it back once a fault is healed, needs its time as well.
+    let is_healed = |other: &&Operation| {
+        let at_work = other.invoked..=operation.invoked;
+        other.completed.is_none_or(|completed| *at_work.end() < completed)
+            && history.faults.iter().any(|fault| fault.heal.is_some_and(|heal| at_work.contains(&heal)))
+    };
+    let before = history.operations.iter().filter(of_key).filter(is_healed).map(|other| other.invoked).min();
+    let since = from.min(operation.invoked).min(before.unwrap_or(u64::MAX));
+    if let Some(why) = kept(history, Needs::Lock(&operation.key), (since, time), allowed) {
+        return Some(why);
     }
     // Another client that has the lock may have needed that heal to release it.
-    let of_key = |other: &&Operation| other.key == operation.key && other.process != operation.process;
     history.faults.iter().find_map(|fault| {
         let (ordered, (healed, true)) = (fault.heal?, fault.healed?) else { return None };
         let meanwhile =
@@ -204,7 +203,7 @@ fn hampered(
         let last = || history.operations.iter().filter(of_key).rfind(|other| other.invoked < time);
         (slow && last().is_some_and(meanwhile)).then(|| {
             format!(
-                "`{}` took {} to heal while another client was at work; run it again on a quieter machine",
+                "`{}` took {} to heal while another client was at work; {QUIETER}",
                 fault.what,
                 length(healed - ordered)
             )

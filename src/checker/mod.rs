@@ -9,6 +9,7 @@
 //! - [`locks`]: did tokens rise, was the lock acquired when a script expected it, were holders told that they lost it?
 //! - [`promises`]: did each wait end in time, was a lock left without an end, and was what a library says so?
 //! - [`evidence`]: what could have falsified each of these?
+//! - [`starved`]: what kept a member from its work, so that time shows nothing?
 //! - [`blame`]: is a loss the lock's fault?
 //! - [`causes`]: how did two holders come about? [`attribute`]: which fault explains the rest?
 //! - [`minimal_counterexample`]: which few operations show it? (The crate [`linearizability`] answers that for any history.)
@@ -36,19 +37,22 @@ mod reach;
 mod register;
 mod rollback;
 mod sentence;
+mod starved;
 mod updates;
 mod verdict;
 mod words;
 
 pub use evidence::LEAST_EVIDENCE;
 pub use gates::LEAST_ACKNOWLEDGED;
-pub use liveness::{STUCK_AFTER_TTLS, covered};
+pub use liveness::STUCK_AFTER_TTLS;
 pub use minimal_counterexample::{MinimalCounterexample, minimal_counterexample};
 pub use sentence::Sentence;
+pub use starved::{QUIETER, a_server_was_missing, covered, everyone_ran};
 pub use verdict::*;
 
 use std::collections::BTreeMap;
 
+use self::evidence::NotCounted;
 use crate::history::{Claim, History, Outcome, ResourceKind};
 use crate::sync::both;
 
@@ -57,7 +61,8 @@ pub fn check(history: &History) -> Verdict {
     let (updates, of_locks) = both(history.is_long(), || updates::check(history), || OfLocks::check(history));
     let updates::Updates { mut anomalies, lost: mut lost_updates, mut keys, happened, measured } = updates;
     let OfLocks { overlaps, overlapping, owed, promises, mut liveness, exclusion } = of_locks;
-    liveness.evidence.missing = owed.doubt.or(liveness.evidence.missing);
+    let undecided = owed.doubt.map(NotCounted::Undecided);
+    liveness.evidence.not_counted = undecided.or(liveness.evidence.not_counted);
     blame::assign(history, &mut anomalies);
     blame::take_out(&anomalies, &mut lost_updates, &mut keys);
     let mut gates = gates::check(history, &anomalies);
@@ -74,6 +79,11 @@ pub fn check(history: &History) -> Verdict {
     anomalies.extend(overlapping);
     anomalies.sort_by(|a, b| (a.time, a.kind, &a.operations).cmp(&(b.time, b.kind, &b.operations)));
     gates.extend(gates::nobody_kept(history, &anomalies));
+    if let Some(there) = starved::servers_there(history, &anomalies)
+        && let Some(healthy) = gates.iter_mut().find(|gate| gate.name == there.name)
+    {
+        *healthy = there;
+    }
     #[cfg(debug_assertions)]
     mutants::blind(&mut gates, &mut anomalies);
 
@@ -86,6 +96,10 @@ pub fn check(history: &History) -> Verdict {
         Claim::Promises | Claim::Releases | Claim::Ownership | Claim::Losses | Claim::Grants => {
             kept.get(&claim).cloned().unwrap_or_default()
         }
+    };
+    let is_undecided = |claim| {
+        let evidence = kept.get(&claim);
+        evidence.is_some_and(|evidence| matches!(evidence.not_counted, Some(NotCounted::Undecided(_))))
     };
     let claims = claims(history, &anomalies, evidence);
     let lock = LockProperties {
@@ -102,7 +116,7 @@ pub fn check(history: &History) -> Verdict {
     let mut failed: Vec<&Gate> = gates.iter().filter(|gate| !gate.passed).collect();
     failed.sort_by_key(|gate| gates::rank(history, gate));
     let failed = failed.into_iter().map(|gate| gate.text.clone());
-    let needed = deciding().filter(|claim| !claim.claim.is_conditional());
+    let needed = deciding().filter(|claim| !claim.claim.is_conditional() || is_undecided(claim.claim));
     let missing = needed.filter_map(|claim| Some(format!("{}: {}", claim.claim.name(), claim.missing.as_ref()?)));
     let doubts: Vec<String> = failed.chain(missing).collect();
     let (valid, reasons) = if believable && broken().next().is_some() {
@@ -179,6 +193,11 @@ fn claims(
             continue;
         }
         let evidence::Evidence { count, text, missing, not_counted } = evidence(claim);
+        let (missing, not_counted) = match not_counted {
+            Some(NotCounted::Undecided(why)) => (Some(why), None),
+            Some(NotCounted::Explained(why)) => (missing, Some(why)),
+            None => (missing, None),
+        };
         // A violation needs no further evidence.
         let missing = missing.filter(|_| !broken);
         let valid = match missing {

@@ -242,6 +242,10 @@ pub enum HowKind {
     Extended,
     /// The machine stood still when the earlier holder's lock ran out.
     StoodStill,
+    /// The earlier holder waited for a processor when its lock ran out.
+    Starved,
+    /// Another process had stopped the earlier holder when its lock ran out.
+    StoppedOutside,
     /// A script kept the earlier holder at a breakpoint when its lock ran out.
     Breakpoint,
     /// The lock lets a client take it from another one, and it was taken so.

@@ -12,7 +12,7 @@ use super::error::ClusterError;
 use super::lines::ClientProcess;
 use super::parts::{Description, MemberHandle, Parts};
 use super::{ClusterSpec, Member, MemberState};
-use crate::faults::{Agent, AgentError, Sighting};
+use crate::faults::{Agent, AgentError, Sighting, Waited};
 use crate::files;
 use crate::members::{Role, client_name};
 use crate::topology::{Program, Topology};
@@ -135,6 +135,26 @@ impl Cluster {
             Some(seen) => Ok(seen),
             None => self.agent.sightings().await,
         }
+    }
+
+    /// Notes from now on when a member does not run for `least`, or a server does not answer, though no fault keeps it. Where time is
+    /// simulated, everybody does.
+    pub async fn watch(&self, least: Duration) -> Result<(), AgentError> {
+        if self.description.kernel.is_empty() {
+            return Ok(());
+        }
+        let is_redis = |member: &&Member| member.url().is_some_and(|url| url.starts_with("redis:"));
+        let servers = self.members().filter(is_redis);
+        let servers = servers.filter_map(|server| Some((server.name.clone(), server.url()?))).collect();
+        self.agent.watch(servers, least).await
+    }
+
+    /// What was noted since, which ends it. Times are those of the members' monotonic clock.
+    pub async fn waits(&self) -> Result<Vec<Waited>, AgentError> {
+        if self.description.kernel.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.agent.waits().await
     }
 
     /// Whether each member runs.

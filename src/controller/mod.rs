@@ -25,6 +25,7 @@ mod nemesis;
 mod script;
 mod seen;
 mod servers;
+mod waits;
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -222,6 +223,8 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
             text: if *interrupted { "interrupted by the user" } else { "ran to its planned end" }.into(),
         },
         Err(error) => {
+            // They may say why it broke off.
+            _ = run.write_waits().await;
             run.heal_everything().await;
             End { completed: false, text: error.to_string() }
         }
@@ -263,6 +266,7 @@ impl Run<'_> {
         self.note_ends(&clients)?;
         self.write_commands(clock).await?;
         self.write_sightings(clock).await;
+        self.write_waits().await?;
 
         self.stage("settling");
         match interrupt.within(SETTLE_GRACE, self.settle(interrupted)).await {
@@ -295,6 +299,7 @@ impl Run<'_> {
         self.recorder.append(Body::Clock(clock))?;
         self.begin_to_record_commands().await?;
         self.begin_to_observe().await;
+        self.begin_to_watch().await;
         self.stage("starting the clients");
         let clients = self.start_clients().await?;
         self.fact(
@@ -380,11 +385,16 @@ impl Run<'_> {
                 told = Instant::now();
                 self.status.send_modify(|status| status.at = Some(began.elapsed()));
             }
-            if late > LEAST_STALL.min(self.scenario.ttl / 2) {
+            if late > self.least_stall() {
                 let lasted_ns = nanos(late);
                 self.recorder.append(Body::Stall(Stall { lasted_ns }))?;
             }
         }
+    }
+
+    /// What does nothing for so long is recorded.
+    fn least_stall(&self) -> Duration {
+        LEAST_STALL.min(self.scenario.ttl / 2)
     }
 
     /// The clients' processes, if they are ready.

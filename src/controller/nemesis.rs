@@ -245,7 +245,7 @@ impl Run<'_> {
     }
 
     /// The names by which a history knows this member: those of the clients that are its threads, or its own.
-    fn as_recorded(&self, member: &str) -> Vec<String> {
+    pub(super) fn as_recorded(&self, member: &str) -> Vec<String> {
         let threads: Vec<String> = self.threads_of(member).map(client_name).collect();
         if threads.is_empty() { vec![member.to_string()] } else { threads }
     }

@@ -19,9 +19,9 @@ use tokio::time::{Instant, sleep, timeout};
 use super::injection::Injection;
 use super::monitor::SeenCommand;
 use super::wire::{Answer, Observation, Order, RedisCommand, RedisReply, Request, Response, Scope, Struck};
-use crate::history::{ClockBound, Sighting};
+use crate::history::{ClockBound, Sighting, Waited};
 use crate::sync::lock;
-use crate::units::millis;
+use crate::units::{millis, nanos};
 
 /// Why an order was not carried out.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -264,6 +264,24 @@ impl Agent {
             match self.order(Order::Observed, ORDER_LIMIT).await? {
                 Answer::Sightings(some) if some.is_empty() => return Ok(all),
                 Answer::Sightings(some) => all.extend(some),
+                _ => return Err(AgentError::Confused),
+            }
+        }
+    }
+
+    /// Notes from now on when a member does not run for `least`, or one of these servers, by name and URL, does not answer,
+    /// though no fault keeps it.
+    pub async fn watch(&self, servers: Vec<(String, String)>, least: Duration) -> Result<(), AgentError> {
+        self.done(Order::Watch { servers, least_ns: nanos(least) }).await
+    }
+
+    /// What was noted since [`Agent::watch`], which ends with this. Times are those of the members' monotonic clock.
+    pub async fn waits(&self) -> Result<Vec<Waited>, AgentError> {
+        let mut all = Vec::new();
+        loop {
+            match self.order(Order::Watched, ORDER_LIMIT).await? {
+                Answer::Waits(some) if some.is_empty() => return Ok(all),
+                Answer::Waits(some) => all.extend(some),
                 _ => return Err(AgentError::Confused),
             }
         }

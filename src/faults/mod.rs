@@ -8,6 +8,8 @@
 //! [`serve`] keeps which faults are in effect; `kinds` has a file for each kind, which injects, observes and heals it by the
 //! primitives of a [`Host`]. What this machine does for those is in `this_host` for members, in `network` for links. Faults act on members by name, and only on members that were adopted.
 //!
+//! Beside that it watches: `observer` what the lock's nodes hold, `sampler` who does not run.
+//!
 //! Deliberately absent: schedules and targets (the controller decides), and restarting what was killed (whoever started
 //! it does).
 
@@ -25,12 +27,13 @@ mod observer;
 mod postgres_probe;
 mod probe;
 mod process;
+mod sampler;
 mod serve;
 mod this_host;
 mod wire;
 mod zookeeper_probe;
 
-pub use crate::history::{Held, Look, Sighting, Sightings};
+pub use crate::history::{Held, Look, Sighting, Sightings, Waited};
 pub use clock::Skew;
 pub(crate) use clock::WrongClock;
 pub use handle::{Agent, AgentError, AgentStreams};

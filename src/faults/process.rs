@@ -142,7 +142,7 @@ pub(crate) fn all_pids() -> io::Result<Vec<u32>> {
     Ok(pids)
 }
 
-fn parse_stat(text: &[u8]) -> Option<Stat> {
+pub(super) fn parse_stat(text: &[u8]) -> Option<Stat> {
     // The name is in parentheses and may itself contain spaces and parentheses, so the last one counts.
     let open = text.iter().position(|byte| *byte == b'(')?;
     let close = text.iter().rposition(|byte| *byte == b')')?;

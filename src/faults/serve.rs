@@ -19,10 +19,13 @@ use super::host::Host;
 use super::injection::Injection;
 use super::monitor::Monitors;
 use super::observer::Observers;
+use super::sampler::{Hit, Sampler};
 use super::this_host::ThisHost;
 use super::wire::{Answer, Observation, Order, Request, Response, Struck};
 use super::{clear, kinds};
 
+use crate::fault_kinds::OnProcess;
+use crate::members::Role;
 use crate::sync::lock;
 
 /// How often the agent, at its end, tries to heal what does not heal.
@@ -128,10 +131,23 @@ struct Ordered {
     busy: Arc<tokio::sync::Mutex<()>>,
 }
 
+/// What these faults hit, which a sampler is not to take for somebody else's doing.
+fn hit<'o>(in_effect: impl Iterator<Item = &'o Ordered>) -> Hit {
+    let mut hit = Hit::default();
+    for Ordered { injection, .. } in in_effect {
+        if injection.kind.does.process != OnProcess::GoesOn {
+            hit.standing.extend(injection.members.iter().cloned());
+        }
+        hit.servers |= injection.affected().iter().any(|name| Role::of(name).is_some_and(Role::is_server));
+    }
+    hit
+}
+
 struct Server {
     host: AsyncHost,
     monitors: Monitors,
     observers: Observers,
+    sampler: Sampler,
     /// By number. A fault is in here from before its injection until its heal was observed.
     in_effect: Mutex<BTreeMap<u32, Ordered>>,
     /// Set before the last heal, so that no order still under way breaks anything after it.
@@ -144,6 +160,7 @@ impl Server {
             host: AsyncHost::new(host),
             monitors: Monitors::default(),
             observers: Observers::default(),
+            sampler: Sampler::default(),
             in_effect: Mutex::default(),
             ending: AtomicBool::new(false),
         }
@@ -179,7 +196,9 @@ impl Server {
                 host.run(move |host| host.know_network(&bridge, &table)).await.map(|()| Answer::Done)
             }
             Order::Adopt { member, pid, scope, address } => {
-                host.run(move |host| host.adopt(&member, pid, scope, address)).await.map(|()| Answer::Done)
+                let name = member.clone();
+                let adopted = host.run(move |host| host.adopt(&name, pid, scope, address)).await;
+                adopted.map(|()| self.sampler.adopt(&member, pid)).map(|()| Answer::Done)
             }
             Order::Inject { fault, injection } => self.inject(fault, injection).await.map(Answer::Observed),
             Order::Strike { fault, disarm } => self.strike(fault, disarm).await.map(Answer::Struck),
@@ -201,6 +220,10 @@ impl Server {
                 Ok(Answer::Done)
             }
             Order::Observed => Ok(Answer::Sightings(self.observers.tell())),
+            Order::Watch { servers, least_ns } => {
+                self.sampler.begin(&host.machine(), servers, least_ns).map(|()| Answer::Done)
+            }
+            Order::Watched => Ok(Answer::Waits(self.sampler.tell().await)),
             Order::Redis { url, command, limit_ms } => {
                 host.probes.ask(&url, &command, Duration::from_millis(limit_ms)).await.map(Answer::Redis)
             }
@@ -224,7 +247,14 @@ impl Server {
             return Err(format!("fault {fault} is already active"));
         }
         in_effect.insert(fault, Ordered { injection: injection.clone(), busy });
+        self.sampler.know(hit(in_effect.values()));
         Ok(guard)
+    }
+
+    fn is_over(&self, fault: u32) {
+        let mut in_effect = lock(&self.in_effect);
+        in_effect.remove(&fault);
+        self.sampler.know(hit(in_effect.values()));
     }
 
     async fn inject(&self, fault: u32, injection: Injection) -> Result<Observation, String> {
@@ -240,7 +270,7 @@ impl Server {
         let order = kinds::Order { fault, still_held: self.still_held(fault, &injection), injection };
         let seen = kinds::act_of(order.injection.kind)?.heal(&self.host, &order).await;
         if seen.as_ref().is_ok_and(|seen| seen.observed) {
-            lock(&self.in_effect).remove(&fault);
+            self.is_over(fault);
         }
         seen
     }
@@ -283,6 +313,7 @@ impl Server {
             return Err(format!("fault {fault} was not undone"));
         }
         self.observers.forget();
+        self.sampler.forget();
         self.host.run(|host| host.start_anew()).await
     }
 
@@ -294,7 +325,7 @@ impl Server {
         for (fault, Ordered { injection, busy }) in ordered {
             if injection.kind.ends_processes() {
                 let _done = busy.lock().await;
-                lock(&self.in_effect).remove(&fault);
+                self.is_over(fault);
             }
         }
         let mut unhealed = Vec::new();

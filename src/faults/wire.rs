@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::injection::Injection;
 use super::monitor::SeenCommand;
 use super::process::ProcessState;
-use crate::history::Sighting;
+use crate::history::{Sighting, Waited};
 
 /// An order with a number that its answer repeats; answers may come in another order.
 #[derive(Debug, Serialize, Deserialize)]
@@ -51,6 +51,10 @@ pub(crate) enum Order {
     Observe { nodes: Vec<(String, String)> },
     /// End it, and say a part of what was seen that was not said yet.
     Observed,
+    /// Note when members do not run, for at least so many ns, or these servers, by name and URL, do not answer, until that is asked for.
+    Watch { servers: Vec<(String, String)>, least_ns: u64 },
+    /// End it, and say a part of what was seen that was not said yet.
+    Watched,
     /// Ask a server, within a time limit.
     Redis { url: String, command: RedisCommand, limit_ms: u64 },
 }
@@ -116,6 +120,7 @@ pub(crate) enum Answer {
     Redis(RedisReply),
     Commands(Vec<SeenCommand>),
     Sightings(Vec<Sighting>),
+    Waits(Vec<Waited>),
     Failed(String),
 }
 

@@ -43,6 +43,8 @@ pub enum Body {
     Stall(Stall),
     /// Another node was seen to be the primary of a key.
     Promotion(Promotion),
+    /// A member did not run for a while, and no fault of the run stopped it.
+    Waited(Waited),
     /// The run ended; nothing follows. A history without it was cut short.
     End(End),
 }
@@ -53,6 +55,36 @@ pub enum Body {
 pub struct Stall {
     /// How long, in nanoseconds.
     pub lasted_ns: u64,
+}
+
+/// A time in which a member did not run, though the machine did and no fault of the run stopped it. The kernel says so of its
+/// processes, or a server did not answer the agent. It is recorded when clients have done their work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waited {
+    /// The clients that are threads of one process, or a server, or `agent`.
+    pub members: Vec<String>,
+    pub why: WhyWaited,
+    /// Nanoseconds of run time.
+    pub from_ns: u64,
+    /// The same; a process that is gone is so for good.
+    pub to_ns: u64,
+    /// For how much of that it did not run, in nanoseconds.
+    pub waited_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhyWaited {
+    /// It was ready to run, and others had the processors.
+    Processor,
+    /// Another process had stopped it by a signal.
+    Stopped,
+    /// Its process had ended.
+    Gone,
+    /// It did not answer.
+    Silent,
+    /// It was late by its own timer, and did not wait for a processor: it was stopped, or its machine was.
+    Late,
 }
 
 /// Another node has become the primary of a key, by most of those who decide that: it was not yet at `after_ns`, and was

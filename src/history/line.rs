@@ -8,7 +8,7 @@
 //! read, of a counter or list) and `elements` (all of it, of a list at the end), `error`, `text`. Phases: `type: "phase"`.
 //! Faults: Jepsen's `info` lines of `process: "nemesis"`, with `value` naming the targets, `links` and `on_call` when they are ordered, and
 //! `aftermath_ns` and, of those on clocks, `clock_off_ns` when they are healed. The rest (`run`, `clock`, `fact`, `client`, `step`,
-//! `promotion`, `stall`, `end`) have an object of their own. Unknown fields are ignored, so newer histories stay readable.
+//! `promotion`, `stall`, `waited`, `end`) have an object of their own. Unknown fields are ignored, so newer histories stay readable.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ use super::json::{Json, Word};
 use super::{
     Amount, Body, CallEffect, ClientEvent, ClientStep, ClockBound, Command, Completion, End, Event, Fact, FaultStep,
     Function, Header, Invocation, NemesisEvent, Orders, Outcome, Phase, PhaseReport, Process, Promotion, Reading,
-    Stall, StepEvent, Text,
+    Stall, StepEvent, Text, Waited,
 };
 
 /// A line: what each has, and what some have, in the order in which it is written.
@@ -99,6 +99,7 @@ line! {
     script: Box<StepEvent>,
     stall: Stall,
     promotion: Box<Promotion>,
+    waited: Box<Waited>,
 }
 
 fn fill<'l, A, T>(field: &mut Option<T>, name: &'static str, fields: &mut A) -> Result<(), A::Error>
@@ -122,6 +123,7 @@ pub(super) fn to_line(event: &Event) -> String {
         Body::Promotion(promotion) => {
             Line { kind: Some("promotion".into()), promotion: Some(promotion.clone().into()), ..line }
         }
+        Body::Waited(waited) => Line { kind: Some("waited".into()), waited: Some(waited.clone().into()), ..line },
         Body::Fact(fact) => Line { kind: Some("fact".into()), fact: Some(fact.clone()), ..line },
         Body::Step(step) => Line { kind: Some("step".into()), script: Some(step.clone().into()), ..line },
         Body::Client(event) => Line {
@@ -221,6 +223,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
         "fact" => Body::Fact(need(line.fact, "fact")?),
         "stall" => Body::Stall(need(line.stall, "stall")?),
         "promotion" => Body::Promotion(*need(line.promotion, "promotion")?),
+        "waited" => Body::Waited(*need(line.waited, "waited")?),
         "client" => Body::Client(ClientEvent {
             process: client_process(&line.process)?,
             step: need(line.client, "client")?,
@@ -309,7 +312,7 @@ pub(super) fn from_line(text: &str) -> Result<Event, String> {
         }),
         other => {
             return Err(format!(
-                "unknown type `{other}`; expected invoke, ok, fail, info, cancel, phase, run, clock, fact, client, step, stall, promotion or end"
+                "unknown type `{other}`; expected invoke, ok, fail, info, cancel, phase, run, clock, fact, client, step, stall, promotion, waited or end"
             ));
         }
     };
@@ -439,7 +442,7 @@ const TARGETS: &str = "the value of a fault must be a list of member names";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{Expects, FactName, FaultKind, Opened, StepOutcome};
+    use crate::history::{Expects, FactName, FaultKind, Opened, StepOutcome, WhyWaited};
 
     fn survives(body: Body) {
         let event = Event { index: 3, time: 17, body };
@@ -451,6 +454,13 @@ mod tests {
     fn every_kind_of_event_survives_its_line() {
         survives(Body::Clock(ClockBound { mono_at_start_ns: -5, error_ns: 9 }));
         survives(Body::Stall(Stall { lasted_ns: 700_000_000 }));
+        survives(Body::Waited(Waited {
+            members: vec!["c2".into(), "c3".into()],
+            why: WhyWaited::Processor,
+            from_ns: 5,
+            to_ns: 400_000_005,
+            waited_ns: 300_000_000,
+        }));
         survives(Body::Fact(Fact { name: FactName::FinalReads, holds: true, text: "2 keys".into() }));
         survives(Body::Client(ClientEvent { process: 8, step: ClientStep::Ended, text: "exit 1".into() }));
         survives(Body::Invoke(Invocation {

@@ -123,6 +123,7 @@ impl Builder {
             Body::Promotion(promotion) => {
                 self.history.promotions.push(SeenPromotion { index: event.index, time: event.time, promotion });
             }
+            Body::Waited(waited) => self.history.kept_waiting.push((event.index, waited)),
             Body::End(end) => self.history.end = Some(end),
         }
         Ok(())
@@ -281,6 +282,7 @@ impl Builder {
         let refuted = refute(&mut self.history, &self.writers);
         self.history.contradictions = self.contradicted.into_values().chain(refuted).collect();
         self.history.contradictions.sort_by_key(|contradiction| contradiction.line);
+        self.history.kept_waiting.sort_by_key(|(_, waited)| waited.from_ns);
         self.history
     }
 }

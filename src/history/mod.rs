@@ -79,6 +79,8 @@ pub struct History {
     /// The operations with stamps that can't come from the clients' common clock, so that these are not used: as indices of their
     /// `invoke` events, with the first such stamp.
     pub unfit_stamps: BTreeMap<u64, UnfitStamp>,
+    /// When single members did not run though the machine did, each with the index of its event, by when that began.
+    pub kept_waiting: Vec<(u64, Waited)>,
     /// Where clients contradict themselves or others, in order.
     pub contradictions: Vec<Contradiction>,
     /// The operations whose limit for waiting differs from the header's, as indices of their `invoke` events, with that

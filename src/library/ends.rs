@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::checker::{AnomalyKind, Verdict};
+use crate::checker::{AnomalyKind, STUCK_AFTER_TTLS, Verdict, everyone_ran};
 use crate::history::{ClientStep, History, Outcome, Phase, Process};
 use crate::words::sanitize;
 
@@ -18,11 +18,15 @@ pub struct Ended {
     pub faulty: bool,
 }
 
-/// How the first program of a run ended that ended by itself. None if all went on, and where the machine had stood still by then.
+/// How the first program of a run ended that ended by itself. None if all went on, and where the machine had stood still by then,
+/// or a member just had.
 pub fn by_itself(history: &History, verdict: &Verdict) -> Option<Ended> {
     let ended = verdict.anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::EndedByItself)?;
     let time = ended.time;
     let stood_still = history.stalls.iter().any(|(from, _)| *from <= time);
+    let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
+    let just = (time.saturating_sub(ttl_ns.saturating_mul(STUCK_AFTER_TTLS)), time);
+    let stood_still = stood_still || !everyone_ran(history, just, ttl_ns);
     let is_it = |at: u64, step| at == time && step == ClientStep::Ended;
     let (_, event) = history.clients.iter().find(|(at, event)| is_it(*at, event.step))?;
     if stood_still || FROM_OTHERS.iter().any(|signal| event.text.contains(&format!("({signal})"))) {

@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::ends::was_disturbed;
 use super::losses::name_of;
 use super::sent::{ASKS, RENEWS, WRITES, called, example, key_of};
+use crate::checker::everyone_ran;
 use crate::fault_kinds::runs_a_script;
 use crate::history::{History, Operation, Outcome, Phase, Process, RecordedCommand};
 
@@ -83,10 +84,11 @@ fn is_about_locks(command: &RecordedCommand) -> bool {
     !command.in_script && (is_known || runs_a_script(&name))
 }
 
-/// Whether no fault was in effect, and the machine never stood still, for so long before.
+/// Whether no fault was in effect, and neither the machine nor a member stood still, for so long before.
 fn was_quiet(history: &History, time: u64, due: u64) -> bool {
     let from = time.saturating_sub(due);
     let meets = |began: u64, ended: Option<u64>| began <= time && ended.is_none_or(|ended| ended >= from);
     !history.faults.iter().map(|window| window.span()).any(|(began, ended)| meets(began, ended))
         && !history.stalls.iter().any(|(began, ended)| meets(*began, Some(*ended)))
+        && everyone_ran(history, (from, time), due)
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::sent::RENEWS;
+use crate::checker::everyone_ran;
 use crate::history::{History, Operation, Outcome, Phase, PhaseStamp, Process, RecordedCommand};
 
 /// A lock is as good as new for this part of its TTL after it was taken or extended.
@@ -36,7 +37,7 @@ pub struct FalseLoss {
     pub by_release: bool,
 }
 
-/// Those of a run in which no fault was injected but on a minority of the nodes, and the machine never stood still. `commands`: what the
+/// Those of a run in which no fault was injected but on a minority of the nodes, and neither the machine nor a holder's members stood still. `commands`: what the
 /// nodes carried out; where they were not recorded, nothing is said, since whatever removed the lock's key would not be known.
 pub fn false_losses(history: &History, commands: &[RecordedCommand]) -> FalseLosses {
     let mut losses = FalseLosses::default();
@@ -89,7 +90,12 @@ pub fn false_losses(history: &History, commands: &[RecordedCommand]) -> FalseLos
         let taken = || history.operations.iter().any(|other| has_it_too(other, holder, acquired, lost));
         // What others may have left at a node is not known where another one is struck.
         let is_clear = || struck.is_empty() || history.operations.iter().all(|other| was_over(other, holder, lost));
-        if after < ttl / NEW && !may_be_gone() && !taken() && is_clear() {
+        if after < ttl / NEW
+            && !may_be_gone()
+            && !taken()
+            && is_clear()
+            && everyone_ran(history, (granted, lost), after)
+        {
             let loss = FalseLoss { after, ttl, by_release };
             losses.told += 1;
             losses.soonest = losses.soonest.into_iter().chain([loss]).min();

@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use crate::checker::everyone_ran;
 use crate::history::{History, Operation, Outcome, Phase, PhaseStamp, Process};
 
 /// An attempt is given up early if it took less than this part of its limit.
@@ -38,7 +39,7 @@ pub struct Refusal {
     pub waited: u64,
 }
 
-/// Those of a run that nothing was done to: without a fault, and without a script, which may ask for the shortest of waits.
+/// Those of a run that nothing was done to and nobody starved in: without a fault, and without a script, which may ask for the shortest of waits.
 pub fn early(history: &History, had: Had) -> Refusals {
     let mut refusals = Refusals::default();
     let Some(run) = history.run.as_ref().filter(|run| run.script_steps == 0) else { return refusals };
@@ -65,7 +66,12 @@ pub fn early(history: &History, had: Had) -> Refusals {
         refusals.of += 1;
         let limit = limit.saturating_mul(1_000_000);
         let refusal = Refusal { limit, waited: end.saturating_sub(attempt.invoked) };
-        if acquired.is_none() && is_refused(attempt) && refusal.waited.saturating_mul(EARLY) < limit {
+        let is_early = refusal.waited.saturating_mul(EARLY) < limit;
+        if acquired.is_none()
+            && is_refused(attempt)
+            && is_early
+            && everyone_ran(history, (attempt.invoked, end), refusal.waited)
+        {
             refusals.early += 1;
             refusals.soonest = soonest(refusals.soonest, Some(refusal));
         }

@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use crate::checker::everyone_ran;
 use crate::history::{History, Operation, Phase, PhaseStamp, Process, RecordedCommand};
 
 /// A release takes long from so many TTLs on: its lock has run out by itself by then.
@@ -53,7 +54,9 @@ pub fn slowest(history: &History) -> Option<SlowRelease> {
     let slow = releases.filter_map(|(operation, (began, ended, over))| {
         let took = ended.checked_sub(began).filter(|took| *took >= long)?;
         let overlaps = |from: u64, to: Option<u64>| from <= ended && to.is_none_or(|to| to >= began);
-        if history.stalls.iter().any(|(from, to)| overlaps(*from, Some(*to))) {
+        if history.stalls.iter().any(|(from, to)| overlaps(*from, Some(*to)))
+            || !everyone_ran(history, (began, ended), took - long)
+        {
             return None;
         }
         let client = run.client_name(operation.process);

@@ -12,7 +12,7 @@ use super::remedies::known;
 use super::repeat::changed;
 use super::story::Story;
 use super::table::distinct;
-use crate::checker::{GateName, Validity};
+use crate::checker::{GateName, QUIETER, Validity, a_server_was_missing};
 use crate::history::{Missed, Phase, StepOutcome};
 use crate::nemesis::Step;
 use crate::scenario::{catalogue, quoted};
@@ -35,6 +35,8 @@ enum Doubt {
     Gate(GateName),
     /// The step with which a script broke off.
     Step(Option<Missed>),
+    /// A member had no time for what a claim needs.
+    Busy,
     /// A claim had too few facts, or the client says too little.
     Evidence,
 }
@@ -64,6 +66,7 @@ fn doubt(story: &Story, reason: &str) -> Doubt {
             }
         }
         Some(gate) => Doubt::Gate(gate),
+        None if reason.ends_with(QUIETER) => Doubt::Busy,
         None => Doubt::Evidence,
     }
 }
@@ -72,6 +75,7 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
     let again = || changed(story, &[]);
     match doubt {
         Doubt::Step(missed) => of_step(*missed, story),
+        Doubt::Busy => ("On a quieter machine, or with a longer TTL, a wait takes less of the lock's time.", again()),
         Doubt::Evidence if has_own_client(story) => (
             "If the client leaves something out, client-check names it; else a longer run shows more.",
             client_check(story),
@@ -85,6 +89,10 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
             GateName::ClientsReady => {
                 ("The clients' logs in the run's folder say what they lack.", client_check(story))
             }
+            GateName::NodesHealthy if a_server_was_missing(story.subject.history) => (
+                "Another program may have stopped or ended it: the kernel's log (dmesg) says whether memory ran out.",
+                again(),
+            ),
             GateName::NodesReady | GateName::NodesHealthy => (
                 "The nodes' logs in the run's folder say what they lack. If the machine was busy, run it again.",
                 again(),

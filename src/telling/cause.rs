@@ -24,10 +24,24 @@ pub(super) fn cause(story: &Story, of_updates: bool) -> String {
         _ if story.subject.history.run.is_some()
             && story.subject.history.faults.iter().all(|fault| fault.injected.is_none()) =>
         {
-            ", with no fault at all".to_string()
+            match story.incidents.iter().filter(is_relevant).any(|incident| did_not_run(story, incident)) {
+                true => ", with no fault but a machine that kept members waiting".to_string(),
+                false => ", with no fault at all".to_string(),
+            }
         }
         _ => String::new(),
     }
+}
+
+/// Whether members did not run, for a quarter of a TTL or more in all, while those whom an incident concerns were at work.
+fn did_not_run(story: &Story, incident: &Incident) -> bool {
+    let history = story.subject.history;
+    let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
+    let from = incident.operations.iter().map(|operation| operation.invoked).min().unwrap_or(0);
+    let to = incident.operations.iter().map(|operation| operation.completed.unwrap_or(u64::MAX)).max().unwrap_or(0);
+    let meanwhile = history.kept_waiting.iter().filter(|(_, waited)| waited.from_ns <= to && from <= waited.to_ns);
+    let lost: u64 = meanwhile.map(|(_, waited)| waited.waited_ns).sum();
+    lost > 0 && lost.saturating_mul(4) >= ttl_ns
 }
 
 /// What explains an incident: `when`, and that its holder was paused. It was not always still paused when something went wrong.
@@ -38,6 +52,8 @@ pub fn why_of(how: HowKind) -> Option<Why> {
     match how {
         HowKind::Breakpoint => Some(("when", "a holder took longer than its lock lived")),
         HowKind::StoodStill => Some(("when", "the machine stood still")),
+        HowKind::Starved => Some(("when", "its holder waited for a processor")),
+        HowKind::StoppedOutside => Some(("when", "its holder was stopped from outside")),
         HowKind::Stolen => Some(("when", "one client took it from another, as the lock allows")),
         HowKind::Promoted => Some(("after", "a replica was promoted")),
         HowKind::Extended | HowKind::Expired | HowKind::Released => None,

@@ -24,5 +24,6 @@ mod protocol;
 mod readers;
 mod replay;
 mod reset;
+mod starved;
 mod suite;
 mod turns;

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) use self::breakpoints::nobody_kept;
 use self::faults::{faults_healed, faults_met_holds, faults_observed, progress};
+use super::starved::a_server_was_missing;
 use super::verdict::{Anomaly, AnomalyKind, Gate, GateName};
 use super::words::{Words, count, list, seconds};
 use crate::history::{
@@ -57,20 +58,21 @@ pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
     gates
 }
 
-/// Where a gate that failed stands among the reasons: first what leaves nothing to believe, then what the run came to grief
-/// by, then what there was too little of. Without updates most scripts and faults come to nothing, and of a script that broke
+/// Where a gate that failed stands among the reasons: first a server that was missing, since the rest may follow from that; then what
+/// leaves nothing to believe, then what the run came to grief by, then what there was too little of. Without updates most scripts and faults come to nothing, and of a script that broke
 /// off there are few.
 pub(super) fn rank(history: &History, gate: &Gate) -> u32 {
     use GateName::*;
     let broke_off = history.steps.iter().any(|(_, step)| step.outcome == StepOutcome::Failed);
     match gate.which() {
+        Some(NodesHealthy) if a_server_was_missing(history) => 0,
         Some(
             Completed | ResourceEmpty | ClientsReady | NodesReady | ClientsSteady | ClientsConsistent | ClientsCareful
             | BreakpointsBrief,
-        ) => 0,
-        Some(EnoughAcknowledged) if !broke_off => 1,
-        Some(ScriptPlayed | CancellationsTaken | FaultsObserved | FaultsHealed) => 2,
-        _ => 3,
+        ) => 1,
+        Some(EnoughAcknowledged) if !broke_off => 2,
+        Some(ScriptPlayed | CancellationsTaken | FaultsObserved | FaultsHealed) => 3,
+        _ => 4,
     }
 }
 

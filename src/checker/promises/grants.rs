@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use super::super::evidence::NotCounted;
+use super::super::starved::{Needs, kept};
 use super::super::verdict::{Anomaly, AnomalyKind};
 use super::super::words::{Words, count, length, number, seconds};
 use super::Findings;
@@ -15,7 +17,7 @@ use crate::history::{History, Phase, PhaseStamp};
 pub(super) fn check(history: &History) -> Findings {
     let words = Words::new(history);
     let stops = Stops::new(history);
-    let (mut anomalies, mut grants, mut shortest) = (Vec::new(), 0, u64::MAX);
+    let (mut anomalies, mut grants, mut shortest, mut undecided) = (Vec::new(), 0, u64::MAX, None);
     let (mut excused, mut excuses) = (0, BTreeSet::new());
     for (place, operation) in history.operations.iter().enumerate() {
         let Some(acquired) = operation.phase(Phase::Acquired) else { continue };
@@ -34,19 +36,17 @@ pub(super) fn check(history: &History) -> Findings {
         if validity_ms > 0 {
             continue;
         }
-        anomalies.push(Anomaly::new(
-            AnomalyKind::ExpiredGrant,
-            &operation.key,
-            at,
-            vec![operation.index],
-            format!(
-                "{client} was given the lock of {} at {} with no validity left by the library's own word, {} after it had \
-                 asked",
-                operation.key,
-                seconds(at),
-                length(at.saturating_sub(asked)),
-            ),
-        ));
+        let summary = format!(
+            "{client} was given the lock of {} at {} with no validity left by the library's own word, {} after it had asked",
+            operation.key,
+            seconds(at),
+            length(at.saturating_sub(asked)),
+        );
+        if let Some(why) = kept(history, Needs::Client(&client), (asked, at), 0) {
+            undecided.get_or_insert(format!("{summary}, but {why}"));
+            continue;
+        }
+        anomalies.push(Anomaly::new(AnomalyKind::ExpiredGrant, &operation.key, at, vec![operation.index], summary));
     }
     let left = if grants == 0 {
         String::new()
@@ -57,14 +57,14 @@ pub(super) fn check(history: &History) -> Findings {
     let mut findings = Findings::new(anomalies, grants, text, "no client says how long the lock that it got is valid");
     let excuses: Vec<String> = excuses.into_iter().collect();
     findings.evidence.not_counted = (excused > 0).then(|| {
-        format!(
+        NotCounted::Explained(format!(
             "{} handed out with nothing left,{} after {}",
             number(excused),
             if excused == 1 { "" } else { " each" },
             excuses.join(" or ")
-        )
+        ))
     });
-    findings
+    findings.undecided(undecided)
 }
 
 /// That a client's clock was wrong meanwhile.

@@ -5,6 +5,7 @@
 //! which the holder's client, or the machine, was stopped does not count: it could neither be told nor say so. A holder
 //! that stops acting before the time is over needs no word.
 
+use super::super::starved::{Needs, kept};
 use super::super::verdict::{Anomaly, AnomalyKind};
 use super::super::words::{Words, count, length, seconds};
 use super::Findings;
@@ -34,7 +35,7 @@ pub(super) fn check(history: &History) -> Findings {
     let owners = Owners::new(history);
     let words = Words::new(history);
     let stops = Stops::new(history);
-    let (mut anomalies, mut losses) = (Vec::new(), 0);
+    let (mut anomalies, mut losses, mut undecided) = (Vec::new(), 0, None);
     for (place, operation) in history.operations.iter().enumerate().filter(|(_, operation)| operation.f.is_locked()) {
         let Some((acted_until, told)) = held(operation) else { continue };
         let Some(gone) = gone(history, &owners, place, acted_until) else { continue };
@@ -55,20 +56,19 @@ pub(super) fn check(history: &History) -> Findings {
         };
         let mut operations = vec![operation.index];
         operations.extend(gone.other.map(|other| history.operations[other].index));
-        anomalies.push(Anomaly::new(
-            AnomalyKind::ToldLate,
-            &operation.key,
-            acted_until,
-            operations,
-            format!(
-                "{client} {what} that its lock of {} was gone: {why}, and a holder is to be told within {}",
-                operation.key,
-                length(within)
-            ),
-        ));
+        let summary = format!(
+            "{client} {what} that its lock of {} was gone: {why}, and a holder is to be told within {}",
+            operation.key,
+            length(within)
+        );
+        if let Some(why) = kept(history, Needs::Client(&client), (gone.from, acted_until), late - within) {
+            undecided.get_or_insert(format!("{summary}, but {why}"));
+            continue;
+        }
+        anomalies.push(Anomaly::new(AnomalyKind::ToldLate, &operation.key, acted_until, operations, summary));
     }
     let text = format!("{} whose lock was gone while it was held", count(losses, "holder"));
-    Findings::new(anomalies, losses, text, missing)
+    Findings::new(anomalies, losses, text, missing).undecided(undecided)
 }
 
 /// Until when a holder certainly acted as one, and the stamp of `lost` if that ended it.

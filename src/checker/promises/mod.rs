@@ -16,7 +16,7 @@ mod stopped;
 mod truth;
 mod waits;
 
-use super::evidence::Evidence;
+use super::evidence::{Evidence, NotCounted};
 use super::verdict::Anomaly;
 use crate::history::{Claim, History};
 
@@ -34,6 +34,12 @@ impl Findings {
     fn new(anomalies: Vec<Anomaly>, count: u64, text: String, missing: &str) -> Findings {
         let missing = (count == 0).then(|| missing.to_string());
         Findings { anomalies, evidence: Evidence { count, text, missing, not_counted: None } }
+    }
+
+    /// The same, if something went wrong that shows nothing for this reason.
+    fn undecided(mut self, why: Option<String>) -> Findings {
+        self.evidence.not_counted = why.map(NotCounted::Undecided).or(self.evidence.not_counted);
+        self
     }
 }
 

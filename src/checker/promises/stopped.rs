@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::liveness::covered;
+use super::super::starved::covered;
 use crate::fault_kinds::OnProcess;
 use crate::history::{FaultWindow, History};
 

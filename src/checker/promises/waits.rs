@@ -1,5 +1,6 @@
 //! A bounded wait ends in time, and a lock runs out however its holder ends.
 
+use super::super::starved::{Needs, kept};
 use super::super::verdict::{Anomaly, AnomalyKind};
 use super::super::words::{Words, count, length, seconds};
 use super::Findings;
@@ -16,15 +17,17 @@ const LEAST_OVERRUN_NS: u64 = 1_000_000_000;
 /// Examines each attempt that was to end within a time limit, and what was left on the nodes.
 pub(super) fn check(history: &History) -> Findings {
     let mut anomalies = Vec::new();
-    let waits = waits(history, &mut anomalies);
+    let mut undecided = None;
+    let waits = waits(history, &mut anomalies, &mut undecided);
     endless(history, &mut anomalies);
     let text = format!("{} with a timeout", count(waits, "attempt"));
-    Findings::new(anomalies, waits, text, "no attempt is known to have had a timeout")
+    Findings::new(anomalies, waits, text, "no attempt is known to have had a timeout").undecided(undecided)
 }
 
 /// Reports attempts that went on for much longer than they were allowed to, though nobody kept their client from ending
-/// them, and no request from an answer. Returns how many attempts there were.
-fn waits(history: &History, found: &mut Vec<Anomaly>) -> u64 {
+/// them, and no request from an answer. One for which something kept somebody is not reported; says so of the first. Returns how many
+/// attempts there were.
+fn waits(history: &History, found: &mut Vec<Anomaly>, undecided: &mut Option<String>) -> u64 {
     let Some(run) = &history.run else { return 0 };
     let Some(usual) = run.acquire_timeout_ms else { return 0 };
     let overrun = run.longest_overrun_ms.map(|ms| ms.saturating_mul(1_000_000));
@@ -51,7 +54,8 @@ fn waits(history: &History, found: &mut Vec<Anomaly>) -> u64 {
         if run.waits_by_wall_clock {
             hindered = hindered.saturating_add(clock_off(history, &client, from, end));
         }
-        if end.saturating_sub(from).saturating_sub(hindered) <= most - u64::from(planted("waits.end-one-early")) {
+        let took = end.saturating_sub(from).saturating_sub(hindered);
+        if took <= most - u64::from(planted("waits.end-one-early")) {
             continue;
         }
         let outcome = match (acquired, operation.outcome) {
@@ -59,19 +63,19 @@ fn waits(history: &History, found: &mut Vec<Anomaly>) -> u64 {
             (None, Outcome::Info) => "had neither got it nor given up",
             (None, _) => "gave up",
         };
-        found.push(Anomaly::new(
-            AnomalyKind::WaitedTooLong,
-            &operation.key,
-            end,
-            vec![operation.index],
-            format!(
-                "{} asked for the lock at {} and {outcome} {} later, past its timeout of {}",
-                words.client(place),
-                seconds(asked),
-                length(waited),
-                length(limit),
-            ),
-        ));
+        let summary = format!(
+            "{} asked for the lock at {} and {outcome} {} later, past its timeout of {}",
+            words.client(place),
+            seconds(asked),
+            length(waited),
+            length(limit),
+        );
+        if let Some(why) = kept(history, Needs::Client(&client), (asked, end), took - most) {
+            undecided.get_or_insert(format!("{summary}, but {why}"));
+            continue;
+        }
+        let operations = vec![operation.index];
+        found.push(Anomaly::new(AnomalyKind::WaitedTooLong, &operation.key, end, operations, summary));
     }
     attempts
 }

@@ -15,6 +15,7 @@ mod operations;
 mod oracles;
 mod promises;
 mod said;
+mod starved;
 mod told;
 mod unlocked;
 mod updates;

@@ -235,6 +235,13 @@ fn valid_for(validity_ms: Option<u64>) -> Build {
     build
 }
 
+/// One that is told a fifth of a second too late.
+pub fn told_late() -> Build {
+    let mut build = valid_for(Some(900));
+    build.phase(C0, Phase::Lost, 1_710);
+    build
+}
+
 #[test]
 fn a_holder_is_told_in_time_that_its_validity_is_over() {
     let told = |at| {
@@ -282,6 +289,9 @@ fn whoever_was_stopped_is_told_of_its_loss_once_it_goes_on() {
         assert_eq!(build("c0", FaultKind::Pause), late, "{told}");
         assert_eq!(build("c1", FaultKind::Pause), 1, "{told}: another one was stopped");
         assert_eq!(build("c0", FaultKind::Clock), 1, "{told}: a clock stops nobody");
+    }
+    // A machine that stood still for a quarter of the time by which the word comes late excuses that, too.
+    for (told, late) in [(1_910, 0), (1_911, 0), (3_509, 0), (3_511, 1)] {
         let mut stalled = valid_for(Some(900));
         stalled.phase(C0, Phase::Lost, told).history.stalls.push((1_010 * MS, 1_410 * MS));
         assert_eq!(found(&stalled, ToldLate).len(), late, "{told}: the machine stood still");

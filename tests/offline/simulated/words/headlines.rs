@@ -189,10 +189,22 @@ fn through(lines: &Lines, holes: &Holes) -> Result<(), String> {
     ensure(told == seen(lines).len() as u64, || format!("{} faults were seen", seen(lines).len()))
 }
 
+/// A client did not run, for that reason.
+fn did_not_run(lines: &Lines, why: &str) -> Result<(), String> {
+    let of_client = |event: &Value| {
+        let waited = &event["waited"];
+        waited["why"] == why && waited["members"][0].as_str().is_some_and(|member| member.starts_with('c'))
+    };
+    ensure(lines.events.iter().any(of_client), || "it ran".to_string())
+}
+
 /// What is said to have been going on did go on, on somebody of that kind.
 fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
     let Some(why) = holes.get("why") else { return Ok(()) };
     let why = why.trim_start_matches(", mostly").split(": ").next().unwrap_or_default().trim_start();
+    if why == ", with no fault but a machine that kept members waiting" {
+        return ensure(lines.events.iter().any(|event| event["type"] == "waited"), || "all ran".to_string());
+    }
     if why == ", with no fault at all" || why == "with no fault at all" || why.is_empty() {
         let injected = lines.events.iter().any(|event| event["step"] == "injected");
         return ensure(!injected || why.is_empty(), || "there was a fault".to_string());
@@ -214,6 +226,8 @@ fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
         "when the machine stood still" => {
             ensure(lines.events.iter().any(|event| event["type"] == "stall"), || "it never did".to_string())
         }
+        "when its holder waited for a processor" => did_not_run(lines, "processor"),
+        "when its holder was stopped from outside" => did_not_run(lines, "stopped"),
         "when one client took it from another, as the lock allows" => {
             ensure(lines.header["steals"] == true, || "nobody steals".to_string())
         }

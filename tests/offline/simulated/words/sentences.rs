@@ -81,6 +81,16 @@ pub const FORMS: &[(&str, &str, Check)] = &[
         "The machine stood still from {t=from} to {t=to}, and {c=who}'s lock ran out meanwhile.",
         stood_still,
     ),
+    (
+        "cause: no processor",
+        "{c=who} waited for a processor for {l=waited} from {t=from} to {t=to}, and its lock ran out meanwhile.",
+        did_not_run,
+    ),
+    (
+        "cause: stopped from outside",
+        "{c=who} was stopped from outside for {l=waited} from {t=from} to {t=to}, and its lock ran out meanwhile.",
+        did_not_run,
+    ),
     ("cause: breakpoint", "The script stopped {c=who} at `{w=phase}` at {t=at}, and its lock ran out there.", kept),
     (
         "cause: stolen",
@@ -594,6 +604,19 @@ fn extended<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result
         lines.time(extended).checked_sub(lines.time(*place)).is_some_and(|late| is_length(&holes["late"], late))
     });
     ensure(taken.is_some(), || format!("{} took it at no such time", holes["other"]))
+}
+
+fn did_not_run<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
+    let lines = scene.lines;
+    let line = cited.iter().find(|place| lines.events[**place]["type"] == "waited").ok_or("no line of a wait")?;
+    let waited = &lines.events[*line]["waited"];
+    let is_its = waited["members"].as_array().is_some_and(|members| members.iter().any(|name| *name == holes["who"]));
+    ensure(is_its, || "another one did not run".to_string())?;
+    let (from, to) = (waited["from_ns"].as_u64().unwrap(), waited["to_ns"].as_u64().unwrap());
+    let span = (moment(from), moment(to));
+    ensure(span == (holes["from"].clone(), holes["to"].clone()), || format!("it did not run from {span:?}"))?;
+    stamps(lines, cited, &holes["who"], "acquired").into_iter().next().ok_or("its acquisition is not cited")?;
+    Ok(())
 }
 
 fn stood_still<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<(), String> {
