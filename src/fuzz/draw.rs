@@ -75,6 +75,7 @@ pub fn scenario(base: &Scenario, kinds: &[FaultKind], seed: u64) -> Scenario {
         ttl: has_roles.then_some(Length::Absolute(base.ttl)),
         hold: None,
         persistence: Some(persistence),
+        needs: Vec::new(),
         voters: None,
         permits: None,
         keys: None,

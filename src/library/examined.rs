@@ -15,8 +15,10 @@ use super::refusals::Refusals;
 use super::releases::SlowRelease;
 use super::sent::{Sent, When};
 use super::struck::Struck;
-use super::threads::CROWD_OF_PROCESSES;
 use crate::checker::{AnomalyKind, Validity};
+
+/// The scenario that tells what a crowd of processes does from what a crowd of threads does.
+const CROWD_OF_PROCESSES: &str = "crowd-of-processes";
 
 /// How the summary of a run begins that shows nothing.
 const NOTHING_PROVEN: &str = "This run proves nothing about the lock: ";

@@ -4,9 +4,8 @@
 //! - [`sent`]: the commands of runs without faults, by what their client was doing
 //! - [`strikes`]: a scenario for each of these commands and each thing that can go wrong there (`aim`), made of `steps`; [`pairs`]: two of
 //!   them together
-//! - [`threads`]: scenarios of the catalogue, played by threads of one process
-//! - [`waiters`]: scenarios of those who wait, by whatever commands
-//! - [`afterwards`]: scenarios of what is kept of a hold that is over
+//! - [`beside`]: scenarios of the catalogue for a lock of which others have all permits but one
+//! - [`takeovers`]: scenarios at what is sent only to take over the lock of a dead holder
 //! - [`struck`]: what the faults of a run struck, and what that did to the lock
 //! - [`releases`]: how long it took to give locks back; [`refusals`]: attempts that were given up before their time
 //! - [`losses`]: losses that were told of locks that were not lost
@@ -18,9 +17,9 @@
 //!
 //! Pure: runs are made elsewhere.
 
-pub mod afterwards;
 mod aim;
 pub mod asking;
+pub mod beside;
 pub mod endless;
 pub mod ends;
 pub mod examined;
@@ -34,5 +33,4 @@ pub mod sent;
 mod steps;
 pub mod strikes;
 pub mod struck;
-pub mod threads;
-pub mod waiters;
+pub mod takeovers;

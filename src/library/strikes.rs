@@ -52,15 +52,10 @@ pub struct Setting {
     pub upkeep: Upkeep,
     /// How many may have the lock at once.
     pub permits: u32,
-    /// Whether its client's threads may have operations in flight at once.
-    pub threads: bool,
-    /// Whether its client, with one operation at a time, ends one that is cancelled; and whether its threads do.
+    /// Whether its client, with one operation at a time, ends one that is cancelled.
     pub cancels: bool,
-    pub cancels_threads: bool,
     /// Whether it has an event loop that can be blocked.
     pub blocks: bool,
-    /// Whether it gives a lock back a second time.
-    pub releases_again: bool,
     /// Whether the scenarios of the catalogue were all played: a strike that one of them makes can wait then.
     pub knows_the_catalogue: bool,
 }

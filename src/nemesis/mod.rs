@@ -8,6 +8,7 @@
 mod command;
 mod fault;
 mod links;
+mod need;
 mod phrase;
 mod script;
 mod target;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use fault::{Argument, Change, Fault};
 pub use links::{Direction, LinkSelector, Shape, Whom};
+pub use need::Need;
 pub use phrase::PhraseError;
 pub use script::{Milestone, Step};
 pub use target::{Target, Targets};
@@ -58,13 +60,16 @@ pub struct Nemesis {
     /// What the lock's nodes keep on their disks unless the user says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persistence: Option<Persistence>,
-    /// How many independent nodes a lock must have for it to be about that lock.
+    /// What a lock must have for it to be about that lock.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<Need>,
+    /// An earlier word for [`Need::Nodes`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub voters: Option<u32>,
-    /// How many clients may hold a lock at once for it to be about that lock.
+    /// An earlier word for [`Need::Holders`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permits: Option<u32>,
-    /// Whether it is about locks that others take over from a holder which hangs.
+    /// An earlier word for [`Need::Takeover`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub takes_over: bool,
     /// What is expected of a workload, by the workload's name.
@@ -196,6 +201,13 @@ impl Nemesis {
         }
     }
 
+    /// What a lock must have, in the words of today.
+    pub fn needs(&self) -> Vec<Need> {
+        let earlier = [self.voters.map(Need::Nodes), self.permits.map(Need::Holders)];
+        let takeover = self.takes_over.then_some(Need::Takeover);
+        self.needs.iter().copied().chain(earlier.into_iter().flatten()).chain(takeover).collect()
+    }
+
     /// Two nemeses at once. Only one of them may have a script, since a script says everything that clients do.
     pub fn and(self, other: Nemesis) -> Result<Nemesis, PhraseError> {
         let scripted = [&self, &other].into_iter().any(|nemesis| !nemesis.script.is_empty());
@@ -219,9 +231,10 @@ impl Nemesis {
             ttl: self.ttl.or(other.ttl),
             hold: self.hold.or(other.hold),
             persistence: self.persistence.or(other.persistence),
-            voters: self.voters.max(other.voters),
-            permits: self.permits.or(other.permits),
-            takes_over: self.takes_over || other.takes_over,
+            needs: self.needs().into_iter().chain(other.needs()).collect(),
+            voters: None,
+            permits: None,
+            takes_over: false,
             expect: BTreeMap::new(),
             script: Vec::new(),
             faults: self.faults.into_iter().chain(other.faults).collect(),

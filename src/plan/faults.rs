@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 use serde::Serialize;
 
 use super::{PlanError, millis, stream};
-use crate::nemesis::{Argument, Direction, Fault, LinkSelector, Shape, Step, Target, Targets, Whom};
+use crate::nemesis::{Argument, Direction, Fault, LinkSelector, Need, Shape, Step, Target, Targets, Whom};
 use crate::scenario::Scenario;
 use crate::topology::Program;
 use crate::words;
@@ -41,16 +41,10 @@ pub fn quiet(scenario: &Scenario) -> Duration {
 /// Whether the lock is one that the nemesis is about.
 pub(super) fn fits(scenario: &Scenario) -> Result<(), PlanError> {
     let (nemesis, workload) = (&scenario.nemesis_name, &scenario.workload_name);
-    let had_by = scenario.workload.permits;
-    if let Some(permits) = scenario.nemesis.permits.filter(|permits| *permits != had_by) {
-        return Err(PlanError::Nemesis(format!(
-            "`{nemesis}` is about a lock that {permits} clients may hold at once, and that of workload {workload} may be held by {had_by}",
-        )));
-    }
-    if scenario.nemesis.takes_over && scenario.workload.lock.is_granted_by_controller() {
-        return Err(PlanError::Nemesis(format!(
-            "`{nemesis}` is about a lock that others take over from a holder which hangs, and that of workload {workload} is its holder's until that ends",
-        )));
+    for need in scenario.nemesis.needs() {
+        if let Some(why) = lacks(scenario, need) {
+            return Err(PlanError::Nemesis(format!("`{nemesis}` is about a lock {why}")));
+        }
     }
     let as_reader = |step: &Step| matches!(step, Step::Start { reads: true, .. });
     if scenario.nemesis.script.iter().any(as_reader) && !scenario.workload.has_readers() {
@@ -59,14 +53,36 @@ pub(super) fn fits(scenario: &Scenario) -> Result<(), PlanError> {
              `[operations]`)"
         )));
     }
-    let Some(voters) = scenario.nemesis.voters else { return Ok(()) };
-    let about = format!("`{nemesis}` is about a lock on {voters} independent nodes or more, and workload {workload}");
-    if scenario.workload.topology.has_roles() {
-        return Err(PlanError::Nemesis(format!("{about} has a primary and its replicas")));
-    }
-    match scenario.nodes >= voters {
-        true => Ok(()),
-        false => Err(PlanError::Nemesis(format!("{about} has {}", words::plural(scenario.nodes.into(), "node")))),
+    Ok(())
+}
+
+/// Says what a lock must have for a nemesis with this need, and how the workload's lock differs; None if it has it. Whether a library renews
+/// its locks in the background is known only once they were seen, so such a lock is never refused.
+fn lacks(scenario: &Scenario, need: Need) -> Option<String> {
+    let (name, workload) = (&scenario.workload_name, &scenario.workload);
+    let several = || format!("that of workload {name} may be held by {}", workload.permits);
+    match need {
+        Need::Holders(holders) if workload.permits != holders => {
+            Some(format!("that {} may hold at once, and {}", words::plural(holders.into(), "client"), several()))
+        }
+        Need::FreePermit if workload.permits > 1 => Some(format!(
+            "that one client may hold, and {}; `redjepsen library` plays it while others have all permits but one",
+            several()
+        )),
+        Need::Takeover if workload.lock.is_granted_by_controller() => Some(format!(
+            "that others take over from a holder which hangs, and that of workload {name} is its holder's until that ends"
+        )),
+        Need::Expiry if !workload.lock.expires() => {
+            Some(format!("that expires, and that of workload {name} never does"))
+        }
+        Need::Nodes(nodes) if workload.topology.has_roles() || scenario.nodes < nodes => {
+            let has = match workload.topology.has_roles() {
+                true => "a primary and its replicas".to_string(),
+                false => words::plural(scenario.nodes.into(), "node"),
+            };
+            Some(format!("on {nodes} independent nodes or more, and workload {name} has {has}"))
+        }
+        _ => None,
     }
 }
 

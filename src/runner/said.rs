@@ -34,8 +34,18 @@ const NETWORK: [&str; 18] = [
     "CERTIFICATE_VERIFY_FAILED",
 ];
 
-/// Why an installer failed, by its own words: without escape sequences and control characters, and without what came before.
+/// A message that does not say what helps, and what does.
+const REMEDIES: [(&str, &str); 1] = [("No module named pip", "Debian and Ubuntu: apt install python3-pip")];
+
+/// Why an installer failed, by its own words: without escape sequences and control characters, and without what came before. What helps
+/// follows where the installer does not say it.
 pub(super) fn why(said: &[u8]) -> String {
+    let why = own_words(said);
+    let remedy = REMEDIES.iter().find(|(message, _)| why.contains(message));
+    remedy.map_or_else(|| why.clone(), |(_, remedy)| format!("{why}\n{remedy}"))
+}
+
+fn own_words(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
     // A carriage return begins a line anew, as progress bars do.
     let lines: Vec<String> = text.split(['\n', '\r']).map(plain).filter(|line| !line.trim().is_empty()).collect();
@@ -96,6 +106,13 @@ fn skip_parameters(rest: &mut std::str::Chars) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_python_without_pip_gets_a_remedy() {
+        let said = why(b"/usr/bin/python3.11: No module named pip\n");
+        assert_eq!(said, "/usr/bin/python3.11: No module named pip\nDebian and Ubuntu: apt install python3-pip");
+        assert_eq!(why(b"No module named requests\n"), "No module named requests");
+    }
 
     #[test]
     fn the_lines_that_say_why_come_first() {

@@ -106,6 +106,7 @@ fn spoken(phrase: &str) -> Result<(String, Nemesis), CatalogueError> {
         ttl: None,
         hold: None,
         persistence: None,
+        needs: Vec::new(),
         voters: None,
         permits: None,
         keys: None,

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 
 use super::{Subject, moments};
-use crate::checker::{Anomaly, AnomalyKind, ClaimVerdict, How, Validity};
+use crate::checker::{Anomaly, AnomalyKind, ClaimVerdict, How, HowKind, Validity};
 use crate::history::{
     CallEffect, Claim, ClientStep, FactName, FaultWindow, Function, Operation, Outcome, Phase, PhaseStamp, Process,
     Reading, ResourceKind, locked_key,
@@ -474,9 +474,13 @@ fn decisive<'a>(anomalies: &[&'a Anomaly], operations: &[&Operation]) -> Option<
 }
 
 impl<'a> Incident<'a> {
-    /// How it came about, if that is certain.
+    /// How it came about, if that is certain. A release of somebody who had the lock before explains nothing that had begun by then.
     pub fn how(&self) -> Option<&'a How> {
-        decisive(&self.anomalies, &self.operations)?.how.as_ref()
+        let how = decisive(&self.anomalies, &self.operations)?.how.as_ref()?;
+        let taken =
+            self.operations.first().and_then(|first| first.phase(Phase::Acquired)).map_or(u64::MAX, |at| at.index);
+        let came_before = how.sentence.lines().first().is_some_and(|line| *line < taken);
+        (how.kind != HowKind::Released || came_before).then_some(how)
     }
 
     pub fn has(&self, kind: AnomalyKind) -> bool {

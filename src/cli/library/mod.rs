@@ -29,7 +29,7 @@ use crate::library::pairs;
 use crate::library::releases::reach_again;
 use crate::library::sent::{self, Sent, Upkeep};
 use crate::library::strikes::{self, Aim, Scripted, Setting};
-use crate::library::{afterwards, threads, waiters};
+use crate::library::{beside, takeovers};
 use crate::report::library as pages;
 use crate::runner::{self, Ended, Jobs, Series, signals};
 use crate::scenario::{Ability, Options, Scenario, quoted};
@@ -208,7 +208,7 @@ impl Examination {
             "{kind}; {} told apart in {operations} operations",
             plural(sent.len() as u64, "command")
         ));
-        let (fitting, not_about) = self.fitting(&phases, &unable, upkeep);
+        let (fitting, not_about) = self.fitting(&phases, &unable, cancels_threads, upkeep);
         let (taken, refused, asked) = self.taken_ttls().await?;
         let can = |ability| unable.iter().all(|(unable, _)| *unable != ability);
         let usual = taken.iter().map(|ttl| self.usual(*ttl)).chain([self.queue()]);
@@ -224,11 +224,8 @@ impl Examination {
             expires: self.plain.workload.lock.expires(),
             upkeep,
             permits: self.plain.workload.permits,
-            threads: can(Ability::Threads),
             cancels: can(Ability::Cancel),
-            cancels_threads,
             blocks: can(Ability::Block),
-            releases_again: can(Ability::ReleaseAgain),
             knows_the_catalogue: true,
         };
         self.flags.ttl = taken;
@@ -297,13 +294,10 @@ impl Examination {
         }
         compare(&catalogue, &[], &mut cases)?;
         let knows_the_catalogue = !catalogue.lacks_a_script();
-        let by_threads = if setting.threads { threads::scenarios(&setting) } else { Vec::new() };
-        let takeovers = sent::only_in(&runs_of(&catalogue, Some(LEAVES_A_LOCK))?, sent);
-        let waiters = waiters::scenarios(&setting).into_iter();
-        let more = waiters.chain(afterwards::scenarios(&setting)).chain(afterwards::takeovers(&takeovers, &setting));
+        let takes_over = sent::only_in(&runs_of(&catalogue, Some(LEAVES_A_LOCK))?, sent);
+        let more = beside::scenarios(&setting).into_iter().chain(takeovers::takeovers(&takes_over, &setting));
         let strikes = strikes::scenarios(sent, &Setting { knows_the_catalogue, ..setting });
-        let crowd = threads::crowd_of_processes().filter(|_| setting.permits == 1);
-        let mut scripted: Vec<Scripted> = crowd.into_iter().chain(by_threads).chain(more).chain(strikes).collect();
+        let mut scripted: Vec<Scripted> = more.chain(strikes).collect();
         let scripts = folder.join("strikes");
         let mut files = write_scripts(&scripts, &scripted)?;
         let mut not_made = catalogue.lacking;

@@ -8,7 +8,7 @@ use super::compare::Case;
 use super::{ASKS, CANCELS_A_HOLDER, Examination, KEEPS_A_HOLDER, SHARES_A_LOCK};
 use crate::history::Phase;
 use crate::library::sent::Upkeep;
-use crate::nemesis::{Nemesis, Step};
+use crate::nemesis::{Need, Nemesis, Step};
 use crate::plan::Plan;
 use crate::scenario::{Ability, Cause, Options, Scenario, catalogue};
 use crate::suite::file::{Block, Expected, Names, SuiteFile};
@@ -174,15 +174,36 @@ impl Examination {
         &self,
         phases: &[Phase],
         unable: &[(Ability, String)],
+        cancels_threads: bool,
         upkeep: Upkeep,
     ) -> (Vec<String>, Vec<(String, String)>) {
         let why_unable = |scenario: &Scenario| {
             let asked = scenario.asks_of_clients();
-            unable.iter().find(|(ability, _)| asked.contains(ability)).map(|(_, why)| why.clone())
+            let of_threads = asked.contains(&Ability::Threads) && asked.contains(&Ability::Cancel);
+            let is_unable = |ability: &Ability| match ability {
+                Ability::Cancel if of_threads => !cancels_threads,
+                ability => asked.contains(ability),
+            };
+            unable.iter().find(|(ability, _)| is_unable(ability)).map(|(_, why)| why.clone())
+        };
+        let is_renewed = upkeep == Upkeep::InTheBackground;
+        let differs = |nemesis: &Nemesis| match nemesis.needs() {
+            needs if needs.contains(&Need::Renewal) && !is_renewed => {
+                Some("nothing renews its lock in the background".to_string())
+            }
+            needs if needs.contains(&Need::NoRenewal) && is_renewed => {
+                Some("its lock is renewed in the background".to_string())
+            }
+            _ => None,
+        };
+        // Of several permits others have all but one: such a scenario is written anew.
+        let is_beside = |name: &str| {
+            self.plain.workload.permits > 1
+                && catalogue::nemesis(name).is_ok_and(|(_, of)| of.needs().contains(&Need::FreePermit))
         };
         let (mut fitting, mut not_about) = (Vec::new(), Vec::new());
         let told = told();
-        for (name, _) in catalogue::NEMESES.iter().filter(|(name, _)| !NOT_TRIED.contains(name)) {
+        for (name, _) in catalogue::NEMESES.iter().filter(|(name, _)| !NOT_TRIED.contains(name) && !is_beside(name)) {
             let options =
                 Options { threads: self.threads(name), ..self.flags.options(self.flags.ttl.first().copied()) };
             let scenario = options.scenario(&self.flags.workload, name, 1, Path::new(""));
@@ -192,15 +213,18 @@ impl Examination {
             });
             match drawn {
                 Err(why) => not_about.push((name.to_string(), why)),
-                Ok(scenario) => match (why_unable(&scenario), missing(&scenario.nemesis, phases)) {
+                Ok(scenario) => match (
+                    why_unable(&scenario).or_else(|| differs(&scenario.nemesis)),
+                    missing(&scenario.nemesis, phases),
+                ) {
                     (Some(why), _) => not_about.push((name.to_string(), why)),
                     (None, Some(phase)) => {
                         not_about.push((name.to_string(), format!("its client never reports `{}`", phase.word())))
                     }
                     (None, None) => {
                         let Nemesis { script, faults, .. } = &scenario.nemesis;
-                        let is_renewed = matches!(upkeep, Upkeep::ByItsHolder | Upkeep::InTheBackground);
-                        let rank = match OF_RENEWALS.contains(name) && !is_renewed {
+                        let has_renewals = matches!(upkeep, Upkeep::ByItsHolder | Upkeep::InTheBackground);
+                        let rank = match OF_RENEWALS.contains(name) && !has_renewals {
                             true => u8::MAX,
                             false => u8::from(script.is_empty()) + u8::from(!faults.is_empty()),
                         };

@@ -40,7 +40,7 @@ const fn one_sided(scenario: &'static str, missing: Expectation, lock: &'static 
     OneSided { scenario, missing, lock, elsewhere }
 }
 
-pub const ONE_SIDED: [OneSided; 15] = [
+pub const ONE_SIDED: [OneSided; 17] = [
     // Whoever holds a lock that runs out is as helpless as under `pause`.
     one_sided("blocked-holder", Expectation::Valid, "redis-py-asyncio", Elsewhere::NotKnown),
     // All that were tried give the lock back on their way out.
@@ -55,6 +55,9 @@ pub const ONE_SIDED: [OneSided; 15] = [
     one_sided("late-thief", Expectation::Violation, "steal", Elsewhere::In("pause-before-write")),
     one_sided("lost-ack", Expectation::Violation, "steal-hasty", Elsewhere::In("victim-unreachable")),
     one_sided("minority-counts", Expectation::Violation, "redlock-tokens", Elsewhere::In("uneven-tokens")),
+    // The holder's lock has run out and the next one's is given back: a late release has nothing to remove.
+    one_sided("outlived-and-taken-again", Expectation::Violation, "single-constant", Elsewhere::In("late-release")),
+    one_sided("outlived-by-threads", Expectation::Violation, "single-constant", Elsewhere::In("late-release")),
     one_sided("pause-after-extension", Expectation::Violation, "redlock-extend", Elsewhere::In("delayed-write")),
     one_sided("pause-between-extensions", Expectation::Violation, "redlock-extend", Elsewhere::In("delayed-write")),
     // Whoever comes to `half-released` has the gap, and gives away the next holder's lock.

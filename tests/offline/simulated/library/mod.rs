@@ -39,11 +39,8 @@ fn setting(nodes: u32, expires: bool) -> Setting {
         expires,
         upkeep: Upkeep::None,
         permits: 1,
-        threads: false,
         cancels: true,
-        cancels_threads: true,
         blocks: false,
-        releases_again: true,
         knows_the_catalogue: true,
     }
 }

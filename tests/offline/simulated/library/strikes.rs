@@ -7,7 +7,7 @@ use redjepsen::library::kind::{Kind, OfItsKind, judged};
 use redjepsen::library::pairs::pairs;
 use redjepsen::library::sent::{Sent, Upkeep, When};
 use redjepsen::library::strikes::{Aim, Place, Scripted, Setting, Strike, scenarios};
-use redjepsen::library::{afterwards, threads, waiters};
+use redjepsen::library::{beside, takeovers};
 use redjepsen::locks::LockSpec;
 use redjepsen::nemesis::Nemesis;
 use redjepsen::runner::simulate::simulate;
@@ -73,36 +73,14 @@ fn what_breaks_with_no_fault_is_excused_by_a_ttl_that_nothing_renews_in_the_back
 }
 
 #[test]
-fn a_sound_lock_withstands_what_threads_of_one_process_do() {
-    for (workload, nodes) in [("single", 1), ("redlock-watchdog", 3)] {
-        for scripted in threads::scenarios(&Setting { upkeep: upkeep_of(workload), ..setting(nodes, true) }) {
-            let (valid, text) = played(&scripted, &run_with(&scripted, workload, nodes));
-            assert_eq!(valid, Validity::Valid, "{text}");
-        }
+fn a_takeover_is_struck_where_one_client_may_hold_the_lock() {
+    let taking_over = ["SET".to_string()];
+    for scripted in takeovers::takeovers(&taking_over, &setting(3, true)) {
+        let (valid, text) = played(&scripted, &run_with(&scripted, "redlock-watchdog", 3));
+        assert_eq!(valid, Validity::Valid, "{text}");
     }
-}
-
-#[test]
-fn what_comes_after_a_hold_is_withstood_by_whoever_renews_its_next_one() {
-    let setting = Setting { upkeep: Upkeep::InTheBackground, ..setting(3, true) };
-    let all = || afterwards::scenarios(&setting).into_iter().chain(afterwards::takeovers(&["SET".into()], &setting));
-    let fallen = |workload| {
-        let of = |scripted: &Scripted| played(scripted, &run_with(scripted, workload, 3));
-        let invalid = |scripted: &Scripted| match of(scripted) {
-            (Validity::Valid, _) => false,
-            (Validity::Invalid, _) => true,
-            (Validity::Unknown, text) => panic!("{text}"),
-        };
-        all().filter(invalid).map(|scripted| scripted.name).collect::<Vec<_>>()
-    };
-    assert_eq!(fallen("redlock-watchdog"), [""; 0]);
-    let not_renewed = ["long-work-of-many-ttls", "lost-and-taken-again", "forgotten-scripts-while-held"];
-    assert_eq!(fallen("redlock"), not_renewed, "nothing renews it");
-    // Which of them there are is up to the library.
-    let names = |setting: &Setting| afterwards::scenarios(setting).into_iter().map(|one| one.name).collect::<Vec<_>>();
-    let once = Setting { upkeep: Upkeep::None, releases_again: false, ..setting };
-    assert_eq!(names(&once), ["left-alone", "outlived-and-taken-again", "handed-over", "forgotten-scripts"]);
-    assert!(names(&Setting { permits: 2, ..setting }).is_empty());
+    assert_eq!(takeovers::takeovers(&taking_over, &setting(3, true)).len(), 1);
+    assert!(takeovers::takeovers(&taking_over, &Setting { permits: 2, ..setting(3, true) }).is_empty());
 }
 
 #[test]
@@ -117,11 +95,11 @@ fn of_a_semaphore_all_permits_but_one_are_had_while_the_others_are_struck() {
         "what is done with a permit is nothing that it protects"
     );
     assert!(
-        of(50).is_empty() && waiters::scenarios(&Setting { permits: 50, ..setting(1, true) }).is_empty(),
+        of(50).is_empty() && beside::scenarios(&Setting { permits: 50, ..setting(1, true) }).is_empty(),
         "too many clients for a script"
     );
     let (workload, theirs) = (Path::new("workloads/redis-semaphore-of-two.toml"), Path::new(""));
-    for scripted in of(2).into_iter().chain(waiters::scenarios(&Setting { permits: 2, ..setting(1, true) })) {
+    for scripted in of(2).into_iter().chain(beside::scenarios(&Setting { permits: 2, ..setting(1, true) })) {
         let nemesis: Nemesis = toml::from_str(&scripted.toml).unwrap();
         assert_eq!(nemesis.clients, Some(4));
         assert_eq!(nemesis.script[0].to_string(), "start client:3 to acquired", "{}", scripted.toml);
@@ -247,19 +225,14 @@ fn a_lock_that_its_holder_extends_is_compared_with_one_that_falls_where_nobody_e
 }
 
 #[test]
-fn who_waits_does_so_by_no_wall_clock_and_leaves_nothing_when_it_has_given_up() {
-    let played = |scripted: &Scripted, workload: &str| played(scripted, &run_with(scripted, workload, 1));
-    for scripted in waiters::scenarios(&setting(1, true)) {
-        let (valid, text) = played(&scripted, "single");
-        assert_eq!(valid, Validity::Valid, "{text}");
-    }
-    // By the time of day its time is over at once. That it stays for longer is excused: its file says by which clock it waits.
-    let by_the_clock: Vec<String> = waiters::scenarios(&setting(1, true))
-        .into_iter()
-        .filter(|scripted| played(scripted, "redlock-wall").0 == Validity::Invalid)
-        .map(|scripted| scripted.name)
-        .collect();
-    assert_eq!(by_the_clock, ["clock-forward-while-waiting"]);
+fn scenarios_beside_other_holders_are_for_several_permits_alone() {
+    let names = |permits, cancels| {
+        let setting = Setting { permits, cancels, ..setting(1, true) };
+        beside::scenarios(&setting).into_iter().map(|one| one.name).collect::<Vec<_>>()
+    };
+    assert!(names(1, true).is_empty());
+    assert_eq!(names(2, true).len(), names(2, false).len() + 1);
+    assert!(names(2, true).contains(&"cancelled-while-waiting".to_string()));
 }
 
 #[test]

@@ -228,6 +228,25 @@ impl Lines {
         operation.phases.iter().copied().filter(|place| self.is_phase(*place, phase)).collect()
     }
 
+    /// Whether there is a resource, and the client was stopped, or the machine stood still, at some time between two moments.
+    fn stood_still(&self, operation: &Operation, from: u64, to: u64) -> bool {
+        let stops = |event: &Value| matches!(event["f"].as_str(), Some("pause" | "pause-background" | "block"));
+        let is_its = |event: &&Value| {
+            event["value"].as_array().is_some_and(|all| all.iter().any(|one| *one == operation.client))
+        };
+        let of_client = self.events.iter().filter(|event| event["step"] == "inject" && stops(event)).filter(is_its);
+        let until = |fault: &Value| {
+            let healed = |event: &&Value| event["step"] == "healed" && event["fault"] == fault["fault"];
+            self.events.iter().find(healed).map_or(u64::MAX, |event| event["time"].as_u64().unwrap())
+        };
+        let stopped = of_client.map(|event| (event["time"].as_u64().unwrap(), until(event)));
+        let stood = self.events.iter().filter(|event| event["type"] == "stall").map(|event| {
+            let end = event["time"].as_u64().unwrap();
+            (end - event["stall"]["lasted_ns"].as_u64().unwrap(), end)
+        });
+        self.header["resource"] != "none" && stopped.chain(stood).any(|(began, ended)| began < to && from < ended)
+    }
+
     /// From the acquisition to the release, or to the last act as the holder: docs/guide.md, "What a verdict rests on".
     pub fn hold(&self, operation: &Operation) -> Option<(u64, u64)> {
         let from = *self.stamps(operation, "acquired").first()?;
@@ -236,7 +255,11 @@ impl Lines {
         for place in after {
             match self.events[place]["phase"].as_str().unwrap() {
                 // Until its library says that the lock is lost, a client counts on it.
-                "releasing" | "lost" => return Some((self.time(from), self.time(place).max(self.time(from)))),
+                "releasing" | "lost" => {
+                    let over = self.time(place).max(self.time(from));
+                    let is_told_first = self.events[place]["phase"] == "lost" && self.stood_still(operation, end, over);
+                    return Some((self.time(from), if is_told_first { end } else { over }));
+                }
                 "released" => break,
                 "read" | "before-write" | "written" | "extended" => end = end.max(self.time(place)),
                 _ => {}
