@@ -51,6 +51,7 @@ pub mod members;
 mod mutants;
 pub mod nemesis;
 pub mod plan;
+pub mod redis_commands;
 pub mod report;
 pub mod resource;
 pub mod risk;

@@ -177,16 +177,6 @@ pub fn ordinal(number: u32) -> String {
     format!("{number}{end}")
 }
 
-/// Commands about a connection or a server, which no lock is made of.
-pub const HOUSEKEEPING: [&str; 18] = [
-    "AUTH", "CLIENT", "CLUSTER", "COMMAND", "CONFIG", "DBSIZE", "ECHO", "FUNCTION", "HELLO", "INFO", "PING", "QUIT",
-    "READONLY", "RESET", "ROLE", "SCRIPT", "SELECT", "SENTINEL",
-];
-/// Whether a command, in capitals, runs a script or a function.
-pub fn runs_a_script(command: &str) -> bool {
-    command.starts_with("EVAL") || command.starts_with("FCALL")
-}
-
 /// Whether a key of a server names the key of an operation, `k0` and so on, as a library's own keys for other ends do not.
 pub fn names_a_key_of_the_run(key: &str) -> bool {
     let bytes = key.as_bytes();

@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::members::Role;
 
-pub use call::{CallEffect, Command, CommandFault, HOUSEKEEPING, names_a_key_of_the_run, ordinal, runs_a_script};
+pub use call::{CallEffect, Command, CommandFault, names_a_key_of_the_run, ordinal};
 
 /// The declaration of a kind of fault.
 #[derive(Debug)]

@@ -5,10 +5,10 @@ use serde::Serialize;
 
 use super::ends::was_disturbed;
 use super::losses::name_of;
-use super::sent::{ASKS, RENEWS, WRITES, called, example, key_of};
+use super::sent::{called, example, key_of};
 use crate::checker::everyone_ran;
-use crate::fault_kinds::runs_a_script;
 use crate::history::{History, Operation, Outcome, Phase, Process, RecordedCommand};
+use crate::redis_commands::{self, asks, changes_a_lock, runs_a_script};
 
 /// What comes within this part of a TTL may have been on its way, or due.
 const DUE: u64 = 2;
@@ -56,7 +56,7 @@ pub fn goes_on(history: &History, commands: &[RecordedCommand]) -> Option<GoesOn
         let after = command.time - over;
         if latest.as_ref().is_none_or(|latest| latest.after < after) {
             let all = std::iter::once(command).chain(called(&commands[place + 1..], &command.node));
-            let renews = all.map(name_of).any(|name| RENEWS.contains(&&*name));
+            let renews = all.map(name_of).any(|name| redis_commands::renews(&name));
             let faulty = was_disturbed(history, command.time);
             let was_had = operation.phase(Phase::Acquired).is_some();
             let command = example(&command.words);
@@ -80,8 +80,7 @@ fn over(operation: &Operation) -> Option<u64> {
 /// Who leaves a channel, or asks how its node is, does nothing to the lock.
 fn is_about_locks(command: &RecordedCommand) -> bool {
     let name = name_of(command);
-    let is_known = WRITES.iter().chain(&ASKS).chain(&RENEWS).any(|known| *known == name);
-    !command.in_script && (is_known || runs_a_script(&name))
+    !command.in_script && (changes_a_lock(&name) || asks(&name) || runs_a_script(&name))
 }
 
 /// Whether no fault was in effect, and neither the machine nor a member stood still, for so long before.

@@ -4,16 +4,12 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::sent::RENEWS;
 use crate::checker::everyone_ran;
 use crate::history::{History, Operation, Outcome, Phase, PhaseStamp, Process, RecordedCommand};
+use crate::redis_commands;
 
 /// A lock is as good as new for this part of its TTL after it was taken or extended.
 const NEW: u64 = 2;
-
-/// What removes a key, or may.
-const REMOVES: [&str; 10] =
-    ["DEL", "UNLINK", "GETDEL", "LPOP", "RPOP", "SREM", "HDEL", "ZREM", "ZREMRANGEBYSCORE", "RENAME"];
 
 /// How holders were told of losses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -146,7 +142,7 @@ fn names(command: &RecordedCommand, key: &str) -> bool {
 }
 
 fn removes(command: &RecordedCommand) -> bool {
-    REMOVES.contains(&&*name_of(command))
+    redis_commands::removes(&name_of(command))
 }
 
 /// Whether a command may have a key run out in less than so many milliseconds: it says so, or says it in a way that is not read here.
@@ -161,7 +157,7 @@ fn may_run_out(command: &RecordedCommand, within_ms: u64) -> bool {
         "PEXPIRE" | "PSETEX" => number(2),
         "EXPIRE" | "SETEX" => seconds(number(2)),
         "SET" => after("PX").or(seconds(after("EX"))),
-        name if RENEWS.contains(&name) => None,
+        name if redis_commands::renews(name) => None,
         _ => return false,
     };
     lives_ms.is_none_or(|lives_ms| lives_ms < within_ms)

@@ -5,8 +5,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::fault_kinds::{HOUSEKEEPING, names_a_key_of_the_run, runs_a_script};
+use crate::fault_kinds::names_a_key_of_the_run;
 use crate::history::{History, Operation, Phase, PhaseStamp, RecordedCommand};
+use crate::redis_commands::{asks, changes_a_lock, is_housekeeping, renews, runs_a_script};
 use crate::words::sanitize;
 
 /// What a client is doing when it sends a command.
@@ -130,7 +131,7 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
             for (place, command) in commands.iter().enumerate() {
                 let Some(mut when) = when(operation, command.time) else { continue };
                 let Some(name) = command.words.first().map(|name| name.to_ascii_uppercase()) else { continue };
-                if command.from.as_deref() != Some(&*client) || command.in_script || HOUSEKEEPING.contains(&&*name) {
+                if command.from.as_deref() != Some(&*client) || command.in_script || is_housekeeping(&name) {
                     continue;
                 }
                 let is_keyed =
@@ -252,87 +253,17 @@ fn held_until(operation: &Operation, time: u64) -> Option<u64> {
     Some(until.min(time).saturating_sub(from))
 }
 
-/// What changes a key, or who is told of it: some libraries hold a lock by their subscription.
-pub(super) const WRITES: [&str; 43] = [
-    "APPEND",
-    "BITFIELD",
-    "BLMOVE",
-    "BLPOP",
-    "BRPOP",
-    "COPY",
-    "DECR",
-    "DECRBY",
-    "DEL",
-    "EXPIRE",
-    "EXPIREAT",
-    "GETDEL",
-    "GETEX",
-    "GETSET",
-    "HDEL",
-    "HEXPIRE",
-    "HINCRBY",
-    "HPEXPIRE",
-    "HSET",
-    "HSETEX",
-    "HSETNX",
-    "INCR",
-    "INCRBY",
-    "LMOVE",
-    "LPOP",
-    "LPUSH",
-    "PERSIST",
-    "PEXPIRE",
-    "PEXPIREAT",
-    "PSETEX",
-    "RENAME",
-    "RPOP",
-    "RPUSH",
-    "SADD",
-    "SET",
-    "SETEX",
-    "SETNX",
-    "SREM",
-    "SUBSCRIBE",
-    "UNLINK",
-    "XADD",
-    "ZADD",
-    "ZREM",
-];
-
-/// What gives a key more time to live, itself or in a script.
-pub(super) const RENEWS: [&str; 11] =
-    ["EXPIRE", "EXPIREAT", "GETEX", "HEXPIRE", "HPEXPIRE", "PEXPIRE", "PEXPIREAT", "PSETEX", "SET", "SETEX", "HSETEX"];
-
 /// Whether a lock is seen to be renewed while it is held. Who only looks whether it still has it does not.
 pub fn is_renewed(sent: &[Sent]) -> bool {
-    let renews = |sent: &Sent| sent.calls.iter().chain([&sent.name]).any(|name| RENEWS.contains(&&**name));
-    sent.iter().any(|sent| sent.when == When::Holding && sent.key.is_some() && renews(sent))
+    let is_renewal = |sent: &Sent| sent.calls.iter().chain([&sent.name]).any(|name| renews(name));
+    sent.iter().any(|sent| sent.when == When::Holding && sent.key.is_some() && is_renewal(sent))
 }
-
-/// What says whether a key is there, what it holds, or for how long.
-pub(super) const ASKS: [&str; 15] = [
-    "EXISTS",
-    "GET",
-    "HEXISTS",
-    "HGET",
-    "HGETALL",
-    "HMGET",
-    "LINDEX",
-    "LLEN",
-    "MGET",
-    "PEXPIRETIME",
-    "PTTL",
-    "SISMEMBER",
-    "TTL",
-    "ZRANK",
-    "ZSCORE",
-];
 
 /// Whether a holder looks whether it still has the lock, and does nothing else to it. What is known of a script is what it called.
 fn is_asked_for(sent: &[Sent]) -> bool {
     let held = || sent.iter().filter(|sent| sent.when == When::Holding && sent.key.is_some());
-    let does = |sent: &Sent, what: &[&str]| sent.calls.iter().chain([&sent.name]).any(|name| what.contains(&&**name));
-    held().any(|sent| does(sent, &ASKS)) && !held().any(|sent| does(sent, &WRITES))
+    let does = |sent: &Sent, what: fn(&str) -> bool| sent.calls.iter().chain([&sent.name]).any(|name| what(name));
+    held().any(|sent| does(sent, asks)) && !held().any(|sent| does(sent, changes_a_lock))
 }
 
 /// What is done for a lock of a library while it is held.
@@ -370,14 +301,14 @@ fn renews_in_the_background(history: &History, commands: &[RecordedCommand]) -> 
     kept.any(|(operation, from, until)| {
         let client = run.client_name(operation.process);
         let from = from.max(until.saturating_sub(ttl));
-        let renews = |(place, command): (usize, &RecordedCommand)| {
+        let is_renewal = |(place, command): (usize, &RecordedCommand)| {
             let mut all = std::iter::once(command).chain(called(&commands[place + 1..], &command.node));
             command.from.as_deref() == Some(&*client)
                 && (from..until).contains(&command.time)
                 && key_of(command).is_some()
-                && all.any(|one| one.words.first().is_some_and(|name| RENEWS.contains(&&*name.to_ascii_uppercase())))
+                && all.any(|one| one.words.first().is_some_and(|name| renews(&name.to_ascii_uppercase())))
         };
-        commands.iter().enumerate().any(renews)
+        commands.iter().enumerate().any(is_renewal)
     })
 }
 

@@ -4,9 +4,10 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::sent::{WRITES, When, called, key_of, name_for_all, queued, when};
+use super::sent::{When, called, key_of, name_for_all, queued, when};
 use crate::fault_kinds::CallEffect;
 use crate::history::{FaultWindow, History, Operation, Phase, PhaseStamp, RecordedCommand};
+use crate::redis_commands::changes_a_lock;
 use crate::words::{list, plural};
 
 /// A command at which a fault struck.
@@ -211,7 +212,7 @@ fn did(commands: &[RecordedCommand], place: usize) -> Did {
         .collect();
     let name = |command: &RecordedCommand| command.words.first().map(|name| name.to_ascii_uppercase());
     let writes = |command: &RecordedCommand| {
-        key_of(command).is_some() && name(command).is_some_and(|name| WRITES.contains(&&*name))
+        key_of(command).is_some() && name(command).is_some_and(|name| changes_a_lock(&name))
     };
     let changes: Vec<String> =
         carried_out.iter().filter(|command| writes(command)).filter_map(|command| name(command)).collect();

@@ -22,6 +22,7 @@ mod observer;
 mod power;
 mod protocol;
 mod readers;
+mod redis_commands;
 mod replay;
 mod reset;
 mod starved;

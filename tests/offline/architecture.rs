@@ -19,6 +19,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("runs", &["files"]),
     ("interrupt", &[]),
     ("machine", &[]),
+    ("redis_commands", &[]),
     ("topology", &["members", "slots", "units"]),
     ("fault_kinds", &["members"]),
     ("history", &["fault_kinds", "members", "units"]),
@@ -31,7 +32,10 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
         "client",
         &["history", "locks", "machine", "mutants", "resource", "scenario", "slots", "sync", "topology", "units"],
     ),
-    ("faults", &["fault_kinds", "history", "machine", "members", "sync", "topology", "units", "words"]),
+    (
+        "faults",
+        &["fault_kinds", "history", "machine", "members", "redis_commands", "sync", "topology", "units", "words"],
+    ),
     ("cluster", &["client", "faults", "files", "interrupt", "machine", "members", "runs", "sync", "topology", "units"]),
     (
         "controller",
@@ -60,7 +64,21 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("explore", &["words"]),
     ("risk", &["checker", "files", "history", "nemesis", "plan", "scenario", "units"]),
     ("client_check", &["checker", "history", "nemesis", "scenario", "words"]),
-    ("library", &["checker", "fault_kinds", "history", "locks", "nemesis", "plan", "scenario", "topology", "words"]),
+    (
+        "library",
+        &[
+            "checker",
+            "fault_kinds",
+            "history",
+            "locks",
+            "nemesis",
+            "plan",
+            "redis_commands",
+            "scenario",
+            "topology",
+            "words",
+        ],
+    ),
     (
         "telling",
         &[

@@ -22,9 +22,8 @@ use super::capture::OFFLOAD_HEADER;
 use super::frame::{self, Tcp, flags};
 use super::resp::{self, Scanner, Value};
 use super::{Pair, reset};
-use crate::fault_kinds::{
-    CallEffect, Command, CommandFault, HOUSEKEEPING, names_a_key_of_the_run, ordinal, runs_a_script,
-};
+use crate::fault_kinds::{CallEffect, Command, CommandFault, names_a_key_of_the_run, ordinal};
+use crate::redis_commands::{is_housekeeping, may_write, runs_a_script};
 use crate::sync::lock;
 use crate::topology::REDIS_PORT;
 use effect::{did_nothing, keys_of, shown};
@@ -56,42 +55,12 @@ pub struct CommandWatch {
 /// A client's address and port, and a server's address.
 pub type Ends = (Ipv4Addr, u16, Ipv4Addr);
 
-/// Commands that write nothing, where the server does not say which do.
-const READS: [&str; 26] = [
-    "DISCARD",
-    "EXEC",
-    "EXISTS",
-    "GET",
-    "GETRANGE",
-    "HEXISTS",
-    "HGET",
-    "HGETALL",
-    "HLEN",
-    "HMGET",
-    "LLEN",
-    "LRANGE",
-    "MGET",
-    "MULTI",
-    "PSUBSCRIBE",
-    "PTTL",
-    "PUBLISH",
-    "PUBSUB",
-    "PUNSUBSCRIBE",
-    "STRLEN",
-    "SUBSCRIBE",
-    "TIME",
-    "TTL",
-    "TYPE",
-    "UNSUBSCRIBE",
-    "WATCH",
-];
-
 /// Whether a command, in capitals, is meant. `writing` is what writes, as the server says.
 fn fits(meant: &Command, writing: &BTreeSet<String>, command: &str) -> bool {
     match meant {
-        Command::Any => !HOUSEKEEPING.contains(&command),
+        Command::Any => !is_housekeeping(command),
         Command::Write if runs_a_script(command) => !command.ends_with("_RO"),
-        Command::Write if writing.is_empty() => !HOUSEKEEPING.contains(&command) && !READS.contains(&command),
+        Command::Write if writing.is_empty() => may_write(command),
         Command::Write => writing.contains(command),
         Command::Named(name) if name == "EVAL" => runs_a_script(command),
         Command::Named(name) => name == command,

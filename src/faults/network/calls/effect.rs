@@ -4,34 +4,9 @@
 //! next. So only an error shows that a script did nothing; what it answered is told all the same.
 
 use super::super::resp::Value;
-use crate::fault_kinds::runs_a_script;
 use crate::history::Command;
+use crate::redis_commands::{does_nothing_at_nil, does_nothing_at_zero, runs_a_script};
 
-/// Commands that answer 0 if there was nothing to do.
-const NOTHING_AT_ZERO: [&str; 20] = [
-    "COPY",
-    "DEL",
-    "EXPIRE",
-    "EXPIREAT",
-    "HDEL",
-    "HSETNX",
-    "LPUSHX",
-    "LREM",
-    "MOVE",
-    "MSETNX",
-    "PERSIST",
-    "PEXPIRE",
-    "PEXPIREAT",
-    "RENAMENX",
-    "RPUSHX",
-    "SETNX",
-    "SMOVE",
-    "SREM",
-    "UNLINK",
-    "ZREM",
-];
-/// Commands that answer nothing if there was nothing to do.
-const NOTHING_AT_NIL: [&str; 6] = ["GETDEL", "GETEX", "LPOP", "RPOP", "SET", "SPOP"];
 /// How much of an answer is told.
 const SHOWN: usize = 40;
 
@@ -54,8 +29,8 @@ pub(super) fn did_nothing(meant: &Command, command: &str, answer: &Value) -> boo
         (b'-' | b'!', _) => true,
         // Of a transaction, if what was watched had changed.
         (b'*', b"*-1") => true,
-        (b'$', b"$-1") | (b'_', _) => NOTHING_AT_NIL.contains(&command),
-        (b':', b":0") => NOTHING_AT_ZERO.contains(&command),
+        (b'$', b"$-1") | (b'_', _) => does_nothing_at_nil(command),
+        (b':', b":0") => does_nothing_at_zero(command),
         _ => false,
     }
 }

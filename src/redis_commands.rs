@@ -1,0 +1,156 @@
+//! What each command of Redis does: the one table that faults at a command, and what is learnt of a library, go by.
+//!
+//! A test compares it with what a real server says (`COMMAND`). A command that is not in it may do anything. Names are in capitals.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// Commands that change a key, as servers flag them.
+const WRITES: &str = "
+    APPEND BITFIELD BITOP BLMOVE BLMPOP BLPOP BRPOP BRPOPLPUSH BZMPOP BZPOPMAX BZPOPMIN COPY DECR DECRBY DEL DELEX EXPIRE EXPIREAT
+    FLUSHALL FLUSHDB GEOADD GEORADIUS GEORADIUSBYMEMBER GEOSEARCHSTORE GETDEL GETEX GETSET HDEL HEXPIRE HEXPIREAT HGETDEL HGETEX
+    HINCRBY HINCRBYFLOAT HMSET HPERSIST HPEXPIRE HPEXPIREAT HSET HSETEX HSETNX INCR INCRBY INCRBYFLOAT LINSERT LMOVE LMPOP LPOP LPUSH
+    LPUSHX LREM LSET LTRIM MIGRATE MOVE MSET MSETEX MSETNX PERSIST PEXPIRE PEXPIREAT PFADD PFDEBUG PFMERGE PSETEX RENAME RENAMENX
+    RESTORE RESTORE-ASKING RPOP RPOPLPUSH RPUSH RPUSHX SADD SDIFFSTORE SET SETBIT SETEX SETNX SETRANGE SINTERSTORE SMOVE SORT SPOP
+    SREM SUNIONSTORE SWAPDB UNLINK XACK XACKDEL XADD XAUTOCLAIM XCLAIM XDEL XDELEX XREADGROUP XSETID XTRIM ZADD ZDIFFSTORE ZINCRBY
+    ZINTERSTORE ZMPOP ZPOPMAX ZPOPMIN ZRANGESTORE ZREM ZREMRANGEBYLEX ZREMRANGEBYRANK ZREMRANGEBYSCORE ZUNIONSTORE";
+
+/// Of these, what gives a key or a field more time to live.
+const RENEWS: &str = "
+    EXPIRE EXPIREAT GETEX HEXPIRE HEXPIREAT HGETEX HPEXPIRE HPEXPIREAT HSETEX PEXPIRE PEXPIREAT PSETEX SET SETEX";
+
+/// Of these, what removes a key, or may: one that keeps the last element too.
+const REMOVES: &str = "
+    BLMOVE BLMPOP BLPOP BRPOP BRPOPLPUSH BZMPOP BZPOPMAX BZPOPMIN DEL DELEX FLUSHALL FLUSHDB GETDEL HDEL HGETDEL LMOVE LMPOP LPOP LREM
+    LTRIM MIGRATE MOVE RENAME RENAMENX RPOP RPOPLPUSH SMOVE SPOP SREM SWAPDB UNLINK ZMPOP ZPOPMAX ZPOPMIN ZREM ZREMRANGEBYLEX
+    ZREMRANGEBYRANK ZREMRANGEBYSCORE";
+
+/// Of these, what answers 0 if there was nothing to do.
+const NOTHING_AT_ZERO: &str = "
+    COPY DEL EXPIRE EXPIREAT HDEL HSETNX LPUSHX LREM MOVE MSETNX PERSIST PEXPIRE PEXPIREAT RENAMENX RPUSHX SETNX SMOVE SREM UNLINK ZREM";
+
+/// Of these, what answers nothing if there was nothing to do.
+const NOTHING_AT_NIL: &str = "GETDEL GETEX LPOP RPOP SET SPOP";
+
+/// Commands that say whether a key is there, or what it holds, or for how long.
+const ASKS: &str = "
+    BITCOUNT BITFIELD_RO BITPOS DIGEST DUMP EXISTS EXPIRETIME GEODIST GEOHASH GEOPOS GEORADIUSBYMEMBER_RO GEORADIUS_RO GEOSEARCH GET
+    GETBIT GETRANGE HEXISTS HEXPIRETIME HGET HGETALL HKEYS HLEN HMGET HPEXPIRETIME HPTTL HRANDFIELD HSCAN HSTRLEN HTTL HVALS LCS LINDEX
+    LLEN LPOS LRANGE MGET PEXPIRETIME PFCOUNT PTTL SCARD SDIFF SINTER SISMEMBER SMEMBERS SMISMEMBER SORT_RO SRANDMEMBER SSCAN STRLEN
+    SUBSTR SUNION TOUCH TTL TYPE XLEN XPENDING XRANGE XREVRANGE ZCARD ZCOUNT ZLEXCOUNT ZMSCORE ZRANDMEMBER ZRANGE ZRANGEBYLEX
+    ZRANGEBYSCORE ZRANK ZREVRANGE ZREVRANGEBYLEX ZREVRANGEBYSCORE ZREVRANK ZSCAN ZSCORE";
+
+/// What changes no key, and asks for none: transactions, messages between clients, and what is read of many keys.
+const OTHERS: &str = "
+    DISCARD EXEC KEYS LOLWUT MULTI OBJECT PSUBSCRIBE PUBLISH PUBSUB PUNSUBSCRIBE RANDOMKEY SCAN SINTERCARD SPUBLISH SSUBSCRIBE
+    SUBSCRIBE SUNSUBSCRIBE TIME UNSUBSCRIBE UNWATCH WAIT WATCH XINFO XREAD ZDIFF ZINTER ZINTERCARD ZUNION";
+
+/// Commands about a connection or a server, which no lock is made of.
+const HOUSEKEEPING: &str = "
+    ACL AUTH BGREWRITEAOF BGSAVE CLIENT CLUSTER COMMAND CONFIG DBSIZE DEBUG ECHO FAILOVER FUNCTION HELLO INFO LASTSAVE LATENCY MEMORY
+    MODULE MONITOR PING QUIT READONLY READWRITE REPLICAOF RESET ROLE SAVE SCRIPT SELECT SENTINEL SHUTDOWN SLAVEOF SLOWLOG";
+
+#[derive(Clone, Copy, Default)]
+struct Does {
+    writes: bool,
+    renews: bool,
+    removes: bool,
+    asks: bool,
+    is_housekeeping: bool,
+    nothing_at_zero: bool,
+    nothing_at_nil: bool,
+}
+
+static TABLE: LazyLock<HashMap<&str, Does>> = LazyLock::new(|| {
+    let mut table: HashMap<&str, Does> = HashMap::new();
+    let mut mark = |names: &'static str, mark: fn(&mut Does)| {
+        names.split_whitespace().for_each(|name| mark(table.entry(name).or_default()));
+    };
+    mark(WRITES, |does| does.writes = true);
+    mark(RENEWS, |does| does.renews = true);
+    mark(REMOVES, |does| does.removes = true);
+    mark(NOTHING_AT_ZERO, |does| does.nothing_at_zero = true);
+    mark(NOTHING_AT_NIL, |does| does.nothing_at_nil = true);
+    mark(ASKS, |does| does.asks = true);
+    mark(OTHERS, |_| ());
+    mark(HOUSEKEEPING, |does| does.is_housekeeping = true);
+    table
+});
+
+fn does(command: &str) -> Does {
+    TABLE.get(command).copied().unwrap_or_default()
+}
+
+/// Whether it changes a key.
+pub fn writes(command: &str) -> bool {
+    does(command).writes
+}
+
+/// Whether it may change a key: it does, or is not known.
+pub fn may_write(command: &str) -> bool {
+    TABLE.get(command).is_none_or(|does| does.writes)
+}
+
+/// Whether a lock may be taken, kept or given back by it: it changes a key, or is a subscription, by which some libraries hold a lock.
+pub fn changes_a_lock(command: &str) -> bool {
+    writes(command) || command == "SUBSCRIBE"
+}
+
+/// Whether it gives a key more time to live, itself or in a script.
+pub fn renews(command: &str) -> bool {
+    does(command).renews
+}
+
+/// Whether it removes a key, or may.
+pub fn removes(command: &str) -> bool {
+    does(command).removes
+}
+
+/// Whether it says that a key is there, what it holds, or for how long.
+pub fn asks(command: &str) -> bool {
+    does(command).asks
+}
+
+/// Whether it is about a connection or a server.
+pub fn is_housekeeping(command: &str) -> bool {
+    does(command).is_housekeeping
+}
+
+/// Whether 0 as its answer says that there was nothing to do.
+pub fn does_nothing_at_zero(command: &str) -> bool {
+    does(command).nothing_at_zero
+}
+
+/// Whether an empty answer says that there was nothing to do.
+pub fn does_nothing_at_nil(command: &str) -> bool {
+    does(command).nothing_at_nil
+}
+
+/// Whether it runs a script or a function.
+pub fn runs_a_script(command: &str) -> bool {
+    command.starts_with("EVAL") || command.starts_with("FCALL")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_of_one_kind_and_only_what_writes_renews_and_removes() {
+        let kinds = [WRITES, ASKS, OTHERS, HOUSEKEEPING];
+        let names: Vec<&str> = kinds.iter().flat_map(|names| names.split_whitespace()).collect();
+        assert_eq!(names.len(), TABLE.len(), "a name is in two kinds, or in none");
+        for (name, does) in TABLE.iter() {
+            let of_writes = does.renews || does.removes || does.nothing_at_zero || does.nothing_at_nil;
+            assert!(does.writes || !of_writes, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_may_write() {
+        assert!(may_write("NEW.COMMAND") && may_write("SET") && !may_write("GET") && !may_write("PING"));
+        assert!(!writes("NEW.COMMAND") && writes("ZREMRANGEBYSCORE"));
+        assert!(changes_a_lock("SUBSCRIBE") && changes_a_lock("SET") && !changes_a_lock("PUBLISH"));
+        assert!(runs_a_script("EVALSHA_RO") && !runs_a_script("SET"));
+    }
+}

@@ -1,0 +1,63 @@
+//! The table of Redis's commands against what a real server says of them.
+
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redis::Value;
+use redjepsen::redis_commands::{asks, is_housekeeping, removes, renews, runs_a_script, writes};
+
+/// A server that listens on a socket in a folder of its own, until it is dropped.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+/// What a server says of a command: its name in capitals, its flags, and the place of its first key.
+type Described = (String, Vec<String>, i64);
+
+fn described() -> Vec<Described> {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("redis.sock");
+    let mut server = Command::new("redis-server");
+    server.args(["--port", "0", "--save", "", "--unixsocket"]).arg(&socket).arg("--dir").arg(folder.path());
+    let server = server.stdout(Stdio::null()).spawn().expect("these tests need a redis-server");
+    let _server = Server(server);
+    let client = redis::Client::open(format!("redis+unix://{}", socket.display())).unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    let mut connection = loop {
+        match client.get_connection() {
+            Ok(connection) => break connection,
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    let commands: Vec<Vec<Value>> = redis::cmd("COMMAND").query(&mut connection).unwrap();
+    let of = |command: &Vec<Value>| {
+        let name: String = redis::from_redis_value(command[0].clone()).unwrap();
+        let flags: Vec<String> = redis::from_redis_value(command[2].clone()).unwrap();
+        (name.to_uppercase(), flags, redis::from_redis_value(command[3].clone()).unwrap())
+    };
+    commands.iter().map(of).collect()
+}
+
+#[test]
+fn the_table_of_commands_is_what_a_server_says() {
+    let commands = described();
+    assert!(commands.len() > 200, "{} commands", commands.len());
+    for (name, flags, first_key) in commands {
+        let has = |flag: &str| flags.iter().any(|one| one == flag);
+        if runs_a_script(&name) {
+            continue;
+        }
+        assert_eq!(writes(&name), has("write"), "{name}: {flags:?}");
+        assert!(!asks(&name) || has("readonly") && first_key > 0, "{name}: {flags:?}");
+        assert!(asks(&name) || !has("readonly") || first_key == 0, "{name} asks: {flags:?}");
+        assert!(!is_housekeeping(&name) || first_key == 0 && !has("write"), "{name}: {flags:?}");
+        assert!(!(renews(&name) || removes(&name)) || has("write"), "{name}: {flags:?}");
+    }
+}
