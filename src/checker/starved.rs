@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::verdict::{Anomaly, Gate, GateName};
 use super::words::{Words, count, length, seconds};
-use crate::history::{History, Operation, Process, Waited, WhyWaited};
+use crate::fault_kinds::OnPackets;
+use crate::history::{FaultWindow, History, Operation, Process, Waited, WhyWaited};
 use crate::members::Role;
 
 /// Time that a claim needs is no evidence if more than one part in this many of it was taken.
@@ -22,7 +23,7 @@ pub const QUIETER: &str = "run it again on a quieter machine";
 /// The members that a claim needs, besides all servers.
 pub(super) enum Needs<'n> {
     Everyone,
-    /// All clients that asked for the lock of this key meanwhile, and the agent, which heals.
+    /// All clients that asked for the lock of this key meanwhile, and the agent while it heals, or while a fault is on packets.
     Lock(&'n str),
     /// This client.
     Client(&'n str),
@@ -53,6 +54,12 @@ pub(super) fn kept(history: &History, needs: Needs, (from, to): (u64, u64), marg
     let within = |(start, end): (u64, u64)| end.min(to).saturating_sub(start.max(from));
     let stood: u64 = history.stalls.iter().chain(&history.brief_stalls).copied().map(within).sum();
     let mut spans: Vec<(u64, u64)> = history.stalls.iter().chain(&history.brief_stalls).copied().collect();
+    let of_agent = |fault: &FaultWindow| {
+        let from = if fault.kind.does.packets == OnPackets::Pass { fault.heal? } else { fault.inject };
+        Some((from, fault.healed.map_or(u64::MAX, |(healed, _)| healed)))
+    };
+    let mut at_work: Vec<(u64, u64)> = history.faults.iter().filter_map(of_agent).collect();
+    at_work.sort_unstable();
     // By member and reason.
     let mut lost: BTreeMap<(&str, WhyWaited), u64> = BTreeMap::new();
     for (_, waited) in &history.kept_waiting {
@@ -60,10 +67,16 @@ pub(super) fn kept(history: &History, needs: Needs, (from, to): (u64, u64), marg
             WhyWaited::Gone => (u64::MAX, u64::MAX),
             _ => (waited.to_ns, waited.waited_ns),
         };
-        let part = within((waited.from_ns, until)).min(most);
-        let Some(member) = waited.members.iter().find(|member| is_needed(member)).filter(|_| part > 0) else {
-            continue;
+        let Some(member) = waited.members.iter().find(|member| is_needed(member)) else { continue };
+        let (began, ended) = (waited.from_ns.max(from), until.min(to));
+        let time = match Role::of(member) {
+            Some(Role::Agent) => covered(at_work.iter().copied(), began, ended),
+            _ => ended.saturating_sub(began),
         };
+        let part = time.min(most);
+        if part == 0 {
+            continue;
+        }
         spans.push((waited.from_ns, until));
         *lost.entry((member.as_str(), waited.why)).or_default() += part;
     }

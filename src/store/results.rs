@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::checker::{Counts, LockProperties, LostUpdates, MutualExclusion, Validity};
+use crate::checker::{Counts, LockProperties, LostUpdates, MutualExclusion, QUIETER, Validity};
 use crate::compare::Sample;
 use crate::files::{self, FileError};
 use crate::suite::outcome::{Numbers, RunOutcome};
@@ -51,6 +51,8 @@ pub struct Results {
     pub late_ms: Option<u64>,
     #[serde(default)]
     faults: Faults,
+    #[serde(default)]
+    reasons: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -81,6 +83,11 @@ impl Results {
     /// At which command a fault struck first, and what that was answered.
     pub fn struck(&self) -> Option<String> {
         self.faults.all.iter().find_map(|fault| fault.struck.clone())
+    }
+
+    /// Whether it is unknown because members waited for a processor.
+    pub fn members_waited(&self) -> bool {
+        self.reasons.iter().any(|reason| reason.ends_with(QUIETER))
     }
 
     pub fn numbers(&self) -> Numbers {

@@ -50,6 +50,9 @@ pub struct Timing {
     pub limit_ms: u64,
     /// Whether other runs were made at the same time on the same machine.
     pub beside_others: bool,
+    /// Whether the run is unknown because members waited for a processor.
+    #[serde(default)]
+    pub members_waited: bool,
 }
 
 /// By which share of the TTL a timer may be late, as its inverse. Scenarios wait for half a TTL or more before they take
@@ -59,11 +62,19 @@ const TTL_TO_LATENESS: u64 = 20;
 impl Timing {
     /// The timing of a run with this TTL that had no other beside it.
     pub fn of(late_ms: Option<u64>, ttl: Duration) -> Timing {
-        Timing { late_ms, limit_ms: ttl.as_millis() as u64 / TTL_TO_LATENESS, beside_others: false }
+        Timing { late_ms, limit_ms: ttl.as_millis() as u64 / TTL_TO_LATENESS, ..Timing::default() }
     }
 
     pub fn was_kept(&self) -> bool {
-        self.late_ms.is_none_or(|late_ms| late_ms <= self.limit_ms)
+        self.why_not_kept().is_none()
+    }
+
+    /// Says why it was not kept; None if it was.
+    pub fn why_not_kept(&self) -> Option<String> {
+        match self.late_ms.filter(|late_ms| *late_ms > self.limit_ms) {
+            Some(late_ms) => Some(format!("timers were {late_ms} ms late, where {} ms are allowed", self.limit_ms)),
+            None => self.members_waited.then(|| "members waited for a processor".to_string()),
+        }
     }
 }
 
@@ -228,7 +239,7 @@ mod tests {
             struck: None,
             seconds: 1.5,
             numbers: Numbers::default(),
-            timing: Timing { late_ms, limit_ms: 50, beside_others },
+            timing: Timing { late_ms, limit_ms: 50, beside_others, members_waited: false },
             first_attempt: None,
         }
     }
@@ -259,6 +270,10 @@ mod tests {
             let run = run(valid, late_ms, beside_others);
             assert_eq!(run.must_be_made_again(expected), again, "{run:?} where {expected:?} was expected");
         }
+        let mut waited = run(Some(Unknown), in_time, true);
+        waited.timing.members_waited = true;
+        assert!(waited.must_be_made_again(Some(Holds)), "others may have had the processors");
+        assert_eq!(waited.timing.why_not_kept().as_deref(), Some("members waited for a processor"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::cli::{is_live, tell, tell_progress};
 use crate::nemesis::Expectation;
 use crate::runner::{Outlook, SeriesProgress};
 use crate::suite::file::Found;
-use crate::suite::outcome::{RunOutcome, Timing};
+use crate::suite::outcome::RunOutcome;
 use crate::suite::plan::PlannedCell;
 use crate::words::{length, plural, sanitize};
 
@@ -190,11 +190,8 @@ fn told(cell: &PlannedCell, outcome: &RunOutcome) -> String {
         None => return sanitize(&outcome.summary, 300),
     };
     if outcome.must_be_made_again(cell.expected) {
-        let Timing { late_ms, limit_ms, .. } = outcome.timing;
-        let late_ms = late_ms.unwrap_or(0);
-        return format!(
-            "{word}, but timers were {late_ms} ms late ({limit_ms} ms allowed), so it may be made again alone"
-        );
+        let why = outcome.timing.why_not_kept().unwrap_or_else(|| "others were made beside it".to_string());
+        return format!("{word}, but {why}, so it may be made again alone");
     }
     let note = match (outcome.valid, cell.expected, cell.found) {
         // Its summary begins with that word's meaning, and has the reason after it.

@@ -10,6 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::{io, mem, process};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::gettid;
 
 use super::super::process::parse_stat;
 
@@ -167,7 +168,13 @@ impl Process {
 /// The threads of a process; none if it is gone.
 fn threads(pid: u32) -> BTreeSet<u32> {
     let listed = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).take(MOST_THREADS).collect()
+    // The one that asks keeps nobody else waiting.
+    let own = gettid().as_raw_pid().unsigned_abs();
+    listed
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|id| *id != own)
+        .take(MOST_THREADS)
+        .collect()
 }
 
 /// The processes that a thread has started. A namespace's first process has those whose parents have ended.

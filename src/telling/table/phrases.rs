@@ -77,13 +77,7 @@ pub fn seen(cell: &Cell) -> String {
 /// What busy processors did to a run: that it was made again alone and why, or how late its timers were if they were too
 /// late; None if they did nothing.
 pub fn timing(run: &RunOutcome) -> Option<String> {
-    let late = |timing: Timing| {
-        let late_ms = timing.late_ms.filter(|_| !timing.was_kept())?;
-        Some(format!(
-            "its timing was not kept: timers were {late_ms} ms late, where {} ms are allowed",
-            timing.limit_ms
-        ))
-    };
+    let late = |timing: Timing| Some(format!("its timing was not kept: {}", timing.why_not_kept()?));
     let now = late(run.timing);
     let Some(first) = &run.first_attempt else { return now };
     let verdict = match first.valid {

@@ -2,6 +2,7 @@
 
 use redjepsen::checker::AnomalyKind::{self, ExpiredGrant, NotObtained, OverlappingHolders, ToldLate, WaitedTooLong};
 use redjepsen::checker::{HowKind, Validity};
+use redjepsen::fault_kinds::FaultKind;
 use redjepsen::history::WhyWaited::{self, Gone, Late, Processor, Silent, Stopped};
 use redjepsen::history::{Claim, Phase, StepOutcome, Waited, load_reader};
 
@@ -67,13 +68,14 @@ fn a_free_lock_that_nobody_gets_is_stuck_unless_somebody_whom_that_takes_did_not
         ("n0", Silent, "n0 did not answer for 1 s"),
         ("c1", Processor, "c1 waited for a processor"),
         ("resource", Processor, "the resource waited for a processor"),
-        ("agent", Late, "the agent stood still for 1 s"),
     ] {
         excused(&stuck, member, why, when, 1_000, words);
     }
     accused(&stuck, NotObtained, "c1", Processor, when, 700);
     accused(&stuck, NotObtained, "n0", Processor, (0, 900), 700);
     accused(&stuck, NotObtained, "c2", Processor, when, 1_000);
+    // Nothing was to be healed.
+    accused(&stuck, NotObtained, "agent", Late, when, 1_000);
     accused(&stuck, NotObtained, "n0", Processor, (3_200, 9_000), 5_000);
     // Several who waited at the same time took it once.
     let mut together = stuck;
@@ -100,6 +102,11 @@ fn a_deadline_of_a_script_is_no_evidence_where_somebody_did_not_run() {
     accused(&late, AnomalyKind::AcquiredLate, "n0", Processor, (2_910, 2_990), 20);
     accused(&late, AnomalyKind::AcquiredLate, "c4", Processor, (2_910, 2_990), 80);
     accused(&late, AnomalyKind::AcquiredLate, "n0", Processor, (2_000, 2_900), 900);
+    accused(&late, AnomalyKind::AcquiredLate, "agent", Processor, (2_910, 2_990), 80);
+    late.fault(7, "c9", 2_895, 2_980);
+    accused(&late, AnomalyKind::AcquiredLate, "agent", Processor, (2_910, 2_990), 80);
+    late.history.faults.last_mut().unwrap().kind = FaultKind::Delay;
+    excused(&late, "agent", Processor, (2_910, 2_990), 80, "the agent waited for a processor");
 }
 
 /// The client gives up 5 s after it asked, 3 s later than any excuse but this allows.
