@@ -40,7 +40,7 @@ const fn one_sided(scenario: &'static str, missing: Expectation, lock: &'static 
     OneSided { scenario, missing, lock, elsewhere }
 }
 
-pub const ONE_SIDED: [OneSided; 17] = [
+pub const ONE_SIDED: [OneSided; 18] = [
     // Whoever holds a lock that runs out is as helpless as under `pause`.
     one_sided("blocked-holder", Expectation::Valid, "redis-py-asyncio", Elsewhere::NotKnown),
     // All that were tried give the lock back on their way out.
@@ -59,6 +59,8 @@ pub const ONE_SIDED: [OneSided; 17] = [
     one_sided("outlived-and-taken-again", Expectation::Violation, "single-constant", Elsewhere::In("late-release")),
     one_sided("outlived-by-threads", Expectation::Violation, "single-constant", Elsewhere::In("late-release")),
     one_sided("pause-after-extension", Expectation::Violation, "redlock-extend", Elsewhere::In("delayed-write")),
+    // Its first thread knows nothing of the one that renews its lock.
+    one_sided("pause-background", Expectation::Valid, "python-redis-lock-renewed", Elsewhere::NotKnown),
     one_sided("pause-between-extensions", Expectation::Violation, "redlock-extend", Elsewhere::In("delayed-write")),
     // Whoever comes to `half-released` has the gap, and gives away the next holder's lock.
     one_sided("pause-in-release", Expectation::Valid, "single-get-del", Elsewhere::Guarded),
