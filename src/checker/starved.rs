@@ -20,13 +20,15 @@ const LEAST_SILENCE: u64 = 1_000_000_000;
 /// The last words of what is missing where a busy machine took the time that a claim needs.
 pub const QUIETER: &str = "run it again on a quieter machine";
 
-/// The members that a claim needs, besides all servers.
+/// The members that a claim needs, besides all servers unless it says otherwise.
 pub(super) enum Needs<'n> {
     Everyone,
     /// All clients that asked for the lock of this key meanwhile, and the agent while it heals, or while a fault is on packets.
     Lock(&'n str),
     /// This client.
     Client(&'n str),
+    /// This client, and no server: it decides by its own clock.
+    ClientAlone(&'n str),
 }
 
 /// Says which member lost how much time between two moments. None if that is no share that matters of `margin`, the time in
@@ -49,6 +51,7 @@ pub(super) fn kept(history: &History, needs: Needs, (from, to): (u64, u64), marg
         (Some(Role::Client), Needs::Lock(_)) => asked.contains(member),
         (Some(Role::Client), Needs::Client(client)) => member == *client,
         (Some(Role::Agent), Needs::Client(_)) => false,
+        (_, Needs::ClientAlone(client)) => member == *client,
         _ => true,
     };
     let within = |(start, end): (u64, u64)| end.min(to).saturating_sub(start.max(from));

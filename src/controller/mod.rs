@@ -223,9 +223,9 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
             text: if *interrupted { "interrupted by the user" } else { "ran to its planned end" }.into(),
         },
         Err(error) => {
+            run.heal_everything().await;
             // They may say why it broke off.
             _ = run.write_waits().await;
-            run.heal_everything().await;
             End { completed: false, text: error.to_string() }
         }
     };

@@ -3,7 +3,7 @@
 use super::sent::Upkeep;
 use super::steps::{Steps, others};
 use super::strikes::{Scripted, Setting};
-use crate::nemesis::Need;
+use crate::nemesis::{Need, Step};
 use crate::scenario::catalogue;
 
 /// The scenarios that such clients can play; none for a lock that one client may hold, which plays them as they are.
@@ -11,7 +11,7 @@ pub fn scenarios(setting: &Setting) -> Vec<Scripted> {
     let Some(others) = others(setting.permits).filter(|others| *others > 0) else { return Vec::new() };
     let of = |(name, _): &(&str, _)| {
         let (name, nemesis) = catalogue::nemesis(name).ok()?;
-        let cancels = nemesis.script.iter().any(|step| matches!(step, crate::nemesis::Step::Cancel { .. }));
+        let cancels = nemesis.script.iter().any(|step| matches!(step, Step::Cancel { .. }));
         if !nemesis.needs().contains(&Need::FreePermit) || cancels && !setting.cancels {
             return None;
         }

@@ -33,7 +33,7 @@ pub struct FalseLoss {
     pub by_release: bool,
 }
 
-/// Those of a run in which no fault was injected but on a minority of the nodes, and neither the machine nor a holder's members stood still. `commands`: what the
+/// Those of a run in which no fault was injected but on a minority of the nodes, and every member ran. `commands`: what the
 /// nodes carried out; where they were not recorded, nothing is said, since whatever removed the lock's key would not be known.
 pub fn false_losses(history: &History, commands: &[RecordedCommand]) -> FalseLosses {
     let mut losses = FalseLosses::default();

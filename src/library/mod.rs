@@ -5,7 +5,7 @@
 //! - [`strikes`]: a scenario for each of these commands and each thing that can go wrong there (`aim`), made of `steps`; [`pairs`]: two of
 //!   them together
 //! - [`beside`]: scenarios of the catalogue for a lock of which others have all permits but one
-//! - [`takeovers`]: scenarios at what is sent only to take over the lock of a dead holder
+//! - [`takeovers`]: scenarios at the commands that only a takeover of a dead holder's lock sends
 //! - [`struck`]: what the faults of a run struck, and what that did to the lock
 //! - [`releases`]: how long it took to give locks back; [`refusals`]: attempts that were given up before their time
 //! - [`losses`]: losses that were told of locks that were not lost

@@ -39,7 +39,7 @@ pub struct Refusal {
     pub waited: u64,
 }
 
-/// Those of a run that nothing was done to and nobody starved in: without a fault, and without a script, which may ask for the shortest of waits.
+/// Early refusals of a run without faults, in which every member ran; and without a script, which may ask for the shortest of waits.
 pub fn early(history: &History, had: Had) -> Refusals {
     let mut refusals = Refusals::default();
     let Some(run) = history.run.as_ref().filter(|run| run.script_steps == 0) else { return refusals };

@@ -1,4 +1,4 @@
-//! Scenarios at what is sent only to take over the lock of a dead holder.
+//! Scenarios at the commands that only a takeover of a dead holder's lock sends.
 
 use super::strikes::{Scripted, Setting};
 
@@ -28,7 +28,7 @@ pub fn takeovers(commands: &[String], setting: &Setting) -> Vec<Scripted> {
         ];
         let what =
             format!("The lock of a dead holder is taken over: at {command}, the reply comes when another one has it");
-        let story = "What is sent only to take over the lock of a dead holder.";
+        let story = "A strike at a command that only a takeover of a dead holder's lock sends.";
         let name = format!("taking-over-{}-late-reply", command.to_ascii_lowercase());
         Scripted::of(name, &what, story, None, 0, &steps.map(str::to_string))
     };

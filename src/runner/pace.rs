@@ -228,7 +228,7 @@ mod tests {
     const MACHINE: Machine = Machine { processors: 2, memory: Some(8 << 30) };
 
     fn timing(late_ms: u64) -> Timing {
-        Timing { late_ms: Some(late_ms), limit_ms: 50, beside_others: true, members_waited: false }
+        Timing { late_ms: Some(late_ms), limit_ms: 50, beside_others: true, asks_for_quiet: false }
     }
 
     /// After runs whose timers were late by so much, all made with the number of lanes of their time.

@@ -482,7 +482,7 @@ fn outcome(due: &Due, run_folder: Option<&Path>, failure: Option<String>, suite:
         struck: results.as_ref().and_then(|results| results.struck()),
         seconds: (took.as_secs_f64() * 1e3).round() / 1e3,
         timing: Timing {
-            members_waited: results.as_ref().is_some_and(Results::members_waited),
+            asks_for_quiet: results.as_ref().is_some_and(Results::asks_for_quiet),
             ..Timing::of(results.as_ref().and_then(|results| results.late_ms), due.cell.scenario.ttl)
         },
         numbers: results.map_or(Numbers::default(), |results| results.numbers()),

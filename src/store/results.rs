@@ -85,8 +85,8 @@ impl Results {
         self.faults.all.iter().find_map(|fault| fault.struck.clone())
     }
 
-    /// Whether it is unknown because members waited for a processor.
-    pub fn members_waited(&self) -> bool {
+    /// Whether its reasons ask for a quieter machine.
+    pub fn asks_for_quiet(&self) -> bool {
         self.reasons.iter().any(|reason| reason.ends_with(QUIETER))
     }
 

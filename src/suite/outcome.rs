@@ -50,9 +50,9 @@ pub struct Timing {
     pub limit_ms: u64,
     /// Whether other runs were made at the same time on the same machine.
     pub beside_others: bool,
-    /// Whether the run is unknown because members waited for a processor.
+    /// Whether the run is unknown, and its reasons ask for a quieter machine.
     #[serde(default)]
-    pub members_waited: bool,
+    pub asks_for_quiet: bool,
 }
 
 /// By which share of the TTL a timer may be late, as its inverse. Scenarios wait for half a TTL or more before they take
@@ -73,7 +73,7 @@ impl Timing {
     pub fn why_not_kept(&self) -> Option<String> {
         match self.late_ms.filter(|late_ms| *late_ms > self.limit_ms) {
             Some(late_ms) => Some(format!("timers were {late_ms} ms late, where {} ms are allowed", self.limit_ms)),
-            None => self.members_waited.then(|| "members waited for a processor".to_string()),
+            None => self.asks_for_quiet.then(|| "it asks for a quieter machine".to_string()),
         }
     }
 }
@@ -239,7 +239,7 @@ mod tests {
             struck: None,
             seconds: 1.5,
             numbers: Numbers::default(),
-            timing: Timing { late_ms, limit_ms: 50, beside_others, members_waited: false },
+            timing: Timing { late_ms, limit_ms: 50, beside_others, asks_for_quiet: false },
             first_attempt: None,
         }
     }
@@ -271,9 +271,9 @@ mod tests {
             assert_eq!(run.must_be_made_again(expected), again, "{run:?} where {expected:?} was expected");
         }
         let mut waited = run(Some(Unknown), in_time, true);
-        waited.timing.members_waited = true;
+        waited.timing.asks_for_quiet = true;
         assert!(waited.must_be_made_again(Some(Holds)), "others may have had the processors");
-        assert_eq!(waited.timing.why_not_kept().as_deref(), Some("members waited for a processor"));
+        assert_eq!(waited.timing.why_not_kept().as_deref(), Some("it asks for a quieter machine"));
     }
 
     #[test]

@@ -82,6 +82,10 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
         ),
         Doubt::Evidence => ("A longer run shows more.", longer(story)),
         Doubt::Gate(gate) => match gate {
+            GateName::Completed if lacks_ability(story) => (
+                "This client can't do what the scenario asks of it. Take a scenario that this lock is known to play.",
+                suited(story),
+            ),
             GateName::Completed => ("Let the run come to its end.", again()),
             GateName::ResourceEmpty => {
                 ("Run it again: each run starts a resource of its own, and says that it found it empty.", again())
@@ -177,6 +181,13 @@ fn of_step(missed: Option<Missed>, story: &Story) -> (&'static str, Option<Strin
 
 /// Within this time a group of ours has promoted a replica.
 const FAILOVER: Duration = Duration::from_secs(10);
+
+/// Whether the run broke off since a client does not say that it can do what the scenario asks of it.
+fn lacks_ability(story: &Story) -> bool {
+    let asks = story.subject.scenario.is_some_and(|scenario| !scenario.asks_of_clients().is_empty());
+    let end = story.subject.history.end.as_ref();
+    asks && end.is_some_and(|end| !end.completed && end.text.contains("`capabilities`"))
+}
 
 /// Whether no operation ever came by the phase that the script waited for.
 fn lacks_phase(story: &Story) -> bool {

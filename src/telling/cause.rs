@@ -2,7 +2,7 @@
 
 use super::moments;
 use super::story::{Incident, Story};
-use crate::checker::HowKind;
+use crate::checker::{HowKind, everyone_ran};
 use crate::history::{Claim, Operation};
 
 /// ` when its holder was paused`, if most incidents have that in common.
@@ -24,24 +24,22 @@ pub(super) fn cause(story: &Story, of_updates: bool) -> String {
         _ if story.subject.history.run.is_some()
             && story.subject.history.faults.iter().all(|fault| fault.injected.is_none()) =>
         {
-            match story.incidents.iter().filter(is_relevant).any(|incident| did_not_run(story, incident)) {
-                true => ", with no fault but a machine that kept members waiting".to_string(),
-                false => ", with no fault at all".to_string(),
+            match story.incidents.iter().filter(is_relevant).all(|incident| all_ran(story, incident)) {
+                true => ", with no fault at all".to_string(),
+                false => ", with no fault, though members did not run or answer all the time".to_string(),
             }
         }
         _ => String::new(),
     }
 }
 
-/// Whether members did not run, for a quarter of a TTL or more in all, while those whom an incident concerns were at work.
-fn did_not_run(story: &Story, incident: &Incident) -> bool {
+/// Whether members lost no more than a quarter of a TTL while the clients that an incident concerns were at work.
+fn all_ran(story: &Story, incident: &Incident) -> bool {
     let history = story.subject.history;
     let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
     let from = incident.operations.iter().map(|operation| operation.invoked).min().unwrap_or(0);
     let to = incident.operations.iter().map(|operation| operation.completed.unwrap_or(u64::MAX)).max().unwrap_or(0);
-    let meanwhile = history.kept_waiting.iter().filter(|(_, waited)| waited.from_ns <= to && from <= waited.to_ns);
-    let lost: u64 = meanwhile.map(|(_, waited)| waited.waited_ns).sum();
-    lost > 0 && lost.saturating_mul(4) >= ttl_ns
+    everyone_ran(history, (from, to), ttl_ns)
 }
 
 /// What explains an incident: `when`, and that its holder was paused. It was not always still paused when something went wrong.

@@ -59,8 +59,8 @@ pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
 }
 
 /// Where a gate that failed stands among the reasons: first a server that was missing, since the rest may follow from that; then what
-/// leaves nothing to believe, then what the run came to grief by, then what there was too little of. Without updates most scripts and faults come to nothing, and of a script that broke
-/// off there are few.
+/// leaves nothing to believe, then what the run came to grief by, then what there was too little of. Without updates most scripts and
+/// faults come to nothing, and of a script that broke off there are few.
 pub(super) fn rank(history: &History, gate: &Gate) -> u32 {
     use GateName::*;
     let broke_off = history.steps.iter().any(|(_, step)| step.outcome == StepOutcome::Failed);

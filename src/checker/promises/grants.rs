@@ -42,7 +42,7 @@ pub(super) fn check(history: &History) -> Findings {
             seconds(at),
             length(at.saturating_sub(asked)),
         );
-        if let Some(why) = kept(history, Needs::Client(&client), (asked, at), 0) {
+        if let Some(why) = kept(history, Needs::ClientAlone(&client), (asked, at), 0) {
             undecided.get_or_insert(format!("{summary}, but {why}"));
             continue;
         }

@@ -168,7 +168,7 @@ impl Process {
 /// The threads of a process; none if it is gone.
 fn threads(pid: u32) -> BTreeSet<u32> {
     let listed = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    // The one that asks keeps nobody else waiting.
+    // The sampler's own thread keeps no member waiting.
     let own = gettid().as_raw_pid().unsigned_abs();
     listed
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())

@@ -73,7 +73,7 @@ pub fn run(cell: &PlannedCell, run: u32, valid: Option<Validity>) -> RunOutcome 
             per_second: valid.map(|_| 19.5 + f64::from(run)),
             latency_ms: None,
         },
-        timing: Timing { late_ms: Some(3), limit_ms: 50, beside_others: true, members_waited: false },
+        timing: Timing { late_ms: Some(3), limit_ms: 50, beside_others: true, asks_for_quiet: false },
         first_attempt: None,
     }
 }

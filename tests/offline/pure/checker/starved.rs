@@ -134,6 +134,8 @@ fn a_holder_that_did_not_run_is_told_of_its_loss_when_it_does() {
         stamps[1].validity_ms = Some(0);
     });
     excused(&grant, "c0", Processor, (1_400, 1_550), 150, "with no validity left");
+    // It decides by its own clock.
+    accused(&grant, ExpiredGrant, "n0", Processor, (1_400, 1_550), 150);
     accused(&grant, ExpiredGrant, "c0", Processor, (1_000, 1_450), 400);
 }
 

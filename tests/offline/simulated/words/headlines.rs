@@ -202,8 +202,9 @@ fn did_not_run(lines: &Lines, why: &str) -> Result<(), String> {
 fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
     let Some(why) = holes.get("why") else { return Ok(()) };
     let why = why.trim_start_matches(", mostly").split(": ").next().unwrap_or_default().trim_start();
-    if why == ", with no fault but a machine that kept members waiting" {
-        return ensure(lines.events.iter().any(|event| event["type"] == "waited"), || "all ran".to_string());
+    if why == ", with no fault, though members did not run or answer all the time" {
+        let kept = lines.events.iter().any(|event| event["type"] == "waited" || event["type"] == "stall");
+        return ensure(kept, || "all ran".to_string());
     }
     if why == ", with no fault at all" || why == "with no fault at all" || why.is_empty() {
         let injected = lines.events.iter().any(|event| event["step"] == "injected");
