@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use redis::{ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo, RedisResult};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -19,6 +19,7 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// What a client sees of the world outside its own memory.
+#[async_trait]
 pub trait Machine: Send + Sync {
     /// CLOCK_MONOTONIC.
     fn monotonic(&self) -> Duration;
@@ -27,12 +28,13 @@ pub trait Machine: Send + Sync {
     fn wall(&self) -> Duration;
 
     /// Connects to a Redis server. Clients of other systems know only the kernel's network.
-    fn connect<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Box<dyn Stream>>>;
+    async fn connect(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>>;
 }
 
 /// The machine that this process runs on.
 pub struct ThisMachine;
 
+#[async_trait]
 impl Machine for ThisMachine {
     fn monotonic(&self) -> Duration {
         let time = clock_gettime(ClockId::Monotonic);
@@ -44,8 +46,8 @@ impl Machine for ThisMachine {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 
-    fn connect<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Box<dyn Stream>>> {
-        Box::pin(async move { Ok(Box::new(TcpStream::connect((host, port)).await?) as Box<dyn Stream>) })
+    async fn connect(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
+        Ok(Box::new(TcpStream::connect((host, port)).await?) as Box<dyn Stream>)
     }
 }
 

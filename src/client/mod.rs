@@ -21,7 +21,8 @@ mod zookeeper;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, try_join_all};
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep};
 
@@ -577,13 +578,14 @@ impl Phases<'_> {
     }
 }
 
+#[async_trait]
 impl PhaseHook for Phases<'_> {
-    fn half_acquired(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.report_inside(Phase::HalfAcquired))
+    async fn half_acquired(&self) {
+        self.report_inside(Phase::HalfAcquired).await
     }
 
-    fn half_released(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.report_inside(Phase::HalfReleased))
+    async fn half_released(&self) {
+        self.report_inside(Phase::HalfReleased).await
     }
 
     fn is_cancelled(&self) -> bool {

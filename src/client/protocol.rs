@@ -12,7 +12,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::history::{Function, Phase};
+use crate::history::{Function, Phase, is_one, one};
 use crate::locks::LockSettings;
 use crate::scenario::ResourceSpec;
 
@@ -224,14 +224,6 @@ pub const CERTAIN_ERRORS: &[&str] = &["not-acquired", "unavailable", "fenced", "
 
 /// The error word of an operation that ended because it was cancelled; as certain as those, if it was.
 pub const CANCELLED: &str = "cancelled";
-
-fn one() -> u32 {
-    1
-}
-
-fn is_one(number: &u32) -> bool {
-    *number == 1
-}
 
 fn is_zero(number: &u32) -> bool {
     *number == 0

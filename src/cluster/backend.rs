@@ -2,41 +2,39 @@
 
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 
 use super::error::ClusterError;
 use super::lines::{ClientProcess, Log};
 use super::{Member, MemberState};
 use crate::faults::Sighting;
 
-/// What an operation on members comes to.
-pub(crate) type Outcome<'a, T> = BoxFuture<'a, Result<T, ClusterError>>;
-
 /// What members run in. Each kind of cluster has its own.
+#[async_trait]
 pub(crate) trait Backend: Send + Sync {
     /// Starts a client's process and returns its stdio. No earlier process of the client may be running.
-    fn start_attached<'a>(&'a self, member: &'a Member, log: &'a Log) -> Outcome<'a, ClientProcess>;
+    async fn start_attached(&self, member: &Member, log: &Log) -> Result<ClientProcess, ClusterError>;
 
     /// Starts a server's process. No earlier process of the server may be running.
-    fn start_server<'a>(&'a self, member: &'a Member) -> Outcome<'a, ()>;
+    async fn start_server(&self, member: &Member) -> Result<(), ClusterError>;
 
     /// Kills every process of a member and waits until they are gone.
-    fn kill<'a>(&'a self, member: &'a Member) -> Outcome<'a, ()>;
+    async fn kill(&self, member: &Member) -> Result<(), ClusterError>;
 
     /// Waits until none of a member's processes run. Returns [`ClusterError::Timeout`] after `limit`.
-    fn wait_for_end<'a>(&'a self, member: &'a Member, limit: Duration) -> Outcome<'a, ()>;
+    async fn wait_for_end(&self, member: &Member, limit: Duration) -> Result<(), ClusterError>;
 
     /// The PID of a member's first process as the agent sees it, or how it ended, in words.
-    fn running_pid<'a>(&'a self, member: &'a Member) -> Outcome<'a, Result<u32, String>>;
+    async fn running_pid(&self, member: &Member) -> Result<Result<u32, String>, ClusterError>;
 
     /// Whether each member is running.
-    fn states<'a>(&'a self, run_id: &'a str, members: Vec<&'a Member>) -> Outcome<'a, Vec<MemberState>>;
+    async fn states(&self, run_id: &str, members: Vec<&Member>) -> Result<Vec<MemberState>, ClusterError>;
 
     /// A server's log, or the last lines of it.
-    fn server_log<'a>(&'a self, member: &'a Member, last_lines: Option<u32>) -> Outcome<'a, Vec<u8>>;
+    async fn server_log(&self, member: &Member, last_lines: Option<u32>) -> Result<Vec<u8>, ClusterError>;
 
     /// Removes everything of the run. Safe to call at any time and more than once.
-    fn remove<'a>(&'a self, run_id: &'a str) -> Outcome<'a, ()>;
+    async fn remove(&self, run_id: &str) -> Result<(), ClusterError>;
 
     /// Watches what the lock's nodes hold from within, which nobody there notices; false if the agent has to ask them.
     fn observe(&self) -> bool {

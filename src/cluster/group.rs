@@ -4,7 +4,8 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, join_all};
+use async_trait::async_trait;
+use futures_util::future::join_all;
 
 use super::Member;
 use super::cluster::Cluster;
@@ -82,6 +83,7 @@ impl Cluster {
     }
 }
 
+#[async_trait]
 impl Servers for Cluster {
     fn of_role(&self, role: Role) -> Vec<&str> {
         self.members().filter(|member| member.role == role).map(|member| member.name.as_str()).collect()
@@ -93,15 +95,13 @@ impl Servers for Cluster {
         Some(node.name.clone())
     }
 
-    fn ask<'a>(&'a self, server: &'a str, words: &'a [&'a str]) -> BoxFuture<'a, Result<String, String>> {
-        Box::pin(async move {
-            let url = self.member(server).and_then(Member::url).unwrap_or_default();
-            let command = RedisCommand::Words(words.iter().map(|word| (*word).to_string()).collect());
-            match self.agent.redis(&url, command, LIMIT).await {
-                Ok(RedisReply::Text(text)) => Ok(text),
-                Ok(other) => Err(format!("{server}: {other:?}")),
-                Err(error) => Err(format!("{server}: {error}")),
-            }
-        })
+    async fn ask(&self, server: &str, words: &[&str]) -> Result<String, String> {
+        let url = self.member(server).and_then(Member::url).unwrap_or_default();
+        let command = RedisCommand::Words(words.iter().map(|word| (*word).to_string()).collect());
+        match self.agent.redis(&url, command, LIMIT).await {
+            Ok(RedisReply::Text(text)) => Ok(text),
+            Ok(other) => Err(format!("{server}: {other:?}")),
+            Err(error) => Err(format!("{server}: {error}")),
+        }
     }
 }

@@ -5,24 +5,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 
 use super::ClusterSpec;
-use super::backend::Outcome;
 use super::error::ClusterError;
 use super::parts::Parts;
 use super::starts::{Start, Starts};
 use crate::topology::{ClusterKind, InstalledClient, Program};
 
 /// Where clusters of one kind can be started, with what they are made of.
+#[async_trait]
 pub(crate) trait Provider: fmt::Debug + Send + Sync {
     fn kind(&self) -> ClusterKind;
 
     /// Whether this cluster can run here, as far as that can be told before the start.
-    fn check<'a>(&'a self, spec: &'a ClusterSpec) -> Outcome<'a, ()>;
+    async fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError>;
 
     /// Makes all members and starts their processes. If it fails, it removes what it made.
-    fn start<'a>(&'a self, spec: &'a ClusterSpec, start: &'a Start) -> Outcome<'a, Parts>;
+    async fn start(&self, spec: &ClusterSpec, start: &Start) -> Result<Parts, ClusterError>;
 
     /// The starts under way here, if one may go on when it is no longer waited for.
     fn starts(&self) -> Option<&Starts> {
@@ -30,10 +30,10 @@ pub(crate) trait Provider: fmt::Debug + Send + Sync {
     }
 
     /// Removes what a start of this run has made that failed or was given up. Does nothing if there is nothing.
-    fn remove<'a>(&'a self, run_id: &'a str) -> Outcome<'a, ()>;
+    async fn remove(&self, run_id: &str) -> Result<(), ClusterError>;
 
     /// Resolves when waiting longer for a removal is pointless: `enough` time has passed, or there is nothing to wait for.
-    fn patience(&self, enough: Duration) -> BoxFuture<'_, ()>;
+    async fn patience(&self, enough: Duration);
 
     /// What `redjepsen clean` removes of a run that this process no longer removes, for people.
     fn traces(&self, run_id: &str) -> String;

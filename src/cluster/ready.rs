@@ -208,7 +208,7 @@ mod tests {
             let order: Value = serde_json::from_str(&order).unwrap();
             if order["order"] == "clock" {
                 let mono_ns = (AT_START + began.elapsed()).as_nanos() as u64;
-                let answer = json!({ "id": order["id"], "answer": { "clock": { "mono_ns": mono_ns } } });
+                let answer = json!({ "id": order["id"], "answer": { "Ok": mono_ns } });
                 sleep(ONE_WAY).await;
                 answers.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
             }

@@ -270,52 +270,36 @@ impl Run<'_> {
 
     /// The node that is the primary for a key. Waits until there is one.
     pub(super) async fn primary(&self, key: &str) -> String {
-        loop {
-            if let Some(primary) = self.cluster.primary_of(&self.on_the_nodes(key)).await {
-                return primary;
-            }
-            sleep(ASK_AGAIN).await;
-        }
+        until_some(async || self.cluster.primary_of(&self.on_the_nodes(key)).await).await
     }
 
     /// The primary of a key, and the order that makes a replica take its place. Waits until some server can take the order.
     async fn promotion(&self, kind: FaultKind, key: &str) -> Injection {
-        loop {
+        until_some(async || {
             let primary = self.primary(key).await;
-            if let Some(order) = self.cluster.failover_of(&primary).await {
-                return Injection::on_members(kind, vec![primary]).with(Parameter::Promotion(order));
-            }
-            sleep(ASK_AGAIN).await;
-        }
+            let order = self.cluster.failover_of(&primary).await?;
+            Some(Injection::on_members(kind, vec![primary]).with(Parameter::Promotion(order)))
+        })
+        .await
     }
 
     /// The replica of that primary that is next in line. Waits until there is one.
     async fn replica(&self, key: &str) -> String {
-        loop {
-            let replicas = self.cluster.replicas_of(&self.primary(key).await).await;
-            if let Some(next) = replicas.into_iter().next() {
-                return next;
-            }
-            sleep(ASK_AGAIN).await;
-        }
+        until_some(async || self.cluster.replicas_of(&self.primary(key).await).await.into_iter().next()).await
     }
 
     /// A node that has the key of a lock. Waits until there is one.
     async fn voter(&self, key: &str) -> String {
-        let lock_key = crate::client::lock_key(key);
-        loop {
-            let asked = (0..).zip(self.cluster.node_urls()).map(|(number, url)| {
-                let key = lock_key.clone();
-                async move {
-                    let reply = self.cluster.agent.redis(&url, RedisCommand::Exists(key), ASK_LIMIT).await;
-                    matches!(reply, Ok(RedisReply::Count(1))).then(|| node_name(number))
-                }
+        let lock_key = &crate::client::lock_key(key);
+        until_some(async || {
+            let asked = (0..).zip(self.cluster.node_urls()).map(async |(number, url)| {
+                let exists = RedisCommand::Exists(lock_key.clone());
+                let reply = self.cluster.agent.redis(&url, exists, ASK_LIMIT).await;
+                matches!(reply, Ok(RedisReply::Count(1))).then(|| node_name(number))
             });
-            if let Some(name) = join_all(asked).await.into_iter().flatten().next() {
-                return name;
-            }
-            sleep(ASK_AGAIN).await;
-        }
+            join_all(asked).await.into_iter().flatten().next()
+        })
+        .await
     }
 
     /// Injects a fault and records what was observed. When nothing is waited for any more, its heal records the rest.
@@ -674,5 +658,15 @@ impl Run<'_> {
             // The agent heals by itself when it loses the controller.
             Err(error) => warn!(%error, "the agent could not be told to heal"),
         }
+    }
+}
+
+/// Asks again and again until there is an answer.
+async fn until_some<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        sleep(ASK_AGAIN).await;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -14,6 +14,7 @@ use super::network::{Effect, Pair};
 use super::probe::Probes;
 use super::wire::{Observation, RedisCommand, RedisReply};
 use crate::machine::Machine;
+use crate::sync::lock;
 use crate::topology::REDIS_PORT;
 
 pub(crate) struct AsyncHost {
@@ -49,16 +50,12 @@ impl AsyncHost {
 
     /// Keeps what a fault goes on doing to this member.
     pub fn keep(&self, fault: u32, member: &str, kept: Kept) {
-        self.kept().insert((fault, member.to_string()), kept);
+        lock(&self.kept).insert((fault, member.to_string()), kept);
     }
 
     /// Gives it back, to be ended.
     pub fn take_kept(&self, fault: u32, member: &str) -> Option<Kept> {
-        self.kept().remove(&(fault, member.to_string()))
-    }
-
-    fn kept(&self) -> MutexGuard<'_, BTreeMap<(u32, String), Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept).remove(&(fault, member.to_string()))
     }
 
     /// Has the host do something that may take its time, without holding up other orders.

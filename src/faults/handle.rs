@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{mpsc, oneshot};
@@ -143,7 +144,7 @@ impl Agent {
     pub async fn heartbeat(&self) -> Result<(), AgentError> {
         let limit = HEARTBEAT_STEP * HEARTBEAT_STEPS;
         let began = Instant::now();
-        let asked = self.order(Order::Clock, Duration::MAX);
+        let asked = self.order::<i64>(Order::Clock, Duration::MAX);
         tokio::pin!(asked);
         for _ in 0..HEARTBEAT_STEPS {
             // In steps, each of which counts as no longer than it was meant to be. If this process is kept waiting for
@@ -160,13 +161,13 @@ impl Agent {
     /// Keeps all but root of the agent's machine off the members' bridge, and members off the machine, until the agent
     /// ends. An error names what that lacks here.
     pub async fn guard(&self, bridge: &str, table: &str) -> Result<(), AgentError> {
-        self.done(Order::Guard { bridge: bridge.to_string(), table: table.to_string() }).await
+        self.order(Order::Guard { bridge: bridge.to_string(), table: table.to_string() }, ORDER_LIMIT).await
     }
 
     /// Tells the agent which bridge joins the members, and the name of the table for its packet rules. An error names
     /// what network faults lack here.
     pub async fn network(&self, bridge: &str, table: &str) -> Result<(), AgentError> {
-        self.done(Order::Network { bridge: bridge.to_string(), table: table.to_string() }).await
+        self.order(Order::Network { bridge: bridge.to_string(), table: table.to_string() }, ORDER_LIMIT).await
     }
 
     /// Makes a process and what belongs to it a member that faults can be injected into. A name that is already known
@@ -178,113 +179,77 @@ impl Agent {
         scope: Scope,
         address: Option<Ipv4Addr>,
     ) -> Result<(), AgentError> {
-        self.done(Order::Adopt { member: member.to_string(), pid, scope, address }).await
+        self.order(Order::Adopt { member: member.to_string(), pid, scope, address }, ORDER_LIMIT).await
     }
 
     /// Injects a fault under this number. Returns once its effect was observed, or was not observed in time. A fault at
     /// a command is only armed by then: see [`Agent::strike`]. Heal it even if the agent could not carry it out in full.
     pub async fn inject(&self, fault: u32, injection: &Injection) -> Result<Observation, AgentError> {
-        self.observed(Order::Inject { fault, injection: injection.clone() }).await
+        self.order(Order::Inject { fault, injection: injection.clone() }, ORDER_LIMIT).await
     }
 
     /// Whether a fault at a command has struck. If `disarm`, it strikes no more, whatever this says.
     pub async fn strike(&self, fault: u32, disarm: bool) -> Result<Struck, AgentError> {
-        match self.order(Order::Strike { fault, disarm }, ORDER_LIMIT).await? {
-            Answer::Struck(struck) => Ok(struck),
-            _ => Err(AgentError::Confused),
-        }
+        self.order(Order::Strike { fault, disarm }, ORDER_LIMIT).await
     }
 
     /// Undoes a fault. Returns once that was observed, or was not in time. Harmless if there is nothing to undo.
     pub async fn heal(&self, fault: u32) -> Result<Observation, AgentError> {
-        self.observed(Order::Heal { fault }).await
+        self.order(Order::Heal { fault }, ORDER_LIMIT).await
     }
 
     /// Undoes every fault still in effect, and returns what was seen of each.
     pub async fn heal_all(&self) -> Result<Vec<Observation>, AgentError> {
-        match self.order(Order::HealAll, ORDER_LIMIT).await? {
-            Answer::ObservedAll(observations) => Ok(observations),
-            _ => Err(AgentError::Confused),
-        }
+        self.order(Order::HealAll, ORDER_LIMIT).await
     }
 
     /// Makes sure that no fault is in effect and no packet rule is left, and makes the agent forget every member.
     pub async fn start_anew(&self) -> Result<(), AgentError> {
-        self.done(Order::StartAnew).await
+        self.order(Order::StartAnew, ORDER_LIMIT).await
     }
 
     /// Removes everything that clients left on a Redis and checks that it is gone, within `limit`.
     pub async fn clear(&self, url: &str, limit: Duration) -> Result<(), AgentError> {
         let order = Order::Clear { url: url.to_string(), limit_ms: millis(limit) };
-        match self.order(order, limit + ORDER_LIMIT).await? {
-            Answer::Done => Ok(()),
-            _ => Err(AgentError::Confused),
-        }
+        self.order(order, limit + ORDER_LIMIT).await
     }
 
     /// Asks a server, within `limit`.
     pub async fn redis(&self, url: &str, command: RedisCommand, limit: Duration) -> Result<RedisReply, AgentError> {
         let order = Order::Redis { url: url.to_string(), command, limit_ms: millis(limit) };
-        match self.order(order, limit + ORDER_LIMIT).await? {
-            Answer::Redis(reply) => Ok(reply),
-            _ => Err(AgentError::Confused),
-        }
+        self.order(order, limit + ORDER_LIMIT).await
     }
 
     /// Notes every command that a Redis gets from now on.
     pub async fn monitor(&self, url: &str, limit: Duration) -> Result<(), AgentError> {
         let order = Order::Monitor { url: url.to_string(), limit_ms: millis(limit) };
-        match self.order(order, limit + ORDER_LIMIT).await? {
-            Answer::Done => Ok(()),
-            _ => Err(AgentError::Confused),
-        }
+        self.order(order, limit + ORDER_LIMIT).await
     }
 
     /// What a Redis was sent since [`Agent::monitor`], which ends with this.
     pub async fn monitored(&self, url: &str) -> Result<Vec<SeenCommand>, AgentError> {
-        let mut all = Vec::new();
-        loop {
-            match self.order(Order::Monitored { url: url.to_string() }, MONITORED_LIMIT).await? {
-                Answer::Commands(commands) if commands.is_empty() => return Ok(all),
-                Answer::Commands(commands) => all.extend(commands),
-                _ => return Err(AgentError::Confused),
-            }
-        }
+        self.in_parts(Order::Monitored { url: url.to_string() }, MONITORED_LIMIT).await
     }
 
     /// Looks at these servers, by name and URL, from now on.
     pub async fn observe(&self, nodes: Vec<(String, String)>) -> Result<(), AgentError> {
-        self.done(Order::Observe { nodes }).await
+        self.order(Order::Observe { nodes }, ORDER_LIMIT).await
     }
 
     /// What was seen of them since [`Agent::observe`], which ends with this.
     pub async fn sightings(&self) -> Result<Vec<Sighting>, AgentError> {
-        let mut all = Vec::new();
-        loop {
-            match self.order(Order::Observed, ORDER_LIMIT).await? {
-                Answer::Sightings(some) if some.is_empty() => return Ok(all),
-                Answer::Sightings(some) => all.extend(some),
-                _ => return Err(AgentError::Confused),
-            }
-        }
+        self.in_parts(Order::Observed, ORDER_LIMIT).await
     }
 
     /// Notes from now on when a member does not run for `least`, or one of these servers, by name and URL, does not answer,
     /// though no fault keeps it.
     pub async fn watch(&self, servers: Vec<(String, String)>, least: Duration) -> Result<(), AgentError> {
-        self.done(Order::Watch { servers, least_ns: nanos(least) }).await
+        self.order(Order::Watch { servers, least_ns: nanos(least) }, ORDER_LIMIT).await
     }
 
     /// What was noted since [`Agent::watch`], which ends with this. Times are those of the members' monotonic clock.
     pub async fn waits(&self) -> Result<Vec<Waited>, AgentError> {
-        let mut all = Vec::new();
-        loop {
-            match self.order(Order::Watched, ORDER_LIMIT).await? {
-                Answer::Waits(some) if some.is_empty() => return Ok(all),
-                Answer::Waits(some) => all.extend(some),
-                _ => return Err(AgentError::Confused),
-            }
-        }
+        self.in_parts(Order::Watched, ORDER_LIMIT).await
     }
 
     /// How the members' monotonic clock relates to the time since `start`.
@@ -296,9 +261,7 @@ impl Agent {
         let mut tightest: Option<(i64, i64)> = None;
         for _ in 0..CLOCK_ROUND_TRIPS {
             let sent = nanos_since(start);
-            let Answer::Clock { mono_ns } = self.order(Order::Clock, ORDER_LIMIT).await? else {
-                return Err(AgentError::Confused);
-            };
+            let mono_ns: i64 = self.order(Order::Clock, ORDER_LIMIT).await?;
             let received = nanos_since(start);
             // The clock was read at some moment between the two.
             let (low, high) = (mono_ns - received, mono_ns - sent);
@@ -326,21 +289,19 @@ impl Agent {
         }
     }
 
-    async fn done(&self, order: Order) -> Result<(), AgentError> {
-        match self.order(order, ORDER_LIMIT).await? {
-            Answer::Done => Ok(()),
-            _ => Err(AgentError::Confused),
+    /// An answer that comes in parts, the last of which is empty.
+    async fn in_parts<T: DeserializeOwned>(&self, order: Order, limit: Duration) -> Result<Vec<T>, AgentError> {
+        let mut all = Vec::new();
+        loop {
+            let part: Vec<T> = self.order(order.clone(), limit).await?;
+            if part.is_empty() {
+                return Ok(all);
+            }
+            all.extend(part);
         }
     }
 
-    async fn observed(&self, order: Order) -> Result<Observation, AgentError> {
-        match self.order(order, ORDER_LIMIT).await? {
-            Answer::Observed(observation) => Ok(observation),
-            _ => Err(AgentError::Confused),
-        }
-    }
-
-    async fn order(&self, order: Order, limit: Duration) -> Result<Answer, AgentError> {
+    async fn order<T: DeserializeOwned>(&self, order: Order, limit: Duration) -> Result<T, AgentError> {
         let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
         let mut line = serde_json::to_vec(&Request { id, order }).map_err(|error| gone(&error))?;
         line.push(b'\n');
@@ -365,8 +326,8 @@ impl Agent {
         match answer {
             Err(_) => Err(AgentError::Timeout(limit)),
             Ok(Err(_)) => Err(pending.lost.clone().unwrap_or_else(output_ended)),
-            Ok(Ok(Answer::Failed(reason))) => Err(AgentError::Refused(reason)),
-            Ok(Ok(answer)) => Ok(answer),
+            Ok(Ok(Err(reason))) => Err(AgentError::Refused(reason)),
+            Ok(Ok(Ok(answer))) => serde_json::from_value(answer).map_err(|_| AgentError::Confused),
         }
     }
 }
@@ -436,7 +397,7 @@ mod tests {
             let Ok(Some(line)) = orders.next_line().await else { return };
             let Request { id, .. } = serde_json::from_str(&line).unwrap();
             sleep(late).await;
-            let answer = serde_json::to_string(&Response { id, answer: Answer::Clock { mono_ns: 0 } }).unwrap();
+            let answer = serde_json::to_string(&Response { id, answer: Ok(0.into()) }).unwrap();
             stdout.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
         }
         std::future::pending::<()>().await;

@@ -5,8 +5,9 @@
 //! process of this program next to the members, and talks over stdin and stdout (`wire`) to the controller's end,
 //! [`Agent`]. If the controller dies, its pipe closes, and the agent heals everything before it ends.
 //!
-//! [`serve`] keeps which faults are in effect; `kinds` has a file for each kind, which injects, observes and heals it by the
-//! primitives of a [`Host`]. What this machine does for those is in `this_host` for members, in `network` for links. Faults act on members by name, and only on members that were adopted.
+//! [`serve`] keeps which faults are in effect; `kinds` injects, observes and heals each kind by the primitives of a [`Host`]. What
+//! this machine does for those is in `this_host` for members, in `network` for links. Faults act on members by name, and only on
+//! members that were adopted.
 //!
 //! Beside that it watches: `observer` what the lock's nodes hold, `sampler` who does not run.
 //!

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::wire::{Observation, RedisCommand, RedisReply};
 use super::{etcd_probe, postgres_probe, zookeeper_probe};
 use crate::machine::{Address, Machine};
+use crate::topology::field;
 use crate::units::micros;
 
 /// Follows a server's silence if not even its kernel answers.
@@ -128,7 +129,7 @@ async fn query(connection: &mut MultiplexedConnection, command: &RedisCommand) -
         RedisCommand::Get(key) => redis::cmd("GET").arg(key).query_async(connection).await.map(RedisReply::Value),
         RedisCommand::Connections => {
             let info: String = redis::cmd("INFO").arg("clients").query_async(connection).await?;
-            let count = info.lines().find_map(|line| line.strip_prefix("connected_clients:")?.trim().parse().ok());
+            let count = field(&info, "connected_clients").and_then(|count| count.parse().ok());
             count
                 .map(RedisReply::Count)
                 .ok_or_else(|| (ErrorKind::Parse, "no connected_clients in INFO clients").into())
@@ -164,12 +165,9 @@ fn text(answer: &Value) -> String {
 
 /// Name and version from `INFO server`, where Valkey gives both its own and the Redis version it is compatible with.
 fn version(info: &str) -> String {
-    let field = |name: &str| {
-        info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim).map(str::to_string)
-    };
-    let name = field("server_name").unwrap_or_else(|| "redis".to_string());
-    let version = field(&format!("{name}_version")).or_else(|| field("redis_version"));
-    format!("{name} {}", version.as_deref().unwrap_or("of unknown version"))
+    let name = field(info, "server_name").unwrap_or("redis");
+    let version = field(info, &format!("{name}_version")).or_else(|| field(info, "redis_version"));
+    format!("{name} {}", version.unwrap_or("of unknown version"))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{OwnedMutexGuard, mpsc};
 use tokio::task::JoinSet;
@@ -97,7 +98,7 @@ fn read_orders<W: Write>(orders: impl Read, answers: &Mutex<W>, sender: &mpsc::U
         let Ok(line) = line else { return };
         match serde_json::from_str::<Request>(&line) {
             Ok(Request { id, order: Order::Clock }) => {
-                let _ = send(answers, &Response { id, answer: clock(&ThisHost::default()) });
+                let _ = send(answers, &Response { id, answer: Ok(clock(&ThisHost::default()).into()) });
             }
             Ok(request) => {
                 if sender.send(request).is_err() {
@@ -118,8 +119,13 @@ fn send<W: Write>(answers: &Mutex<W>, response: &Response) -> io::Result<()> {
     answers.flush()
 }
 
-fn clock(host: &dyn Host) -> Answer {
-    Answer::Clock { mono_ns: i64::try_from(host.monotonic().as_nanos()).unwrap_or(i64::MAX) }
+/// The host's monotonic clock, in nanoseconds.
+fn clock(host: &dyn Host) -> i64 {
+    i64::try_from(host.monotonic().as_nanos()).unwrap_or(i64::MAX)
+}
+
+fn told(outcome: Result<impl Serialize, String>) -> Answer {
+    serde_json::to_value(outcome?).map_err(|error| error.to_string())
 }
 
 /// A fault that was ordered.
@@ -180,55 +186,47 @@ impl Server {
                     drop(busy);
                     answer
                 }
-                Err(reason) => Answer::Failed(reason),
+                Err(reason) => Err(reason),
             }
         }
     }
 
     async fn carry_out(&self, order: Order) -> Answer {
         let host = &self.host;
-        let result = match order {
-            Order::Clock => Ok(clock(host.now())),
-            Order::Guard { bridge, table } => {
-                host.run(move |host| host.guard(&bridge, &table)).await.map(|()| Answer::Done)
-            }
-            Order::Network { bridge, table } => {
-                host.run(move |host| host.know_network(&bridge, &table)).await.map(|()| Answer::Done)
-            }
+        match order {
+            Order::Clock => told(Ok(clock(host.now()))),
+            Order::Guard { bridge, table } => told(host.run(move |host| host.guard(&bridge, &table)).await),
+            Order::Network { bridge, table } => told(host.run(move |host| host.know_network(&bridge, &table)).await),
             Order::Adopt { member, pid, scope, address } => {
                 let name = member.clone();
                 let adopted = host.run(move |host| host.adopt(&name, pid, scope, address)).await;
-                adopted.map(|()| self.sampler.adopt(&member, pid)).map(|()| Answer::Done)
+                told(adopted.map(|()| self.sampler.adopt(&member, pid)))
             }
-            Order::Inject { fault, injection } => self.inject(fault, injection).await.map(Answer::Observed),
-            Order::Strike { fault, disarm } => self.strike(fault, disarm).await.map(Answer::Struck),
-            Order::Heal { fault } => self.heal(fault).await.map(Answer::Observed),
-            Order::HealAll => Ok(Answer::ObservedAll(self.heal_all().await)),
-            Order::StartAnew => self.start_anew().await.map(|()| Answer::Done),
+            Order::Inject { fault, injection } => told(self.inject(fault, injection).await),
+            Order::Strike { fault, disarm } => told(self.strike(fault, disarm).await),
+            Order::Heal { fault } => told(self.heal(fault).await),
+            Order::HealAll => told(Ok(self.heal_all().await)),
+            Order::StartAnew => told(self.start_anew().await),
             Order::Clear { url, limit_ms } => {
                 // It would be among those to be closed.
                 host.probes.close(&url).await;
-                clear::clear(&host.machine(), &url, Duration::from_millis(limit_ms)).await.map(|()| Answer::Done)
+                told(clear::clear(&host.machine(), &url, Duration::from_millis(limit_ms)).await)
             }
             Order::Monitor { url, limit_ms } => {
-                let limit = Duration::from_millis(limit_ms);
-                self.monitors.begin(&host.machine(), &url, limit).await.map(|()| Answer::Done)
+                told(self.monitors.begin(&host.machine(), &url, Duration::from_millis(limit_ms)).await)
             }
-            Order::Monitored { url } => self.monitors.take(&host.machine(), &url).map(Answer::Commands),
+            Order::Monitored { url } => told(self.monitors.take(&host.machine(), &url)),
             Order::Observe { nodes } => {
                 self.observers.begin(&host.machine(), nodes);
-                Ok(Answer::Done)
+                told(Ok(()))
             }
-            Order::Observed => Ok(Answer::Sightings(self.observers.tell())),
-            Order::Watch { servers, least_ns } => {
-                self.sampler.begin(&host.machine(), servers, least_ns).map(|()| Answer::Done)
-            }
-            Order::Watched => Ok(Answer::Waits(self.sampler.tell().await)),
+            Order::Observed => told(Ok(self.observers.tell())),
+            Order::Watch { servers, least_ns } => told(self.sampler.begin(&host.machine(), servers, least_ns)),
+            Order::Watched => told(Ok(self.sampler.tell().await)),
             Order::Redis { url, command, limit_ms } => {
-                host.probes.ask(&url, &command, Duration::from_millis(limit_ms)).await.map(Answer::Redis)
+                told(host.probes.ask(&url, &command, Duration::from_millis(limit_ms)).await)
             }
-        };
-        result.unwrap_or_else(Answer::Failed)
+        }
     }
 
     /// Registers an injection before anything is done: whatever happens from here on, a heal must follow. Heals wait
@@ -373,10 +371,10 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let (mut to, mut from, agent) = start();
         writeln!(to, "nonsense").unwrap();
-        assert!(order(&mut to, &mut from, r#""clock""#).contains("mono_ns"));
+        assert!(order(&mut to, &mut from, r#""clock""#).starts_with(r#"{"id":1,"answer":{"Ok":"#));
         let adopt =
             format!(r#"{{"adopt":{{"member":"c0","pid":{},"scope":"descendants","address":null}}}}"#, child.id());
-        assert!(order(&mut to, &mut from, &adopt).contains("done"));
+        assert!(order(&mut to, &mut from, &adopt).contains(r#"{"Ok":null}"#));
         let inject = r#"{"inject":{"fault":0,"injection":{"kind":"pause","members":["c0"]}}}"#;
         assert!(order(&mut to, &mut from, inject).contains(r#""observed":true"#));
         assert_eq!(stat(child.id()).unwrap().state, 'T');
@@ -402,8 +400,8 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert!(!healed.is_finished());
         assert_ne!(state(), 'T');
-        assert!(matches!(injected.await, Answer::Observed(seen) if seen.observed));
-        let Answer::ObservedAll(seen) = healed.await.unwrap() else { panic!("healed") };
+        assert_eq!(injected.await.unwrap()["observed"], true);
+        let seen: Vec<Observation> = serde_json::from_value(healed.await.unwrap().unwrap()).unwrap();
         assert!(seen.len() == 1 && seen[0].observed, "{seen:?}");
         assert_ne!(state(), 'T');
         assert!(lock(&server.in_effect).is_empty());
@@ -411,7 +409,7 @@ mod tests {
         let stranger = Injection::on_members(FaultKind::Pause, vec!["c1".to_string()]);
         let refused = Arc::clone(&server).begin(Order::Inject { fault: 4, injection: stranger });
         assert!(lock(&server.in_effect).is_empty());
-        assert!(matches!(refused.await, Answer::Failed(reason) if reason.contains("no member `c1`")));
+        assert!(matches!(refused.await, Err(reason) if reason.contains("no member `c1`")));
         child.kill().unwrap();
         child.wait().unwrap();
     }
@@ -420,7 +418,7 @@ mod tests {
     async fn a_server_that_is_not_there_is_not_waited_for() {
         let (mut to, mut from, _agent) = start();
         let ping = r#"{"redis":{"url":"redis://127.0.0.1:1","command":"ping","limit_ms":500}}"#;
-        assert!(order(&mut to, &mut from, ping).contains("failed"));
+        assert!(order(&mut to, &mut from, ping).contains("Err"));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let ping = format!(r#"{{"redis":{{"url":"redis://127.0.0.1:{port}","command":"ping","limit_ms":200}}}}"#);

@@ -8,9 +8,7 @@ use std::net::Ipv4Addr;
 use serde::{Deserialize, Serialize};
 
 use super::injection::Injection;
-use super::monitor::SeenCommand;
 use super::process::ProcessState;
-use crate::history::{Sighting, Waited};
 
 /// An order with a number that its answer repeats; answers may come in another order.
 #[derive(Debug, Serialize, Deserialize)]
@@ -109,20 +107,8 @@ pub(crate) struct Response {
     pub answer: Answer,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Answer {
-    Clock { mono_ns: i64 },
-    Done,
-    Observed(Observation),
-    ObservedAll(Vec<Observation>),
-    Struck(Struck),
-    Redis(RedisReply),
-    Commands(Vec<SeenCommand>),
-    Sightings(Vec<Sighting>),
-    Waits(Vec<Waited>),
-    Failed(String),
-}
+/// What an order comes to, as JSON, or why it was not carried out.
+pub(crate) type Answer = Result<serde_json::Value, String>;
 
 /// What was seen after a fault was injected or healed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -415,12 +415,8 @@ pub struct Opened {
     pub client: u32,
     pub from: Phase,
     /// Whether the script meant it to stand there for as long as a lock lives, as before a renewal that is to come.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub meant: bool,
-}
-
-fn is_false(yes: &bool) -> bool {
-    !*yes
 }
 
 /// What a client must reach if the lock is live.

@@ -26,7 +26,7 @@ pub struct Header {
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub expires: bool,
     /// Whether the lock may be taken from its holder, by its design.
-    #[serde(default, skip_serializing_if = "is_no")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub steals: bool,
     /// How many clients may hold the lock at once.
     #[serde(default = "one", skip_serializing_if = "is_one")]
@@ -44,7 +44,7 @@ pub struct Header {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_overrun_ms: Option<u64>,
     /// Whether the library measures its limits by the wall clock, so that a clock that was set explains a long wait.
-    #[serde(default, skip_serializing_if = "is_no")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits_by_wall_clock: bool,
     /// Within which time a holder is told that its lock is gone, in milliseconds, if the workload says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,17 +68,18 @@ pub struct Header {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outlives: Option<Outlives>,
     /// Whether the run was simulated: servers, network, processes and time.
-    #[serde(default, skip_serializing_if = "is_no")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub simulated: bool,
     /// Start of the run by the wall clock, RFC 3339, for people.
     pub started: String,
 }
 
-fn one() -> u32 {
+/// For serde: what a number that is left out stands for, and when it need not be written.
+pub fn one() -> u32 {
     1
 }
 
-fn is_one(number: &u32) -> bool {
+pub fn is_one(number: &u32) -> bool {
     *number == 1
 }
 
@@ -88,10 +89,6 @@ fn yes() -> bool {
 
 fn is_yes(value: &bool) -> bool {
     *value
-}
-
-fn is_no(value: &bool) -> bool {
-    !*value
 }
 
 /// A property that a workload's lock is held to.

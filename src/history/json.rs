@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 /// A word that may be borrowed from its line.
-#[derive(Debug, Default)]
-pub(super) struct Word<'l>(pub Cow<'l, str>);
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Word<'l>(#[serde(borrow)] pub Cow<'l, str>);
 
 /// Any JSON.
 #[derive(Debug, Default, PartialEq)]
@@ -49,12 +49,6 @@ impl fmt::Display for Json<'_> {
     }
 }
 
-impl Serialize for Word<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
-
 impl Serialize for Json<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -67,33 +61,9 @@ impl Serialize for Json<'_> {
     }
 }
 
-impl<'de: 'l, 'l> Deserialize<'de> for Word<'l> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Word<'l>, D::Error> {
-        deserializer.deserialize_str(AWord).map(Word)
-    }
-}
-
 impl<'de: 'l, 'l> Deserialize<'de> for Json<'l> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Json<'l>, D::Error> {
         deserializer.deserialize_any(Anything)
-    }
-}
-
-struct AWord;
-
-impl<'de> Visitor<'de> for AWord {
-    type Value = Cow<'de, str>;
-
-    fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        out.write_str("a string")
-    }
-
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Cow<'de, str>, E> {
-        Ok(Cow::Borrowed(text))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Cow<'de, str>, E> {
-        Ok(Cow::Owned(text.to_string()))
     }
 }
 
@@ -127,11 +97,11 @@ impl<'de> Visitor<'de> for Anything {
     }
 
     fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Json<'de>, E> {
-        AWord.visit_borrowed_str(text).map(Json::Text)
+        Ok(Json::Text(text.into()))
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Json<'de>, E> {
-        AWord.visit_str(text).map(Json::Text)
+        Ok(Json::Text(text.to_string().into()))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Json<'de>, A::Error> {

@@ -36,7 +36,7 @@ pub use commands::RecordedCommand;
 pub use contradiction::Contradiction;
 pub use events::*;
 pub use fault_window::FaultWindow;
-pub use header::{Claim, FORMAT, Header, Outlives, Progress, ResourceKind};
+pub use header::{Claim, FORMAT, Header, Outlives, Progress, ResourceKind, is_one, one};
 pub use linearizability::formats::HistoryError;
 pub use linearizability::history::Outcome;
 pub use load::load_reader;

@@ -1,50 +1,43 @@
 //! What every lock of this crate has: a way to try, a way to give up, and, for some, a way to hold on.
 
-use std::future::Future;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 
 use super::Clock;
 use crate::mutants::planted;
 
 /// A lock algorithm over its own nodes.
+#[async_trait]
 pub trait Algorithm: Send + Sync {
     /// Tries once. The error says why it failed. Nothing is held then, and the algorithm has taken back what it could
     /// from the nodes.
-    fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> impl Future<Output = Result<Held, String>> + Send;
+    async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String>;
 
     /// Gives up what was acquired; if the release fails, the rest is left to the TTL, if there is one.
-    fn release(&self, key: &str, held: &Held, hook: &dyn PhaseHook) -> impl Future<Output = ()> + Send;
+    async fn release(&self, key: &str, held: &Held, hook: &dyn PhaseHook);
 
     /// Extends what was acquired by another TTL. Returns the new validity; the error says why the lock is no longer
     /// held.
-    fn renew(&self, key: &str, held: &Held) -> impl Future<Output = Result<Duration, String>> + Send {
-        let _ = (key, held);
-        async { Err("this lock can't be renewed".to_string()) }
+    async fn renew(&self, _key: &str, _held: &Held) -> Result<Duration, String> {
+        Err("this lock can't be renewed".to_string())
     }
 
     /// Resolves with the reason once the lock has been taken from its holder; never, if its holder would not be told.
-    fn taken(&self, held: &Held) -> impl Future<Output = String> + Send {
-        let _ = held;
-        std::future::pending()
+    async fn taken(&self, _held: &Held) -> String {
+        std::future::pending().await
     }
 
     /// The holder knows that its lock was taken, and no longer acts on it.
-    fn let_go(&self, held: &Held) -> impl Future<Output = ()> + Send {
-        let _ = held;
-        async {}
-    }
+    async fn let_go(&self, _held: &Held) {}
 
     /// Asks whether the lock is still held. The error says why it is not, or that nobody said so.
-    fn ask(&self, key: &str, held: &Held) -> impl Future<Output = Result<(), String>> + Send {
-        let _ = (key, held);
-        async { Ok(()) }
+    async fn ask(&self, _key: &str, _held: &Held) -> Result<(), String> {
+        Ok(())
     }
 
     /// The holder is about to write, and can't be stopped from here on. The error says why it must not write.
-    fn may_act(&self, held: &Held) -> Result<(), String> {
-        let _ = held;
+    fn may_act(&self, _held: &Held) -> Result<(), String> {
         Ok(())
     }
 }
@@ -73,11 +66,10 @@ pub struct Token {
 
 /// Is told of the moments inside an acquisition or a release that takes more than one step: the moments to break it.
 /// The algorithm continues when the hook returns, by default at once.
+#[async_trait]
 pub trait PhaseHook: Send + Sync {
     /// The lock has been taken, and something that belongs to it is still missing.
-    fn half_acquired(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async {})
-    }
+    async fn half_acquired(&self) {}
 
     /// Whether whoever asked for the lock has no use for it any more.
     fn is_cancelled(&self) -> bool {
@@ -85,9 +77,7 @@ pub trait PhaseHook: Send + Sync {
     }
 
     /// The release has looked, but has not acted yet.
-    fn half_released(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async {})
-    }
+    async fn half_released(&self) {}
 }
 
 impl Held {
@@ -105,46 +95,5 @@ impl Held {
         } else {
             Ok(())
         }
-    }
-}
-
-/// [`Algorithm`] as a trait object.
-pub(super) trait AnyAlgorithm: Send + Sync {
-    fn attempt<'a>(&'a self, key: &'a str, hook: &'a dyn PhaseHook) -> BoxFuture<'a, Result<Held, String>>;
-    fn release<'a>(&'a self, key: &'a str, held: &'a Held, hook: &'a dyn PhaseHook) -> BoxFuture<'a, ()>;
-    fn renew<'a>(&'a self, key: &'a str, held: &'a Held) -> BoxFuture<'a, Result<Duration, String>>;
-    fn taken<'a>(&'a self, held: &'a Held) -> BoxFuture<'a, String>;
-    fn let_go<'a>(&'a self, held: &'a Held) -> BoxFuture<'a, ()>;
-    fn ask<'a>(&'a self, key: &'a str, held: &'a Held) -> BoxFuture<'a, Result<(), String>>;
-    fn may_act(&self, held: &Held) -> Result<(), String>;
-}
-
-impl<A: Algorithm> AnyAlgorithm for A {
-    fn attempt<'a>(&'a self, key: &'a str, hook: &'a dyn PhaseHook) -> BoxFuture<'a, Result<Held, String>> {
-        Box::pin(Algorithm::attempt(self, key, hook))
-    }
-
-    fn release<'a>(&'a self, key: &'a str, held: &'a Held, hook: &'a dyn PhaseHook) -> BoxFuture<'a, ()> {
-        Box::pin(Algorithm::release(self, key, held, hook))
-    }
-
-    fn renew<'a>(&'a self, key: &'a str, held: &'a Held) -> BoxFuture<'a, Result<Duration, String>> {
-        Box::pin(Algorithm::renew(self, key, held))
-    }
-
-    fn taken<'a>(&'a self, held: &'a Held) -> BoxFuture<'a, String> {
-        Box::pin(Algorithm::taken(self, held))
-    }
-
-    fn let_go<'a>(&'a self, held: &'a Held) -> BoxFuture<'a, ()> {
-        Box::pin(Algorithm::let_go(self, held))
-    }
-
-    fn ask<'a>(&'a self, key: &'a str, held: &'a Held) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(Algorithm::ask(self, key, held))
-    }
-
-    fn may_act(&self, held: &Held) -> Result<(), String> {
-        Algorithm::may_act(self, held)
     }
 }

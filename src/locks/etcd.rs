@@ -10,6 +10,8 @@
 use std::future::Future;
 use std::time::Duration;
 
+use async_trait::async_trait;
+
 use super::{About, Algorithm, Clock, Held, NoAnswer, PhaseHook, Token};
 use crate::topology::Program;
 
@@ -51,6 +53,7 @@ pub struct Etcd<L, C> {
     pub ttl: Duration,
 }
 
+#[async_trait]
 impl<L: Leases, C: Clock> Algorithm for Etcd<L, C> {
     async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         // A read is cheap; a lease is agreed on by all servers and written to their disks.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{Clock, Mail, Node, OneNode, PhaseHook, RequestError};
@@ -308,14 +308,16 @@ impl FakeMail {
 /// A hook that lets everything pass.
 pub struct Nobody;
 
+#[async_trait]
 impl PhaseHook for Nobody {}
 
 /// A hook that lets no acquisition pass.
 pub struct Stuck;
 
+#[async_trait]
 impl PhaseHook for Stuck {
-    fn half_acquired(&self) -> BoxFuture<'_, ()> {
-        Box::pin(std::future::pending())
+    async fn half_acquired(&self) {
+        std::future::pending().await
     }
 }
 
@@ -323,8 +325,9 @@ impl PhaseHook for Stuck {
 #[derive(Default)]
 pub struct Count(pub AtomicU64);
 
+#[async_trait]
 impl PhaseHook for Count {
-    fn half_acquired(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async { _ = self.0.fetch_add(1, Ordering::Relaxed) })
+    async fn half_acquired(&self) {
+        _ = self.0.fetch_add(1, Ordering::Relaxed)
     }
 }

@@ -5,6 +5,8 @@
 //! numbers that grow for as long as its node remembers. What they are worth is up to the resource: one that checks them
 //! only on writes is safe from one late holder, not from two.
 
+use async_trait::async_trait;
+
 use super::{About, Algorithm, Clock, Held, Node, OneNode, PhaseHook, Token};
 use crate::mutants::planted;
 
@@ -17,6 +19,7 @@ pub(super) fn counter(key: &str) -> String {
     format!("{key}:token")
 }
 
+#[async_trait]
 impl<N: Node, C: Clock> Algorithm for OneNode<N, C, Fenced> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();

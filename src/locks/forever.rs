@@ -3,6 +3,8 @@
 //! Source: the oldest lock on Redis, and what libraries do that are told no TTL. Nothing runs out under a holder, however long it stops.
 //! In return whoever dies with it, or can't give it back, leaves it taken for ever.
 
+use async_trait::async_trait;
+
 use super::{About, Algorithm, Clock, Held, Node, OneNode, PhaseHook};
 
 pub(super) const ABOUT: About = About {
@@ -15,6 +17,7 @@ pub(super) const ABOUT: About = About {
 
 pub struct Forever;
 
+#[async_trait]
 impl<N: Node, C: Clock> Algorithm for OneNode<N, C, Forever> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let held = Held { mark: self.clock.mark(), validity: None, votes: Vec::new(), token: None };

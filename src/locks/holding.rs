@@ -5,9 +5,7 @@ use std::future::Future;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use super::algorithm::AnyAlgorithm;
-use super::{Clock, Held, Lock, PhaseHook};
-
+use super::{Algorithm, Clock, Held, Lock, PhaseHook};
 use crate::sync::lock;
 
 /// A lock that is held, or was: look before you write.
@@ -88,7 +86,7 @@ impl<'a, C: Clock> Holding<'a, C> {
     /// Notes what came of a renewal, and tells it; false if the lock is lost.
     async fn note<F: Future<Output = ()>>(
         &self,
-        algorithm: &dyn AnyAlgorithm,
+        algorithm: &dyn Algorithm,
         renewed: Result<Duration, String>,
         tell: impl Fn(Renewal) -> F,
     ) -> bool {
@@ -108,7 +106,7 @@ impl<'a, C: Clock> Holding<'a, C> {
     }
 
     /// The next renewal, when it is due; never resolves if nothing in the background renews the lock.
-    async fn renewed(&self, algorithm: &dyn AnyAlgorithm) -> Result<Duration, String> {
+    async fn renewed(&self, algorithm: &dyn Algorithm) -> Result<Duration, String> {
         let Some(every) = self.lock.renew_every.filter(|_| self.lock.extends.is_none()) else {
             return std::future::pending().await;
         };

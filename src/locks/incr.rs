@@ -7,6 +7,8 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
+
 use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook};
 
 pub(super) const ABOUT: About = About { name: "incr", expires: false, ..About::ON_ONE_NODE };
@@ -28,6 +30,7 @@ pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<Incr<N, C>
 /// How many TTLs a release is tried for.
 const RELEASE_TTLS: u32 = 4;
 
+#[async_trait]
 impl<N: Node, C: Clock> Algorithm for Incr<N, C> {
     async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         match self.node.increment(key).await {

@@ -57,7 +57,6 @@ pub use settings::{LockOptions, LockSettings};
 pub use single::SingleOptions;
 pub use steal::StealOptions;
 
-use algorithm::AnyAlgorithm;
 use node::all;
 use one_node::OneNode;
 
@@ -141,7 +140,7 @@ pub struct NotAcquired {
 /// Any lock of this crate, ready to be acquired.
 pub struct Lock<C> {
     /// `None` is no lock at all: everybody always holds it.
-    algorithm: Option<Box<dyn AnyAlgorithm>>,
+    algorithm: Option<Box<dyn Algorithm>>,
     clock: C,
     /// Bounds of the wait between attempts.
     retry_delay: (Duration, Duration),
@@ -194,7 +193,7 @@ impl<C: Clock> Lock<C> {
         Lock::of(Box::new(algorithm), settings, clock)
     }
 
-    fn of(algorithm: Box<dyn AnyAlgorithm>, settings: &LockSettings, clock: C) -> Result<Lock<C>, String> {
+    fn of(algorithm: Box<dyn Algorithm>, settings: &LockSettings, clock: C) -> Result<Lock<C>, String> {
         #[cfg(debug_assertions)]
         let algorithm = Box::new(mutants::Mutated { right: algorithm, clock: clock.clone() });
         Ok(Lock {

@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use serde_json::json;
 
-use super::algorithm::AnyAlgorithm;
-use super::{Clock, Held, LockSettings, Node, PhaseHook, RequestError, Token};
+use super::{Algorithm, Clock, Held, LockSettings, Node, PhaseHook, RequestError, Token};
 use crate::mutants::planted;
 
 /// The settings of a lock whose author left something out.
@@ -253,71 +252,68 @@ impl<C: Clock> Clock for MutatedClock<C> {
 
 /// A wrong lock, whose steps differ from those of the correct one.
 pub(super) struct Mutated<C> {
-    pub right: Box<dyn AnyAlgorithm>,
+    pub right: Box<dyn Algorithm>,
     pub clock: C,
 }
 
-impl<C: Clock> AnyAlgorithm for Mutated<C> {
-    fn attempt<'a>(&'a self, key: &'a str, hook: &'a dyn PhaseHook) -> BoxFuture<'a, Result<Held, String>> {
-        Box::pin(async move {
-            let mut attempt = self.right.attempt(key, hook).await;
-            if attempt.is_err() && planted("attempt.failure-is-yes") {
-                attempt = Ok(Held { mark: self.clock.mark(), validity: None, votes: Vec::new(), token: None });
-            }
-            let mut held = attempt?;
-            if planted("attempt.released-at-once") {
-                self.right.release(key, &held, hook).await;
-            }
-            if planted("token.constant") {
-                held.token = held.token.map(|_| Token { number: 1, minor: None });
-            }
-            if planted("token.by-the-clock") {
-                let seconds = self.clock.now().as_secs();
-                held.token = held.token.map(|_| Token { number: 1 + seconds, minor: None });
-            }
-            if planted("token.shared-by-two") {
-                held.token = held.token.map(|token| Token { number: token.number.div_ceil(2), ..token });
-            }
-            if planted("token.unpaired") {
-                held.token = held.token.map(|token| Token { minor: None, ..token });
-            }
-            Ok(held)
-        })
+#[async_trait]
+impl<C: Clock> Algorithm for Mutated<C> {
+    async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
+        let mut attempt = self.right.attempt(key, hook).await;
+        if attempt.is_err() && planted("attempt.failure-is-yes") {
+            attempt = Ok(Held { mark: self.clock.mark(), validity: None, votes: Vec::new(), token: None });
+        }
+        let mut held = attempt?;
+        if planted("attempt.released-at-once") {
+            self.right.release(key, &held, hook).await;
+        }
+        if planted("token.constant") {
+            held.token = held.token.map(|_| Token { number: 1, minor: None });
+        }
+        if planted("token.by-the-clock") {
+            let seconds = self.clock.now().as_secs();
+            held.token = held.token.map(|_| Token { number: 1 + seconds, minor: None });
+        }
+        if planted("token.shared-by-two") {
+            held.token = held.token.map(|token| Token { number: token.number.div_ceil(2), ..token });
+        }
+        if planted("token.unpaired") {
+            held.token = held.token.map(|token| Token { minor: None, ..token });
+        }
+        Ok(held)
     }
 
-    fn release<'a>(&'a self, key: &'a str, held: &'a Held, hook: &'a dyn PhaseHook) -> BoxFuture<'a, ()> {
-        Box::pin(async move {
+    async fn release(&self, key: &str, held: &Held, hook: &dyn PhaseHook) {
+        self.right.release(key, held, hook).await;
+        if planted("release.sent-twice") {
+            self.clock.sleep(Duration::from_millis(30)).await;
             self.right.release(key, held, hook).await;
-            if planted("release.sent-twice") {
-                self.clock.sleep(Duration::from_millis(30)).await;
-                self.right.release(key, held, hook).await;
-            }
-        })
+        }
     }
 
-    fn renew<'a>(&'a self, key: &'a str, held: &'a Held) -> BoxFuture<'a, Result<Duration, String>> {
-        Box::pin(async move {
-            if planted("renewal.not-waited-for") {
-                let _ = tokio::time::timeout(Duration::ZERO, self.right.renew(key, held)).await;
-                return Ok(Duration::from_secs(1));
-            }
-            match self.right.renew(key, held).await {
-                Err(_) if planted("renewal.loss-ignored") => Ok(Duration::from_secs(1)),
-                renewed => renewed,
-            }
-        })
+    async fn renew(&self, key: &str, held: &Held) -> Result<Duration, String> {
+        if planted("renewal.not-waited-for") {
+            let _ = tokio::time::timeout(Duration::ZERO, self.right.renew(key, held)).await;
+            return Ok(Duration::from_secs(1));
+        }
+        match self.right.renew(key, held).await {
+            Err(_) if planted("renewal.loss-ignored") => Ok(Duration::from_secs(1)),
+            renewed => renewed,
+        }
     }
 
-    fn taken<'a>(&'a self, held: &'a Held) -> BoxFuture<'a, String> {
-        if planted("steal.victim-is-deaf") { Box::pin(std::future::pending()) } else { self.right.taken(held) }
+    async fn taken(&self, held: &Held) -> String {
+        if planted("steal.victim-is-deaf") { std::future::pending().await } else { self.right.taken(held).await }
     }
 
-    fn let_go<'a>(&'a self, held: &'a Held) -> BoxFuture<'a, ()> {
-        if planted("steal.victim-is-silent") { Box::pin(async {}) } else { self.right.let_go(held) }
+    async fn let_go(&self, held: &Held) {
+        if !planted("steal.victim-is-silent") {
+            self.right.let_go(held).await;
+        }
     }
 
-    fn ask<'a>(&'a self, key: &'a str, held: &'a Held) -> BoxFuture<'a, Result<(), String>> {
-        self.right.ask(key, held)
+    async fn ask(&self, key: &str, held: &Held) -> Result<(), String> {
+        self.right.ask(key, held).await
     }
 
     fn may_act(&self, held: &Held) -> Result<(), String> {

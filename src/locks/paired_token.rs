@@ -10,6 +10,8 @@
 //! not so: a holder that releases without having written lets the next one have an ordinary token, though an earlier
 //! holder may still be about to write.
 
+use async_trait::async_trait;
+
 use super::fenced::counter;
 use super::{About, Algorithm, Clock, Held, Node, OneNode, PhaseHook, Token};
 
@@ -34,6 +36,7 @@ impl<N: Node, C: Clock> OneNode<N, C, PairedToken> {
     }
 }
 
+#[async_trait]
 impl<N: Node, C: Clock> Algorithm for OneNode<N, C, PairedToken> {
     async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();

@@ -7,6 +7,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::about::range;
@@ -59,6 +60,7 @@ pub struct Perfect<G> {
     pub grantor: G,
 }
 
+#[async_trait]
 impl<G: Grantor> Algorithm for Perfect<G> {
     async fn attempt(&self, _: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         match self.grantor.ask().await? {

@@ -9,6 +9,7 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::about::{asking, is_default, is_yes, within_ttls, yes};
@@ -208,6 +209,7 @@ impl<N: Node, C: Clock> Redlock<N, C> {
     }
 }
 
+#[async_trait]
 impl<N: Node, C: Clock> Algorithm for Redlock<N, C> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let mark = self.clock.mark();

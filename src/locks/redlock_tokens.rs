@@ -5,6 +5,8 @@
 //! unreachable in turn, the highest count of one majority may exceed everything that the next one sees. A node that
 //! restarts empty begins at 1 again.
 
+use async_trait::async_trait;
+
 use super::fenced::counter;
 use super::redlock::{self, Redlock};
 use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook, Token, all};
@@ -27,6 +29,7 @@ pub(super) fn build<N, C, M>(parts: Parts<'_, N, C, M>) -> Result<RedlockTokens<
     redlock::build(parts).map(|redlock| RedlockTokens { redlock })
 }
 
+#[async_trait]
 impl<N: Node, C: Clock> Algorithm for RedlockTokens<N, C> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let mut held = self.redlock.attempt(key, hook).await?;

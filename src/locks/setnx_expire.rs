@@ -4,12 +4,15 @@
 //! It promises what [`super::single`] does as long as no client dies between the two commands. If one does, the key
 //! has no TTL, and the lock stays taken forever without a holder.
 
+use async_trait::async_trait;
+
 use super::{About, Algorithm, Clock, Held, Node, OneNode, PhaseHook};
 
 pub(super) const ABOUT: About = About { name: "setnx-expire", halves: true, ..About::ON_ONE_NODE };
 
 pub struct SetnxExpire;
 
+#[async_trait]
 impl<N: Node, C: Clock> Algorithm for OneNode<N, C, SetnxExpire> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let mut held = Held::on_one_node(self.clock.mark(), self.ttl);

@@ -10,6 +10,7 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::about::{asking, is_default};
@@ -70,6 +71,7 @@ pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<Single<N, 
     Ok(Single { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock, wait })
 }
 
+#[async_trait]
 impl<N: Node, C: Clock> Algorithm for Single<N, C> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();

@@ -4,6 +4,8 @@
 //! value, so nobody can tell whose the key is. It promises exclusion as long as nobody works for longer than the TTL. A
 //! late holder frees the next one's lock, that holder the one after it, and so on.
 
+use async_trait::async_trait;
+
 use super::{About, Algorithm, Clock, Held, Node, OneNode, PhaseHook};
 
 pub(super) const ABOUT: About = About { name: "single-constant", ..About::ON_ONE_NODE };
@@ -13,6 +15,7 @@ pub struct SingleConstant;
 /// What every holder writes.
 const CONSTANT: &str = "locked";
 
+#[async_trait]
 impl<N: Node, C: Clock> Algorithm for OneNode<N, C, SingleConstant> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();

@@ -4,6 +4,8 @@
 //! before scripts. It promises what [`super::single`] does except in one window: a client that stops between its `GET`
 //! and its `DEL` for longer than the rest of its TTL frees the next holder's lock.
 
+use async_trait::async_trait;
+
 use super::{About, Algorithm, Clock, Held, Node, OneNode, PhaseHook};
 
 pub(super) const ABOUT: About = About { name: "single-get-del", ..About::ON_ONE_NODE };
@@ -16,6 +18,7 @@ impl<N: Node, C: Clock> OneNode<N, C, SingleGetDel> {
     }
 }
 
+#[async_trait]
 impl<N: Node, C: Clock> Algorithm for OneNode<N, C, SingleGetDel> {
     async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         let start = self.clock.now();
@@ -42,7 +45,6 @@ impl<N: Node, C: Clock> Algorithm for OneNode<N, C, SingleGetDel> {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::future::BoxFuture;
 
     use super::super::fake::{FakeClock, FakeNode, Nobody, one_node};
     use super::*;
@@ -62,12 +64,11 @@ mod tests {
     /// Lets the TTL run out and another client acquire the lock between `GET` and `DEL`.
     struct Meanwhile<'a>(&'a OneNode<FakeNode, FakeClock, SingleGetDel>);
 
+    #[async_trait]
     impl PhaseHook for Meanwhile<'_> {
-        fn half_released(&self) -> BoxFuture<'_, ()> {
-            Box::pin(async {
-                self.0.clock.sleep(self.0.ttl).await;
-                self.0.attempt("k", &Nobody).await.unwrap();
-            })
+        async fn half_released(&self) {
+            self.0.clock.sleep(self.0.ttl).await;
+            self.0.attempt("k", &Nobody).await.unwrap();
         }
     }
 

@@ -36,7 +36,7 @@ macro_rules! locks {
         /// The algorithm of a lock on Redis.
         fn build<N: Node + 'static, C: Clock, M: Mail>(
             parts: Parts<'_, N, C, M>,
-        ) -> Result<Box<dyn AnyAlgorithm>, String> {
+        ) -> Result<Box<dyn Algorithm>, String> {
             $($(
                 if parts.settings.name == $file::ABOUT.name {
                     return Ok(Box::new($build(parts)?));

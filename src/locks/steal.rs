@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -235,6 +236,7 @@ impl<N: Node, C: Clock, M: Mail> Steal<N, C, M> {
     }
 }
 
+#[async_trait]
 impl<N: Node, C: Clock, M: Mail> Algorithm for Steal<N, C, M> {
     async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
         let mark = self.clock().mark();

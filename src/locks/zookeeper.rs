@@ -11,6 +11,8 @@
 use std::future::Future;
 use std::time::Duration;
 
+use async_trait::async_trait;
+
 use super::{About, Algorithm, Clock, Held, NoAnswer, PhaseHook, Token};
 use crate::topology::Program;
 
@@ -50,6 +52,7 @@ pub struct Zookeeper<Z, C> {
     pub clock: C,
 }
 
+#[async_trait]
 impl<Z: Contest, C: Clock> Algorithm for Zookeeper<Z, C> {
     async fn attempt(&self, key: &str, _: &dyn PhaseHook) -> Result<Held, String> {
         let words = |error: NoAnswer| error.to_string();

@@ -163,33 +163,33 @@ mod tests {
     use super::*;
     use crate::history::Phase;
     use crate::nemesis::{Argument, Fault, OneOf, Target, Whom};
-    use crate::scenario::catalogue;
+    use crate::scenario::{Options, catalogue};
     use std::collections::HashSet;
+    use std::path::Path;
 
     fn scenario(nemesis: &str, seed: u64) -> Scenario {
-        let (workload_name, workload) = catalogue::workload("redlock").unwrap();
         let (nemesis_name, nemesis) = catalogue::nemesis(nemesis).unwrap();
+        let plain = Options::default().scenario("redlock", "none", seed, Path::new("")).unwrap();
+        let hold = "0.01ttl..0.1ttl".parse().unwrap();
+        let [ttl, time_limit, acquire_timeout] = [1, 12, 4].map(Duration::from_secs);
         Scenario {
-            workload_name,
             nemesis_name,
-            seed,
-            clients: 3,
-            threads: 1,
-            nodes: 5,
-            keys: 2,
-            ttl: Duration::from_secs(1),
-            time_limit: Duration::from_secs(12),
-            hold: "0.01ttl..0.1ttl".parse().unwrap(),
-            rate: 1.0,
-            acquire_timeout: Duration::from_secs(4),
-            persistence: crate::topology::Persistence::None,
-            record_commands: false,
-            expect: None,
-            cluster: Default::default(),
-            client: None,
-            workload,
             nemesis,
+            clients: 3,
+            keys: 2,
+            ttl,
+            time_limit,
+            acquire_timeout,
+            hold,
+            rate: 1.0,
+            ..plain
         }
+    }
+
+    /// The same of another workload, on the nodes that it has by itself.
+    fn of(workload: &str, scenario: Scenario) -> Scenario {
+        let (workload_name, workload) = catalogue::workload(workload).unwrap();
+        Scenario { workload_name, nodes: workload.nodes, workload, ..scenario }
     }
 
     #[test]
@@ -236,9 +236,7 @@ mod tests {
 
     #[test]
     fn functions_are_drawn_by_their_weights_and_only_where_they_are_mixed() {
-        let (workload_name, workload) = catalogue::workload("register-sentinel").unwrap();
-        let nodes = workload.nodes;
-        let mut mixed = Scenario { workload_name, workload, nodes, ..scenario("none", 7) };
+        let mut mixed = of("register-sentinel", scenario("none", 7));
         let drawn = |scenario: &Scenario, number| {
             let operations: Vec<PlannedOperation> = Operations::of(scenario, 0).unwrap().take(number).collect();
             let of = |f| operations.iter().filter(|operation| operation.f == Some(f)).count();
@@ -250,8 +248,7 @@ mod tests {
         mixed.workload.operations = Some(OperationMix { read: 0, cas: 0, write: 3, ..OperationMix::UNLOCKED });
         assert_eq!(drawn(&mixed, 100), (0, 100, 0));
         assert_eq!(drawn(&scenario("none", 7), 100), (0, 0, 0));
-        let (workload_name, workload) = catalogue::workload("perfect-shared").unwrap();
-        let locked = Scenario { workload_name, workload, nodes: 0, ..scenario("none", 7) };
+        let locked = of("perfect-shared", scenario("none", 7));
         let shared =
             Operations::of(&locked, 0).unwrap().take(3000).filter(|one| one.f == Some(Function::Shared)).count();
         assert!((1900..2100).contains(&shared), "{shared}");
@@ -336,8 +333,7 @@ mod tests {
             error.contains("is about a lock that is also taken for reading, and workload redlock does not"),
             "{error}"
         );
-        let (workload_name, workload) = catalogue::workload("perfect-shared").unwrap();
-        let plan = Plan::draw(&Scenario { workload_name, workload, nodes: 0, ..scripted(&steps) }).unwrap();
+        let plan = Plan::draw(&of("perfect-shared", scripted(&steps))).unwrap();
         assert!(matches!(plan.script[0].action, Action::Start { reads: true, .. }));
     }
 
@@ -352,8 +348,7 @@ mod tests {
     #[test]
     fn a_scenario_is_refused_for_a_lock_that_it_is_not_about() {
         let on = |nemesis, workload: &str, nodes: u32| {
-            let (workload_name, workload) = catalogue::workload(workload).unwrap();
-            Plan::draw(&Scenario { workload_name, workload, nodes, clients: 6, keys: 1, ..scenario(nemesis, 7) })
+            Plan::draw(&Scenario { nodes, clients: 6, keys: 1, ..of(workload, scenario(nemesis, 7)) })
         };
         on("one-node-down", "redlock", 3).unwrap();
         on("one-node-down", "etcd", 3).unwrap();
@@ -386,11 +381,7 @@ mod tests {
 
     #[test]
     fn primaries_are_for_nodes_that_have_one() {
-        let on = |workload: &str, steps: &[&str]| {
-            let (workload_name, workload) = catalogue::workload(workload).unwrap();
-            let nodes = workload.nodes;
-            Plan::draw(&Scenario { workload_name, workload, nodes, keys: 1, ..scripted(steps) })
-        };
+        let on = |workload: &str, steps: &[&str]| Plan::draw(&Scenario { keys: 1, ..of(workload, scripted(steps)) });
         let steps = ["partition primary from replica", "await primary changes within 2ttl"];
         for workload in ["replicated", "cluster"] {
             let plan = on(workload, &steps).unwrap();
@@ -404,9 +395,7 @@ mod tests {
     #[test]
     fn keys_are_lost_where_they_are_not_copies() {
         let hit = |workload: &str, fault: &str| {
-            let (workload_name, workload) = catalogue::workload(workload).unwrap();
-            let nodes = workload.nodes;
-            let plan = Plan::draw(&Scenario { workload_name, workload, nodes, keys: 1, ..scripted(&[fault]) }).unwrap();
+            let plan = Plan::draw(&Scenario { keys: 1, ..of(workload, scripted(&[fault])) }).unwrap();
             let Action::Inject { what, .. } = plan.script.into_iter().next().unwrap().action else { panic!("{fault}") };
             what.to_string()
         };
@@ -438,11 +427,7 @@ mod tests {
         refused(&[&format!("await {fault}")], "no earlier step injects that fault");
         refused(&[fault, "heal all", &format!("await {fault}")], "no earlier step injects that fault");
         refused(&["hold reply to SET client:9 from nodes"], "`client:9`");
-        let on = |workload: &str, fault: &str| {
-            let (workload_name, workload) = catalogue::workload(workload).unwrap();
-            let nodes = workload.nodes;
-            Plan::draw(&Scenario { workload_name, workload, nodes, ..scripted(&[fault]) })
-        };
+        let on = |workload: &str, fault: &str| Plan::draw(&of(workload, scripted(&[fault])));
         for (workload, to, what) in [("etcd", "nodes", "node"), ("postgres", "resource", "resource")] {
             let error = on(workload, &format!("hold request write clients to {to}")).unwrap_err().to_string();
             assert!(
@@ -456,10 +441,9 @@ mod tests {
     #[test]
     fn of_several_keys_the_plan_says_which_is_meant_and_a_script_means_none() {
         let on = |workload: &str, keys: u32, fault: &str| {
-            let (workload_name, workload) = catalogue::workload(workload).unwrap();
-            let (nodes, mut scenario) = (workload.nodes, scenario("pause", 7));
+            let mut scenario = of(workload, scenario("pause", 7));
             scenario.nemesis.faults[0].fault = OneOf(vec![fault.parse().unwrap()]);
-            Scenario { workload_name, workload, nodes, keys, time_limit: Duration::from_secs(60), ..scenario }
+            Scenario { keys, time_limit: Duration::from_secs(60), ..scenario }
         };
         for (workload, fault) in
             [("single", "pause voter"), ("cluster", "pause primary"), ("cluster", "partition primary from replica")]
@@ -493,10 +477,7 @@ mod tests {
 
     #[test]
     fn where_there_are_no_nodes_none_is_hit() {
-        let on = |step: &str| {
-            let (workload_name, workload) = catalogue::workload("perfect").unwrap();
-            Plan::draw(&Scenario { workload_name, workload, nodes: 0, ..scripted(&[step]) })
-        };
+        let on = |step: &str| Plan::draw(&of("perfect", scripted(&[step])));
         for step in ["pause client", "kill holder", "partition clients from resource", "clock client +1ttl"] {
             on(step).unwrap();
         }

@@ -1,6 +1,8 @@
 //! What an installer said, as it is told if it failed: the lines that say why, then how it ended. Installers colour what
 //! they say, and many end with advice that would otherwise be all that is shown.
 
+use anstream::adapter::strip_str;
+
 use crate::words;
 
 /// How many of the last lines are shown.
@@ -63,44 +65,9 @@ fn own_words(said: &[u8]) -> String {
 
 /// A line as it would be read on a terminal.
 fn plain(text: &str) -> String {
-    let mut line = String::new();
-    let mut rest = text.chars();
-    while let Some(next) = rest.next() {
-        match next {
-            '\u{1b}' => skip_sequence(&mut rest),
-            // Its one-character form.
-            '\u{9b}' => skip_parameters(&mut rest),
-            '\t' => line.push(' '),
-            next if next.is_control() => {}
-            next => line.push(next),
-        }
-    }
-    words::line(&line, LONGEST_LINE)
-}
-
-/// Skips what follows an escape character: `[31m`, `]0;a title`, or a single character.
-fn skip_sequence(rest: &mut std::str::Chars) {
-    match rest.next() {
-        Some('[') => skip_parameters(rest),
-        // It ends with a bell, or with an escape character and a backslash.
-        Some(']') => {
-            while let Some(next) = rest.next() {
-                if next == '\u{7}' {
-                    break;
-                }
-                if next == '\u{1b}' {
-                    let _ = rest.next();
-                    break;
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Skips parameters and the letter that ends them.
-fn skip_parameters(rest: &mut std::str::Chars) {
-    let _ = rest.find(|next| ('@'..='~').contains(next));
+    // One character may stand for the two that begin a sequence.
+    let text = text.replace('\u{9b}', "\u{1b}[");
+    words::line(&strip_str(&text).to_string(), LONGEST_LINE)
 }
 
 #[cfg(test)]

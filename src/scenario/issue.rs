@@ -53,7 +53,6 @@ pub struct Issue {
     pub breaks: Claim,
     pub falls: Side,
     /// None where no released version holds.
-    #[serde(default)]
     pub holds: Option<Side>,
 }
 

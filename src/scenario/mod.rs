@@ -22,7 +22,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::files;
-use crate::history::{Claim, ResourceKind};
+use crate::history::{Claim, ResourceKind, is_one, one};
 use crate::locks::{self, LockSettings, LockSpec};
 use crate::nemesis::{Expectation, Nemesis, Step};
 use crate::runs;
@@ -37,7 +37,6 @@ pub use package::{Package, Registry, Versions, in_range};
 pub(crate) use texts::one_or_more;
 pub use trust::TRUST;
 pub use workload::{Fencing, OperationMix, ResourceSpec, WaitClock, Workload};
-use workload::{is_one, one};
 
 /// The file in a run's folder that holds its scenario.
 pub const FILE: &str = "scenario.toml";
@@ -379,37 +378,36 @@ mod tests {
     use crate::topology::Topology;
 
     fn scenario() -> Scenario {
-        let (workload_name, workload) = catalogue::workload("redlock").unwrap();
-        let (nemesis_name, nemesis) = catalogue::nemesis("pause").unwrap();
-        Scenario {
-            workload_name,
-            nemesis_name,
-            seed: 7,
-            clients: 5,
-            threads: 1,
-            nodes: 5,
-            keys: 1,
-            ttl: Duration::from_secs(1),
-            time_limit: Duration::from_secs(30),
-            hold: "0.01ttl..0.1ttl".parse().unwrap(),
-            rate: 50.0,
-            acquire_timeout: Duration::from_secs(4),
-            persistence: Persistence::None,
-            record_commands: false,
-            expect: Some(Expectation::Violation),
-            cluster: ClusterSettings::default(),
-            client: None,
-            workload,
-            nemesis,
-        }
+        on("redlock")
+    }
+
+    /// A lock under `pause`, on the nodes that its workload gives it.
+    fn on(workload: &str) -> Scenario {
+        let scenario = Options::default().scenario(workload, "pause", 7, Path::new("")).unwrap();
+        Scenario { expect: Some(Expectation::Violation), ..scenario }
+    }
+
+    fn with_nodes(workload: &str, nodes: u32) -> Scenario {
+        Scenario { nodes, ..on(workload) }
+    }
+
+    /// It is accepted, and its file says all of it.
+    fn survives(scenario: &Scenario) {
+        scenario.check().unwrap();
+        let file = toml::to_string(scenario).unwrap();
+        assert_eq!(toml::from_str::<Scenario>(&file).unwrap(), *scenario, "{file}");
+    }
+
+    fn refused(mut scenario: Scenario, change: impl FnOnce(&mut Scenario), expected: &str) {
+        change(&mut scenario);
+        let error = scenario.check().unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
     }
 
     #[test]
     fn a_scenario_that_makes_sense_is_accepted_and_survives_its_file() {
         let scenario = scenario();
-        scenario.check().unwrap();
-        let file = toml::to_string(&scenario).unwrap();
-        assert_eq!(toml::from_str::<Scenario>(&file).unwrap(), scenario, "{file}");
+        survives(&scenario);
         let settings = scenario.lock_settings(vec!["redis://n0".into()]).unwrap();
         assert_eq!((settings.ttl_ms, settings.options.node_timeout_ms), (1000, Some(50)));
         let (_, several) = catalogue::workload("several-keys").unwrap();
@@ -427,76 +425,46 @@ mod tests {
 
     #[test]
     fn only_a_lock_that_the_controller_grants_has_no_nodes() {
-        let on = |workload: &str, nodes: u32| {
-            let (workload_name, workload) = catalogue::workload(workload).unwrap();
-            Scenario { workload_name, workload, nodes, ..scenario() }
-        };
-        let perfect = on("perfect", 0);
-        perfect.check().unwrap();
-        assert_eq!(toml::from_str::<Scenario>(&toml::to_string(&perfect).unwrap()).unwrap(), perfect);
-        for (scenario, expected) in [
-            (on("perfect", 1), "--nodes 1: workload perfect has none"),
-            (on("single", 0), "--nodes 0"),
-            (on("none", 0), "--nodes 0"),
+        survives(&with_nodes("perfect", 0));
+        for (workload, nodes, expected) in [
+            ("perfect", 1, "--nodes 1: workload perfect has none"),
+            ("single", 0, "--nodes 0"),
+            ("none", 0, "--nodes 0"),
         ] {
-            let error = scenario.check().unwrap_err().to_string();
-            assert!(error.contains(expected), "{error}");
+            refused(on(workload), |s| s.nodes = nodes, expected);
         }
     }
 
     #[test]
     fn a_lock_gets_the_nodes_that_it_can_live_on_and_no_others() {
-        let on = |workload: &str, nodes: u32| {
-            let (workload_name, workload) = catalogue::workload(workload).unwrap();
-            Scenario { workload_name, workload, nodes, ..scenario() }
-        };
-        let waiting = on("replicated-wait", 3);
-        waiting.check().unwrap();
-        assert_eq!(
-            waiting.lock_settings(Vec::new()).unwrap().options.own.get("wait_replicas"),
-            Some(&serde_json::json!(1))
-        );
-        assert_eq!(toml::from_str::<Scenario>(&toml::to_string(&waiting).unwrap()).unwrap(), waiting);
-        on("cluster", 6).check().unwrap();
+        let waiting = with_nodes("replicated-wait", 3);
+        survives(&waiting);
+        let own = waiting.lock_settings(Vec::new()).unwrap().options.own;
+        assert_eq!(own.get("wait_replicas"), Some(&serde_json::json!(1)));
+        with_nodes("cluster", 6).check().unwrap();
 
-        let refused = |scenario: Scenario, expected: &str| {
-            let error = scenario.check().unwrap_err().to_string();
-            assert!(error.contains(expected), "{error}");
-        };
-        refused(on("replicated", 1), "2 to 9 nodes, not 1");
-        refused(on("cluster", 5), "not 5");
-        let mut greedy = on("replicated-wait", 3);
-        if let LockSpec::Single(single) = &mut greedy.workload.lock {
-            single.wait = 3;
+        fn wait(scenario: &mut Scenario, replicas: u32) {
+            let LockSpec::Single(single) = &mut scenario.workload.lock else { panic!("another lock") };
+            single.wait = replicas;
         }
-        refused(greedy, "`wait = 3` can't be met: of 3 nodes a primary has 2 replicas");
-        let mut alone = on("single", 1);
-        if let LockSpec::Single(single) = &mut alone.workload.lock {
-            single.wait = 1;
-        }
-        refused(alone, "`wait = 1` can't be met");
-        let mut redlock = on("redlock", 3);
-        redlock.workload.topology = on("replicated", 3).workload.topology;
-        refused(redlock, "redlock is a lock over independent nodes");
-        let mut fenced = on("fenced", 6);
-        fenced.workload.topology = on("cluster", 6).workload.topology;
-        refused(fenced, "fenced takes several keys");
+        refused(on("replicated"), |s| s.nodes = 1, "2 to 9 nodes, not 1");
+        refused(on("cluster"), |s| s.nodes = 5, "not 5");
+        refused(waiting, |s| wait(s, 3), "`wait = 3` can't be met: of 3 nodes a primary has 2 replicas");
+        refused(with_nodes("single", 1), |s| wait(s, 1), "`wait = 1` can't be met");
+        let topology = |workload: &str| on(workload).workload.topology;
+        let redlock = with_nodes("redlock", 3);
+        refused(redlock, |s| s.workload.topology = topology("replicated"), "redlock is a lock over independent nodes");
+        let fenced = with_nodes("fenced", 6);
+        refused(fenced, |s| s.workload.topology = topology("cluster"), "fenced takes several keys");
     }
 
     #[test]
     fn of_a_lock_that_several_may_hold_nothing_is_asked_that_only_one_can_promise() {
-        let (workload_name, workload) = catalogue::workload("perfect-semaphore").unwrap();
-        let semaphore = Scenario { workload_name, nodes: 0, clients: 5, workload, ..scenario() };
-        semaphore.check().unwrap();
+        let semaphore = on("perfect-semaphore");
+        survives(&semaphore);
         let options = semaphore.lock_settings(Vec::new()).unwrap().options;
         assert_eq!(options.own.get("permits"), Some(&serde_json::json!(2)), "clients are told");
-        assert_eq!(toml::from_str::<Scenario>(&toml::to_string(&semaphore).unwrap()).unwrap(), semaphore);
-        let refused = |change: fn(&mut Scenario), expected: &str| {
-            let mut scenario = semaphore.clone();
-            change(&mut scenario);
-            let error = scenario.check().unwrap_err().to_string();
-            assert!(error.contains(expected), "{error}");
-        };
+        let refused = |change: fn(&mut Scenario), expected: &str| refused(semaphore.clone(), change, expected);
         refused(|s| s.workload.permits = 0, "`permits = 0` is out of range");
         refused(|s| s.clients = 2, "one too many takes more than 2");
         refused(|s| s.workload.resource.kind = ResourceKind::Register, "may undo each other's updates");
@@ -505,18 +473,11 @@ mod tests {
 
     #[test]
     fn a_lock_that_is_also_taken_for_reading_guards_a_register_and_asks_it_of_clients() {
-        let (workload_name, workload) = catalogue::workload("perfect-shared").unwrap();
-        let shared = Scenario { workload_name, nodes: 0, workload, ..scenario() };
-        shared.check().unwrap();
+        let shared = on("perfect-shared");
+        survives(&shared);
         assert_eq!(shared.asks_of_clients(), [Ability::Shared]);
         assert_eq!(scenario().asks_of_clients(), []);
-        assert_eq!(toml::from_str::<Scenario>(&toml::to_string(&shared).unwrap()).unwrap(), shared);
-        let refused = |change: fn(&mut Scenario), expected: &str| {
-            let mut scenario = shared.clone();
-            change(&mut scenario);
-            let error = scenario.check().unwrap_err().to_string();
-            assert!(error.contains(expected), "{error}");
-        };
+        let refused = |change: fn(&mut Scenario), expected: &str| refused(shared.clone(), change, expected);
         refused(|s| s.workload.resource.kind = ResourceKind::List, "`[operations]` is for `kind = \"replicated\"`");
         refused(|s| s.workload.claims.push(Claim::Tokens), "readers share their lock");
         refused(|s| s.workload.operations.as_mut().unwrap().rmw = 0, "nothing is ever written; give `rmw` a weight");
@@ -526,25 +487,12 @@ mod tests {
 
     #[test]
     fn a_resource_without_a_lock_is_on_nodes_that_replicate_it() {
-        let on = |workload: &str| {
-            let (workload_name, workload) = catalogue::workload(workload).unwrap();
-            Scenario { workload_name, nodes: workload.nodes, workload, ..scenario() }
-        };
-        for name in ["register-sentinel", "register-cluster"] {
-            let scenario = on(name);
-            scenario.check().unwrap();
-            assert_eq!(toml::from_str::<Scenario>(&toml::to_string(&scenario).unwrap()).unwrap(), scenario);
-        }
+        ["register-sentinel", "register-cluster"].iter().for_each(|name| survives(&on(name)));
         let mut without = on("register-sentinel");
         without.workload.operations = None;
         without.check().unwrap();
 
-        let refused = |change: fn(&mut Scenario), expected: &str| {
-            let mut scenario = on("register-sentinel");
-            change(&mut scenario);
-            let error = scenario.check().unwrap_err().to_string();
-            assert!(error.contains(expected), "{error}");
-        };
+        let refused = |change: fn(&mut Scenario), expected: &str| refused(on("register-sentinel"), change, expected);
         refused(|s| s.workload.lock = catalogue::workload("single").unwrap().1.lock, "it is `[lock.none]`, not single");
         refused(|s| s.workload.topology = Topology::Independent, "say `[topology.sentinel]`");
         refused(|s| s.workload.resource.fencing = Fencing::CompareAndSet, "`fencing` must be none");
@@ -578,12 +526,7 @@ mod tests {
 
     #[test]
     fn numbers_that_make_no_sense_are_refused_by_the_name_of_their_flag() {
-        let refused = |change: fn(&mut Scenario), flag: &str| {
-            let mut scenario = scenario();
-            change(&mut scenario);
-            let error = scenario.check().unwrap_err().to_string();
-            assert!(error.contains(flag), "{error}");
-        };
+        let refused = |change: fn(&mut Scenario), flag: &str| refused(scenario(), change, flag);
         refused(|s| s.clients = 0, "--clients 0");
         refused(|s| s.workload.claims.push(Claim::Losses), "the claim `losses` and `lost_within` go together");
         refused(|s| s.workload.lost_within = "1ttl".parse().ok(), "the claim `losses` and `lost_within` go together");

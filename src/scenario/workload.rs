@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::package::is_version;
 use super::{Library, WorkloadClient};
-use crate::history::{Claim, Function, ResourceKind};
+use crate::history::{Claim, Function, ResourceKind, is_one, one};
 use crate::locks::LockSpec;
 use crate::nemesis::Expectation;
 use crate::topology::Topology;
@@ -179,20 +179,15 @@ impl ResourceSpec {
 }
 
 /// How often clients do what, as relative weights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct OperationMix {
-    #[serde(default)]
     pub read: u32,
-    #[serde(default)]
     pub write: u32,
-    #[serde(default)]
     pub cas: u32,
     /// Updates under the lock.
-    #[serde(default)]
     pub rmw: u32,
     /// Reads under a lock for reading.
-    #[serde(default)]
     pub shared: u32,
 }
 
@@ -244,14 +239,6 @@ pub enum Fencing {
     Token,
     /// Like `token`, but a read counts as a write does.
     TokenReads,
-}
-
-pub(super) fn one() -> u32 {
-    1
-}
-
-pub(super) fn is_one(number: &u32) -> bool {
-    *number == 1
 }
 
 impl Fencing {

@@ -26,17 +26,13 @@ pub struct Results {
     pub lock: LockProperties,
     pub first_violation_s: Option<f64>,
     pub acknowledged_per_second: Option<f64>,
-    #[serde(default)]
     pub latency: Option<Latency>,
     #[serde(default)]
     pub busy_s: f64,
     #[serde(default)]
     pub counts: Counts,
-    #[serde(default)]
     pub workload: Option<String>,
-    #[serde(default)]
     pub nemesis: Option<String>,
-    #[serde(default)]
     pub seed: Option<u64>,
     #[serde(default)]
     pub started: String,
@@ -47,7 +43,6 @@ pub struct Results {
     #[serde(default)]
     pub repeat: String,
     /// How late a timer of the controller was at worst, in milliseconds.
-    #[serde(default)]
     pub late_ms: Option<u64>,
     #[serde(default)]
     faults: Faults,
@@ -63,7 +58,6 @@ struct Faults {
 
 #[derive(Clone, Debug, Deserialize)]
 struct Fault {
-    #[serde(default)]
     struck: Option<String>,
 }
 

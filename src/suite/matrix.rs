@@ -48,7 +48,6 @@ pub struct Matrix {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests_sha256: Option<String>,
     /// How it was cut into shards, see [`Suite`].
-    #[serde(default)]
     pub cut_sha256: Option<String>,
     pub cells: Vec<Cell>,
     /// The published libraries that are under test, by the workload of each.

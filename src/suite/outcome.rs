@@ -37,7 +37,6 @@ pub struct RunOutcome {
     #[serde(default)]
     pub timing: Timing,
     /// The attempt that this run replaces, see [`must_be_made_again`](RunOutcome::must_be_made_again).
-    #[serde(default)]
     pub first_attempt: Option<Box<Attempt>>,
 }
 

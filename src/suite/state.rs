@@ -30,7 +30,6 @@ pub struct Identity {
     pub program_sha256: String,
     pub shard: Option<Shard>,
     /// How it was cut into shards, see [`Suite`](super::plan::Suite).
-    #[serde(default)]
     pub cut_sha256: Option<String>,
     /// Which of its cells the user asked for, by their places; empty if all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

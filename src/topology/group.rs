@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 
 use super::LockGroup;
@@ -13,6 +13,7 @@ use super::server::{Server, Settings};
 use crate::members::Role;
 
 /// Redis nodes whose roles depend on each other.
+#[async_trait]
 pub trait Group: fmt::Display + Sync {
     /// What sentences call it.
     fn called(&self) -> &'static str;
@@ -61,24 +62,21 @@ pub trait Group: fmt::Display + Sync {
 
     /// The name of the node that is now the primary of a key, by a majority of those who decide. `None` while they
     /// disagree.
-    fn primary_of<'a>(&'a self, servers: &'a dyn Servers, key: &'a str) -> BoxFuture<'a, Option<String>>;
+    async fn primary_of(&self, servers: &dyn Servers, key: &str) -> Option<String>;
 
     /// The replicas of a primary as most of the others see them, the next in line first.
-    fn replicas_of<'a>(&'a self, servers: &'a dyn Servers, primary: &'a str) -> BoxFuture<'a, Vec<String>>;
+    async fn replicas_of(&self, servers: &dyn Servers, primary: &str) -> Vec<String>;
 
     /// The roles, once all who decide agree; until then, an error that says what is missing.
-    fn roles<'a>(&'a self, servers: &'a dyn Servers) -> BoxFuture<'a, Result<Roles, String>>;
+    async fn roles(&self, servers: &dyn Servers) -> Result<Roles, String>;
 
     /// The operator's command that makes a replica take over: the server that it goes to, and its words. `None` if there
     /// is no server to send it to.
-    fn failover<'a>(
-        &'a self,
-        servers: &'a dyn Servers,
-        replicas: &'a [String],
-    ) -> BoxFuture<'a, Option<(String, Vec<&'static str>)>>;
+    async fn failover(&self, servers: &dyn Servers, replicas: &[String]) -> Option<(String, Vec<&'static str>)>;
 }
 
 /// The servers of a group that runs.
+#[async_trait]
 pub trait Servers: Sync {
     /// The names of those in a role, in order.
     fn of_role(&self, role: Role) -> Vec<&str>;
@@ -87,7 +85,7 @@ pub trait Servers: Sync {
     fn node_at(&self, address: &str) -> Option<String>;
 
     /// A server's answer to a command, in lines; the error names the server.
-    fn ask<'a>(&'a self, server: &'a str, words: &'a [&'a str]) -> BoxFuture<'a, Result<String, String>>;
+    async fn ask(&self, server: &str, words: &[&str]) -> Result<String, String>;
 }
 
 /// The roles of the nodes in a group, by name.

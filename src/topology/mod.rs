@@ -48,13 +48,11 @@ pub struct OwnClient {
     /// Program and arguments; an image's own entrypoint and command do not count.
     pub command: Vec<String>,
     /// The image that it runs in, in Docker; by default redjepsen's own, which has no other programs.
-    #[serde(default)]
     pub image: Option<String>,
     /// Files and folders of this machine that it sees in its container. A local client sees them as they are.
     #[serde(default)]
     pub mounts: Vec<ClientMount>,
     /// The folder that a local client starts in; by default that of this process.
-    #[serde(default)]
     pub folder: Option<PathBuf>,
 }
 

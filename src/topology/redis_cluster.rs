@@ -9,7 +9,8 @@ use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, join_all};
+use async_trait::async_trait;
+use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use simulated_redis::{ClusterConfig, ClusterMember, Config};
 
@@ -39,6 +40,7 @@ impl fmt::Display for ClusterOptions {
     }
 }
 
+#[async_trait]
 impl Group for ClusterOptions {
     fn called(&self) -> &'static str {
         "The Redis Cluster"
@@ -87,66 +89,56 @@ impl Group for ClusterOptions {
         LockGroup::Cluster
     }
 
-    fn primary_of<'a>(&'a self, servers: &'a dyn Servers, key: &'a str) -> BoxFuture<'a, Option<String>> {
-        Box::pin(async move {
-            let slot = slots::slot(key.as_bytes());
-            let serving = |nodes: Vec<ClusterNode>| {
-                nodes.iter().find(|node| node.serves(slot)).and_then(|node| servers.node_at(&node.address))
-            };
-            let nodes = servers.of_role(Role::Node);
-            let views = join_all(nodes.iter().map(|node| nodes_by(servers, node))).await;
-            let views: Vec<String> = views.into_iter().filter_map(Result::ok).filter_map(serving).collect();
-            majority(&views, nodes.len())
-        })
+    async fn primary_of(&self, servers: &dyn Servers, key: &str) -> Option<String> {
+        let slot = slots::slot(key.as_bytes());
+        let serving = |nodes: Vec<ClusterNode>| {
+            nodes.iter().find(|node| node.serves(slot)).and_then(|node| servers.node_at(&node.address))
+        };
+        let nodes = servers.of_role(Role::Node);
+        let views = join_all(nodes.iter().map(|node| nodes_by(servers, node))).await;
+        let views: Vec<String> = views.into_iter().filter_map(Result::ok).filter_map(serving).collect();
+        majority(&views, nodes.len())
     }
 
-    fn replicas_of<'a>(&'a self, servers: &'a dyn Servers, primary: &'a str) -> BoxFuture<'a, Vec<String>> {
-        Box::pin(async move {
-            for node in servers.of_role(Role::Node) {
-                if let Ok(view) = nodes_by(servers, node).await {
-                    return roles_in(servers, &view).primaries.remove(primary).unwrap_or_default();
-                }
+    async fn replicas_of(&self, servers: &dyn Servers, primary: &str) -> Vec<String> {
+        for node in servers.of_role(Role::Node) {
+            if let Ok(view) = nodes_by(servers, node).await {
+                return roles_in(servers, &view).primaries.remove(primary).unwrap_or_default();
             }
-            Vec::new()
-        })
+        }
+        Vec::new()
     }
 
-    fn roles<'a>(&'a self, servers: &'a dyn Servers) -> BoxFuture<'a, Result<Roles, String>> {
-        Box::pin(async move {
-            let views = servers.of_role(Role::Node).into_iter().map(async |node| {
-                let info = servers.ask(node, &["CLUSTER", "INFO"]).await?;
-                if field(&info, "cluster_state") != Some("ok") {
-                    return Err(format!("{node} reports that the cluster is incomplete"));
-                }
-                let nodes = nodes_by(servers, node).await?;
-                if let Some(doubtful) = nodes.iter().find(|node| node.doubtful) {
-                    return Err(format!("{node} reports that {} may be down", doubtful.address));
-                }
-                // What clients are told; a replica is left out until it is known to have replicated something.
-                let slots = servers.ask(node, &["CLUSTER", "SLOTS"]).await?;
-                let told = |node: &ClusterNode| slots.lines().any(|line| node.address.split(':').next() == Some(line));
-                match nodes.iter().find(|node| node.replicates.is_some() && !told(node)) {
-                    Some(left_out) => Err(format!("{node} does not tell clients of {} yet", left_out.address)),
-                    None => Ok((node, nodes)),
-                }
-            });
-            let views = join_all(views).await.into_iter().collect::<Result<Vec<_>, String>>()?;
-            let Some((first, view)) = views.first() else { return Err("there are no nodes".to_string()) };
-            match views.iter().find(|(_, other)| other != view) {
-                Some((other, _)) => Err(format!("{first} and {other} disagree about the nodes' roles")),
-                None => Ok(roles_in(servers, view)),
+    async fn roles(&self, servers: &dyn Servers) -> Result<Roles, String> {
+        let views = servers.of_role(Role::Node).into_iter().map(async |node| {
+            let info = servers.ask(node, &["CLUSTER", "INFO"]).await?;
+            if field(&info, "cluster_state") != Some("ok") {
+                return Err(format!("{node} reports that the cluster is incomplete"));
             }
-        })
+            let nodes = nodes_by(servers, node).await?;
+            if let Some(doubtful) = nodes.iter().find(|node| node.doubtful) {
+                return Err(format!("{node} reports that {} may be down", doubtful.address));
+            }
+            // What clients are told; a replica is left out until it is known to have replicated something.
+            let slots = servers.ask(node, &["CLUSTER", "SLOTS"]).await?;
+            let told = |node: &ClusterNode| slots.lines().any(|line| node.address.split(':').next() == Some(line));
+            match nodes.iter().find(|node| node.replicates.is_some() && !told(node)) {
+                Some(left_out) => Err(format!("{node} does not tell clients of {} yet", left_out.address)),
+                None => Ok((node, nodes)),
+            }
+        });
+        let views = join_all(views).await.into_iter().collect::<Result<Vec<_>, String>>()?;
+        let Some((first, view)) = views.first() else { return Err("there are no nodes".to_string()) };
+        match views.iter().find(|(_, other)| other != view) {
+            Some((other, _)) => Err(format!("{first} and {other} disagree about the nodes' roles")),
+            None => Ok(roles_in(servers, view)),
+        }
     }
 
     /// It goes to the replica itself.
-    fn failover<'a>(
-        &'a self,
-        servers: &'a dyn Servers,
-        replicas: &'a [String],
-    ) -> BoxFuture<'a, Option<(String, Vec<&'static str>)>> {
+    async fn failover(&self, servers: &dyn Servers, replicas: &[String]) -> Option<(String, Vec<&'static str>)> {
         let next = replicas.first().filter(|next| servers.of_role(Role::Node).contains(&next.as_str()));
-        Box::pin(std::future::ready(next.map(|next| (next.clone(), vec!["CLUSTER", "FAILOVER"]))))
+        next.map(|next| (next.clone(), vec!["CLUSTER", "FAILOVER"]))
     }
 }
 

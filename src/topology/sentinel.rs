@@ -10,7 +10,8 @@ use std::fmt;
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, join_all};
+use async_trait::async_trait;
+use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use simulated_redis::{Config, SentinelConfig};
 
@@ -50,6 +51,7 @@ impl fmt::Display for SentinelOptions {
     }
 }
 
+#[async_trait]
 impl Group for SentinelOptions {
     fn called(&self) -> &'static str {
         "The Sentinel group"
@@ -135,47 +137,36 @@ impl Group for SentinelOptions {
         LockGroup::Sentinel { sentinels, name: GROUP_NAME.to_string() }
     }
 
-    fn primary_of<'a>(&'a self, servers: &'a dyn Servers, _: &'a str) -> BoxFuture<'a, Option<String>> {
-        Box::pin(async move {
-            let sentinels = servers.of_role(Role::Sentinel);
-            let views = join_all(sentinels.iter().map(|sentinel| primary_by(servers, sentinel))).await;
-            majority(&views.into_iter().flatten().collect::<Vec<_>>(), sentinels.len())
-        })
+    async fn primary_of(&self, servers: &dyn Servers, _: &str) -> Option<String> {
+        let sentinels = servers.of_role(Role::Sentinel);
+        let views = join_all(sentinels.iter().map(|sentinel| primary_by(servers, sentinel))).await;
+        majority(&views.into_iter().flatten().collect::<Vec<_>>(), sentinels.len())
     }
 
-    fn replicas_of<'a>(&'a self, servers: &'a dyn Servers, primary: &'a str) -> BoxFuture<'a, Vec<String>> {
+    async fn replicas_of(&self, servers: &dyn Servers, primary: &str) -> Vec<String> {
         let others = servers.of_role(Role::Node).into_iter().filter(move |name| *name != primary);
-        let others = others.map(str::to_string).collect();
-        Box::pin(std::future::ready(others))
+        others.map(str::to_string).collect()
     }
 
-    fn roles<'a>(&'a self, servers: &'a dyn Servers) -> BoxFuture<'a, Result<Roles, String>> {
-        Box::pin(async move {
-            let views = servers.of_role(Role::Sentinel).into_iter().map(|sentinel| settled_view(servers, sentinel));
-            let views = join_all(views).await.into_iter().collect::<Result<Vec<_>, String>>()?;
-            let primary = views.first().cloned().unwrap_or_default();
-            if views.iter().any(|view| *view != primary) {
-                return Err(format!("the Sentinels do not agree: {}", views.join(", ")));
-            }
-            let replicas = self.replicas_of(servers, &primary).await;
-            Ok(Roles { primaries: BTreeMap::from([(primary, replicas)]) })
-        })
+    async fn roles(&self, servers: &dyn Servers) -> Result<Roles, String> {
+        let views = servers.of_role(Role::Sentinel).into_iter().map(|sentinel| settled_view(servers, sentinel));
+        let views = join_all(views).await.into_iter().collect::<Result<Vec<_>, String>>()?;
+        let primary = views.first().cloned().unwrap_or_default();
+        if views.iter().any(|view| *view != primary) {
+            return Err(format!("the Sentinels do not agree: {}", views.join(", ")));
+        }
+        let replicas = self.replicas_of(servers, &primary).await;
+        Ok(Roles { primaries: BTreeMap::from([(primary, replicas)]) })
     }
 
     /// It goes to a Sentinel that answers.
-    fn failover<'a>(
-        &'a self,
-        servers: &'a dyn Servers,
-        _: &'a [String],
-    ) -> BoxFuture<'a, Option<(String, Vec<&'static str>)>> {
-        Box::pin(async move {
-            let answers = servers.of_role(Role::Sentinel).into_iter().map(async |sentinel| {
-                let primary = primary_by(servers, sentinel).await;
-                primary.map(|_| sentinel)
-            });
-            let told = join_all(answers).await.into_iter().flatten().next()?;
-            Some((told.to_string(), vec!["SENTINEL", "FAILOVER", GROUP_NAME]))
-        })
+    async fn failover(&self, servers: &dyn Servers, _: &[String]) -> Option<(String, Vec<&'static str>)> {
+        let answers = servers.of_role(Role::Sentinel).into_iter().map(async |sentinel| {
+            let primary = primary_by(servers, sentinel).await;
+            primary.map(|_| sentinel)
+        });
+        let told = join_all(answers).await.into_iter().flatten().next()?;
+        Some((told.to_string(), vec!["SENTINEL", "FAILOVER", GROUP_NAME]))
     }
 }
 

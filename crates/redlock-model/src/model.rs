@@ -32,11 +32,6 @@ impl Model {
         Ok(Model { settings, layout: Layout::new(&settings)? })
     }
 
-    /// What it was made from.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
     /// The state in which nothing has happened.
     pub(crate) fn initial(&self) -> State {
         self.layout.empty()

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use redis::{Cmd, FromRedisValue, Value};
 use tokio::sync::Mutex;
 
@@ -25,13 +25,14 @@ pub struct BySentinel {
     primary: Mutex<Option<Arc<Connection>>>,
 }
 
+#[async_trait]
 impl Primary for BySentinel {
-    fn request<'a>(&'a self, command: &'a Cmd) -> BoxFuture<'a, Result<Value, RequestError>> {
-        Box::pin(self.request(command))
+    async fn request(&self, command: &Cmd) -> Result<Value, RequestError> {
+        self.request(command).await
     }
 
-    fn last_asked(&self) -> BoxFuture<'_, Option<Arc<Connection>>> {
-        Box::pin(async { self.primary.lock().await.clone() })
+    async fn last_asked(&self) -> Option<Arc<Connection>> {
+        self.primary.lock().await.clone()
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use redis::{Arg, Cmd, ErrorKind, FromRedisValue, RedisError, ServerErrorKind, Value};
 use tokio::sync::Mutex;
 
@@ -40,13 +40,14 @@ struct Known {
     last: Option<Arc<Connection>>,
 }
 
+#[async_trait]
 impl Primary for BySlot {
-    fn request<'a>(&'a self, command: &'a Cmd) -> BoxFuture<'a, Result<Value, RequestError>> {
-        Box::pin(self.request(command))
+    async fn request(&self, command: &Cmd) -> Result<Value, RequestError> {
+        self.request(command).await
     }
 
-    fn last_asked(&self) -> BoxFuture<'_, Option<Arc<Connection>>> {
-        Box::pin(async { self.known.lock().await.last.clone() })
+    async fn last_asked(&self) -> Option<Arc<Connection>> {
+        self.known.lock().await.last.clone()
     }
 }
 
@@ -156,7 +157,6 @@ fn key_of(command: &Cmd) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::future::BoxFuture;
 
     use super::*;
     use crate::machine::Stream;
@@ -165,6 +165,7 @@ mod tests {
     #[derive(Default)]
     struct Alone(std::sync::Mutex<Vec<String>>);
 
+    #[async_trait]
     impl Machine for Alone {
         fn monotonic(&self) -> Duration {
             Duration::ZERO
@@ -174,9 +175,9 @@ mod tests {
             Duration::ZERO
         }
 
-        fn connect<'a>(&'a self, host: &'a str, _: u16) -> BoxFuture<'a, std::io::Result<Box<dyn Stream>>> {
+        async fn connect(&self, host: &str, _: u16) -> std::io::Result<Box<dyn Stream>> {
             self.0.lock().unwrap().push(host.to_string());
-            Box::pin(async { Err(std::io::ErrorKind::ConnectionRefused.into()) })
+            Err(std::io::ErrorKind::ConnectionRefused.into())
         }
     }
 

@@ -7,7 +7,7 @@ mod by_slot;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use redis::{Cmd, Value};
 
 use self::by_sentinel::BySentinel;
@@ -18,12 +18,13 @@ use crate::machine::Machine;
 use crate::topology::LockGroup;
 
 /// Whichever server is the primary.
+#[async_trait]
 pub trait Primary: Send + Sync {
     /// One request, which goes to the primary for its key, and its answer.
-    fn request<'a>(&'a self, command: &'a Cmd) -> BoxFuture<'a, Result<Value, RequestError>>;
+    async fn request(&self, command: &Cmd) -> Result<Value, RequestError>;
 
     /// The server that answered the last request.
-    fn last_asked(&self) -> BoxFuture<'_, Option<Arc<Connection>>>;
+    async fn last_asked(&self) -> Option<Arc<Connection>>;
 }
 
 /// The primary among these nodes. If any of them will do, the one at index `first` is asked first. Fails only if a URL

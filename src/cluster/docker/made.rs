@@ -74,15 +74,10 @@ impl Kind {
         }
     }
 
-    fn repository(self) -> &'static str {
+    fn repository(self) -> String {
         match self {
-            Kind::Server(Program::Redis) => "redjepsen/redis",
-            Kind::Server(Program::Etcd) => "redjepsen/etcd",
-            Kind::Server(Program::Zookeeper) => "redjepsen/zookeeper",
-            Kind::Server(Program::Postgres) => "redjepsen/postgres",
-            Kind::Runtime => "redjepsen/runtime",
-            Kind::Client => "redjepsen/client",
-            Kind::Machine => "redjepsen/machine",
+            Kind::Server(Program::Redis) => "redjepsen/redis".to_string(),
+            other => format!("redjepsen/{}", other.word()),
         }
     }
 }
@@ -156,7 +151,7 @@ impl Docker {
         }
         let options = CreateImageOptionsBuilder::new()
             .from_src("-")
-            .repo(kind.repository())
+            .repo(&kind.repository())
             .tag(&tag)
             .message("made by redjepsen of programs of this machine")
             .changes(changes)
@@ -201,7 +196,7 @@ impl Made {
     fn from_summary(summary: ImageSummary, kind: Kind) -> Option<Made> {
         let program = summary.labels.get(PROGRAM)?.clone();
         let command = summary.labels.get(COMMAND).and_then(|words| serde_json::from_str(words).ok());
-        let ours = |tag: &&String| tag.starts_with(kind.repository());
+        let ours = |tag: &&String| tag.starts_with(&kind.repository());
         // It has no tag of ours if another image took its name, but its labels still hold.
         let name = summary.repo_tags.iter().find(ours).unwrap_or(&summary.id).clone();
         Some(Made {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bollard::container::{AttachContainerResults, LogOutput};
 use bollard::models::ContainerSummaryStateEnum;
 use bollard::query_parameters::{
@@ -13,118 +14,102 @@ use futures_util::StreamExt;
 use super::LABEL_RUN;
 use super::ask::{ENGINE_LIMIT, ask, ask_within, in_words, label_filters};
 use super::engine::Docker;
-use crate::cluster::backend::{Backend, Outcome};
+use crate::cluster::backend::Backend;
+use crate::cluster::error::ClusterError;
 use crate::cluster::lines::{ClientProcess, Log, Piece, follow};
 use crate::cluster::{Member, MemberState};
 
-impl Docker {}
-
+#[async_trait]
 impl Backend for Docker {
-    fn start_attached<'a>(&'a self, member: &'a Member, log: &'a Log) -> Outcome<'a, ClientProcess> {
-        Box::pin(async move {
-            let options =
-                AttachContainerOptionsBuilder::new().stream(true).stdin(true).stdout(true).stderr(true).build();
-            let attached = self.api.attach_container(member.container_id(), Some(options));
-            let AttachContainerResults { output, input } = ask(format!("attach to {}", member.name), attached).await?;
-            let pieces = output.filter_map(async |piece| match piece {
-                Ok(LogOutput::StdOut { message } | LogOutput::Console { message }) => Some(Ok(Piece::Stdout(message))),
-                Ok(LogOutput::StdErr { message }) => Some(Ok(Piece::Stderr(message))),
-                Ok(LogOutput::StdIn { .. }) => None,
-                Err(error) => Some(Err(in_words(&error).0)),
-            });
-            let process = follow(input, Box::pin(pieces), log.clone());
-            self.start_server(member).await?;
-            Ok(process)
-        })
+    async fn start_attached(&self, member: &Member, log: &Log) -> Result<ClientProcess, ClusterError> {
+        let options = AttachContainerOptionsBuilder::new().stream(true).stdin(true).stdout(true).stderr(true).build();
+        let attached = self.api.attach_container(member.container_id(), Some(options));
+        let AttachContainerResults { output, input } = ask(format!("attach to {}", member.name), attached).await?;
+        let pieces = output.filter_map(async |piece| match piece {
+            Ok(LogOutput::StdOut { message } | LogOutput::Console { message }) => Some(Ok(Piece::Stdout(message))),
+            Ok(LogOutput::StdErr { message }) => Some(Ok(Piece::Stderr(message))),
+            Ok(LogOutput::StdIn { .. }) => None,
+            Err(error) => Some(Err(in_words(&error).0)),
+        });
+        let process = follow(input, Box::pin(pieces), log.clone());
+        self.start_server(member).await?;
+        Ok(process)
     }
 
-    fn start_server<'a>(&'a self, member: &'a Member) -> Outcome<'a, ()> {
-        Box::pin(async move {
-            let start = self.api.start_container(member.container_id(), None::<StartContainerOptions>);
-            ask(format!("start {}", member.name), start).await
-        })
+    async fn start_server(&self, member: &Member) -> Result<(), ClusterError> {
+        let start = self.api.start_container(member.container_id(), None::<StartContainerOptions>);
+        ask(format!("start {}", member.name), start).await
     }
 
-    fn kill<'a>(&'a self, member: &'a Member) -> Outcome<'a, ()> {
-        Box::pin(async move {
-            let kill = self.api.kill_container(member.container_id(), None::<KillContainerOptions>);
-            match ask(format!("kill {}", member.name), kill).await {
-                // It had already ended.
-                Err(error) if error.is_conflict() => {}
-                other => other?,
+    async fn kill(&self, member: &Member) -> Result<(), ClusterError> {
+        let kill = self.api.kill_container(member.container_id(), None::<KillContainerOptions>);
+        match ask(format!("kill {}", member.name), kill).await {
+            // It had already ended.
+            Err(error) if error.is_conflict() => {}
+            other => other?,
+        }
+        self.wait_for_end(member, ENGINE_LIMIT).await
+    }
+
+    async fn wait_for_end(&self, member: &Member, limit: Duration) -> Result<(), ClusterError> {
+        let mut end = self.api.wait_container(member.container_id(), None::<WaitContainerOptions>);
+        let ended = async {
+            match end.next().await {
+                // bollard reports every exit code but 0 as an error.
+                None | Some(Ok(_) | Err(bollard::errors::Error::DockerContainerWaitError { .. })) => Ok(()),
+                Some(Err(error)) => Err(error),
             }
-            self.wait_for_end(member, ENGINE_LIMIT).await
+        };
+        ask_within(limit, format!("wait for the end of {}", member.name), ended).await
+    }
+
+    async fn running_pid(&self, member: &Member) -> Result<Result<u32, String>, ClusterError> {
+        let found =
+            ask(format!("look at {}", member.name), self.api.inspect_container(member.container_id(), None)).await?;
+        let state = found.state.unwrap_or_default();
+        Ok(match state.pid.and_then(|pid| u32::try_from(pid).ok()) {
+            Some(pid) if pid > 0 && state.running == Some(true) => Ok(pid),
+            _ => Err(state
+                .exit_code
+                .map_or_else(|| "for no known reason".to_string(), |code| format!("exit code {code}"))),
         })
     }
 
-    fn wait_for_end<'a>(&'a self, member: &'a Member, limit: Duration) -> Outcome<'a, ()> {
-        Box::pin(async move {
-            let mut end = self.api.wait_container(member.container_id(), None::<WaitContainerOptions>);
-            let ended = async {
-                match end.next().await {
-                    // bollard reports every exit code but 0 as an error.
-                    None | Some(Ok(_) | Err(bollard::errors::Error::DockerContainerWaitError { .. })) => Ok(()),
-                    Some(Err(error)) => Err(error),
-                }
-            };
-            ask_within(limit, format!("wait for the end of {}", member.name), ended).await
-        })
+    async fn states(&self, run_id: &str, members: Vec<&Member>) -> Result<Vec<MemberState>, ClusterError> {
+        let filters = label_filters(vec![format!("{LABEL_RUN}={run_id}")]);
+        let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
+        let found = ask("list the run's containers", self.api.list_containers(Some(options))).await?;
+        let state_of = |member: &Member| {
+            let container = found.iter().find(|found| found.id == member.container);
+            let state = container.and_then(|container| container.state);
+            MemberState {
+                name: member.name.clone(),
+                role: member.role,
+                running: state == Some(ContainerSummaryStateEnum::RUNNING),
+                text: container.and_then(|found| found.status.clone()).unwrap_or_else(|| "removed".to_string()),
+            }
+        };
+        Ok(members.into_iter().map(state_of).collect())
     }
 
-    fn running_pid<'a>(&'a self, member: &'a Member) -> Outcome<'a, Result<u32, String>> {
-        Box::pin(async move {
-            let found =
-                ask(format!("look at {}", member.name), self.api.inspect_container(member.container_id(), None))
-                    .await?;
-            let state = found.state.unwrap_or_default();
-            Ok(match state.pid.and_then(|pid| u32::try_from(pid).ok()) {
-                Some(pid) if pid > 0 && state.running == Some(true) => Ok(pid),
-                _ => Err(state
-                    .exit_code
-                    .map_or_else(|| "for no known reason".to_string(), |code| format!("exit code {code}"))),
-            })
+    async fn server_log(&self, member: &Member, last_lines: Option<u32>) -> Result<Vec<u8>, ClusterError> {
+        let tail = last_lines.map_or_else(|| "all".to_string(), |lines| lines.to_string());
+        let options = LogsOptionsBuilder::new().stdout(true).stderr(true).tail(&tail).build();
+        let mut pieces = self.api.logs(member.container_id(), Some(options));
+        ask(format!("give the log of {}", member.name), async {
+            let mut text = Vec::new();
+            while let Some(piece) = pieces.next().await {
+                let piece: LogOutput = piece?;
+                text.extend_from_slice(piece.as_ref());
+            }
+            Ok(text)
         })
-    }
-
-    fn states<'a>(&'a self, run_id: &'a str, members: Vec<&'a Member>) -> Outcome<'a, Vec<MemberState>> {
-        Box::pin(async move {
-            let filters = label_filters(vec![format!("{LABEL_RUN}={run_id}")]);
-            let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
-            let found = ask("list the run's containers", self.api.list_containers(Some(options))).await?;
-            let state_of = |member: &Member| {
-                let container = found.iter().find(|found| found.id == member.container);
-                let state = container.and_then(|container| container.state);
-                MemberState {
-                    name: member.name.clone(),
-                    role: member.role,
-                    running: state == Some(ContainerSummaryStateEnum::RUNNING),
-                    text: container.and_then(|found| found.status.clone()).unwrap_or_else(|| "removed".to_string()),
-                }
-            };
-            Ok(members.into_iter().map(state_of).collect())
-        })
-    }
-
-    fn server_log<'a>(&'a self, member: &'a Member, last_lines: Option<u32>) -> Outcome<'a, Vec<u8>> {
-        Box::pin(async move {
-            let tail = last_lines.map_or_else(|| "all".to_string(), |lines| lines.to_string());
-            let options = LogsOptionsBuilder::new().stdout(true).stderr(true).tail(&tail).build();
-            let mut pieces = self.api.logs(member.container_id(), Some(options));
-            ask(format!("give the log of {}", member.name), async {
-                let mut text = Vec::new();
-                while let Some(piece) = pieces.next().await {
-                    let piece: LogOutput = piece?;
-                    text.extend_from_slice(piece.as_ref());
-                }
-                Ok(text)
-            })
-            .await
-        })
+        .await
     }
 
     /// Without waiting for a start of the run: it is over once there is a cluster.
-    fn remove<'a>(&'a self, run_id: &'a str) -> Outcome<'a, ()> {
-        Box::pin(self.remove_remains(run_id))
+    async fn remove(&self, run_id: &str) -> Result<(), ClusterError> {
+        self.remove_remains(run_id).await
     }
 
     fn firewall(&self) -> Option<&'static str> {

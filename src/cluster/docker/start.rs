@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bollard::query_parameters::CreateContainerOptionsBuilder;
-use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, sleep};
 
@@ -16,7 +16,7 @@ use super::engine::Docker;
 use super::images::{ImageRequest, Images};
 use super::{container_name, network_name};
 use crate::cluster::back_off::SHORT_BACK_OFF;
-use crate::cluster::backend::{Backend, Outcome};
+use crate::cluster::backend::Backend;
 use crate::cluster::error::ClusterError;
 use crate::cluster::parts::{Description, MemberHandle, Parts, agent_on};
 use crate::cluster::provider::{Found, PlatformRequest, Provider};
@@ -160,41 +160,38 @@ pub(crate) async fn prepare(docker: Docker, request: &PlatformRequest, note: &mu
     Ok(Arc::new(DockerPlace { docker, images }))
 }
 
+#[async_trait]
 impl Provider for DockerPlace {
     fn kind(&self) -> ClusterKind {
         ClusterKind::DOCKER
     }
 
-    fn check<'a>(&'a self, spec: &'a ClusterSpec) -> Outcome<'a, ()> {
-        Box::pin(async {
-            self.docker.check_neighbours(spec)?;
-            match spec.subnet {
-                Some(subnet) => self.docker.check_subnet(subnet, spec.addresses()).await,
-                None => Ok(()),
-            }
-        })
+    async fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
+        self.docker.check_neighbours(spec)?;
+        match spec.subnet {
+            Some(subnet) => self.docker.check_subnet(subnet, spec.addresses()).await,
+            None => Ok(()),
+        }
     }
 
-    fn start<'a>(&'a self, spec: &'a ClusterSpec, start: &'a Start) -> Outcome<'a, Parts> {
-        Box::pin(self.docker.start_new(spec, &self.images, start))
+    async fn start(&self, spec: &ClusterSpec, start: &Start) -> Result<Parts, ClusterError> {
+        self.docker.start_new(spec, &self.images, start).await
     }
 
     fn starts(&self) -> Option<&Starts> {
         Some(&self.docker.starts)
     }
 
-    fn remove<'a>(&'a self, run_id: &'a str) -> Outcome<'a, ()> {
-        Box::pin(self.docker.remove_run(run_id))
+    async fn remove(&self, run_id: &str) -> Result<(), ClusterError> {
+        self.docker.remove_run(run_id).await
     }
 
-    fn patience(&self, enough: Duration) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            tokio::select! {
-                biased;
-                () = self.docker.silence(SILENCE) => {}
-                () = sleep(enough) => {}
-            }
-        })
+    async fn patience(&self, enough: Duration) {
+        tokio::select! {
+            biased;
+            () = self.docker.silence(SILENCE) => {}
+            () = sleep(enough) => {}
+        }
     }
 
     fn traces(&self, run_id: &str) -> String {

@@ -7,17 +7,17 @@ mod folder;
 mod run;
 mod sandbox;
 
-use std::future::ready;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, join_all};
+use async_trait::async_trait;
+use futures_util::future::join_all;
 use ipnet::Ipv4Net;
 use tokio::time::{Instant, sleep};
 
-use super::backend::{Backend, Outcome};
+use super::backend::Backend;
 use super::error::ClusterError;
 use super::installed::{self, Installed};
 use super::parts::{Description, MemberHandle, Parts, agent_on};
@@ -192,32 +192,31 @@ async fn start_all(run: &LocalRun, handles: impl Iterator<Item = &Arc<MemberHand
     starts.await.into_iter().collect()
 }
 
+#[async_trait]
 impl Provider for Local {
     fn kind(&self) -> ClusterKind {
         ClusterKind::LOCAL
     }
 
-    fn check<'a>(&'a self, spec: &'a ClusterSpec) -> Outcome<'a, ()> {
-        Box::pin(ready(self.check(spec)))
+    async fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
+        self.check(spec)
     }
 
-    fn start<'a>(&'a self, spec: &'a ClusterSpec, start: &'a Start) -> Outcome<'a, Parts> {
-        Box::pin(self.start_members(spec, start))
+    async fn start(&self, spec: &ClusterSpec, start: &Start) -> Result<Parts, ClusterError> {
+        self.start_members(spec, start).await
     }
 
     fn starts(&self) -> Option<&Starts> {
         Some(&self.starts)
     }
 
-    fn remove<'a>(&'a self, run_id: &'a str) -> Outcome<'a, ()> {
-        Box::pin(async {
-            self.remove_run(run_id).await;
-            Ok(())
-        })
+    async fn remove(&self, run_id: &str) -> Result<(), ClusterError> {
+        self.remove_run(run_id).await;
+        Ok(())
     }
 
-    fn patience(&self, enough: Duration) -> BoxFuture<'_, ()> {
-        Box::pin(sleep(enough))
+    async fn patience(&self, enough: Duration) {
+        sleep(enough).await
     }
 
     fn traces(&self, run_id: &str) -> String {

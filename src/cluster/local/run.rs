@@ -7,12 +7,13 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::net::unix::pipe;
 
 use super::Local;
 use super::folder::Folder;
 use super::sandbox::Sandbox;
-use crate::cluster::backend::{Backend, Outcome};
+use crate::cluster::backend::Backend;
 use crate::cluster::error::ClusterError;
 use crate::cluster::lines::{ClientProcess, Log};
 use crate::cluster::sandbox::channel::{Spawn, State};
@@ -87,86 +88,73 @@ impl LocalRun {
     }
 }
 
+#[async_trait]
 impl Backend for LocalRun {
-    fn start_attached<'a>(&'a self, member: &'a Member, log: &'a Log) -> Outcome<'a, ClientProcess> {
-        Box::pin(async move {
-            let fail = |error: io::Error| failed(member, &error);
-            let (stdin, to_stdin) = io::pipe().map_err(fail)?;
-            let (from_stdout, stdout) = io::pipe().map_err(fail)?;
-            let (from_stderr, stderr) = io::pipe().map_err(fail)?;
-            self.spawn(member, [stdin.into(), stdout.into(), stderr.into()]).await?;
-            let to_stdin = pipe::Sender::from_owned_fd(to_stdin.into()).map_err(fail)?;
-            let from_stdout = pipe::Receiver::from_owned_fd(from_stdout.into()).map_err(fail)?;
-            let from_stderr = pipe::Receiver::from_owned_fd(from_stderr.into()).map_err(fail)?;
-            Ok(ClientProcess::over(to_stdin, from_stdout, from_stderr, log.clone()))
+    async fn start_attached(&self, member: &Member, log: &Log) -> Result<ClientProcess, ClusterError> {
+        let fail = |error: io::Error| failed(member, &error);
+        let (stdin, to_stdin) = io::pipe().map_err(fail)?;
+        let (from_stdout, stdout) = io::pipe().map_err(fail)?;
+        let (from_stderr, stderr) = io::pipe().map_err(fail)?;
+        self.spawn(member, [stdin.into(), stdout.into(), stderr.into()]).await?;
+        let to_stdin = pipe::Sender::from_owned_fd(to_stdin.into()).map_err(fail)?;
+        let from_stdout = pipe::Receiver::from_owned_fd(from_stdout.into()).map_err(fail)?;
+        let from_stderr = pipe::Receiver::from_owned_fd(from_stderr.into()).map_err(fail)?;
+        Ok(ClientProcess::over(to_stdin, from_stdout, from_stderr, log.clone()))
+    }
+
+    async fn start_server(&self, member: &Member) -> Result<(), ClusterError> {
+        let fail = |error: io::Error| failed(member, &error);
+        let stdin = File::open("/dev/null").map_err(fail)?;
+        let log = OpenOptions::new().create(true).append(true).open(self.folder.log_of(&member.name)).map_err(fail)?;
+        let stderr = log.try_clone().map_err(fail)?;
+        self.spawn(member, [stdin.into(), log.into(), stderr.into()]).await
+    }
+
+    async fn kill(&self, member: &Member) -> Result<(), ClusterError> {
+        self.sandbox.end(&member.name, true, KILL_LIMIT).await
+    }
+
+    async fn wait_for_end(&self, member: &Member, limit: Duration) -> Result<(), ClusterError> {
+        self.sandbox.end(&member.name, false, limit).await
+    }
+
+    async fn running_pid(&self, member: &Member) -> Result<Result<u32, String>, ClusterError> {
+        Ok(match self.sandbox.states().await?.get(&member.name) {
+            Some(State::Runs(pid)) => Ok(*pid),
+            Some(State::Ended(code)) => Err(format!("exit code {code}")),
+            None => Err("it was never started".to_string()),
         })
     }
 
-    fn start_server<'a>(&'a self, member: &'a Member) -> Outcome<'a, ()> {
-        Box::pin(async move {
-            let fail = |error: io::Error| failed(member, &error);
-            let stdin = File::open("/dev/null").map_err(fail)?;
-            let log =
-                OpenOptions::new().create(true).append(true).open(self.folder.log_of(&member.name)).map_err(fail)?;
-            let stderr = log.try_clone().map_err(fail)?;
-            self.spawn(member, [stdin.into(), log.into(), stderr.into()]).await
-        })
-    }
-
-    fn kill<'a>(&'a self, member: &'a Member) -> Outcome<'a, ()> {
-        Box::pin(async move { self.sandbox.end(&member.name, true, KILL_LIMIT).await })
-    }
-
-    fn wait_for_end<'a>(&'a self, member: &'a Member, limit: Duration) -> Outcome<'a, ()> {
-        Box::pin(async move { self.sandbox.end(&member.name, false, limit).await })
-    }
-
-    fn running_pid<'a>(&'a self, member: &'a Member) -> Outcome<'a, Result<u32, String>> {
-        Box::pin(async move {
-            Ok(match self.sandbox.states().await?.get(&member.name) {
-                Some(State::Runs(pid)) => Ok(*pid),
-                Some(State::Ended(code)) => Err(format!("exit code {code}")),
-                None => Err("it was never started".to_string()),
-            })
-        })
-    }
-
-    fn states<'a>(&'a self, _: &'a str, members: Vec<&'a Member>) -> Outcome<'a, Vec<MemberState>> {
-        Box::pin(async move {
-            let states = self.sandbox.states().await?;
-            let state_of = |member: &Member| {
-                let (running, text) = match states.get(&member.name) {
-                    // The agent is the one that answered.
-                    _ if member.role == Role::Agent => (true, "Up".to_string()),
-                    Some(State::Runs(_)) => (true, "Up".to_string()),
-                    Some(State::Ended(code)) => (false, format!("Exited ({code})")),
-                    None => (false, "never started".to_string()),
-                };
-                MemberState { name: member.name.clone(), role: member.role, running, text }
+    async fn states(&self, _: &str, members: Vec<&Member>) -> Result<Vec<MemberState>, ClusterError> {
+        let states = self.sandbox.states().await?;
+        let state_of = |member: &Member| {
+            let (running, text) = match states.get(&member.name) {
+                // The agent is the one that answered.
+                _ if member.role == Role::Agent => (true, "Up".to_string()),
+                Some(State::Runs(_)) => (true, "Up".to_string()),
+                Some(State::Ended(code)) => (false, format!("Exited ({code})")),
+                None => (false, "never started".to_string()),
             };
-            Ok(members.into_iter().map(state_of).collect())
-        })
+            MemberState { name: member.name.clone(), role: member.role, running, text }
+        };
+        Ok(members.into_iter().map(state_of).collect())
     }
 
-    fn server_log<'a>(&'a self, member: &'a Member, last_lines: Option<u32>) -> Outcome<'a, Vec<u8>> {
-        Box::pin(async move {
-            let text =
-                tokio::fs::read(self.folder.log_of(&member.name)).await.map_err(|error| failed(member, &error))?;
-            let Some(last_lines) = last_lines else { return Ok(text) };
-            let end = text.get(text.len().saturating_sub(LOG_END)..).unwrap_or_default();
-            let lines: Vec<&[u8]> = end.trim_ascii_end().split(|byte| *byte == b'\n').collect();
-            let skip = lines.len().saturating_sub(last_lines as usize);
-            Ok(lines.get(skip..).unwrap_or_default().join(&b'\n'))
-        })
+    async fn server_log(&self, member: &Member, last_lines: Option<u32>) -> Result<Vec<u8>, ClusterError> {
+        let text = tokio::fs::read(self.folder.log_of(&member.name)).await.map_err(|error| failed(member, &error))?;
+        let Some(last_lines) = last_lines else { return Ok(text) };
+        let end = text.get(text.len().saturating_sub(LOG_END)..).unwrap_or_default();
+        let lines: Vec<&[u8]> = end.trim_ascii_end().split(|byte| *byte == b'\n').collect();
+        let skip = lines.len().saturating_sub(last_lines as usize);
+        Ok(lines.get(skip..).unwrap_or_default().join(&b'\n'))
     }
 
-    fn remove<'a>(&'a self, _: &'a str) -> Outcome<'a, ()> {
-        Box::pin(async move {
-            let lost = self.agent.is_lost();
-            self.agent.close().await;
-            self.sandbox.wait(if lost { Duration::ZERO } else { END_LIMIT }).await?;
-            self.folder.remove()
-        })
+    async fn remove(&self, _: &str) -> Result<(), ClusterError> {
+        let lost = self.agent.is_lost();
+        self.agent.close().await;
+        self.sandbox.wait(if lost { Duration::ZERO } else { END_LIMIT }).await?;
+        self.folder.remove()
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 
 use super::stream::SimulatedStream;
 use super::world::{State, Waiting, What, World};
@@ -22,6 +22,7 @@ pub(super) struct Inside {
     pub pid: Option<u32>,
 }
 
+#[async_trait]
 impl Machine for Inside {
     fn monotonic(&self) -> Duration {
         self.world.change(|state| state.monotonic())
@@ -31,14 +32,12 @@ impl Machine for Inside {
         self.world.change(|state| state.clocks(self.address).wall)
     }
 
-    fn connect<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Box<dyn Stream>>> {
-        Box::pin(async move {
-            let host: Ipv4Addr = host.parse().map_err(|_| io::Error::other(format!("there is no machine {host}")))?;
-            let to = SocketAddrV4::new(host, port);
-            let stream = SimulatedStream::open(self.clone(), to);
-            stream.connected().await?;
-            Ok(Box::new(stream) as Box<dyn Stream>)
-        })
+    async fn connect(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
+        let host: Ipv4Addr = host.parse().map_err(|_| io::Error::other(format!("there is no machine {host}")))?;
+        let to = SocketAddrV4::new(host, port);
+        let stream = SimulatedStream::open(self.clone(), to);
+        stream.connected().await?;
+        Ok(Box::new(stream) as Box<dyn Stream>)
     }
 }
 

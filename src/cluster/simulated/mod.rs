@@ -25,15 +25,14 @@ mod stream;
 mod tests;
 mod world;
 
-use std::future::ready;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use ipnet::Ipv4Net;
 
-use super::backend::{Backend, Outcome};
+use super::backend::Backend;
 use super::error::ClusterError;
 use super::parts::{Description, MemberHandle, Parts};
 use super::provider::{PlatformRequest, Provider};
@@ -123,26 +122,27 @@ impl Simulated {
     }
 }
 
+#[async_trait]
 impl Provider for Simulated {
     fn kind(&self) -> ClusterKind {
         ClusterKind::SIM
     }
 
-    fn check<'a>(&'a self, spec: &'a ClusterSpec) -> Outcome<'a, ()> {
-        Box::pin(ready(Simulated::check(*self, spec)))
+    async fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
+        Simulated::check(*self, spec)
     }
 
-    fn start<'a>(&'a self, spec: &'a ClusterSpec, _: &'a Start) -> Outcome<'a, Parts> {
-        Box::pin(self.parts(spec, None))
+    async fn start(&self, spec: &ClusterSpec, _: &Start) -> Result<Parts, ClusterError> {
+        self.parts(spec, None).await
     }
 
     /// It goes with its tasks.
-    fn remove<'a>(&'a self, _: &'a str) -> Outcome<'a, ()> {
-        Box::pin(ready(Ok(())))
+    async fn remove(&self, _: &str) -> Result<(), ClusterError> {
+        Ok(())
     }
 
-    fn patience(&self, _: Duration) -> BoxFuture<'_, ()> {
-        Box::pin(ready(()))
+    async fn patience(&self, _: Duration) {
+        ()
     }
 
     fn traces(&self, _: &str) -> String {

@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use ipnet::Ipv4Net;
 use simulated_redis::Disk;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, duplex};
@@ -12,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use super::super::backend::{Backend, Outcome};
+use super::super::backend::Backend;
 use super::super::error::ClusterError;
 use super::super::lines::{ClientOutput, ClientProcess, Log};
 use super::super::{ClusterSpec, Member, MemberState};
@@ -140,85 +141,75 @@ impl SimulatedRun {
     }
 }
 
+#[async_trait]
 impl Backend for SimulatedRun {
-    fn start_attached<'a>(&'a self, member: &'a Member, log: &'a Log) -> Outcome<'a, ClientProcess> {
-        Box::pin(async move {
-            let address = address_of(member)?;
-            self.start_up().await;
-            let started = |what| self.world.change(|state| state.start(address, what));
-            let pid = started(What::Client { task: None, waiting: Vec::new() });
-            let inside = Inside { world: Arc::clone(&self.world), address, pid };
-            let (stdin, input) = duplex(PIPE);
-            let (stdout, output) = duplex(PIPE);
-            let (mut stderr, errors) = duplex(PIPE);
-            let ended = inside.clone();
-            let work = client::serve(input, output, Arc::new(inside.clone()));
-            let task = tokio::spawn(async move {
-                let outcome = Stoppable { inside, work: Box::pin(work) }.await;
-                if let Err(error) = &outcome {
-                    let _ = stderr.write_all(format!("Error: {error}\n").as_bytes()).await;
-                }
-                ended.world.change(|state| state.client_ended(address, ended.pid, i32::from(outcome.is_err())));
-            });
-            self.world.change(|state| {
-                if let Some(running) = state.running(address)
-                    && let What::Client { task: its, .. } = &mut running.what
-                {
-                    *its = Some(task.abort_handle());
-                }
-            });
-            let process = ClientProcess::over(stdin, stdout, errors, log.clone());
-            Ok(match self.world.change(|state| state.bugs.clone()) {
-                Some(bugs) => overheard(process, bugs, member.name.clone()),
-                None => process,
-            })
-        })
-    }
-
-    fn start_server<'a>(&'a self, member: &'a Member) -> Outcome<'a, ()> {
-        Box::pin(async move {
-            let address = address_of(member)?;
-            self.start_up().await;
-            let unknown = || ClusterError::NoServer { member: member.name.clone() };
-            self.world.change(|state| state.start_server(address)).map(|_| ()).ok_or_else(unknown)
-        })
-    }
-
-    fn kill<'a>(&'a self, member: &'a Member) -> Outcome<'a, ()> {
-        Box::pin(async move {
-            let address = address_of(member)?;
-            self.world.change(|state| state.kill(address, false));
-            Ok(())
-        })
-    }
-
-    fn wait_for_end<'a>(&'a self, member: &'a Member, limit: Duration) -> Outcome<'a, ()> {
-        Box::pin(async move {
-            let (address, began) = (address_of(member)?, Instant::now());
-            while self.world.change(|state| state.running(address).is_some()) {
-                if began.elapsed() >= limit {
-                    return Err(ClusterError::Timeout {
-                        doing: format!("end {}", member.name),
-                        seconds: limit.as_secs(),
-                    });
-                }
-                sleep(LOOK_AGAIN).await;
+    async fn start_attached(&self, member: &Member, log: &Log) -> Result<ClientProcess, ClusterError> {
+        let address = address_of(member)?;
+        self.start_up().await;
+        let started = |what| self.world.change(|state| state.start(address, what));
+        let pid = started(What::Client { task: None, waiting: Vec::new() });
+        let inside = Inside { world: Arc::clone(&self.world), address, pid };
+        let (stdin, input) = duplex(PIPE);
+        let (stdout, output) = duplex(PIPE);
+        let (mut stderr, errors) = duplex(PIPE);
+        let ended = inside.clone();
+        let work = client::serve(input, output, Arc::new(inside.clone()));
+        let task = tokio::spawn(async move {
+            let outcome = Stoppable { inside, work: Box::pin(work) }.await;
+            if let Err(error) = &outcome {
+                let _ = stderr.write_all(format!("Error: {error}\n").as_bytes()).await;
             }
-            Ok(())
+            ended.world.change(|state| state.client_ended(address, ended.pid, i32::from(outcome.is_err())));
+        });
+        self.world.change(|state| {
+            if let Some(running) = state.running(address)
+                && let What::Client { task: its, .. } = &mut running.what
+            {
+                *its = Some(task.abort_handle());
+            }
+        });
+        let process = ClientProcess::over(stdin, stdout, errors, log.clone());
+        Ok(match self.world.change(|state| state.bugs.clone()) {
+            Some(bugs) => overheard(process, bugs, member.name.clone()),
+            None => process,
         })
     }
 
-    fn running_pid<'a>(&'a self, member: &'a Member) -> Outcome<'a, Result<u32, String>> {
-        Box::pin(async { self.running_pid(member) })
+    async fn start_server(&self, member: &Member) -> Result<(), ClusterError> {
+        let address = address_of(member)?;
+        self.start_up().await;
+        let unknown = || ClusterError::NoServer { member: member.name.clone() };
+        self.world.change(|state| state.start_server(address)).map(|_| ()).ok_or_else(unknown)
     }
 
-    fn states<'a>(&'a self, _: &'a str, members: Vec<&'a Member>) -> Outcome<'a, Vec<MemberState>> {
-        Box::pin(async { self.states(members) })
+    async fn kill(&self, member: &Member) -> Result<(), ClusterError> {
+        let address = address_of(member)?;
+        self.world.change(|state| state.kill(address, false));
+        Ok(())
+    }
+
+    async fn wait_for_end(&self, member: &Member, limit: Duration) -> Result<(), ClusterError> {
+        let (address, began) = (address_of(member)?, Instant::now());
+        while self.world.change(|state| state.running(address).is_some()) {
+            if began.elapsed() >= limit {
+                return Err(ClusterError::Timeout { doing: format!("end {}", member.name), seconds: limit.as_secs() });
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+        Ok(())
+    }
+
+    async fn running_pid(&self, member: &Member) -> Result<Result<u32, String>, ClusterError> {
+        self.running_pid(member)
+    }
+
+    async fn states(&self, _: &str, members: Vec<&Member>) -> Result<Vec<MemberState>, ClusterError> {
+        self.states(members)
     }
 
     /// It has nothing to say.
-    fn server_log<'a>(&'a self, _: &'a Member, _: Option<u32>) -> Outcome<'a, Vec<u8>> {
-        Box::pin(async { Ok(Vec::new()) })
+    async fn server_log(&self, _: &Member, _: Option<u32>) -> Result<Vec<u8>, ClusterError> {
+        Ok(Vec::new())
     }
 
     fn observe(&self) -> bool {
@@ -230,11 +221,9 @@ impl Backend for SimulatedRun {
         Some(self.world.change(|state| state.sightings.take()).map(|mut seen| seen.take()).unwrap_or_default())
     }
 
-    fn remove<'a>(&'a self, _: &'a str) -> Outcome<'a, ()> {
-        Box::pin(async {
-            self.remove();
-            Ok(())
-        })
+    async fn remove(&self, _: &str) -> Result<(), ClusterError> {
+        self.remove();
+        Ok(())
     }
 }
 

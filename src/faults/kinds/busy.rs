@@ -6,14 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisError, cmd};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Act, Order, Seen, at_servers, undo_at_servers};
-use crate::fault_kinds::FaultKind;
+use super::{Act, Order, Seen, at_servers, configure, undo_at_servers};
 use crate::faults::async_host::AsyncHost;
 use crate::faults::injection::Parameter;
 use crate::faults::probe::{connect, observed};
@@ -41,41 +40,34 @@ const THRESHOLD: &str = "lua-time-limit";
 /// Redis's own.
 const DEFAULT_THRESHOLD: u64 = 5000;
 
-pub(super) static ACT: Busy = Busy;
-
 pub(super) struct Busy;
 
+#[async_trait]
 impl Act for Busy {
-    fn kind(&self) -> FaultKind {
-        FaultKind::Busy
-    }
-
-    fn inject<'a>(&'a self, host: &'a AsyncHost, order: &'a Order) -> BoxFuture<'a, Seen> {
-        Box::pin(async move {
-            let Parameter::Length { ms, jitter_ms: 0 } = order.injection.with else {
-                return Err("`busy` takes one length, not a range".to_string());
-            };
-            let longest = LONGEST_SILENCE.as_millis();
-            if !(1..=longest).contains(&u128::from(ms)) {
-                return Err(format!(
-                    "`busy` for {ms} ms before the first BUSY: expected 1 to {longest} ms, since no script can be ended \
+    async fn inject(&self, host: &AsyncHost, order: &Order) -> Seen {
+        let Parameter::Length { ms, jitter_ms: 0 } = order.injection.with else {
+            return Err("`busy` takes one length, not a range".to_string());
+        };
+        let longest = LONGEST_SILENCE.as_millis();
+        if !(1..=longest).contains(&u128::from(ms)) {
+            return Err(format!(
+                "`busy` for {ms} ms before the first BUSY: expected 1 to {longest} ms, since no script can be ended \
                      before that"
-                ));
-            }
-            if (0..MOST_SENTINELS).any(|number| host.now().runs(&sentinel_name(number))) {
-                return Err(
+            ));
+        }
+        if (0..MOST_SENTINELS).any(|number| host.now().runs(&sentinel_name(number))) {
+            return Err(
                     "Sentinels end such a script themselves once they think its server down, so `busy` would not last until \
                      its heal; take `pause primary`"
                         .to_string(),
                 );
-            }
-            at_servers(host, order, |machine, name, url| occupy(machine, name, url, ms)).await
-        })
+        }
+        at_servers(host, order, |machine, name, url| occupy(machine, name, url, ms)).await
     }
 
-    fn heal<'a>(&'a self, host: &'a AsyncHost, order: &'a Order) -> BoxFuture<'a, Seen> {
+    async fn heal(&self, host: &AsyncHost, order: &Order) -> Seen {
         // The script of a server that died meanwhile is gone with it.
-        Box::pin(undo_at_servers(host, order, release))
+        undo_at_servers(host, order, release).await
     }
 }
 
@@ -84,7 +76,7 @@ async fn occupy(machine: Arc<dyn Machine>, name: &str, url: String, threshold_ms
     observed(name, LIMIT, async {
         let mut asker = connect(&machine, &url, LIMIT).await?;
         let mut busy = connect(&machine, &url, FOR_GOOD).await?;
-        configure(&mut busy, threshold_ms).await?;
+        configure(&mut busy, THRESHOLD, threshold_ms).await?;
         let (ended, mut end) = oneshot::channel();
         // It keeps the connection until the script has ended.
         tokio::spawn(async move {
@@ -136,7 +128,7 @@ async fn release(machine: Arc<dyn Machine>, name: &str, url: String) -> Observat
             }
         }
         let ms = ordered.elapsed().as_millis();
-        configure(&mut server, DEFAULT_THRESHOLD).await?;
+        configure(&mut server, THRESHOLD, DEFAULT_THRESHOLD).await?;
         Ok((true, format!("{ended}, and it answers, {ms} ms after the order")))
     })
     .await
@@ -144,10 +136,6 @@ async fn release(machine: Arc<dyn Machine>, name: &str, url: String) -> Observat
 
 async fn ping(server: &mut MultiplexedConnection) -> Result<(), RedisError> {
     cmd("PING").query_async(server).await
-}
-
-async fn configure(server: &mut MultiplexedConnection, threshold_ms: u64) -> Result<(), RedisError> {
-    cmd("CONFIG").arg("SET").arg(THRESHOLD).arg(threshold_ms).query_async(server).await
 }
 
 /// Whether the server's answer is this error.

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 
 use super::{Act, Order, Seen};
-use crate::fault_kinds::{Command, CommandFault, FaultKind};
+use crate::fault_kinds::{Command, CommandFault};
 use crate::faults::async_host::AsyncHost;
 use crate::faults::injection::Parameter;
 use crate::faults::network::{CommandWatch, Effect, Ends, Pair};
@@ -18,44 +18,32 @@ const ASK_LIMIT: Duration = Duration::from_millis(500);
 /// The same for what it can do without: a server that is stopped must not hold up a script.
 const ASK_TO_ARM: Duration = Duration::from_millis(50);
 
-pub(super) static ACT: Call = Call;
-
 pub(super) struct Call;
 
+#[async_trait]
 impl Act for Call {
-    fn kind(&self) -> FaultKind {
-        FaultKind::Call
+    async fn inject(&self, host: &AsyncHost, order: &Order) -> Seen {
+        arm(host, order).await
     }
 
-    fn inject<'a>(&'a self, host: &'a AsyncHost, order: &'a Order) -> BoxFuture<'a, Seen> {
-        Box::pin(arm(host, order))
+    async fn heal(&self, host: &AsyncHost, order: &Order) -> Seen {
+        host.restore_links(order.fault).await
     }
 
-    fn heal<'a>(&'a self, host: &'a AsyncHost, order: &'a Order) -> BoxFuture<'a, Seen> {
-        Box::pin(host.restore_links(order.fault))
-    }
-
-    fn strike<'a>(
-        &'a self,
-        host: &'a AsyncHost,
-        order: &'a Order,
-        disarm: bool,
-    ) -> BoxFuture<'a, Result<Struck, String>> {
-        Box::pin(async move {
-            let (fault, links) = (order.fault, &order.injection.links);
-            let so_far = host.run(move |host| Ok(host.strike(fault, disarm))).await?;
-            let watch = CommandWatch::from(what(order)?);
-            let (first, hit) = match so_far {
-                Ok(struck) => struck,
-                Err(spared) => {
-                    return Ok(Struck { members: Vec::new(), text: watch.tell_none(links, spared.as_ref()) });
-                }
-            };
-            let name = |address| host.name_of(address, links);
-            let members: BTreeSet<String> = hit.into_iter().flat_map(|(one, other)| [name(one), name(other)]).collect();
-            let text = watch.tell(&first, &name(first.client), &name(first.server));
-            Ok(Struck { members: members.into_iter().collect(), text })
-        })
+    async fn strike(&self, host: &AsyncHost, order: &Order, disarm: bool) -> Result<Struck, String> {
+        let (fault, links) = (order.fault, &order.injection.links);
+        let so_far = host.run(move |host| Ok(host.strike(fault, disarm))).await?;
+        let watch = CommandWatch::from(what(order)?);
+        let (first, hit) = match so_far {
+            Ok(struck) => struck,
+            Err(spared) => {
+                return Ok(Struck { members: Vec::new(), text: watch.tell_none(links, spared.as_ref()) });
+            }
+        };
+        let name = |address| host.name_of(address, links);
+        let members: BTreeSet<String> = hit.into_iter().flat_map(|(one, other)| [name(one), name(other)]).collect();
+        let text = watch.tell(&first, &name(first.client), &name(first.server));
+        Ok(Struck { members: members.into_iter().collect(), text })
     }
 }
 

@@ -7,12 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use redis::{RedisError, Value, cmd};
 use tokio::time::{Instant, timeout};
 
 use super::{Act, Order, Seen};
-use crate::fault_kinds::FaultKind;
 use crate::faults::async_host::AsyncHost;
 use crate::faults::injection::{Parameter, Promotion};
 use crate::faults::probe::{connect, observed};
@@ -26,30 +25,23 @@ const LIMIT: Duration = Duration::from_secs(4);
 const ASK_LIMIT: Duration = Duration::from_millis(300);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-pub(super) static ACT: Failover = Failover;
-
 pub(super) struct Failover;
 
+#[async_trait]
 impl Act for Failover {
-    fn kind(&self) -> FaultKind {
-        FaultKind::Failover
+    async fn inject(&self, host: &AsyncHost, order: &Order) -> Seen {
+        let (Parameter::Promotion(Promotion { replicas, url, words }), [primary]) =
+            (&order.injection.with, &order.injection.members[..])
+        else {
+            return Err(order.makes_no_sense());
+        };
+        let replicas = replicas.iter().map(|name| Ok((name.clone(), host.url_of(name)?)));
+        let replicas = replicas.collect::<Result<Vec<_>, String>>()?;
+        Ok(promote(&host.machine(), primary, &replicas, url, words).await)
     }
 
-    fn inject<'a>(&'a self, host: &'a AsyncHost, order: &'a Order) -> BoxFuture<'a, Seen> {
-        Box::pin(async move {
-            let (Parameter::Promotion(Promotion { replicas, url, words }), [primary]) =
-                (&order.injection.with, &order.injection.members[..])
-            else {
-                return Err(order.makes_no_sense());
-            };
-            let replicas = replicas.iter().map(|name| Ok((name.clone(), host.url_of(name)?)));
-            let replicas = replicas.collect::<Result<Vec<_>, String>>()?;
-            Ok(promote(&host.machine(), primary, &replicas, url, words).await)
-        })
-    }
-
-    fn heal<'a>(&'a self, _: &'a AsyncHost, _: &'a Order) -> BoxFuture<'a, Seen> {
-        Box::pin(async { Ok(Observation::of(true, "the new primary stays primary".to_string())) })
+    async fn heal(&self, _: &AsyncHost, _: &Order) -> Seen {
+        Ok(Observation::of(true, "the new primary stays primary".to_string()))
     }
 }
 

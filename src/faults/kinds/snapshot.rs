@@ -6,18 +6,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, try_join_all};
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisError, cmd};
 use tokio::task::JoinSet;
 
-use super::{Act, Order, Seen};
-use crate::fault_kinds::FaultKind;
+use super::{Act, Order, Seen, info};
 use crate::faults::async_host::{AsyncHost, Kept};
 use crate::faults::host::MemberAction;
 use crate::faults::probe::{connect, observed};
 use crate::faults::wire::Observation;
 use crate::machine::Machine;
+use crate::topology::field;
 use crate::words::plural;
 
 /// How long it may take on one server.
@@ -26,33 +27,24 @@ const LIMIT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-pub(super) static ACT: Snapshot = Snapshot;
-
 pub(super) struct Snapshot;
 
+#[async_trait]
 impl Act for Snapshot {
-    fn kind(&self) -> FaultKind {
-        FaultKind::Snapshot
+    async fn inject(&self, host: &AsyncHost, order: &Order) -> Seen {
+        let members = &order.injection.members;
+        // First: a server that is killed from here on must not come back with a snapshot.
+        let ready = host.each(members, MemberAction::KeepNoSnapshot).await?;
+        if !ready.observed {
+            return Ok(ready);
+        }
+        // At once: a server takes a tenth of a second until it says that its child is done.
+        try_join_all(members.iter().map(|name| begin(host, order.fault, name))).await.map(Observation::all)
     }
 
-    fn inject<'a>(&'a self, host: &'a AsyncHost, order: &'a Order) -> BoxFuture<'a, Seen> {
-        Box::pin(async move {
-            let members = &order.injection.members;
-            // First: a server that is killed from here on must not come back with a snapshot.
-            let ready = host.each(members, MemberAction::KeepNoSnapshot).await?;
-            if !ready.observed {
-                return Ok(ready);
-            }
-            // At once: a server takes a tenth of a second until it says that its child is done.
-            try_join_all(members.iter().map(|name| begin(host, order.fault, name))).await.map(Observation::all)
-        })
-    }
-
-    fn heal<'a>(&'a self, host: &'a AsyncHost, order: &'a Order) -> BoxFuture<'a, Seen> {
-        Box::pin(async move {
-            let members = &order.injection.members;
-            try_join_all(members.iter().map(|name| end(host, order, name))).await.map(Observation::all)
-        })
+    async fn heal(&self, host: &AsyncHost, order: &Order) -> Seen {
+        let members = &order.injection.members;
+        try_join_all(members.iter().map(|name| end(host, order, name))).await.map(Observation::all)
     }
 }
 
@@ -165,17 +157,9 @@ async fn at_rest(server: &mut MultiplexedConnection) -> Result<String, RedisErro
     }
 }
 
-async fn info(server: &mut MultiplexedConnection, section: &str) -> Result<String, RedisError> {
-    cmd("INFO").arg(section).query_async(server).await
-}
-
 /// How many snapshots it has written since it was started; before Redis 7 it does not say.
 fn written(info: &str) -> Option<u64> {
     field(info, "rdb_saves")?.parse().ok()
-}
-
-fn field<'i>(info: &'i str, name: &str) -> Option<&'i str> {
-    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ fn row(report: &Report, operation: &Operation) -> [String; 16] {
 }
 
 /// One value. A spreadsheet takes what begins like a formula for one, so such a text from outside gets a quote before it.
-fn cell(value: String) -> String {
+pub(in crate::report) fn cell(value: String) -> String {
     let value = if value.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{value}") } else { value };
     if value.contains([',', '"', '\n', '\r']) { format!("\"{}\"", value.replace('"', "\"\"")) } else { value }
 }
@@ -55,9 +55,14 @@ mod tests {
 
     #[test]
     fn what_would_break_a_table_is_quoted_and_formulas_are_texts() {
-        for (value, expected) in
-            [("c0:1", "c0:1"), ("a,b", "\"a,b\""), ("a\"b\nc", "\"a\"\"b\nc\""), ("=1+1", "'=1+1"), ("", "")]
-        {
+        for (value, expected) in [
+            ("c0:1", "c0:1"),
+            ("a,b", "\"a,b\""),
+            ("a\"b\nc", "\"a\"\"b\nc\""),
+            ("=1+1", "'=1+1"),
+            ("@x,y", "\"'@x,y\""),
+            ("", ""),
+        ] {
             assert_eq!(cell(value.to_string()), expected);
         }
     }

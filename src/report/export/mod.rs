@@ -1,6 +1,6 @@
 //! A run for other tools: operations as a table, as Jepsen's EDN, and as a trace that Perfetto opens.
 
-mod csv;
+pub(super) mod csv;
 mod edn;
 mod perfetto;
 

@@ -1,5 +1,6 @@
 //! The matrix for spreadsheets: a line for each cell, as RFC 4180 has it.
 
+use crate::report::export::csv::cell;
 use crate::suite::matrix::{Cell, Matrix};
 use crate::telling::table::expected;
 use crate::words::line;
@@ -29,7 +30,7 @@ const HEADS: [&str; 16] = [
 pub fn csv(matrix: &Matrix) -> String {
     let heads = HEADS.map(str::to_string);
     let rows = std::iter::once(heads).chain(matrix.cells.iter().map(row));
-    rows.map(|row| row.map(|field| quoted(&field)).join(",") + "\r\n").collect()
+    rows.map(|row| row.map(|field| cell(line(&field, LONGEST))).join(",") + "\r\n").collect()
 }
 
 fn row(cell: &Cell) -> [String; 16] {
@@ -53,32 +54,4 @@ fn row(cell: &Cell) -> [String; 16] {
         numbers.per_second.map_or(String::new(), |spread| spread.median.to_string()),
         cell.runs.iter().map(|run| run.seconds).sum::<f64>().to_string(),
     ]
-}
-
-/// A field that no spreadsheet takes for a formula.
-fn quoted(field: &str) -> String {
-    let text = line(field, LONGEST);
-    let formula = text.starts_with(['=', '+', '-', '@']);
-    let text = if formula { format!("'{text}") } else { text };
-    if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_stay_fields_and_formulas_text() {
-        for (field, expected) in [
-            ("redlock", "redlock"),
-            ("ttl 1s, clients 5", "\"ttl 1s, clients 5\""),
-            ("say \"a\"", "\"say \"\"a\"\"\""),
-            ("=1+1", "'=1+1"),
-            ("@x,y", "\"'@x,y\""),
-            ("a\nb", "a b"),
-            ("", ""),
-        ] {
-            assert_eq!(quoted(field), expected);
-        }
-    }
 }

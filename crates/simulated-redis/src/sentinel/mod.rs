@@ -100,11 +100,6 @@ impl Sentinel {
         self.disk
     }
 
-    /// Ends it together with its machine. What it writes down is always synced.
-    pub fn lose_power(self) -> Disk {
-        self.disk
-    }
-
     fn save(&mut self) {
         self.disk.sentinel = Some(Saved {
             primary: self.primary.address,
