@@ -141,9 +141,7 @@ impl Provider for Simulated {
         Ok(())
     }
 
-    async fn patience(&self, _: Duration) {
-        ()
-    }
+    async fn patience(&self, _: Duration) {}
 
     fn traces(&self, _: &str) -> String {
         "nothing".to_string()
