@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::console::{Exit, Failure, exit_after, look, print, tell_progress};
 use super::flags::whole;
-use super::{CONSOLE, Exit, Failure, exit_after, look, print, tell_progress};
+use super::progress::CONSOLE;
 use crate::client_check::{self, ClientCheck};
 use crate::history::History;
 use crate::nemesis::Nemesis;

@@ -8,7 +8,7 @@ use redlock_model::{
     Bounds, Claim, Clocks, Crash, Fencing, Holding, Limits, Memory, Model, Restart, Settings, SettingsError, Verdict,
 };
 
-use super::{Exit, Failure, exit_after, exit_for, look, print};
+use super::console::{Exit, Failure, exit_after, exit_for, look, print};
 use crate::checker::Validity;
 use crate::explore;
 use crate::files;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::Failure;
+use super::console::Failure;
 use crate::nemesis::Expectation;
 use crate::runner::MOST_JOBS;
 use crate::scenario::{self, Issue, Options, Scenario, Versions, catalogue, quoted};

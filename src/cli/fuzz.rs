@@ -7,9 +7,10 @@ use std::time::Duration;
 use clap::Args;
 use tokio::task::block_in_place;
 
+use super::console::{Exit, Failure, exit_after, exit_for, print, tell};
 use super::flags::{jobs, processors};
+use super::progress::CONSOLE;
 use super::progress::{Bar, Far};
-use super::{CONSOLE, Exit, Failure, exit_after, exit_for, print, tell};
 use crate::checker::{Validity, wilson_95};
 use crate::files;
 use crate::fuzz::{Cause, End, Found, Hunt, Progress, Search, Shrunk, USUAL_TIME, Until, Violation, draw};

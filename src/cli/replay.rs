@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use clap::Args;
 
+use super::console::{Exit, Failure, exit_after, print, tell_progress};
+use super::progress::CONSOLE;
 use super::progress::{self, Far};
-use super::{CONSOLE, Exit, Failure, exit_after, print, tell_progress};
 use crate::checker::{Validity, wilson_95};
 use crate::fuzz::Cause;
 use crate::history::{self, History, StepOutcome};

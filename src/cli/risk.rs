@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::console::{Exit, Failure, exit_after, look, print};
 use super::flags::{jobs, processors};
 use super::progress::{Bar, Far};
-use super::{Exit, Failure, exit_after, look, print};
 use crate::files;
 use crate::report::risk::RiskReport;
 use crate::risk::distribution::PROFILES;

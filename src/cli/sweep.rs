@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::console::{Exit, Failure, exit_after, look, print, tell_progress};
+use super::progress::CONSOLE;
 use super::suite::progress::Progress;
 use super::suite::{open_whole, versions};
-use super::{CONSOLE, Exit, Failure, exit_after, look, print, tell_progress};
 use crate::report::matrix as pages;
 use crate::runner::{self, Ended, Jobs, Prepared, Series, signals};
 use crate::scenario::{Options, quoted};

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 
 use super::error::ClusterError;
 use super::lines::{ClientProcess, Log};
-use super::{Member, MemberState};
+use super::spec::{Member, MemberState};
 use crate::faults::Sighting;
 
 /// What an operation on members comes to.

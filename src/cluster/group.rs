@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, join_all};
 
-use super::Member;
 use super::cluster::Cluster;
+use super::spec::Member;
 use crate::faults::{Promotion, RedisCommand, RedisReply};
 use crate::members::Role;
 use crate::topology::{LockGroup, Roles, Servers, field};

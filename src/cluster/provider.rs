@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::ClusterSpec;
 use super::backend::Outcome;
 use super::error::ClusterError;
 use super::parts::Parts;
+use super::spec::ClusterSpec;
 use super::starts::{Start, Starts};
 use crate::topology::{ClusterKind, InstalledClient, Program};
 

@@ -8,7 +8,7 @@ use tokio::task::block_in_place;
 use super::learnt::{MOST_BYTES, held_for};
 use super::{Examination, Made};
 use crate::checker::{AnomalyKind, Sentence, Validity, broken_if_made, check};
-use crate::cli::{Failure, tell_progress};
+use crate::cli::console::{Failure, tell_progress};
 use crate::files;
 use crate::fuzz::Cause;
 use crate::history::{self, Claim, History, RecordedCommand};

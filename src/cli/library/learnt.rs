@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{ASKS, CANCELS_A_HOLDER, Made};
-use crate::cli::Failure;
+use crate::cli::console::Failure;
 use crate::files;
 use crate::history::{self, History, Operation, Phase, PhaseStamp, RecordedCommand};
 use crate::library::sent::{self, Sent};

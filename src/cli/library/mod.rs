@@ -18,9 +18,10 @@ use clap::Args;
 use compare::{Case, Compare};
 use learnt::{Learnt, learn, refused_ttls, runs_of, unable, was_played_by_threads};
 
+use super::console::{Exit, Failure, exit_after, look, print, tell_progress};
+use super::progress::CONSOLE;
 use super::suite::progress::Progress;
 use super::suite::{open_whole, versions};
-use super::{CONSOLE, Exit, Failure, exit_after, look, print, tell_progress};
 use crate::files;
 use crate::interrupt::Interrupt;
 use crate::library::examined::{Came, Examined};

@@ -13,7 +13,8 @@ use tokio::task::{JoinHandle, block_in_place};
 
 use super::Examination;
 use super::compare::{Case, Compare};
-use crate::cli::{CONSOLE, Failure, tell_progress};
+use crate::cli::console::{Failure, tell_progress};
+use crate::cli::progress::CONSOLE;
 use crate::controller::Status;
 use crate::files;
 use crate::fuzz::{Cause, End, Trials, shrink_on};

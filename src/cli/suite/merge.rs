@@ -5,7 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use super::{Exit, Failure, conclude, create};
+use super::{conclude, create};
+use crate::cli::console::{Exit, Failure};
 use crate::store::night;
 use crate::suite::matrix::Matrix;
 

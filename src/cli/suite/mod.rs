@@ -10,8 +10,9 @@ use clap::Args;
 use sha2::{Digest, Sha256};
 
 use self::progress::Progress;
+use super::console::{Exit, Failure, exit_after, look, print, tell, tell_progress};
 use super::flags::whole;
-use super::{CONSOLE, Exit, Failure, exit_after, look, print, tell, tell_progress};
+use super::progress::CONSOLE;
 use crate::report::matrix as pages;
 use crate::runner::{self, Ended, Jobs, Prepared, Series, signals};
 use crate::runs;

@@ -15,7 +15,7 @@ use super::ask::{ENGINE_LIMIT, ask, ask_within, in_words, label_filters};
 use super::engine::Docker;
 use crate::cluster::backend::{Backend, Outcome};
 use crate::cluster::lines::{ClientProcess, Log, Piece, follow};
-use crate::cluster::{Member, MemberState};
+use crate::cluster::spec::{Member, MemberState};
 
 impl Docker {}
 

@@ -33,12 +33,13 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use ipnet::Ipv4Net;
 
+use super::address;
 use super::backend::{Backend, Outcome};
 use super::error::ClusterError;
 use super::parts::{Description, MemberHandle, Parts};
 use super::provider::{PlatformRequest, Provider};
+use super::spec::{ClientCommand, ClusterSpec, Member};
 use super::starts::Start;
-use super::{ClientCommand, ClusterSpec, Member, address};
 use crate::members::Role;
 use crate::topology::{ClusterKind, Program};
 
