@@ -10,10 +10,10 @@ use redlock_model::{
 
 use super::console::{Exit, Failure, exit_after, exit_for, look, print};
 use crate::checker::Validity;
-use crate::explore;
 use crate::files;
+use crate::labs::explore;
+use crate::labs::explore::page::Exploration;
 use crate::nemesis::Expectation;
-use crate::report::exploration::Exploration;
 use crate::units::nanos;
 
 /// What the user wants searched.

@@ -1,4 +1,4 @@
-//! `redjepsen fuzz`: finds a failing scenario in virtual time, and shrinks it. The search itself is in [`crate::fuzz`].
+//! `redjepsen fuzz`: finds a failing scenario in virtual time, and shrinks it. The search itself is in [`crate::labs::fuzz`].
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use super::progress::CONSOLE;
 use super::progress::{Bar, Far};
 use crate::checker::{Validity, wilson_95};
 use crate::files;
-use crate::fuzz::{Cause, End, Found, Hunt, Progress, Search, Shrunk, USUAL_TIME, Until, Violation, draw};
 use crate::history::FaultKind;
+use crate::labs::fuzz::{Cause, End, Found, Hunt, Progress, Search, Shrunk, USUAL_TIME, Until, Violation, draw};
 use crate::nemesis::{Expectation, Nemesis};
 use crate::runner::simulate::can_be_simulated;
 use crate::runner::{KeepCluster, Place, RunSettings, Runner};

@@ -6,7 +6,7 @@ use super::{ASKS, CANCELS_A_HOLDER, Made};
 use crate::cli::console::Failure;
 use crate::files;
 use crate::history::{self, History, Operation, Phase, PhaseStamp, RecordedCommand};
-use crate::library::sent::{self, Sent};
+use crate::labs::library::sent::{self, Sent};
 use crate::scenario::Ability;
 use crate::suite::outcome::RunOutcome;
 use crate::units::Length;

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::compare::Case;
 use super::{ASKS, CANCELS_A_HOLDER, Examination, KEEPS_A_HOLDER, SHARES_A_LOCK};
 use crate::history::Phase;
-use crate::library::sent::Upkeep;
+use crate::labs::library::sent::Upkeep;
 use crate::nemesis::{Need, Nemesis, Step};
 use crate::plan::Plan;
 use crate::scenario::{Ability, Cause, Options, Scenario, catalogue};

@@ -22,6 +22,7 @@
 pub mod distribution;
 mod exposure;
 mod interval;
+pub mod page;
 mod strikes;
 mod table;
 mod work;

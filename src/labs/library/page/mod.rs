@@ -9,9 +9,9 @@ pub use text::terminal;
 
 use remarks::{by_itself, remarks};
 
-use crate::library::examined::{Came, Examined, Found, Symptom, Tried};
-use crate::library::kind::OfItsKind;
-use crate::library::sent::Sent;
+use crate::labs::library::examined::{Came, Examined, Found, Symptom, Tried};
+use crate::labs::library::kind::OfItsKind;
+use crate::labs::library::sent::Sent;
 use crate::words::{length, plural};
 
 /// The page's name, in the folder of the catalogue's runs.

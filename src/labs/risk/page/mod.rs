@@ -1,15 +1,16 @@
 //! How often a lock loses updates, for people: on the terminal, as a page and as a plot.
 
 mod html;
+mod plot;
 mod text;
 
 use std::path::Path;
 use std::time::Duration;
 
 use crate::files::{self, Unwritten};
+use crate::labs::risk::distribution::Source;
+use crate::labs::risk::{Distribution, Interval, Kind, Question, Risk, Row, YEAR};
 use crate::report::plots;
-use crate::risk::distribution::Source;
-use crate::risk::{Distribution, Interval, Kind, Question, Risk, Row, YEAR};
 use crate::units::nanos;
 use crate::words::{count, length, list, plural};
 
@@ -27,7 +28,7 @@ impl RiskReport<'_> {
     pub fn write(&self, folder: &Path) -> Result<(), Unwritten> {
         let mut unwritten = Unwritten::default();
         unwritten.note(files::write(&folder.join("risk.html"), self.html()));
-        let picture = plots::risk(&self.risk.rows, self.question.asked, &self.title());
+        let picture = plot::risk(&self.risk.rows, self.question.asked, &self.title());
         if let Ok(svg) = plots::svg(&picture) {
             unwritten.note(files::write(&folder.join("risk.svg"), svg));
         }

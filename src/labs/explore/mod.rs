@@ -5,6 +5,8 @@
 //! while time passes is paused; a clock that lags while its client asks almost stands still. One tick is the part of the
 //! lock's TTL that it is in the model. Keys expire by themselves.
 
+pub mod page;
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 

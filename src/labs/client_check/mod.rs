@@ -5,6 +5,7 @@
 //! Pure: the runs are made elsewhere, by the same controller as any other, and judged by the same checker. Whether its *lock* is
 //! any good is not asked here.
 
+pub mod page;
 mod unwritten;
 
 use std::collections::BTreeMap;

@@ -2,10 +2,10 @@
 
 use maud::{PreEscaped, html};
 
-use super::RiskReport;
+use super::{RiskReport, plot};
+use crate::labs::risk::distribution::Source;
 use crate::report::html::{header, whole_page};
 use crate::report::plots;
-use crate::risk::distribution::Source;
 use crate::words::capital;
 
 impl RiskReport<'_> {
@@ -13,7 +13,7 @@ impl RiskReport<'_> {
     pub(super) fn html(&self) -> String {
         let headline = html! { (capital(&self.headline())) "." };
         let guard = html! { @if let Some(guard) = self.with_guard() { p { (guard) } } };
-        let picture = plots::risk(&self.risk.rows, self.question.asked, &self.title());
+        let picture = plot::risk(&self.risk.rows, self.question.asked, &self.title());
         let (heads, rows) = self.table();
         let body = html! {
             main {

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::remarks::{ByItself, by_itself, remarks};
 use super::{broken, command, facts, headline, is_too_little, meaning, shows_little, shrunk, symptom, withstood};
-use crate::library::examined::{Came, Examined, Symptom, Tried};
+use crate::labs::library::examined::{Came, Examined, Symptom, Tried};
 use crate::report::html::{address, header, prose, whole_page};
 use crate::words::{line, sanitize};
 

@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 
 use crate::checker::AnomalyKind;
-use crate::library::asking::Asking;
-use crate::library::examined::{Examined, Tried, TriedRun};
-use crate::library::idle::GoesOn;
-use crate::library::losses::FalseLosses;
-use crate::library::refusals::Refusals;
-use crate::library::releases::SlowRelease;
+use crate::labs::library::asking::Asking;
+use crate::labs::library::examined::{Examined, Tried, TriedRun};
+use crate::labs::library::idle::GoesOn;
+use crate::labs::library::losses::FalseLosses;
+use crate::labs::library::refusals::Refusals;
+use crate::labs::library::releases::SlowRelease;
 use crate::words::{length, list, moment, plural, sanitize};
 
 /// So many attempts that are refused early are no accident.

@@ -26,6 +26,7 @@ pub mod examined;
 pub mod idle;
 pub mod kind;
 pub mod losses;
+pub mod page;
 pub mod pairs;
 pub mod refusals;
 pub mod releases;

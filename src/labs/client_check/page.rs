@@ -1,9 +1,9 @@
 //! What a client can serve, as a page of text: the answer, what it reports, which claims and scenarios that is enough for, and
 //! what to do about the rest.
 
-use super::Look;
-use crate::client_check::{ClientCheck, ENOUGH, PhaseUse, Refused, Stopped};
 use crate::history::Phase;
+use crate::labs::client_check::{ClientCheck, ENOUGH, PhaseUse, Refused, Stopped};
+use crate::report::Look;
 use crate::words::{count, length, line, list, plural, wrap};
 
 /// How much of what a client says is shown.

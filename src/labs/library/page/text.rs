@@ -2,7 +2,7 @@
 
 use super::remarks::{ByItself, by_itself, remarks};
 use super::{broken, command, facts, headline, meaning, shrunk, symptom, withstood};
-use crate::library::examined::{Came, Examined};
+use crate::labs::library::examined::{Came, Examined};
 use crate::report::Look;
 use crate::words::{line, plural, sanitize, wrap};
 

@@ -11,8 +11,8 @@ use redlock_model::{
     Claim, Clocks, Counterexample, Crash, Fencing, Holding, Memory, Outcome, Restart, Settings, Verdict,
 };
 
-use crate::explore::{NoScript, Script};
 use crate::files::{self, Unwritten};
+use crate::labs::explore::{NoScript, Script};
 use crate::report::incident;
 use crate::words::{count, length, plural};
 

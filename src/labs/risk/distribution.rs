@@ -63,10 +63,10 @@ struct Lengths {
 
 /// The profiles that come with the program.
 pub const PROFILES: [(&str, &str); 4] = [
-    ("jvm-g1", include_str!("../../profiles/jvm-g1.toml")),
-    ("jvm-parallel-old", include_str!("../../profiles/jvm-parallel-old.toml")),
-    ("quiet", include_str!("../../profiles/quiet.toml")),
-    ("vm-migration", include_str!("../../profiles/vm-migration.toml")),
+    ("jvm-g1", include_str!("../../../profiles/jvm-g1.toml")),
+    ("jvm-parallel-old", include_str!("../../../profiles/jvm-parallel-old.toml")),
+    ("quiet", include_str!("../../../profiles/quiet.toml")),
+    ("vm-migration", include_str!("../../../profiles/vm-migration.toml")),
 ];
 
 impl Distribution {

@@ -2,10 +2,9 @@
 
 use plotters::style::Color as _;
 
-use super::frame::Frame;
-use super::picture::{BAD, BAR, HEIGHT, MUTED, Picture, TEXT, WIDTH};
+use crate::labs::risk::{Interval, Row, YEAR};
 use crate::report::drawing::{Anchor, SMALL};
-use crate::risk::{Interval, Row, YEAR};
+use crate::report::plots::{BAD, BAR, Frame, HEIGHT, MUTED, Picture, TEXT, WIDTH};
 
 /// Where the left half ends and the right half begins.
 const HALVES: (f64, f64) = (WIDTH / 2.0 - 20.0, WIDTH / 2.0 + 60.0);
