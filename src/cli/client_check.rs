@@ -144,7 +144,8 @@ impl ClientCheckFlags {
 
     /// The command to go on with.
     fn then(&self) -> String {
-        let said = self.options.said().into_iter().filter(|(name, _)| !matches!(*name, "clients" | "time-limit"));
+        let said =
+            self.options.to_flags().into_iter().filter(|(name, _)| !matches!(name.as_str(), "clients" | "time-limit"));
         let said: String = said.map(|(name, value)| format!(" --{name} {}", quoted(&value))).collect();
         let command = self.command.as_ref().map(|command| format!(" --client-cmd {}", quoted(command)));
         let (workload, command) = (quoted(&self.workload), command.unwrap_or_default());

@@ -7,8 +7,7 @@ use std::time::Instant;
 use clap::Args;
 
 use super::console::{Exit, Failure, exit_after, print, tell_progress};
-use super::progress::CONSOLE;
-use super::progress::{self, Far};
+use super::progress::{self, CONSOLE, Far};
 use crate::checker::{Validity, wilson_95};
 use crate::history::{self, History, StepOutcome};
 use crate::labs::fuzz::Cause;

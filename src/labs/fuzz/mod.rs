@@ -5,6 +5,7 @@
 //! - [`Search`]: hunting and making smaller by turns, in the time that there is
 //! - [`hunt`](hunt()): runs seed after seed on all processors, and groups what breaks the lock by its cause
 //! - [`shrink`](shrink()): the smallest scenario with the same cause, as a file that any cluster can carry out
+//! - [`page`]: the answer for people
 //!
 //! Deliberately absent: how runs are made (see [`simulate`](crate::runner::simulate)), and whether a run broke the lock
 //! (see [`checker`](crate::checker)).
@@ -13,6 +14,8 @@ mod cause;
 pub mod draw;
 mod fair;
 mod hunt;
+mod keep;
+pub mod page;
 mod search;
 mod shrink;
 

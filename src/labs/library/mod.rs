@@ -14,12 +14,13 @@
 //! - [`ends`]: programs that ended by themselves
 //! - [`kind`]: a lock of ours that is of the same kind, to compare with
 //! - [`examined`]: what was tried, put together by cause
-//!
-//! Pure: runs are made elsewhere.
+//! - [`campaign`]: makes the runs; the others are pure
+//! - [`page`]: the answer for people
 
 mod aim;
 pub mod asking;
 pub mod beside;
+pub mod campaign;
 pub mod endless;
 pub mod ends;
 pub mod examined;

@@ -3,7 +3,7 @@
 use redjepsen::history::{History, Outcome, Phase, Process, Reading};
 use redjepsen::labs::client_check::{self, ClientCheck, Refused, Stopped};
 use redjepsen::nemesis::Nemesis;
-use redjepsen::report::{self, Look};
+use redjepsen::report::Look;
 use redjepsen::runner::simulate::{simulate, simulated_history};
 use redjepsen::scenario::{Scenario, catalogue};
 

@@ -48,7 +48,7 @@ impl Examination {
             time_limit: "4s".parse().ok(),
             clients: self.at_least(1),
             threads: Some(1),
-            ..self.flags.options(self.flags.ttl.first().copied())
+            ..self.options(self.request.ttl.first().copied())
         };
         let two = Options { clients: self.at_least(2), hold: "0.2ttl..0.3ttl".parse().ok(), ..alone.clone() };
         let long = Options { time_limit: "6s".parse().ok(), hold: long_hold(), ..alone.clone() };
@@ -61,7 +61,7 @@ impl Examination {
     pub(super) fn under(&self, nemeses: &[String], ttls: &[Length]) -> SuiteFile {
         let with = |ttl: &Length| Options { ttl: Some(*ttl), ..Options::default() };
         let blocks = ttls.iter().flat_map(|ttl| nemeses.iter().map(move |nemesis| self.block(nemesis, with(ttl))));
-        SuiteFile { runs: self.flags.seeds, ..self.suite_file(blocks.collect()) }
+        SuiteFile { runs: self.request.seeds, ..self.suite_file(blocks.collect()) }
     }
 
     /// What broke the lock and is not the fate of its kind, with other seeds, each with the TTL with which it did: what is called
@@ -73,13 +73,13 @@ impl Examination {
             let ttl = case.tried.telling()?.ttl.parse().ok();
             Some(self.block(&case.nemesis, Options { ttl, ..Options::default() }))
         });
-        let seed = u64::from(self.flags.seeds) + 1;
+        let seed = u64::from(self.request.seeds) + 1;
         SuiteFile { runs: SEEDS_MORE, seed, ..self.suite_file(blocks.collect()) }
     }
 
     /// In all of these runs the nodes tell what they carry out.
     pub(super) fn suite_file(&self, cells: Vec<Block>) -> SuiteFile {
-        let with = Options { record_commands: Some(true), ..self.flags.of_every_run() };
+        let with = Options { record_commands: Some(true), ..self.of_every_run() };
         SuiteFile { description: String::new(), runs: 1, seed: 1, with, cells, instead: Options::default() }
     }
 
@@ -98,9 +98,9 @@ impl Examination {
     /// Several clients, and nothing goes wrong: for long enough that locks are extended too.
     pub(super) fn usual(&self, ttl: Length) -> Block {
         let with = Options {
-            time_limit: self.flags.time_limit.or("8s".parse().ok()),
+            time_limit: self.time_limit.or("8s".parse().ok()),
             clients: self.at_least(USUAL_CLIENTS.max(self.plain.workload.threads)),
-            ..self.flags.options(Some(ttl))
+            ..self.options(Some(ttl))
         };
         self.block("none", with)
     }
@@ -110,7 +110,7 @@ impl Examination {
         let with = Options {
             clients: self.at_least(QUEUE),
             hold: "0.3ttl..0.4ttl".parse().ok(),
-            ..self.flags.options(self.flags.ttl.first().copied())
+            ..self.options(self.request.ttl.first().copied())
         };
         self.block("none", with)
     }
@@ -122,7 +122,7 @@ impl Examination {
             threads: Some(THREADS),
             clients: self.at_least(2 * THREADS),
             hold: long_hold(),
-            ..self.flags.options(self.flags.ttl.first().copied())
+            ..self.options(self.request.ttl.first().copied())
         };
         self.block(SHARES_A_LOCK, with)
     }
@@ -155,7 +155,7 @@ impl Examination {
 
     pub(super) fn block(&self, nemesis: &str, with: Options) -> Block {
         Block {
-            workload: Some(Names(vec![self.flags.workload.clone()])),
+            workload: Some(Names(vec![self.request.workload.clone()])),
             nemesis: Some(Names(vec![nemesis.to_string()])),
             libraries: false,
             issues: false,
@@ -204,9 +204,8 @@ impl Examination {
         let (mut fitting, mut not_about) = (Vec::new(), Vec::new());
         let told = told();
         for (name, _) in catalogue::NEMESES.iter().filter(|(name, _)| !NOT_TRIED.contains(name) && !is_beside(name)) {
-            let options =
-                Options { threads: self.threads(name), ..self.flags.options(self.flags.ttl.first().copied()) };
-            let scenario = options.scenario(&self.flags.workload, name, 1, Path::new(""));
+            let options = Options { threads: self.threads(name), ..self.options(self.request.ttl.first().copied()) };
+            let scenario = options.scenario(&self.request.workload, name, 1, Path::new(""));
             let drawn = scenario.map_err(|error| error.to_string()).and_then(|scenario| {
                 Plan::draw(&scenario).map_err(|error| error.to_string())?;
                 Ok(scenario)

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{ASKS, CANCELS_A_HOLDER, Made};
-use crate::cli::console::Failure;
 use crate::files;
 use crate::history::{self, History, Operation, Phase, PhaseStamp, RecordedCommand};
 use crate::labs::library::sent::{self, Sent};
+use crate::runner::RunnerError;
 use crate::scenario::Ability;
 use crate::suite::outcome::RunOutcome;
 use crate::units::Length;
@@ -26,25 +26,25 @@ pub(super) struct Learnt {
 }
 
 /// The runs of a stage, of all its scenarios or of one, with what the nodes carried out in each; those that could not be made are left out.
-pub(super) fn runs_of(made: &Made, nemesis: Option<&str>) -> Result<Vec<(History, Vec<RecordedCommand>)>, Failure> {
+pub(super) fn runs_of(made: &Made, nemesis: Option<&str>) -> Result<Vec<(History, Vec<RecordedCommand>)>, RunnerError> {
     let is_of = |run: &&RunOutcome| {
         let cell = || made.suite.cells.iter().find(|cell| cell.name == run.cell);
         run.valid.is_some() && nemesis.is_none_or(|name| cell().is_some_and(|cell| cell.nemesis == name))
     };
     let mut runs = Vec::new();
     for run in made.state.runs.iter().filter(is_of) {
-        let folder = files::below(made.state.folder(), &run.folder).map_err(Failure::could_not_run)?;
-        let history = history::load(&folder.join("history.jsonl")).map_err(Failure::could_not_run)?;
+        let folder = files::below(made.state.folder(), &run.folder).map_err(RunnerError::could_not_run)?;
+        let history = history::load(&folder.join("history.jsonl")).map_err(RunnerError::could_not_run)?;
         let file = folder.join(RecordedCommand::FILE);
-        let text = files::read_inside(&file, MOST_BYTES).map_err(Failure::could_not_run)?;
+        let text = files::read_inside(&file, MOST_BYTES).map_err(RunnerError::could_not_run)?;
         let commands = RecordedCommand::read(&text)
-            .map_err(|error| Failure::could_not_run(format!("{}: {error}", file.display())))?;
+            .map_err(|error| RunnerError::could_not_run(format!("{}: {error}", file.display())))?;
         runs.push((history, commands));
     }
     Ok(runs)
 }
 
-pub(super) fn learn(made: &Made) -> Result<Learnt, Failure> {
+pub(super) fn learn(made: &Made) -> Result<Learnt, RunnerError> {
     let runs = runs_of(made, None)?;
     let operations = runs.iter().flat_map(|(history, _)| &history.operations);
     let mut phases: Vec<Phase> =

@@ -1,4 +1,4 @@
-//! `redjepsen library`: from a workload to a page that says what becomes of its lock under everything that there is to try.
+//! From a workload to everything that was tried on its lock: the runs of `redjepsen library`.
 //!
 //! Stages, one after the other, each of them a suite: three runs without faults, from which it is learnt what the library sends; short
 //! ones that show what else its client takes; one in which nothing goes wrong; the scenarios of the catalogue that fit; strikes at each command that was seen; pairs
@@ -13,27 +13,21 @@ mod shrink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::Args;
-
 use compare::{Case, Compare};
 use learnt::{Learnt, learn, refused_ttls, runs_of, unable, was_played_by_threads};
 
-use super::console::{Exit, Failure, exit_after, look, print, tell_progress};
-use super::progress::CONSOLE;
-use super::suite::progress::Progress;
-use super::suite::{open_whole, versions};
+use super::examined::{Came, Examined};
+use super::kind::Kind;
+use super::releases::reach_again;
+use super::sent::{self, Sent, Upkeep};
+use super::strikes::{self, Aim, Scripted, Setting};
+use super::{beside, pairs, takeovers};
 use crate::files;
 use crate::interrupt::Interrupt;
-use crate::labs::library::examined::{Came, Examined};
-use crate::labs::library::kind::Kind;
-use crate::labs::library::page as pages;
-use crate::labs::library::pairs;
-use crate::labs::library::releases::reach_again;
-use crate::labs::library::sent::{self, Sent, Upkeep};
-use crate::labs::library::strikes::{self, Aim, Scripted, Setting};
-use crate::labs::library::{beside, takeovers};
-use crate::runner::{self, Ended, Jobs, Series, signals};
+use crate::runner::open::open_whole;
+use crate::runner::{self, Console, Ended, Jobs, RunnerError, Series, SeriesProgress, signals};
 use crate::scenario::{Ability, Options, Scenario, quoted};
+use crate::store::versions;
 use crate::suite::file::SuiteFile;
 use crate::suite::outcome::RunOutcome;
 use crate::suite::plan::{Clusters, Source, Suite};
@@ -42,34 +36,44 @@ use crate::topology::ClusterKind;
 use crate::units::Length;
 use crate::words::{length, plural};
 
-#[derive(Debug, Args)]
-pub struct LibraryFlags {
-    /// The library's workload: a name from `redjepsen list`, or the path of a .toml file
-    workload: String,
-    /// What the clusters are made of; simulated ones have no libraries
-    #[arg(long, value_enum)]
-    cluster: Option<ClusterKind>,
-    /// After this, no more runs are begun; the same command goes on where it was
-    #[arg(long, value_name = "LENGTH", default_value = "30m", allow_hyphen_values = true)]
-    budget: Length,
-    /// The lock's time to live; several with commas
-    #[arg(long, value_delimiter = ',', default_value = "1s,400ms", allow_hyphen_values = true)]
-    ttl: Vec<Length>,
-    /// With how many seeds everything is played; what breaks the lock is played with two more
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
-    seeds: u32,
-    /// Runs at the same time, each on its own cluster; `auto`: as many as the machine can take
-    #[arg(long, value_name = "N", default_value = "auto")]
-    jobs: Jobs,
-    /// Start again, even if an earlier one could be continued
-    #[arg(long)]
-    fresh: bool,
-    /// Folder for the runs and the page
-    #[arg(long, default_value = "store")]
-    store: PathBuf,
-    /// How long a run without a script takes, once that is known
-    #[arg(skip)]
-    time_limit: Option<Length>,
+/// The library to try, and how.
+pub struct Request {
+    /// Name or path of its workload.
+    pub workload: String,
+    /// None: whichever kind can be had here.
+    pub cluster: Option<ClusterKind>,
+    /// After this, no more runs are begun.
+    pub budget: Duration,
+    /// The lock's times to live, at least one; the first is tried with everything.
+    pub ttl: Vec<Length>,
+    /// Number of seeds for each scenario.
+    pub seeds: u32,
+    pub jobs: Jobs,
+    /// Starts again, even if an earlier one could be continued.
+    pub fresh: bool,
+    /// Folder for the runs.
+    pub store: PathBuf,
+}
+
+/// How a stage shows its progress; true for a stage whose runs are watched and not judged.
+pub type ShowStage = fn(bool) -> Box<dyn SeriesProgress>;
+
+/// What came of a campaign.
+pub struct Finished {
+    pub examined: Examined,
+    /// The folder for its page: the links of the page start there.
+    pub folder: PathBuf,
+    /// Whether all runs were made.
+    pub is_complete: bool,
+    stages: Vec<Made>,
+}
+
+impl Finished {
+    /// Marks its stages as ended, so that the next campaign starts anew.
+    pub fn end(self) -> Result<(), RunnerError> {
+        let ended = self.stages.into_iter().try_for_each(|mut made| made.state.end());
+        ended.map_err(RunnerError::could_not_run)
+    }
 }
 
 /// When each stage has to end, as a share of the time that learning left. What one leaves is for the next.
@@ -146,54 +150,59 @@ struct Searched {
 
 /// Everything that stages share.
 struct Examination {
-    flags: LibraryFlags,
+    request: Request,
+    console: Console,
+    show: ShowStage,
+    /// How long a run without a script takes, once that is known.
+    time_limit: Option<Length>,
     interrupt: Interrupt,
     remains: signals::Remains,
     began: Instant,
-    budget: Duration,
     /// When it was known what there is to play. Where clients take seconds to start, that takes a part of the time.
     learnt: Instant,
     /// The first run: without faults, with the first TTL.
     plain: Scenario,
 }
 
-pub async fn library(flags: LibraryFlags) -> Result<Exit, Failure> {
+/// Tries everything there is to try, in the time that there is. A request that makes no sense is refused before the first run.
+pub async fn examine(request: Request, console: Console, show: ShowStage) -> Result<Finished, RunnerError> {
     let began = Instant::now();
-    let budget = flags.budget.absolute().map_err(|error| Failure::arguments(format!("--budget: {error}")))?;
-    let plain = flags.options(flags.ttl.first().copied()).scenario(&flags.workload, "none", 1, Path::new(""));
-    let plain = plain.map_err(Failure::arguments)?;
+    let with = Options { ttl: request.ttl.first().copied(), ..of_every_run(request.cluster, None) };
+    let plain = with.scenario(&request.workload, "none", 1, Path::new("")).map_err(RunnerError::request)?;
     if plain.cluster_kind().is_simulated() {
-        return Err(Failure::arguments(
+        return Err(RunnerError::request(
             "--cluster sim makes no sense here: simulated servers can't be asked what they get; \
              for a lock of redjepsen's own, `redjepsen fuzz` searches in virtual time",
         ));
     }
-    let (interrupt, remains) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
-    let examination = Examination { flags, interrupt, remains, began, budget, learnt: began, plain };
+    let (interrupt, remains) = signals::listen(console).map_err(RunnerError::could_not_run)?;
+    let examination =
+        Examination { request, console, show, time_limit: None, interrupt, remains, began, learnt: began, plain };
     examination.made().await
 }
 
-impl LibraryFlags {
+fn of_every_run(cluster: Option<ClusterKind>, time_limit: Option<Length>) -> Options {
+    Options { cluster, time_limit: time_limit.or(TIME_LIMIT.parse().ok()), ..Options::default() }
+}
+
+impl Examination {
     fn options(&self, ttl: Option<Length>) -> Options {
         Options { ttl, ..self.of_every_run() }
     }
 
     fn of_every_run(&self) -> Options {
-        let time_limit = self.time_limit.or(TIME_LIMIT.parse().ok());
-        Options { cluster: self.cluster, time_limit, ..Options::default() }
+        of_every_run(self.request.cluster, self.time_limit)
     }
-}
 
-impl Examination {
-    async fn made(mut self) -> Result<Exit, Failure> {
-        tell_progress("learning what it sends, from three runs without faults");
+    async fn made(mut self) -> Result<Finished, RunnerError> {
+        (self.console.progress)("learning what it sends, from three runs without faults");
         let learnt = self.make("commands", &self.without_faults(), None).await?;
         if learnt.lacking > 0 {
             return Err(self.broke_off(&learnt));
         }
         let Learnt { sent, operations, phases, holds_long } = learn(&learnt)?;
         if holds_long {
-            self.flags.time_limit = LONG_TIME_LIMIT.parse().ok();
+            self.time_limit = LONG_TIME_LIMIT.parse().ok();
         }
         let abilities = self.make("abilities", &self.asking(), None).await?;
         let mut unable = unable(&abilities);
@@ -205,7 +214,7 @@ impl Examination {
         let kept = runs_of(&abilities, Some(KEEPS_A_HOLDER))?;
         let upkeep = sent::upkeep(&sent, kept.first());
         let kind = Kind::of(&self.plain, upkeep);
-        tell_progress(&format!(
+        (self.console.progress)(&format!(
             "{kind}; {} told apart in {operations} operations",
             plural(sent.len() as u64, "command")
         ));
@@ -229,10 +238,10 @@ impl Examination {
             blocks: can(Ability::Block),
             knows_the_catalogue: true,
         };
-        self.flags.ttl = taken;
+        self.request.ttl = taken;
         if holds_long {
             // Each operation takes longer than a TTL, and so do those with which each run begins: of a short one there are more runs.
-            self.flags.ttl.sort_by_key(|ttl| ttl.absolute().unwrap_or_default());
+            self.request.ttl.sort_by_key(|ttl| ttl.absolute().unwrap_or_default());
         }
         let Searched { mut cases, page_folder, not_made } =
             self.search(&kind, &sent, setting, &fitting, &mut stages).await?;
@@ -246,10 +255,10 @@ impl Examination {
         };
         let found = shrink::all(&compare, &cases, self.until(1.0)).await?;
         let examined = Examined {
-            workload: quoted(&self.flags.workload),
+            workload: quoted(&self.request.workload),
             name: format!("{name}{version}"),
             kind: kind.clone(),
-            ttls: self.flags.ttl.iter().map(ToString::to_string).collect(),
+            ttls: self.request.ttl.iter().map(ToString::to_string).collect(),
             sent,
             tried: cases.into_iter().map(|case| case.tried).collect(),
             found,
@@ -259,12 +268,8 @@ impl Examination {
             took: self.began.elapsed(),
             versions: stages.iter().flat_map(|made| versions(made.state.folder(), &made.state.runs)).collect(),
         };
-        let page = page_folder.join(pages::FILE);
-        let shown = print(pages::terminal(&examined, look()));
-        let written = files::write(&page, pages::html(&examined)).map_err(Failure::could_not_run);
-        let pointed = || print(format!("\n  page  {}\n", page.display()));
-        let (exit, ended) = self.conclude(examined.not_made, stages);
-        exit_after(exit, shown.and(written).and_then(|()| pointed()).and(ended))
+        let is_complete = not_made == 0 && !self.interrupt.is_raised();
+        Ok(Finished { examined, folder: page_folder, is_complete, stages })
     }
 
     /// Plays all that there is to play, in the time that there is; the stages are added to `stages`.
@@ -275,8 +280,8 @@ impl Examination {
         setting: Setting,
         fitting: &[String],
         stages: &mut Vec<Made>,
-    ) -> Result<Searched, Failure> {
-        let (first, others) = self.flags.ttl.split_at(1);
+    ) -> Result<Searched, RunnerError> {
+        let (first, others) = self.request.ttl.split_at(1);
         let mut cases = Vec::new();
         let catalogue = self.make("catalogue", &self.under(fitting, first), Some(self.until(CATALOGUE))).await?;
         let folder = catalogue.state.folder().to_path_buf();
@@ -328,7 +333,7 @@ impl Examination {
             (go_on, not_made) = (!made.interrupted, not_made + made.lacking);
             stages.push(made);
         }
-        tell_progress("comparing with a lock of ours of the same kind, in virtual time");
+        (self.console.progress)("comparing with a lock of ours of the same kind, in virtual time");
         Compare { examination: self, kind, page_folder: &folder }.in_virtual_time(&mut cases);
         let is_due = |case: &&Case| {
             case.tried.came() == Came::Fell
@@ -354,7 +359,7 @@ impl Examination {
         folder: &Path,
         scripted: &[Scripted],
         cases: &mut Vec<Case>,
-    ) -> Result<Option<Made>, Failure> {
+    ) -> Result<Option<Made>, RunnerError> {
         let is_late =
             |case: &&Case| case.tried.came() == Came::Fell && !case.tried.of_its_kind.is_fate() && case.tried.is_late();
         let late = self.again(cases.iter().filter(is_late));
@@ -391,8 +396,8 @@ impl Examination {
     }
 
     /// Which of the TTLs the library takes, those that it does not, each with what it says, and the runs that asked.
-    async fn taken_ttls(&self) -> Result<(Vec<Length>, Vec<(Length, String)>, Option<Made>), Failure> {
-        let (first, others) = self.flags.ttl.split_at(1);
+    async fn taken_ttls(&self) -> Result<(Vec<Length>, Vec<(Length, String)>, Option<Made>), RunnerError> {
+        let (first, others) = self.request.ttl.split_at(1);
         if others.is_empty() {
             return Ok((first.to_vec(), Vec::new(), None));
         }
@@ -406,30 +411,20 @@ impl Examination {
 
     /// The moment by which this share of the budget is spent, of what learning left of it.
     fn until(&self, share: f64) -> Instant {
-        let left = (self.began + self.budget).saturating_duration_since(self.learnt);
+        let left = (self.began + self.request.budget).saturating_duration_since(self.learnt);
         self.learnt + left.mul_f64(share)
     }
 
-    /// Only what is complete is not gone on with.
-    fn conclude(&self, not_made: usize, stages: Vec<Made>) -> (Exit, Result<(), Failure>) {
-        if not_made > 0 || self.interrupt.is_raised() {
-            let left = plural(not_made as u64, "run");
-            return (Exit::Unknown, print(format!("{left} not made; the same command goes on where it was\n")));
-        }
-        let ended = stages.into_iter().try_for_each(|mut made| made.state.end());
-        (Exit::Valid, ended.map_err(Failure::could_not_run))
-    }
-
-    fn broke_off(&self, learnt: &Made) -> Failure {
+    fn broke_off(&self, learnt: &Made) -> RunnerError {
         let why = learnt.state.runs.iter().find(|run| run.valid.is_none()).map(|run| run.summary.clone());
-        Failure::could_not_run(
+        RunnerError::could_not_run(
             why.unwrap_or_else(|| "interrupted before it was known what the library sends".to_string()),
         )
     }
 
     /// Makes the runs of one stage, or goes on with them.
-    async fn make(&self, stage: &str, file: &SuiteFile, until: Option<Instant>) -> Result<Made, Failure> {
-        self.make_with(stage, file, until, self.flags.jobs).await
+    async fn make(&self, stage: &str, file: &SuiteFile, until: Option<Instant>) -> Result<Made, RunnerError> {
+        self.make_with(stage, file, until, self.request.jobs).await
     }
 
     /// The same with so many at a time.
@@ -439,19 +434,19 @@ impl Examination {
         file: &SuiteFile,
         until: Option<Instant>,
         jobs: Jobs,
-    ) -> Result<Made, Failure> {
+    ) -> Result<Made, RunnerError> {
         let name = format!("library-{}-{stage}", self.plain.workload_name);
         let plan = |auto| {
             let source = Source { name: &name, file, folder: Path::new("") };
-            Suite::plan(&source, Clusters { instead: self.flags.cluster, auto }).map_err(Failure::arguments)
+            Suite::plan(&source, Clusters { instead: self.request.cluster, auto }).map_err(RunnerError::request)
         };
-        let prepared = runner::prepare(&plan(ClusterKind::Auto)?, &self.interrupt, CONSOLE.say).await?;
+        let prepared = runner::prepare(&plan(ClusterKind::Auto)?, &self.interrupt, self.console.say).await?;
         if let Some(why) = prepared.not_here.values().chain(prepared.not_simulated.values()).next() {
-            return Err(Failure::could_not_run(why));
+            return Err(RunnerError::could_not_run(why));
         }
         let suite = plan(prepared.auto)?;
-        let mut state = open_whole(&self.flags.store, &suite, self.flags.fresh)?;
-        tell_progress(&format!(
+        let mut state = open_whole(&self.request.store, &suite, self.request.fresh, self.console.say)?;
+        (self.console.progress)(&format!(
             "{}, planned for {}",
             plural(suite.runs() as u64, "run"),
             length(suite.planned_ms() * 1_000_000)
@@ -467,13 +462,13 @@ impl Examination {
             jobs,
             not_here: prepared.not_here,
         };
-        let mut progress = if LEARNING.contains(&stage) { Progress::learning() } else { Progress::default() };
-        let ended = series.make(&mut state, &mut progress).await?;
+        let mut progress = (self.show)(LEARNING.contains(&stage));
+        let ended = series.make(&mut state, progress.as_mut()).await?;
         // A client that can do nothing of what it is asked for has answered.
         if let Ended::CannotRun(reason) = &ended
             && !ASKING.contains(&stage)
         {
-            return Err(Failure::could_not_run(reason));
+            return Err(RunnerError::could_not_run(reason));
         }
         let done = state.runs.iter().filter(|run| run.valid.is_some()).count();
         let lacking = suite.runs().saturating_sub(done);
@@ -482,12 +477,12 @@ impl Examination {
 }
 
 /// Writes the scenarios, and returns their files, in their order.
-fn write_scripts(folder: &Path, scripted: &[Scripted]) -> Result<Vec<String>, Failure> {
-    files::create_folder(folder).map_err(Failure::could_not_run)?;
+fn write_scripts(folder: &Path, scripted: &[Scripted]) -> Result<Vec<String>, RunnerError> {
+    files::create_folder(folder).map_err(RunnerError::could_not_run)?;
     let mut written = Vec::new();
     for scripted in scripted {
         let file = folder.join(format!("{}.toml", scripted.name));
-        files::write(&file, &scripted.toml).map_err(Failure::could_not_run)?;
+        files::write(&file, &scripted.toml).map_err(RunnerError::could_not_run)?;
         written.push(file.display().to_string());
     }
     Ok(written)

@@ -8,14 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
-use tokio::sync::watch;
-use tokio::task::{JoinHandle, block_in_place};
+use tokio::task::block_in_place;
 
 use super::Examination;
 use super::compare::{Case, Compare};
-use crate::cli::console::{Failure, tell_progress};
-use crate::cli::progress::CONSOLE;
-use crate::controller::Status;
 use crate::files;
 use crate::interrupt::Interrupt;
 use crate::labs::fuzz::{Cause, End, Trials, shrink_on};
@@ -25,7 +21,7 @@ use crate::labs::library::sent::When;
 use crate::labs::library::struck;
 use crate::nemesis::{Expectation, Nemesis, Step, Target};
 use crate::plan::seed_after;
-use crate::runner::{Console, KeepCluster, Place, RunSettings, Runner};
+use crate::runner::{Console, KeepCluster, Place, RunSettings, Runner, RunnerError};
 use crate::scenario::{Scenario, quoted};
 
 /// With how many other seeds the smallest one is played.
@@ -36,16 +32,17 @@ const LEAST: Duration = Duration::from_secs(20);
 const KEPT: &str = "found.json";
 
 /// The smallest scenarios of what is not known to break every lock of the kind, one for each way in which it breaks this one.
-pub(super) async fn all(compare: &Compare<'_>, cases: &[Case], until: Instant) -> Result<Vec<Found>, Failure> {
+pub(super) async fn all(compare: &Compare<'_>, cases: &[Case], until: Instant) -> Result<Vec<Found>, RunnerError> {
     let folder = compare.page_folder.join("found");
     let mut found = kept(&folder);
     let due: Vec<&Case> = due(cases).into_iter().filter(|case| !is_among(&found, case)).collect();
     if due.is_empty() || compare.examination.interrupt.is_raised() || Instant::now() + LEAST > until {
         return Ok(found);
     }
-    files::create_folder(&folder).map_err(Failure::could_not_run)?;
-    let Examination { interrupt, remains, .. } = compare.examination;
-    let console = Console { say: |_| {}, progress: |_| {}, show: shows_nothing, leave: CONSOLE.leave };
+    files::create_folder(&folder).map_err(RunnerError::could_not_run)?;
+    let Examination { interrupt, remains, console: tells, .. } = compare.examination;
+    // Trials are many and short.
+    let console = Console { say: |_| {}, progress: |_| {}, show: |_| tokio::spawn(async {}), leave: tells.leave };
     let mut runner = Runner::of_listener(console, interrupt.clone(), remains)?;
     for (place, case) in due.iter().enumerate() {
         let left = until.saturating_duration_since(Instant::now());
@@ -54,13 +51,17 @@ pub(super) async fn all(compare: &Compare<'_>, cases: &[Case], until: Instant) -
         }
         // What one leaves of its time is for the next.
         let time = left / (due.len() - place) as u32;
-        tell_progress(&format!("shrinking {} on real servers, for {} s at most", case.tried.scenario, time.as_secs()));
+        (tells.progress)(&format!(
+            "shrinking {} on real servers, for {} s at most",
+            case.tried.scenario,
+            time.as_secs()
+        ));
         let smaller = block_in_place(|| smaller(compare, &mut runner, case, &folder, &interrupt.or_after(time)));
         if let Some(one) = smaller? {
-            tell_progress(&format!("{}: {} of {} steps", one.scenario, one.steps, one.steps_before));
+            (tells.progress)(&format!("{}: {} of {} steps", one.scenario, one.steps, one.steps_before));
             found.push(one);
-            let text = serde_json::to_string_pretty(&found).map_err(Failure::could_not_run)?;
-            files::write(&folder.join(KEPT), text).map_err(Failure::could_not_run)?;
+            let text = serde_json::to_string_pretty(&found).map_err(RunnerError::could_not_run)?;
+            files::write(&folder.join(KEPT), text).map_err(RunnerError::could_not_run)?;
         }
     }
     runner.remove_cluster().await?;
@@ -102,7 +103,7 @@ fn smaller(
     case: &Case,
     folder: &Path,
     over: &Interrupt,
-) -> Result<Option<Found>, Failure> {
+) -> Result<Option<Found>, RunnerError> {
     let Some(run) = case.tried.telling() else { return Ok(None) };
     let Some(scenario) = case.telling_scenario() else { return Ok(None) };
     let scenario = Scenario { record_commands: false, ..scenario.clone() };
@@ -128,10 +129,10 @@ fn smaller(
         ..shrunk.scenario.nemesis.clone()
     };
     let file = folder.join(format!("{}.toml", case.tried.scenario));
-    let text = toml::to_string_pretty(&nemesis).map_err(Failure::could_not_run)?;
-    files::write(&file, text).map_err(Failure::could_not_run)?;
-    let flags = &compare.examination.flags;
-    let cluster = flags.cluster.map_or(String::new(), |kind| format!(" --cluster {}", kind.word()));
+    let text = toml::to_string_pretty(&nemesis).map_err(RunnerError::could_not_run)?;
+    files::write(&file, text).map_err(RunnerError::could_not_run)?;
+    let request = &compare.examination.request;
+    let cluster = request.cluster.map_or(String::new(), |kind| format!(" --cluster {}", kind.word()));
     Ok(Some(Found {
         scenario: case.tried.scenario.clone(),
         file: super::compare::relative(compare.page_folder, &file),
@@ -143,7 +144,7 @@ fn smaller(
         of: AGAIN,
         repeat: format!(
             "redjepsen run --workload {} --nemesis {} --ttl {}{cluster}",
-            quoted(&flags.workload),
+            quoted(&request.workload),
             quoted(&file.display().to_string()),
             run.ttl
         ),
@@ -209,9 +210,4 @@ impl OnServers<'_, '_> {
         let falls = self.compare.of_its_kind(std::slice::from_ref(scenario), &[]) == Some(OfItsKind::Falls);
         falls == (self.fate == Some(OfItsKind::Falls))
     }
-}
-
-/// Trials are many and short.
-fn shows_nothing(_: watch::Receiver<Status>) -> JoinHandle<()> {
-    tokio::spawn(async {})
 }

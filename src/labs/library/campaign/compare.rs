@@ -8,7 +8,6 @@ use tokio::task::block_in_place;
 use super::learnt::{MOST_BYTES, held_for};
 use super::{Examination, Made};
 use crate::checker::{AnomalyKind, Sentence, Validity, broken_if_made, check};
-use crate::cli::console::{Failure, tell_progress};
 use crate::files;
 use crate::history::{self, Claim, History, RecordedCommand};
 use crate::labs::fuzz::Cause;
@@ -22,8 +21,8 @@ use crate::labs::library::struck;
 use crate::labs::library::{asking, endless, ends, idle, refusals, releases};
 use crate::nemesis::{Expectation, Fault, Nemesis, Step};
 use crate::plan::Plan;
-use crate::runner::Checked;
 use crate::runner::simulate::{simulate_unless, usual};
+use crate::runner::{Checked, RunnerError};
 use crate::scenario::{Options, Scenario, catalogue};
 use crate::suite::file::{Block, Names};
 use crate::suite::outcome::RunOutcome;
@@ -54,7 +53,7 @@ pub(super) fn collect(
     made: &Made,
     scripted: &[Scripted],
     cases: &mut Vec<Case>,
-) -> Result<(), Failure> {
+) -> Result<(), RunnerError> {
     for cell in &made.suite.cells {
         let counts =
             |run: &TriedRun| cell.scenario.clients > 1 || run.valid == Some(Validity::Invalid) || run.ended.is_some();
@@ -100,14 +99,14 @@ pub(super) fn collect(
 }
 
 /// Judges those runs again that accuse keys of which other runs show that they are no locks.
-fn acquit(page_folder: &Path, cases: &mut [Case]) -> Result<(), Failure> {
+fn acquit(page_folder: &Path, cases: &mut [Case]) -> Result<(), RunnerError> {
     let runs = cases.iter().flat_map(|case| &case.tried.runs);
     let no_locks = runs.flat_map(|run| run.endless.no_locks.iter().cloned()).collect();
     for case in cases {
         for run in case.tried.runs.iter_mut().filter(|run| !run.endless.accused.is_empty()) {
             let of = |scenario: &&Scenario| humantime::format_duration(scenario.ttl).to_string() == run.ttl;
             let file = page_folder.join(&run.folder).join("history.jsonl");
-            let history = history::load(&file).map_err(Failure::could_not_run)?;
+            let history = history::load(&file).map_err(RunnerError::could_not_run)?;
             let Some(scenario) = case.scenarios.iter().find(of) else { continue };
             let Some(history) = endless::acquitted(history, &no_locks) else { continue };
             let keys = run.endless.accused.iter().cloned().collect::<Vec<_>>();
@@ -125,7 +124,7 @@ fn acquit(page_folder: &Path, cases: &mut [Case]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenario) -> Result<TriedRun, Failure> {
+fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenario) -> Result<TriedRun, RunnerError> {
     let folder = files::below(suite, &outcome.folder);
     let mut run = TriedRun {
         ttl: humantime::format_duration(scenario.ttl).to_string(),
@@ -151,8 +150,8 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         repeat: outcome.repeat.clone(),
     };
     if outcome.valid.is_some() {
-        let folder = folder.map_err(Failure::could_not_run)?;
-        let history = history::load(&folder.join("history.jsonl")).map_err(Failure::could_not_run)?;
+        let folder = folder.map_err(RunnerError::could_not_run)?;
+        let history = history::load(&folder.join("history.jsonl")).map_err(RunnerError::could_not_run)?;
         // A run whose nodes could not tell everything is judged like any other.
         let commands = files::read_inside(&folder.join(RecordedCommand::FILE), MOST_BYTES).unwrap_or_default();
         let commands = RecordedCommand::read(&commands).unwrap_or_default();
@@ -237,7 +236,7 @@ pub(super) struct Compare<'a> {
 impl Compare<'_> {
     /// Compares whatever broke the lock with a lock of ours: in virtual time, and then, before anything is called the library's
     /// own, on real servers, which do not do everything as simulated ones do. Returns the runs on these, if there are any.
-    pub async fn judge(&self, cases: &mut [Case]) -> Result<Option<Made>, Failure> {
+    pub async fn judge(&self, cases: &mut [Case]) -> Result<Option<Made>, RunnerError> {
         self.in_virtual_time(cases);
         let own = || cases.iter().filter(|case| case.tried.of_its_kind == OfItsKind::Holds);
         let blocks = own().filter_map(|case| self.on_real_servers(case).transpose()).collect::<Result<Vec<_>, _>>()?;
@@ -262,10 +261,10 @@ impl Compare<'_> {
 
     /// Plays the steps of what is called the library's own without what they inject, with the library itself: what it does then too, no
     /// strike has brought about. Returns these runs, if there are any.
-    pub async fn without_strikes(&self, cases: &mut [Case], until: Instant) -> Result<Option<Made>, Failure> {
+    pub async fn without_strikes(&self, cases: &mut [Case], until: Instant) -> Result<Option<Made>, RunnerError> {
         let examination = self.examination;
         let folder = self.page_folder.join("without-strikes");
-        files::create_folder(&folder).map_err(Failure::could_not_run)?;
+        files::create_folder(&folder).map_err(RunnerError::could_not_run)?;
         let mut blocks = Vec::new();
         for case in cases.iter().filter(|case| case.tried.of_its_kind.is_own() && !case.tried.plain) {
             let Some(of) = case.telling_scenario() else { continue };
@@ -282,8 +281,8 @@ impl Compare<'_> {
                 continue;
             }
             let file = folder.join(format!("{}.toml", case.tried.scenario));
-            let text = toml::to_string_pretty(&nemesis).map_err(Failure::could_not_run)?;
-            files::write(&file, text).map_err(Failure::could_not_run)?;
+            let text = toml::to_string_pretty(&nemesis).map_err(RunnerError::could_not_run)?;
+            files::write(&file, text).map_err(RunnerError::could_not_run)?;
             let with = Options {
                 ttl: Some(Length::Absolute(of.ttl)),
                 clients: Some(of.clients),
@@ -295,7 +294,7 @@ impl Compare<'_> {
         if blocks.is_empty() {
             return Ok(None);
         }
-        tell_progress("playing what is its own once more, with nothing injected");
+        (examination.console.progress)("playing what is its own once more, with nothing injected");
         let made = examination.make("without-strikes", &examination.suite_file(blocks), Some(until)).await?;
         for case in cases.iter_mut().filter(|case| case.tried.of_its_kind.is_own() && !case.tried.plain) {
             let Some(cell) = made.suite.cells.iter().find(|cell| cell.nemesis == case.tried.scenario) else { continue };
@@ -347,14 +346,14 @@ impl Compare<'_> {
     }
 
     /// The run of this case with a lock of ours, as a cell of a suite.
-    fn on_real_servers(&self, case: &Case) -> Result<Option<Block>, Failure> {
+    fn on_real_servers(&self, case: &Case) -> Result<Option<Block>, RunnerError> {
         let Some(of) = case.telling_scenario() else { return Ok(None) };
         let Some(scenario) = self.kind.scenario(of, &case.struck_when(), 1) else { return Ok(None) };
         let folder = self.page_folder.join("of-its-kind");
-        files::create_folder(&folder).map_err(Failure::could_not_run)?;
+        files::create_folder(&folder).map_err(RunnerError::could_not_run)?;
         let file = folder.join(format!("{}.toml", case.tried.scenario));
-        let text = toml::to_string_pretty(&scenario.nemesis).map_err(Failure::could_not_run)?;
-        files::write(&file, text).map_err(Failure::could_not_run)?;
+        let text = toml::to_string_pretty(&scenario.nemesis).map_err(RunnerError::could_not_run)?;
+        files::write(&file, text).map_err(RunnerError::could_not_run)?;
         let with = Options {
             ttl: Some(Length::Absolute(of.ttl)),
             nodes: Some(of.nodes),
