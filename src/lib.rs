@@ -17,14 +17,10 @@
 //! - [`telling`]: what is said of it, once, in words and numbers
 //! - [`report`]: pages and pictures that print it
 //! - [`runs`], [`files`]: the folder that keeps it all, and how files are written and read there
-//! - [`fuzz`]: scripts drawn from a seed, run by the thousand in virtual time, and the smallest that breaks a lock
-//! - [`explore`]: from a counterexample of a model of Redlock to a script for a run
-//! - [`risk`]: how often a lock loses updates, given how often its clients stand still
 //! - [`suite`]: many runs, each compared with what is expected of it
 //! - [`store`]: the runs and nights that a store holds; [`compare`]: whether one of them is worse than another
 //! - [`serve`]: pages over a store, for a browser
-//! - [`library`]: what becomes of a published lock under everything that there is to try
-//! - [`client_check`]: what a client of the user's own can show
+//! - [`labs`]: experiments made of runs, each with its page; only `cli` names them
 //! - [`interrupt`]: how each stage of all this ends when the user wants to stop
 //! - [`members`], [`words`]: names of members, and how numbers and times are written, the same everywhere
 //! - `mutants`: bugs that tests plant; a release build has none
@@ -33,18 +29,15 @@
 pub mod checker;
 pub mod cli;
 pub mod client;
-pub mod client_check;
 pub mod cluster;
 pub mod compare;
 pub mod controller;
-pub mod explore;
 pub mod fault_kinds;
 pub mod faults;
 pub mod files;
-pub mod fuzz;
 pub mod history;
 pub mod interrupt;
-pub mod library;
+pub mod labs;
 pub mod locks;
 pub mod machine;
 pub mod members;
@@ -54,7 +47,6 @@ pub mod plan;
 pub mod redis_commands;
 pub mod report;
 pub mod resource;
-pub mod risk;
 pub mod runner;
 pub mod runs;
 pub mod scenario;

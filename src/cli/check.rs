@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use super::console::{Exit, Failure, exit_after, exit_of, look, print};
 use super::linear::{self, CheckFlags};
-use super::{Exit, Failure, exit_after, exit_of, look, print};
 use crate::files;
 use crate::history;
 use crate::report::{self, Counterexample, RunFacts};

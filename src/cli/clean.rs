@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 
-use super::{Exit, Failure, print};
+use super::console::{Exit, Failure, print};
 use crate::cluster::{self, CleanOptions, Cleaned};
 use crate::runner::clean_cache;
 use crate::runs::prune::{self, Limits};

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::console::{Exit, Failure, exit_after, look, print, tell_progress};
 use super::flags::whole;
-use super::{CONSOLE, Exit, Failure, exit_after, look, print, tell_progress};
-use crate::client_check::{self, ClientCheck};
+use super::progress::CONSOLE;
 use crate::history::History;
+use crate::labs::client_check::{self, ClientCheck};
 use crate::nemesis::Nemesis;
 use crate::plan::Plan;
-use crate::report;
 use crate::runner::{Console, KeepCluster, Place, RunSettings, Runner};
 use crate::runs::Temporary;
 use crate::scenario::{Options, Scenario, catalogue, quoted};
@@ -101,7 +101,7 @@ pub async fn client_check(flags: ClientCheckFlags) -> Result<Exit, Failure> {
     let catalogue: Vec<(String, Result<Nemesis, String>)> =
         catalogue::NEMESES.iter().map(|(name, _)| (name.to_string(), of_the_catalogue(name))).collect();
     let check = ClientCheck::new(&at_work, &stopped, &catalogue);
-    let shown = print(report::client_check::terminal(&check, &flags.then(), flags.store.is_some(), look()));
+    let shown = print(client_check::page::terminal(&check, &flags.then(), flags.store.is_some(), look()));
     let exit = match (check.is_right(), check.is_complete()) {
         (true, true) => Exit::Valid,
         (true, false) => Exit::Unknown,
@@ -144,7 +144,8 @@ impl ClientCheckFlags {
 
     /// The command to go on with.
     fn then(&self) -> String {
-        let said = self.options.said().into_iter().filter(|(name, _)| !matches!(*name, "clients" | "time-limit"));
+        let said =
+            self.options.to_flags().into_iter().filter(|(name, _)| !matches!(name.as_str(), "clients" | "time-limit"));
         let said: String = said.map(|(name, value)| format!(" --{name} {}", quoted(&value))).collect();
         let command = self.command.as_ref().map(|command| format!(" --client-cmd {}", quoted(command)));
         let (workload, command) = (quoted(&self.workload), command.unwrap_or_default());

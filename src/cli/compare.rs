@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{Exit, Failure, exit_after, look, print};
+use super::console::{Exit, Failure, exit_after, look, print};
 use crate::compare::{Comparison, Verdict, compare};
 use crate::files;
 use crate::report::compare as pages;

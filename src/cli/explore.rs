@@ -8,12 +8,12 @@ use redlock_model::{
     Bounds, Claim, Clocks, Crash, Fencing, Holding, Limits, Memory, Model, Restart, Settings, SettingsError, Verdict,
 };
 
-use super::{Exit, Failure, exit_after, exit_for, look, print};
+use super::console::{Exit, Failure, exit_after, exit_for, look, print};
 use crate::checker::Validity;
-use crate::explore;
 use crate::files;
+use crate::labs::explore;
+use crate::labs::explore::page::Exploration;
 use crate::nemesis::Expectation;
-use crate::report::exploration::Exploration;
 use crate::units::nanos;
 
 /// What the user wants searched.

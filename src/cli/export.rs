@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Exit, Failure, check, print};
+use super::check;
+use super::console::{Exit, Failure, print};
 use crate::files;
 use crate::report::export::{self, Format};
 

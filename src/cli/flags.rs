@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::Failure;
+use super::console::Failure;
 use crate::nemesis::Expectation;
 use crate::runner::MOST_JOBS;
 use crate::scenario::{self, Issue, Options, Scenario, Versions, catalogue, quoted};
@@ -13,30 +13,9 @@ use crate::units::{Length, LengthError};
 use crate::words::plural;
 
 /// Flags that a saved scenario stands for. Named one by one: of a group, clap would tell all where one is given.
-const SAID_BY_A_SCENARIO: [&str; 22] = [
-    "workload",
-    "nemesis",
-    "cluster",
-    "time_limit",
-    "ttl",
-    "clients",
-    "threads",
-    "library_version",
-    "nodes",
-    "keys",
-    "rate",
-    "hold",
-    "acquire_timeout",
-    "fencing",
-    "persistence",
-    "record_commands",
-    "image",
-    "redis_server",
-    "subnet",
-    "client_cmd",
-    "client_image",
-    "mount",
-];
+fn said_by_a_scenario() -> impl Iterator<Item = &'static str> {
+    ["workload", "nemesis"].into_iter().chain(Options::NAMES.iter().copied())
+}
 
 /// Nothing can be searched with less memory; a number that is smaller lacks its unit.
 const LEAST_MEMORY: u64 = 1 << 20;
@@ -56,7 +35,7 @@ pub struct RunFlags {
     #[arg(long, requires = "library_version")]
     pub each: bool,
     /// Repeat a saved run in every detail: its folder, or the scenario.toml in it
-    #[arg(long, value_name = "FILE", conflicts_with_all = SAID_BY_A_SCENARIO)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = said_by_a_scenario())]
     scenario: Option<PathBuf>,
     /// Also run other people's programs that the saved run names, such as its client, with your permissions
     #[arg(long, requires = "scenario")]
@@ -318,7 +297,7 @@ mod tests {
     fn every_option_is_one_that_a_saved_scenario_stands_for() {
         let command = <Options as Args>::augment_args(clap::Command::new("options"));
         let named: Vec<&str> = command.get_arguments().map(|option| option.get_id().as_str()).collect();
-        assert_eq!(SAID_BY_A_SCENARIO[2..], named);
+        assert_eq!(Options::NAMES, named);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `redjepsen fuzz`: finds a failing scenario in virtual time, and shrinks it. The search itself is in [`crate::fuzz`].
+//! `redjepsen fuzz`: finds a failing scenario in virtual time, and shrinks it. The search itself is in [`crate::labs::fuzz`].
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,13 @@ use std::time::Duration;
 use clap::Args;
 use tokio::task::block_in_place;
 
+use super::console::{Exit, Failure, exit_after, exit_for, print, tell};
 use super::flags::{jobs, processors};
-use super::progress::{Bar, Far};
-use super::{CONSOLE, Exit, Failure, exit_after, exit_for, print, tell};
-use crate::checker::{Validity, wilson_95};
-use crate::files;
-use crate::fuzz::{Cause, End, Found, Hunt, Progress, Search, Shrunk, USUAL_TIME, Until, Violation, draw};
+use super::progress::{Bar, CONSOLE, Far};
+use crate::checker::Validity;
 use crate::history::FaultKind;
-use crate::nemesis::{Expectation, Nemesis};
+use crate::labs::fuzz::{Cause, End, Hunt, Progress, Search, Shrunk, USUAL_TIME, Until, Violation, draw, page};
+use crate::nemesis::Expectation;
 use crate::runner::simulate::can_be_simulated;
 use crate::runner::{KeepCluster, Place, RunSettings, Runner};
 use crate::scenario::{Options, Scenario, quoted};
@@ -68,7 +67,8 @@ pub async fn fuzz(flags: FuzzFlags) -> Result<Exit, Failure> {
     let (hunted, found) = block_in_place(|| search.run(&user, |progress| show(&mut bar, &search.until, progress)))?;
     drop(bar);
     let interrupted = user.is_raised();
-    let mut failures: Vec<Failure> = print(told(&search.base, &hunted, interrupted)).err().into_iter().collect();
+    let mut failures: Vec<Failure> =
+        print(page::summary(&search.base, &hunted, interrupted)).err().into_iter().collect();
     runner.goes_on_for(KEEPING);
     for one in found {
         failures.extend(keep(&mut runner, &flags, one).await);
@@ -169,54 +169,6 @@ fn so_far(hunt: &Hunt, until: &Until, took: Duration) -> Far {
     further.unwrap_or(Far { text, ..Far::default() })
 }
 
-/// What a hunt came to.
-fn told(base: &Scenario, hunt: &Hunt, interrupted: bool) -> String {
-    let mut text = String::new();
-    let runs = words::plural(hunt.runs, "simulated run");
-    let seconds = hunt.took.as_secs_f64();
-    let verdict = match hunt.violations() {
-        0 => format!("NOTHING FOUND  {} was not broken in {runs}", base.workload_name),
-        some => format!("BROKEN  {} in {} of {runs}", base.workload_name, words::count(some)),
-    };
-    let _ = writeln!(
-        text,
-        "{verdict}, in {seconds:.1} s ({} valid, {} unknown).",
-        words::count(hunt.valid),
-        words::count(hunt.unknown())
-    );
-    if interrupted {
-        let _ = writeln!(text, "  interrupted: what was found so far is kept");
-    }
-    if hunt.unknown() > 0 {
-        let mut gates: Vec<(&String, &u64)> = hunt.nothing.iter().collect();
-        gates.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        let gates: Vec<String> =
-            gates.into_iter().map(|(gate, count)| format!("{gate} {}", words::count(*count))).collect();
-        let _ = writeln!(text, "  failed gates  {}", gates.join(", "));
-    }
-    if hunt.unclear > 0 {
-        let _ = writeln!(text, "  violations outside the script  {}", words::count(hunt.unclear));
-    }
-    for (cause, found) in &hunt.found {
-        let _ = writeln!(text, "\n  {cause}: {}", rate(found, hunt.runs));
-    }
-    text
-}
-
-/// How often a cause was seen, with the interval of its rate.
-fn rate(found: &Found, runs: u64) -> String {
-    let percent = |share: f64| format!("{:.2}", share * 100.0);
-    let interval = wilson_95(found.count, runs)
-        .map(|(low, high)| format!(", {} to {} % of runs like these", percent(low), percent(high)))
-        .unwrap_or_default();
-    let after = found.after.as_secs_f64();
-    format!(
-        "{}{interval} (95 %), first after {after:.2} s, seed {}",
-        words::plural(found.count, "run"),
-        found.seeds.first().copied().unwrap_or_default()
-    )
-}
-
 /// Keeps a violation as a run, and as a file if it has a script that was drawn. What it shows is printed first; returns what
 /// could not be kept.
 async fn keep(runner: &mut Runner, flags: &FuzzFlags, found: Violation) -> Vec<Failure> {
@@ -233,14 +185,14 @@ async fn keep(runner: &mut Runner, flags: &FuzzFlags, found: Violation) -> Vec<F
         };
     }
     let shrunk = shrunk.unwrap_or(Shrunk { scenario, cause: cause.clone(), tried: 0, end: End::ByLuck });
-    let mut failures: Vec<Failure> = print(steps(&shrunk)).err().into_iter().collect();
+    let mut failures: Vec<Failure> = print(page::steps(&shrunk)).err().into_iter().collect();
     let mut text = String::from("\n");
-    match write(flags, &shrunk, seed) {
+    match shrunk.write(&flags.store, seed) {
         Ok((file, new)) => {
             let known = if new { "" } else { " (found before, with fewer steps)" };
             let _ = writeln!(text, "  scenario  {}{known}", file.display());
         }
-        Err(failure) => failures.push(failure),
+        Err(error) => failures.push(Failure::could_not_run(error)),
     }
     let scenario = Scenario { nemesis_name: shrunk.name(), ..shrunk.scenario };
     match report(runner, flags, &scenario, &cause).await {
@@ -253,21 +205,6 @@ async fn keep(runner: &mut Runner, flags: &FuzzFlags, found: Violation) -> Vec<F
     }
     failures.extend(print(text).err());
     failures
-}
-
-/// The steps of a script, for people.
-fn steps(shrunk: &Shrunk) -> String {
-    let script = &shrunk.scenario.nemesis.script;
-    let larger = match shrunk.end {
-        End::Smallest => "",
-        End::CutShort => " (no time to shrink it further)",
-        End::ByLuck => " (it depends on network timing, so it is not shrunk)",
-    };
-    let mut text = format!("\n{}, in {} steps{larger}:\n", shrunk.cause, script.len());
-    for (number, step) in (1..).zip(script) {
-        let _ = writeln!(text, "  {number:>2}. {step}");
-    }
-    text
 }
 
 /// Makes the run of a violation again, with its report. Returns its folder.
@@ -288,31 +225,4 @@ async fn report(runner: &mut Runner, flags: &FuzzFlags, of: &Scenario, cause: &C
 
 fn settings(flags: &FuzzFlags) -> RunSettings {
     RunSettings { place: Place::Store(flags.store.clone()), repeat: None, keep_cluster: KeepCluster::No, observe: true }
-}
-
-/// Writes a scenario as a nemesis file, with its seed in the name if that of its cause has fewer steps already. Returns its path,
-/// and whether it was written: the same seed may have led to fewer steps before.
-fn write(flags: &FuzzFlags, shrunk: &Shrunk, seed: u64) -> Result<(PathBuf, bool), Failure> {
-    let folder = flags.store.join("fuzz");
-    let name = shrunk.name();
-    let nemesis = shrunk.nemesis(seed);
-    let files = [format!("{name}.toml"), format!("{name}-seed-{seed}.toml")].map(|file| folder.join(file));
-    let Some(file) = files.iter().find(|file| !is_shorter(file, &nemesis)) else {
-        let [_, known] = files;
-        return Ok((known, false));
-    };
-    let text = toml::to_string(&nemesis).map_err(Failure::could_not_run)?;
-    let folders = files::create_folder(&flags.store).and_then(|()| files::create_folder(&folder));
-    folders.and_then(|()| files::write(file, text)).map_err(Failure::could_not_run)?;
-    Ok((file.clone(), true))
-}
-
-/// Whether there is such a file already, which has fewer steps or is no scenario.
-fn is_shorter(file: &Path, than: &Nemesis) -> bool {
-    if !file.exists() {
-        return false;
-    }
-    let known = files::read_named(file, files::BY_HAND).ok();
-    let known = known.and_then(|text| toml::from_str::<Nemesis>(&text).ok());
-    known.is_none_or(|known| known.script.len() < than.script.len())
 }

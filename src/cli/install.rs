@@ -1,6 +1,7 @@
 //! `redjepsen install`: the clients of published libraries, each in a folder of its own in the user's cache.
 
-use super::{CONSOLE, Exit, Failure, print, tell};
+use super::console::{Exit, Failure, print, tell};
+use super::progress::CONSOLE;
 use crate::runner::{self, signals};
 use crate::scenario::catalogue;
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use super::console::{Exit, Failure, look, print};
 use super::linear::MODELS;
-use super::{Exit, Failure, look, print};
 use crate::files;
 use crate::scenario::catalogue::{self, CatalogueError, Entry, ISSUES, NEMESES, SUITES, WORKLOADS};
 use crate::scenario::{self, CLIENT_FILES, WorkloadClient, quoted};

@@ -4,6 +4,7 @@ mod check;
 mod clean;
 mod client_check;
 mod compare;
+mod console;
 mod explore;
 mod export;
 mod flags;
@@ -24,20 +25,14 @@ mod suite;
 mod sweep;
 mod versions;
 
-use std::fmt;
-use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use tokio::runtime::Builder;
 
-use crate::checker::Validity;
-use crate::nemesis::Expectation;
-use crate::report::Look;
-use crate::runner::{Checked, Console, RunnerError};
-use crate::words;
+use console::{Exit, Failure, QUIET, tell};
 
 /// Can a distributed lock on Redis be trusted? Real servers, real faults, a verdict with pictures.
 #[derive(Debug, Parser)]
@@ -135,103 +130,6 @@ enum Command {
     /// Holds a local cluster (started by `run`)
     #[command(hide = true)]
     Sandbox,
-}
-
-/// How the program ends, as in Jepsen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    Valid = 0,
-    Invalid = 1,
-    Unknown = 2,
-    BadArguments = 254,
-    CouldNotRun = 255,
-}
-
-/// Why a command failed: one line for the user, and the exit code.
-#[derive(Debug)]
-pub struct Failure {
-    exit: Exit,
-    text: String,
-}
-
-impl Failure {
-    fn arguments(error: impl ToString) -> Failure {
-        Failure { exit: Exit::BadArguments, text: error.to_string() }
-    }
-
-    fn could_not_run(error: impl ToString) -> Failure {
-        Failure { exit: Exit::CouldNotRun, text: error.to_string() }
-    }
-}
-
-impl From<RunnerError> for Failure {
-    fn from(error: RunnerError) -> Failure {
-        match error {
-            RunnerError::Request(text) => Failure::arguments(text),
-            RunnerError::CouldNotRun(text) => Failure::could_not_run(text),
-        }
-    }
-}
-
-/// Where runs report their progress: standard error.
-const CONSOLE: Console = Console { say: tell, progress: tell_progress, show: progress::start, leave };
-
-/// Tells the user something on standard error. Much of what is told contains words of clients, servers and files, so
-/// nothing in it may steer the terminal. A terminal that is gone is no reason to break off what must still be undone.
-fn tell(text: &str) {
-    let _ = io::stderr().write_all(format!("{}\n", words::lines(text)).as_bytes());
-}
-
-/// Whether `--quiet` was given.
-static QUIET: AtomicBool = AtomicBool::new(false);
-
-/// Tells the user how far it is.
-fn tell_progress(text: &str) {
-    if !QUIET.load(Ordering::Relaxed) {
-        tell(text);
-    }
-}
-
-/// Ends the program at once, whatever it is doing.
-fn leave() -> ! {
-    std::process::exit(i32::from(Exit::CouldNotRun as u8))
-}
-
-/// Prints what the user asked for. The reader may close the pipe early, as `head` does; that is no error.
-fn print(text: impl fmt::Display) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    match write!(out, "{text}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::could_not_run(format!("standard output: {error}")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// How standard output shows what is printed there.
-fn look() -> Look {
-    let out = io::stdout();
-    if !out.is_terminal() {
-        return Look::PLAIN;
-    }
-    let columns = rustix::termios::tcgetwinsize(&out).map_or(0, |size| usize::from(size.ws_col));
-    // A terminal that does not say how wide it is says 0.
-    Look { color: !no_color() && !is_dumb(), width: Some(if columns == 0 { 80 } else { columns }) }
-}
-
-/// Whether the user wants no colours anywhere (no-color.org).
-fn no_color() -> bool {
-    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
-}
-
-/// Whether the terminal knows neither colours nor how to write over a line.
-fn is_dumb() -> bool {
-    std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb")
-}
-
-/// Whether progress can be shown on one line of standard error, which is written over again and again.
-fn is_live() -> bool {
-    io::stderr().is_terminal() && !is_dumb() && !QUIET.load(Ordering::Relaxed)
 }
 
 /// Parses the command line, runs the command, and reports how it went.
@@ -335,38 +233,6 @@ fn in_this_runtime(mut runtime: Builder, work: impl Future<Output = Result<Exit,
     outcome
 }
 
-/// The exit code of a command that has its verdict, and was to show and write it, which may fail on a full disk. A violation stays
-/// one, whatever became of its words and files; so nothing between a verdict and this returns early.
-fn exit_after(exit: Exit, done: Result<(), Failure>) -> Result<Exit, Failure> {
-    match done {
-        Err(failure) if exit == Exit::Invalid => tell(&format!("redjepsen: {}", failure.text)),
-        other => other?,
-    }
-    Ok(exit)
-}
-
-/// The exit code for a run.
-fn exit_of(checked: &Checked) -> Exit {
-    exit_for(checked.verdict.valid, checked.scenario.as_ref().and_then(|scenario| scenario.expect))
-}
-
-/// The exit code for a verdict, given what was expected.
-fn exit_for(valid: Validity, expected: Option<Expectation>) -> Exit {
-    match (valid, expected) {
-        (Validity::Invalid, Some(Expectation::Violation)) => Exit::Valid,
-        (Validity::Valid | Validity::Unknown, Some(Expectation::Violation)) => Exit::Invalid,
-        (Validity::Valid, _) => Exit::Valid,
-        (Validity::Invalid, _) => Exit::Invalid,
-        (Validity::Unknown, _) => Exit::Unknown,
-    }
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit as u8)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -374,24 +240,5 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn verdicts_and_expectations_become_exit_codes() {
-        use Expectation::{Valid, Violation};
-        for (valid, expected, exit) in [
-            (Validity::Valid, None, Exit::Valid),
-            (Validity::Valid, Some(Valid), Exit::Valid),
-            (Validity::Valid, Some(Violation), Exit::Invalid),
-            (Validity::Invalid, None, Exit::Invalid),
-            (Validity::Invalid, Some(Valid), Exit::Invalid),
-            (Validity::Invalid, Some(Violation), Exit::Valid),
-            (Validity::Unknown, None, Exit::Unknown),
-            (Validity::Unknown, Some(Valid), Exit::Unknown),
-            // Nothing was shown either way, and that must not pass for the absence of a violation.
-            (Validity::Unknown, Some(Violation), Exit::Invalid),
-        ] {
-            assert_eq!(exit_for(valid, expected), exit, "{valid:?} where {expected:?} was expected");
-        }
     }
 }

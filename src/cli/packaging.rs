@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::{Command, ValueEnum};
 
-use super::{Exit, Failure, print};
+use super::console::{Exit, Failure, print};
 
 /// Held to what is linked in by tests/offline/licenses.rs, which also makes it.
 const LICENSES: &str = include_str!("../../licenses.txt");

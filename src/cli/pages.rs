@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{Failure, tell};
+use super::console::{Failure, tell};
 use crate::files;
 
 /// Where to, as the user asked.

@@ -8,10 +8,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::{is_live, tell, tell_progress};
+use super::console::{is_live, leave, tell, tell_progress};
 use crate::controller::Status;
+use crate::runner::Console;
 use crate::units::nanos;
 use crate::words::{self, count, length, plural};
+
+/// Where runs report their progress: standard error.
+pub(super) const CONSOLE: Console = Console { say: tell, progress: tell_progress, show: start, leave };
 
 /// How often a plain line is written.
 const PLAIN_EVERY: Duration = Duration::from_secs(5);

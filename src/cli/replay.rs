@@ -6,11 +6,11 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::progress::{self, Far};
-use super::{CONSOLE, Exit, Failure, exit_after, print, tell_progress};
+use super::console::{Exit, Failure, exit_after, print, tell_progress};
+use super::progress::{self, CONSOLE, Far};
 use crate::checker::{Validity, wilson_95};
-use crate::fuzz::Cause;
 use crate::history::{self, History, StepOutcome};
+use crate::labs::fuzz::Cause;
 use crate::report::RunFacts;
 use crate::runner::{Checked, KeepCluster, Place, RunSettings, Runner};
 use crate::scenario::Scenario;

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::console::{Exit, Failure, exit_after, look, print};
 use super::flags::{jobs, processors};
 use super::progress::{Bar, Far};
-use super::{Exit, Failure, exit_after, look, print};
 use crate::files;
-use crate::report::risk::RiskReport;
-use crate::risk::distribution::PROFILES;
-use crate::risk::{Distribution, Kind, Question, Risk, RiskError, assess};
+use crate::labs::risk::distribution::PROFILES;
+use crate::labs::risk::page::RiskReport;
+use crate::labs::risk::{Distribution, Kind, Question, Risk, RiskError, assess};
 use crate::runner::RunnerError;
 use crate::runner::simulate::{can_be_simulated, simulate_plan};
 use crate::scenario::{Options, Scenario, quoted};

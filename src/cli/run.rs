@@ -4,9 +4,10 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::console::{Exit, Failure, exit_after, exit_of, look, print, tell};
 use super::flags::{self, RunFlags};
+use super::progress::CONSOLE;
 use super::versions;
-use super::{CONSOLE, Exit, Failure, exit_after, exit_of, look, print, tell};
 use crate::checker::{ClaimVerdict, Validity};
 use crate::report;
 use crate::runner::{Checked, KeepCluster, Place, RunSettings, Runner, worker};

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{CONSOLE, Exit, Failure, print, tell};
+use super::console::{Exit, Failure, print, tell};
+use super::progress::CONSOLE;
 use crate::runner::signals;
 use crate::serve::{Names, Server, export};
 use crate::words::{count, line, plural};

@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::console::{Exit, Failure, exit_after, look, print, tell, tell_progress};
+use super::progress::CONSOLE;
 use super::suite::progress::Progress;
-use super::suite::{open_whole, versions};
-use super::{CONSOLE, Exit, Failure, exit_after, look, print, tell_progress};
 use crate::report::matrix as pages;
+use crate::runner::open::open_whole;
 use crate::runner::{self, Ended, Jobs, Prepared, Series, signals};
 use crate::scenario::{Options, quoted};
+use crate::store::versions;
 use crate::suite::file::{Block, Expected, Names, SuiteFile};
 use crate::suite::matrix::{Circumstances, Matrix};
 use crate::suite::plan::{Clusters, Source, Suite};
@@ -60,7 +62,7 @@ pub async fn sweep(flags: SweepFlags) -> Result<Exit, Failure> {
     if let Some((workload, why)) = not_simulated.iter().next() {
         return Err(Failure::arguments(format!("{workload} is not simulated: {why}")));
     }
-    let mut state = open_whole(&flags.store, &suite, flags.fresh)?;
+    let mut state = open_whole(&flags.store, &suite, flags.fresh, tell)?;
     tell_progress(&format!(
         "{} in {}, planned for {} · {}",
         plural(suite.runs() as u64, "run"),

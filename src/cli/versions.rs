@@ -4,8 +4,9 @@
 //! The ends come first. If they differ, the place is found by halving, as `git bisect` does; with `--each` every version is
 //! run. A version that shows nothing (its run is unknown, or it can't be installed) is passed by, and named.
 
+use super::console::{Exit, Failure, exit_after, look, print, tell};
 use super::flags::{self, RunFlags};
-use super::{CONSOLE, Exit, Failure, exit_after, look, print, tell};
+use super::progress::CONSOLE;
 use crate::checker::Validity;
 use crate::report::verdict_word;
 use crate::runner::{self, KeepCluster, Place, RunSettings, Runner};

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::error::ClusterError;
 use super::lines::{ClientProcess, Log};
-use super::{Member, MemberState};
+use super::spec::{Member, MemberState};
 use crate::faults::Sighting;
 
 /// What members run in. Each kind of cluster has its own.

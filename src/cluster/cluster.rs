@@ -11,7 +11,7 @@ use super::backend::Backend;
 use super::error::ClusterError;
 use super::lines::ClientProcess;
 use super::parts::{Description, MemberHandle, Parts};
-use super::{ClusterSpec, Member, MemberState};
+use super::spec::{ClusterSpec, Member, MemberState};
 use crate::faults::{Agent, AgentError, Sighting, Waited};
 use crate::files;
 use crate::members::{Role, client_name};

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use super::FILES;
+use super::spec::FILES;
 use crate::members::node_name;
 use crate::topology::Program;
 use crate::topology::server::{DATA, Server, ServerFile};

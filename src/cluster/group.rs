@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 
-use super::Member;
 use super::cluster::Cluster;
+use super::spec::Member;
 use crate::faults::{Promotion, RedisCommand, RedisReply};
 use crate::members::Role;
 use crate::topology::{LockGroup, Roles, Servers, field};

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc;
 
-use super::Member;
 use super::backend::Backend;
 use super::lines::{ClientOutput, ClientProcess, Log};
+use super::spec::Member;
 use crate::faults::{Agent, AgentStreams};
 use crate::sync::lock;
 

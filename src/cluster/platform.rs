@@ -8,7 +8,8 @@ use futures_util::future::BoxFuture;
 use super::docker::{self, Docker};
 use super::error::ClusterError;
 use super::provider::{Found, NodeSource, PlatformRequest, Provider};
-use super::{ClusterSpec, local, redis_program, simulated};
+use super::spec::ClusterSpec;
+use super::{local, redis_program, simulated};
 use crate::topology::ClusterKind;
 
 /// How long an interrupted user waits for cleanup. A small cluster takes less than a second.

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::ClusterSpec;
 use super::error::ClusterError;
 use super::parts::Parts;
+use super::spec::ClusterSpec;
 use super::starts::{Start, Starts};
 use crate::topology::{ClusterKind, InstalledClient, Program};
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::{Instant, sleep};
 
-use super::Member;
 use super::cluster::Cluster;
 use super::error::{ClusterError, one_line};
 use super::parts::MemberHandle;
+use super::spec::Member;
 use crate::faults::{RedisCommand, RedisReply, Scope, UNREACHED};
 use crate::members::Role;
 use crate::topology::Roles;

@@ -18,7 +18,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use super::cluster::Cluster;
 use super::error::ClusterError;
 use super::parts::MemberHandle;
-use super::{ClientCommand, ClusterSpec, Member};
+use super::spec::{ClientCommand, ClusterSpec, Member};
 use crate::faults::{RedisCommand, RedisReply};
 use crate::members::Role;
 use crate::topology::{Persistence, Program};

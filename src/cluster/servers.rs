@@ -1,13 +1,31 @@
-//! Which server each member runs.
+//! The members of a cluster, and the server that each runs.
 
 use std::net::Ipv4Addr;
 
-use super::{ClusterSpec, Member, databases};
-use crate::members::Role;
+use super::spec::{ClusterSpec, Member};
+use super::{address, databases};
+use crate::members::{RESOURCE, Role, client_name, node_name, sentinel_name};
 use crate::topology::server::{Server, as_arguments, settings};
 use crate::topology::{Layout, Persistence, Program};
 
 impl ClusterSpec {
+    /// All members with an address in this network, in the order of their addresses.
+    pub(crate) fn members(&self, subnet: ipnet::Ipv4Net) -> Vec<Member> {
+        let nodes = (0..self.nodes).map(|node| (node_name(node), Role::Node));
+        let sentinels = (0..self.topology.sentinels()).map(|sentinel| (sentinel_name(sentinel), Role::Sentinel));
+        let clients =
+            (0..self.clients).step_by(self.threads.max(1) as usize).map(|client| (client_name(client), Role::Client));
+        let resource = (!self.program.keeps_resource()).then(|| (RESOURCE.to_string(), Role::Resource));
+        let named = nodes.chain(sentinels).chain(resource).chain(clients);
+        let member = |(place, (name, role))| {
+            let address = address::address(subnet, place);
+            Member { name, role, address, server: None, container: None }
+        };
+        let mut members: Vec<Member> = (0..).zip(named).map(member).collect();
+        assign_servers(self, &mut members);
+        members
+    }
+
     /// Where the servers of the group are.
     pub(super) fn layout(&self, members: &[Member]) -> Layout {
         let of_role = |role| {
@@ -24,7 +42,7 @@ impl ClusterSpec {
 }
 
 /// Sets what each server among the members runs.
-pub(super) fn assign_servers(spec: &ClusterSpec, members: &mut [Member]) {
+fn assign_servers(spec: &ClusterSpec, members: &mut [Member]) {
     let layout = spec.layout(members);
     let numbered = |role: Role, members: &mut [Member], server: &dyn Fn(usize) -> Option<Server>| {
         let of_role = members.iter_mut().filter(|member| member.role == role);

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::ClusterSpec;
 use super::cluster::Cluster;
 use super::docker::{Docker, DockerPlace, Images};
 use super::error::ClusterError;
@@ -11,6 +10,7 @@ use super::parts::Parts;
 use super::platform::Platform;
 use super::provider::Provider;
 use super::simulated::{BugInjector, Simulated};
+use super::spec::ClusterSpec;
 use super::starts::Start;
 
 impl Platform {

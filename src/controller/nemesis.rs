@@ -126,7 +126,7 @@ impl Run<'_> {
     /// By how much the run's faults are put off, because clients took longer to begin than the plan leaves them: a runtime
     /// that is cold may take seconds for its first lock. Waits until an update was acknowledged.
     ///
-    /// Faults that no nemesis asked for were placed at moments of this very run (`src/risk`), and stay where they are.
+    /// Faults that no nemesis asked for were placed at moments of this very run (`src/labs/risk`), and stay where they are.
     async fn late_start(&self, began: Instant) -> Duration {
         if self.scenario.nemesis.faults.is_empty() {
             return Duration::ZERO;

@@ -7,10 +7,6 @@
 //! - [`incident`]: the drawing of one incident
 //! - [`counterexample`]: the smallest set of operations that no order explains, in words and as a drawing
 //! - [`linear`]: what a check against a model found
-//! - [`exploration`]: what a search of a model found
-//! - [`library`]: what becomes of a library under everything that was tried
-//! - [`client_check`]: what a client of the user's own can serve
-//! - [`risk`]: how often a lock loses updates
 //! - [`plots`]: the four plots
 //! - [`drawing`]: what these drawings are made of
 //! - [`matrix`]: what a suite of runs showed
@@ -20,20 +16,16 @@
 //! - [`store`]: all runs and suites of a store; [`compare`]: one side against another
 //! - [`html`], [`terminal`], [`results_json`]: the three ways to read a run
 
-pub mod client_check;
 pub mod compare;
 mod counterexample;
-mod drawing;
-pub mod exploration;
+pub mod drawing;
 pub mod export;
 pub mod foreign;
-mod html;
-mod incident;
-pub mod library;
+pub mod html;
+pub mod incident;
 pub mod linear;
 pub mod matrix;
-mod plots;
-pub mod risk;
+pub mod plots;
 pub mod store;
 mod terminal;
 mod timeline;

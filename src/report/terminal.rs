@@ -51,7 +51,7 @@ impl Look {
     }
 
     /// How wide a line is.
-    pub(super) fn line(self) -> usize {
+    pub fn line(self) -> usize {
         self.width.map_or(WIDTH, |width| width.clamp(*WIDTHS.start(), *WIDTHS.end()))
     }
 }

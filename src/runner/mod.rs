@@ -21,6 +21,7 @@ mod installation;
 mod installer;
 mod lane;
 mod log;
+pub mod open;
 mod pace;
 mod published;
 mod queue;
@@ -82,11 +83,11 @@ impl From<Interrupted> for RunnerError {
 }
 
 impl RunnerError {
-    fn request(error: impl ToString) -> RunnerError {
+    pub fn request(error: impl ToString) -> RunnerError {
         RunnerError::Request(error.to_string())
     }
 
-    fn could_not_run(error: impl ToString) -> RunnerError {
+    pub fn could_not_run(error: impl ToString) -> RunnerError {
         RunnerError::CouldNotRun(error.to_string())
     }
 }

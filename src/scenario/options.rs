@@ -34,72 +34,110 @@ fn network(text: &str) -> Result<Ipv4Net, String> {
     text.parse().map_err(|_| "an address and its length are expected, such as 10.9.8.0/24".to_string())
 }
 
-/// What can be said of a run beside its workload, its nemesis and its seed.
-#[derive(Clone, Debug, Default, PartialEq, Args, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Options {
+/// An option is a row: its help, its name, its type, and how a user types its value. All that goes over every option is made of these.
+macro_rules! options {
+    ($($(#[$attribute:meta])* pub $name:ident: $type:ty => $typed:expr,)*) => {
+        /// The options of a run beside its workload, its nemesis and its seed.
+        #[derive(Clone, Debug, Default, PartialEq, Args, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct Options {
+            $($(#[$attribute])* pub $name: $type,)*
+        }
+
+        impl Options {
+            /// The names of all fields, which are also their ids on the command line.
+            pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+            /// These options, completed with the other ones.
+            pub fn or(&self, other: &Options) -> Options {
+                Options { $($name: if self.$name.iter().next().is_some() { &self.$name } else { &other.$name }.clone(),)* }
+            }
+
+            /// Each option that is given, by the name of its flag and as a user would type it.
+            pub fn to_flags(&self) -> Vec<(String, String)> {
+                let mut said = Vec::new();
+                $(
+                    let typed = self.$name.iter().map($typed);
+                    said.extend(typed.map(|value: String| (stringify!($name).replace('_', "-"), value)));
+                )*
+                said
+            }
+        }
+    };
+}
+
+options! {
     /// What the cluster is made of [default: auto]
     #[arg(long, value_enum)]
-    pub cluster: Option<ClusterKind>,
+    pub cluster: Option<ClusterKind> => |kind| kind.word().to_string(),
     /// How long clients go on starting new operations [default: 30s]
     #[arg(long, allow_hyphen_values = true)]
-    pub time_limit: Option<Length>,
+    pub time_limit: Option<Length> => ToString::to_string,
     /// The lock's time to live [default: what the nemesis says, else 1s]
     #[arg(long, allow_hyphen_values = true)]
-    pub ttl: Option<Length>,
+    pub ttl: Option<Length> => ToString::to_string,
     /// Concurrent clients, each a process of its own unless --threads says otherwise [default: what the nemesis says, else 5]
     #[arg(long)]
-    pub clients: Option<u32>,
+    pub clients: Option<u32> => ToString::to_string,
     /// How many of the clients share one process, as threads or tasks of it [default: what the workload or the nemesis says, else 1]
     #[arg(long)]
-    pub threads: Option<u32>,
+    pub threads: Option<u32> => ToString::to_string,
     /// Another version of the published library than the pinned one, such as 7.0.1; for `run` also a range, 7.0..8.1, of which
     /// it finds the first that comes out otherwise. It is installed without our hashes [default: the pinned one]
     #[arg(long, value_name = "VERSION")]
-    pub library_version: Option<String>,
+    pub library_version: Option<String> => ToString::to_string,
     /// Independent Redis masters under the lock [default: what the workload says; 5 for redlock]
     #[arg(long)]
-    pub nodes: Option<u32>,
+    pub nodes: Option<u32> => ToString::to_string,
     /// Keys that the clients update, each with a lock of its own [default: what the workload says; 1 for redlock]
     #[arg(long)]
-    pub keys: Option<u32>,
+    pub keys: Option<u32> => ToString::to_string,
     /// Operations per second that all clients together aim at [default: 50]
     #[arg(long, value_parser = operations_a_second)]
-    pub rate: Option<f64>,
+    pub rate: Option<f64> => ToString::to_string,
     /// How long the holder thinks between read and write, drawn for each operation [default: the nemesis's, else 0.01ttl..0.1ttl, or 0.01ttl in a script]
     #[arg(long, allow_hyphen_values = true)]
-    pub hold: Option<LengthRange>,
+    pub hold: Option<LengthRange> => ToString::to_string,
     /// How long an operation may wait for the lock [default: what the workload says, else 4ttl]
     #[arg(long, allow_hyphen_values = true)]
-    pub acquire_timeout: Option<Length>,
+    pub acquire_timeout: Option<Length> => ToString::to_string,
     /// Which late writes the resource refuses [default: what the workload says]
     #[arg(long, value_enum)]
-    pub fencing: Option<Fencing>,
+    pub fencing: Option<Fencing> => |fencing| fencing.word().to_string(),
     /// What the lock's nodes keep on disk [default: what the nemesis says, else none]
     #[arg(long, value_enum)]
-    pub persistence: Option<Persistence>,
+    pub persistence: Option<Persistence> => word,
     /// Write every command that the lock's nodes get into commands.jsonl (by MONITOR, which slows them)
     #[arg(long, value_name = "YES", num_args = 0..=1, default_missing_value = "true")]
-    pub record_commands: Option<bool>,
+    pub record_commands: Option<bool> => ToString::to_string,
     /// Redis-compatible image of the nodes [default: redis:7, or one made from this machine's own Redis]
     #[arg(long)]
-    pub image: Option<String>,
+    pub image: Option<String> => ToString::to_string,
     /// Redis-compatible server program of the nodes, such as your own build [default: redis-server on PATH]
     #[arg(long, value_name = "FILE")]
-    pub redis_server: Option<PathBuf>,
+    pub redis_server: Option<PathBuf> => |path| path.display().to_string(),
     /// The cluster's network, such as 10.9.8.0/24 [default: a free one]
     #[arg(long, value_parser = network)]
-    pub subnet: Option<Ipv4Net>,
+    pub subnet: Option<Ipv4Net> => ToString::to_string,
     /// Your own lock client: a command that speaks the client protocol (docs/client-protocol.md), run here or in --client-image
     #[arg(long, value_name = "COMMAND")]
-    pub client_cmd: Option<String>,
+    pub client_cmd: Option<String> => ToString::to_string,
     /// The image that --client-cmd runs in, with Docker
     #[arg(long)]
-    pub client_image: Option<String>,
+    pub client_image: Option<String> => ToString::to_string,
     /// Make a file or folder of this machine visible to --client-cmd, read-only
     #[arg(long, value_name = "HOST:CONTAINER")]
     #[serde(deserialize_with = "mounts")]
-    pub mount: Vec<String>,
+    pub mount: Vec<String> => ToString::to_string,
+}
+
+fn word(persistence: &Persistence) -> String {
+    let word = match persistence {
+        Persistence::None => "none",
+        Persistence::Everysec => "everysec",
+        Persistence::Always => "always",
+    };
+    word.to_string()
 }
 
 impl Options {
@@ -194,33 +232,6 @@ impl Options {
         }))
     }
 
-    /// These options, completed with the other ones.
-    pub fn or(&self, other: &Options) -> Options {
-        let (this, other) = (self.clone(), other.clone());
-        Options {
-            cluster: this.cluster.or(other.cluster),
-            time_limit: this.time_limit.or(other.time_limit),
-            ttl: this.ttl.or(other.ttl),
-            clients: this.clients.or(other.clients),
-            threads: this.threads.or(other.threads),
-            library_version: this.library_version.or(other.library_version),
-            nodes: this.nodes.or(other.nodes),
-            keys: this.keys.or(other.keys),
-            rate: this.rate.or(other.rate),
-            hold: this.hold.or(other.hold),
-            acquire_timeout: this.acquire_timeout.or(other.acquire_timeout),
-            fencing: this.fencing.or(other.fencing),
-            persistence: this.persistence.or(other.persistence),
-            record_commands: this.record_commands.or(other.record_commands),
-            image: this.image.or(other.image),
-            redis_server: this.redis_server.or(other.redis_server),
-            subnet: this.subnet.or(other.subnet),
-            client_cmd: this.client_cmd.or(other.client_cmd),
-            client_image: this.client_image.or(other.client_image),
-            mount: if this.mount.is_empty() { other.mount } else { this.mount },
-        }
-    }
-
     /// The numbers of a scenario that its workload and its nemesis do not bring by themselves.
     pub fn of(scenario: &Scenario) -> Options {
         let (workload, nemesis) = (scenario.workload.clone(), scenario.nemesis.clone());
@@ -253,50 +264,16 @@ impl Options {
         }
     }
 
-    /// Each option that is given, by the name of its flag and as a user would type it.
-    pub fn said(&self) -> Vec<(&'static str, String)> {
-        fn text(value: Option<impl ToString>) -> Option<String> {
-            value.map(|value| value.to_string())
-        }
-        let persistence = self.persistence.map(|persistence| match persistence {
-            Persistence::None => "none",
-            Persistence::Everysec => "everysec",
-            Persistence::Always => "always",
-        });
-        let one_each = [
-            ("cluster", text(self.cluster.map(ClusterKind::word))),
-            ("time-limit", text(self.time_limit)),
-            ("ttl", text(self.ttl)),
-            ("clients", text(self.clients)),
-            ("threads", text(self.threads)),
-            ("library-version", self.library_version.clone()),
-            ("nodes", text(self.nodes)),
-            ("keys", text(self.keys)),
-            ("rate", text(self.rate)),
-            ("hold", text(self.hold)),
-            ("acquire-timeout", text(self.acquire_timeout)),
-            ("fencing", text(self.fencing.map(Fencing::word))),
-            ("persistence", text(persistence)),
-            ("record-commands", text(self.record_commands)),
-            ("image", self.image.clone()),
-            ("redis-server", text(self.redis_server.as_ref().map(|path| path.display()))),
-            ("subnet", text(self.subnet)),
-            ("client-cmd", self.client_cmd.clone()),
-            ("client-image", self.client_image.clone()),
-        ];
-        let mounts = self.mount.iter().map(|mount| ("mount", Some(mount.clone())));
-        one_each.into_iter().chain(mounts).filter_map(|(name, value)| Some((name, value?))).collect()
-    }
-
     /// `redjepsen run` with these options, as a user would type it, without the seed. None if it would mean a different
     /// run elsewhere, because a user's own client starts in its folder.
     pub fn command(&self, workload: &str, nemesis: &str, expect: Option<Expectation>) -> Option<String> {
         if self.client_cmd.is_some() && self.client_image.is_none() {
             return None;
         }
-        let mut said = vec![("workload", workload.to_string()), ("nemesis", nemesis.to_string())];
-        said.extend(self.said());
-        said.extend(expect.map(|expect| ("expect", expect.word().to_string())));
+        let mut said =
+            vec![("workload".to_string(), workload.to_string()), ("nemesis".to_string(), nemesis.to_string())];
+        said.extend(self.to_flags());
+        said.extend(expect.map(|expect| ("expect".to_string(), expect.word().to_string())));
         let words: Vec<String> = said.iter().map(|(name, value)| format!("--{name} {}", quoted(value))).collect();
         Some(format!("redjepsen run {}", words.join(" ")))
     }

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 pub use live::{Going, Moment};
-pub use results::Results;
+pub use results::{Results, versions};
 
 use crate::sync::lock;
 

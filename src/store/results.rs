@@ -114,3 +114,12 @@ impl Results {
         }
     }
 }
+
+/// The versions that the runs in this folder ran on, as each reported them.
+pub fn versions(folder: &Path, runs: &[RunOutcome]) -> BTreeMap<String, String> {
+    let mut versions: BTreeMap<String, String> = BTreeMap::new();
+    for (name, version) in runs.iter().filter_map(|run| Results::of(folder, run)).flat_map(|results| results.versions) {
+        versions.entry(name).or_insert(version);
+    }
+    versions
+}

@@ -301,8 +301,8 @@ fn cell(
     }
     let instead = Options { cluster: clusters.instead.or(file.instead.cluster), ..file.instead.clone() };
     let with = instead.or(swept).or(&block.with).or(&file.with);
-    let of_suite = instead.or(&file.with).said();
-    let own = with.said().into_iter().filter(|said| !of_suite.contains(said));
+    let of_suite = instead.or(&file.with).to_flags();
+    let own = with.to_flags().into_iter().filter(|said| !of_suite.contains(said));
     let own: Vec<String> = own.map(|(name, value)| format!("{name} {value}")).collect();
 
     let mut with = with.in_folder(source.folder);

@@ -85,7 +85,8 @@ mod tests {
             clients: vec![2, 5, 9],
             ..Sweep::default()
         };
-        let said: Vec<String> = sweep.combinations().iter().map(|options| format!("{:?}", options.said())).collect();
+        let said: Vec<String> =
+            sweep.combinations().iter().map(|options| format!("{:?}", options.to_flags())).collect();
         assert_eq!(said.len(), 6);
         assert_eq!(said[0], "[(\"ttl\", \"1s\"), (\"clients\", \"2\")]");
         assert_eq!(said[5], "[(\"ttl\", \"2s\"), (\"clients\", \"9\")]");

@@ -6,7 +6,7 @@ mod flags;
 use std::time::{Duration, Instant};
 
 pub use self::flags::{CheckFlags, NilReads};
-use super::{Exit, Failure, exit_after, exit_for, look, print};
+use super::console::{Exit, Failure, exit_after, exit_for, look, print};
 use crate::checker::Validity;
 use crate::history::{self, HistoryError};
 use crate::report::linear::{KeyAnswer, LinearReport};

@@ -5,7 +5,9 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use super::{Exit, Failure, conclude, create};
+use super::conclude;
+use crate::cli::console::{Exit, Failure, tell};
+use crate::runner::open::create;
 use crate::store::night;
 use crate::suite::matrix::Matrix;
 
@@ -34,7 +36,7 @@ pub fn merge(folders: &[PathBuf], into: &Path, json: bool) -> Result<Exit, Failu
     // Shards that can't be joined are rejected before a folder is created.
     joined(into)?;
     let failed = |error| Failure::could_not_run(format!("--store {}: {error}", into.display()));
-    let home = create(into, &name).map_err(failed)?;
+    let home = create(into, &name, tell).map_err(failed)?;
     conclude(joined(&home.canonicalize().map_err(failed)?)?, &home, into, json)
 }
 

@@ -3,28 +3,28 @@
 mod merge;
 pub(super) mod progress;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use sha2::{Digest, Sha256};
 
 use self::progress::Progress;
+use super::console::{Exit, Failure, exit_after, look, print, tell, tell_progress};
 use super::flags::whole;
-use super::{CONSOLE, Exit, Failure, exit_after, look, print, tell, tell_progress};
+use super::progress::CONSOLE;
 use crate::report::matrix as pages;
+use crate::runner::open::{open_state, program_sha256};
 use crate::runner::{self, Ended, Jobs, Prepared, Series, signals};
 use crate::runs;
 use crate::scenario::{Options, quoted};
-use crate::store::Results;
+use crate::store::versions;
 use crate::suite::cut::Durations;
 use crate::suite::file;
 use crate::suite::matrix::{Circumstances, Matrix, Overall};
-use crate::suite::outcome::RunOutcome;
 use crate::suite::plan::{Clusters, Source, Suite};
 use crate::suite::shard::{self, Shard, ShardChoice};
 use crate::suite::since;
-use crate::suite::state::{Earlier, Identity, State};
+use crate::suite::state::{Identity, State};
 use crate::topology::ClusterKind;
 use crate::units::Length;
 use crate::words::{length, plural};
@@ -122,7 +122,8 @@ impl Instead {
 
     /// The same, as the user would type it.
     fn said(&self) -> Result<String, Failure> {
-        let options = self.options()?.said().into_iter().map(|(name, value)| format!(" --{name} {}", quoted(&value)));
+        let options =
+            self.options()?.to_flags().into_iter().map(|(name, value)| format!(" --{name} {}", quoted(&value)));
         let seed = self.seed.map(|seed| format!(" --seed {seed}"));
         let runs = self.runs.map(|runs| format!(" --runs {runs}"));
         Ok(options.chain(seed).chain(runs).collect())
@@ -281,54 +282,8 @@ impl SuiteFlags {
             cut_sha256: suite.cut_sha256.clone(),
             only: if self.failed || !self.only.is_empty() { suite.places() } else { Vec::new() },
         };
-        open_state(&self.store, &identity, suite.runs(), self.fresh)
+        Ok(open_state(&self.store, &identity, suite.runs(), self.fresh, tell)?)
     }
-}
-
-/// The state of a suite that is always run as a whole, see [`open_state`].
-pub(super) fn open_whole(store: &Path, suite: &Suite, fresh: bool) -> Result<State, Failure> {
-    let identity = Identity {
-        suite: suite.name.clone(),
-        suite_sha256: suite.sha256.clone(),
-        program_sha256: program_sha256().map_err(Failure::could_not_run)?,
-        shard: None,
-        cut_sha256: None,
-        only: Vec::new(),
-    };
-    open_state(store, &identity, suite.runs(), fresh)
-}
-
-/// The state of an interrupted suite if there is one to continue, else a new one. Says which.
-fn open_state(store: &Path, identity: &Identity, runs: usize, fresh: bool) -> Result<State, Failure> {
-    let earlier = runs::suites(store, &identity.suite);
-    let found = if fresh { Earlier::Nothing } else { State::find(&earlier, identity) };
-    match found {
-        Earlier::Unfinished(state) => {
-            let done = state.runs.iter().filter(|run| run.valid.is_some()).count();
-            let folder = state.folder().display();
-            tell(&format!("going on with {folder}: {done} of {runs} runs are done"));
-            return Ok(state);
-        }
-        Earlier::Changed { folder, why } => {
-            tell(&format!("starting anew: {} is not finished, but {why}", folder.display()));
-        }
-        Earlier::Busy { folder } => {
-            tell(&format!("starting anew: another process is at work on {}", folder.display()));
-        }
-        Earlier::Nothing => {}
-    }
-    let failed = |error| Failure::could_not_run(format!("--store {}: {error}", store.display()));
-    let folder = create(store, &identity.suite).map_err(failed)?;
-    State::begin(&folder, identity).map_err(Failure::could_not_run)
-}
-
-/// A new folder for a suite.
-fn create(store: &Path, suite: &str) -> std::io::Result<PathBuf> {
-    let folder = runs::create_suite(store, suite)?;
-    if let Some(other) = runs::in_the_way(&folder) {
-        tell(&format!("{}: it is none of redjepsen's links, so it stays as it is", other.display()));
-    }
-    Ok(folder)
 }
 
 fn announcement(suite: &Suite) -> String {
@@ -374,19 +329,4 @@ fn conclude(mut matrix: Matrix, folder: &Path, store: &Path, json: bool) -> Resu
     let written = pages::write(folder, &matrix).map_err(Failure::could_not_run);
     let page = format!("\n  matrix  {}\n", folder.join("matrix.html").display());
     exit_after(exit, shown.and(written).and_then(|()| beside(json, &page)))
-}
-
-/// The versions that the runs ran on, as each reported them.
-pub(super) fn versions(folder: &Path, runs: &[RunOutcome]) -> BTreeMap<String, String> {
-    let mut versions: BTreeMap<String, String> = BTreeMap::new();
-    for (name, version) in runs.iter().filter_map(|run| Results::of(folder, run)).flat_map(|results| results.versions) {
-        versions.entry(name).or_insert(version);
-    }
-    versions
-}
-
-/// SHA-256 of this program's file, in hexadecimal.
-fn program_sha256() -> std::io::Result<String> {
-    let digest = Sha256::digest(std::fs::read(runner::PROGRAM)?);
-    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }

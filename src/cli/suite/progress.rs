@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
 use crate::checker::Validity;
+use crate::cli::console::{is_live, tell, tell_progress};
 use crate::cli::progress::{BESIDE, LIVE_EVERY, STEPS, style, width};
-use crate::cli::{is_live, tell, tell_progress};
 use crate::nemesis::Expectation;
 use crate::runner::{Outlook, SeriesProgress};
 use crate::suite::file::Found;

@@ -13,7 +13,7 @@ use super::made::RUNTIME_PROGRAM;
 use super::network::Network;
 use super::upload::Upload;
 use crate::cluster::back_off::SHORT_BACK_OFF;
-use crate::cluster::{ClientCommand, ClusterSpec, Member};
+use crate::cluster::spec::{ClientCommand, ClusterSpec, Member};
 use crate::faults::clock::ENVIRONMENT;
 use crate::members::{AGENT, Role};
 use crate::topology::Persistence;

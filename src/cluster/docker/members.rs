@@ -17,7 +17,7 @@ use super::engine::Docker;
 use crate::cluster::backend::Backend;
 use crate::cluster::error::ClusterError;
 use crate::cluster::lines::{ClientProcess, Log, Piece, follow};
-use crate::cluster::{Member, MemberState};
+use crate::cluster::spec::{Member, MemberState};
 
 #[async_trait]
 impl Backend for Docker {

@@ -30,7 +30,7 @@ pub use images::{DEFAULT_NODE_IMAGE, ImageRequest, Images, NodeImage};
 pub use made::Image;
 pub(crate) use start::{DockerPlace, prepare};
 
-use super::ClusterSpec;
+use super::spec::ClusterSpec;
 
 /// Label on everything that redjepsen makes in an engine.
 pub(crate) const LABEL: &str = "redjepsen";

@@ -13,9 +13,9 @@ use sha2::{Digest, Sha256};
 use super::ask::ask;
 use super::engine::Docker;
 use super::{labels_of, network_name};
-use crate::cluster::ClusterSpec;
 use crate::cluster::address::{check_room, room};
 use crate::cluster::error::ClusterError;
+use crate::cluster::spec::ClusterSpec;
 use crate::topology::Program;
 
 /// A network that was made for a run.
@@ -202,7 +202,7 @@ mod tests {
             topology,
             clients,
             threads: 1,
-            client: crate::cluster::ClientCommand::BuiltIn,
+            client: crate::cluster::spec::ClientCommand::BuiltIn,
             subnet: None,
             owner: crate::cluster::Owner::current(),
             persistence: crate::topology::Persistence::None,

@@ -5,7 +5,7 @@ use bollard::query_parameters::UploadToContainerOptionsBuilder;
 use super::ask::ask;
 use super::engine::Docker;
 use crate::cluster::error::ClusterError;
-use crate::cluster::{FILES, Member};
+use crate::cluster::spec::{FILES, Member};
 use crate::faults::clock::{CONTROL_PATH, LIBRARY, LIBRARY_PATH, blank_control};
 use crate::topology::server::{self, ServerFile};
 

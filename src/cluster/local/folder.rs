@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::cluster::cleaned::{CleanOptions, Cleaned, CleanedRun, KeptRun};
 use crate::cluster::error::ClusterError;
 use crate::cluster::owner::{Liveness, Owner};
-use crate::cluster::{FILES, Member};
+use crate::cluster::spec::{FILES, Member};
 use crate::faults::clock::{CONTROL_PATH, LIBRARY, LIBRARY_PATH, blank_control};
 use crate::files::{self, FileError};
 use crate::topology::server;

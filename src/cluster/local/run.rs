@@ -17,7 +17,7 @@ use crate::cluster::backend::Backend;
 use crate::cluster::error::ClusterError;
 use crate::cluster::lines::{ClientProcess, Log};
 use crate::cluster::sandbox::channel::{Spawn, State};
-use crate::cluster::{ClientCommand, ClusterSpec, FILES, Member, MemberState};
+use crate::cluster::spec::{ClientCommand, ClusterSpec, FILES, Member, MemberState};
 use crate::faults::Agent;
 use crate::faults::clock::ENVIRONMENT;
 use crate::members::Role;

@@ -45,7 +45,7 @@ pub(crate) struct Begin {
     /// An empty folder on which the members' view of the file system is assembled.
     pub root: PathBuf,
     /// The run's own folder. It has a folder for each member, which the member sees as
-    /// [`FILES`](crate::cluster::FILES).
+    /// [`FILES`](crate::cluster::spec::FILES).
     pub files: PathBuf,
     /// The addresses of all servers.
     pub servers: Vec<Ipv4Addr>,

@@ -19,7 +19,7 @@ use rustix::mount::{
 };
 use rustix::process::{chdir, chroot};
 
-use crate::cluster::FILES;
+use crate::cluster::spec::FILES;
 use crate::topology::server;
 
 /// Devices that hold nothing.

@@ -32,12 +32,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ipnet::Ipv4Net;
 
+use super::address;
 use super::backend::Backend;
 use super::error::ClusterError;
 use super::parts::{Description, MemberHandle, Parts};
 use super::provider::{PlatformRequest, Provider};
+use super::spec::{ClientCommand, ClusterSpec, Member};
 use super::starts::Start;
-use super::{ClientCommand, ClusterSpec, Member, address};
 use crate::members::Role;
 use crate::topology::{ClusterKind, Program};
 

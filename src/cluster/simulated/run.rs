@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::super::backend::Backend;
 use super::super::error::ClusterError;
 use super::super::lines::{ClientOutput, ClientProcess, Log};
-use super::super::{ClusterSpec, Member, MemberState};
+use super::super::spec::{ClusterSpec, Member, MemberState};
 use super::Simulated;
 use super::bug_injector::BugInjector;
 use super::host::SimulatedHost;

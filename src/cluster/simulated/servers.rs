@@ -7,7 +7,7 @@ use simulated_redis::{
     Action, Clocks, Config, Connection, Disk, Event, Persistence, Process, Sentinel, SentinelConfig, Server,
 };
 
-use super::super::{ClusterSpec, Member};
+use super::super::spec::{ClusterSpec, Member};
 use crate::faults::{Held, LOCKS, Look};
 use crate::members::Role;
 use crate::topology::{self, BUS, Layout};

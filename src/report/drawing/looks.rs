@@ -34,7 +34,7 @@ pub struct Looks {
 type Rule = (Vec<&'static str>, Vec<(&'static str, &'static str)>);
 
 impl Looks {
-    pub fn new() -> Looks {
+    pub(crate) fn new() -> Looks {
         let values = COLOURS.trim_start_matches(":root{").trim_end_matches('}');
         let colours = values.split(';').filter_map(|pair| pair.split_once(':'));
         let colours = colours.filter_map(|(name, value)| Some((name, colour(value)?))).collect();

@@ -10,7 +10,7 @@ mod verdict;
 
 pub use linear::linear_html;
 use maud::{Markup, html};
-pub(super) use page::{Page, Script, command, figure};
+pub use page::{Page, Script, command, figure};
 
 use super::drawing;
 use super::{Report, timeline, verdict_word};
@@ -42,12 +42,12 @@ pub fn html(report: &Report) -> String {
 }
 
 /// A page that only is read. Its title consists of these words and our name; this style is added to the common one.
-pub(super) fn whole_page(title: &[&str], style: &str, body: &Markup) -> String {
+pub fn whole_page(title: &[&str], style: &str, body: &Markup) -> String {
     Page { title, style, script: Script::NONE, body }.text()
 }
 
 /// A path as an address. It is never taken for another kind of address, nor for anything but a path.
-pub(super) fn address(path: &str) -> String {
+pub fn address(path: &str) -> String {
     let mut address = String::new();
     for byte in path.bytes() {
         match byte {
@@ -59,7 +59,7 @@ pub(super) fn address(path: &str) -> String {
 }
 
 /// The top of a page: what it is about, the verdict in a word and in a sentence, and what else must be known at once.
-pub(super) fn header(class: &str, about: &[&str], word: &str, headline: &Markup, more: &Markup) -> Markup {
+pub fn header(class: &str, about: &[&str], word: &str, headline: &Markup, more: &Markup) -> Markup {
     html! {
         header class={ "verdict " (class) } {
             p class="about" { b { "redjepsen" } @for part in about { span { (part) } } }
@@ -71,7 +71,7 @@ pub(super) fn header(class: &str, about: &[&str], word: &str, headline: &Markup,
 }
 
 /// What words mean.
-pub(super) fn terms<'a>(title: &str, terms: impl IntoIterator<Item = (&'a str, &'a str)>) -> Markup {
+pub fn terms<'a>(title: &str, terms: impl IntoIterator<Item = (&'a str, &'a str)>) -> Markup {
     html! {
         section id="terms" {
             h2 { (title) }
@@ -81,7 +81,7 @@ pub(super) fn terms<'a>(title: &str, terms: impl IntoIterator<Item = (&'a str, &
 }
 
 /// Text in which the parts between backticks are values.
-pub(super) fn prose(text: &str) -> Markup {
+pub fn prose(text: &str) -> Markup {
     html! {
         @for (number, part) in text.split('`').enumerate() {
             @if number % 2 == 1 { code { (part) } } @else { (with_units(part)) }

@@ -7,11 +7,10 @@ mod locks;
 mod picture;
 mod quantiles;
 mod rate;
-mod risk;
 mod sweep;
 
-pub use picture::{Picture, fine_png, png, svg};
-pub use risk::risk;
+pub use frame::Frame;
+pub use picture::{BAD, BAR, HEIGHT, MUTED, Picture, TEXT, WIDTH, fine_png, png, svg};
 pub use sweep::sweep;
 
 use crate::history::{Function, Outcome};

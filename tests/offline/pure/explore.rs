@@ -3,7 +3,7 @@
 use std::fs;
 
 use assert_cmd::Command;
-use redjepsen::explore::{NoScript, script};
+use redjepsen::labs::explore::{NoScript, script};
 use redjepsen::scenario::catalogue;
 use redlock_model::{Claim, Clocks, Counterexample, Fencing, Holding, Move, Settings, Step};
 

@@ -1,9 +1,9 @@
 //! What `client-check` says of clients: of one that is complete, and of the same one with something left out of what it said.
 
-use redjepsen::client_check::{self, ClientCheck, Refused, Stopped};
 use redjepsen::history::{History, Outcome, Phase, Process, Reading};
+use redjepsen::labs::client_check::{self, ClientCheck, Refused, Stopped};
 use redjepsen::nemesis::Nemesis;
-use redjepsen::report::{self, Look};
+use redjepsen::report::Look;
 use redjepsen::runner::simulate::{simulate, simulated_history};
 use redjepsen::scenario::{Scenario, catalogue};
 
@@ -30,7 +30,7 @@ fn checked([at_work, stopped]: &[History; 2]) -> ClientCheck {
 }
 
 fn text(check: &ClientCheck) -> String {
-    report::client_check::terminal(check, "redjepsen run …", false, Look::PLAIN)
+    client_check::page::terminal(check, "redjepsen run …", false, Look::PLAIN)
 }
 
 #[test]

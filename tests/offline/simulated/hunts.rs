@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use redjepsen::fuzz::{Cause, Search, Shrunk, Until, draw};
 use redjepsen::interrupt::Interrupt;
+use redjepsen::labs::fuzz::{Cause, Search, Shrunk, Until, draw};
 use redjepsen::runner::simulate::simulate;
 use redjepsen::scenario::{Options, Scenario};
 use redjepsen::topology::ClusterKind;

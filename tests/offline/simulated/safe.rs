@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::path::Path;
 
 use redjepsen::checker::Validity;
-use redjepsen::fuzz::{Cause, draw};
 use redjepsen::history::{FaultKind, ResourceKind};
+use redjepsen::labs::fuzz::{Cause, draw};
 use redjepsen::runner::simulate::simulate;
 use redjepsen::scenario::{Options, Scenario, catalogue};
 use redjepsen::topology::Program;

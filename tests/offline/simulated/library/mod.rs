@@ -9,11 +9,11 @@ use std::path::Path;
 
 use redjepsen::checker::Validity;
 use redjepsen::history::{self, RecordedCommand};
-use redjepsen::library::examined::{Examined, Tried, TriedRun};
-use redjepsen::library::kind::{Kind, OfItsKind};
-use redjepsen::library::sent::{Sent, Upkeep, When};
-use redjepsen::library::strikes::{Scripted, Setting, Strike};
-use redjepsen::library::struck::{Did, Struck};
+use redjepsen::labs::library::examined::{Examined, Tried, TriedRun};
+use redjepsen::labs::library::kind::{Kind, OfItsKind};
+use redjepsen::labs::library::sent::{Sent, Upkeep, When};
+use redjepsen::labs::library::strikes::{Scripted, Setting, Strike};
+use redjepsen::labs::library::struck::{Did, Struck};
 use redjepsen::runner::simulate::simulate;
 use redjepsen::scenario::{Options, Scenario};
 

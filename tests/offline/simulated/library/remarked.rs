@@ -2,11 +2,11 @@
 
 use redjepsen::checker::{AnomalyKind, Validity};
 use redjepsen::history::{self, FaultKind, FaultWindow, History, Phase, PhaseStamp, RecordedCommand};
-use redjepsen::library::examined::TriedRun;
-use redjepsen::library::kind::OfItsKind;
-use redjepsen::library::{asking, idle, losses};
+use redjepsen::labs::library::examined::TriedRun;
+use redjepsen::labs::library::kind::OfItsKind;
+use redjepsen::labs::library::page::terminal;
+use redjepsen::labs::library::{asking, idle, losses};
 use redjepsen::report::Look;
-use redjepsen::report::library::terminal;
 
 use super::{examined, recorded, run, run_of, run_that_releases_by, tried};
 

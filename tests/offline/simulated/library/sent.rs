@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use redjepsen::history::{self, RecordedCommand};
-use redjepsen::library::releases::reach_again;
-use redjepsen::library::sent::{Sent, Upkeep, When, is_renewed, only_in, sent, upkeep};
-use redjepsen::library::strikes::{Scripted, scenarios};
-use redjepsen::library::struck::{Did, Struck, struck, struck_when};
+use redjepsen::labs::library::releases::reach_again;
+use redjepsen::labs::library::sent::{Sent, Upkeep, When, is_renewed, only_in, sent, upkeep};
+use redjepsen::labs::library::strikes::{Scripted, scenarios};
+use redjepsen::labs::library::struck::{Did, Struck, struck, struck_when};
 use redjepsen::runner::simulate::simulate;
 use redjepsen::scenario::Options;
 

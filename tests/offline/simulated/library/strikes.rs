@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use redjepsen::checker::Validity;
-use redjepsen::library::kind::{Kind, OfItsKind, judged};
-use redjepsen::library::pairs::pairs;
-use redjepsen::library::sent::{Sent, Upkeep, When};
-use redjepsen::library::strikes::{Aim, Place, Scripted, Setting, Strike, scenarios};
-use redjepsen::library::{beside, takeovers};
+use redjepsen::labs::library::kind::{Kind, OfItsKind, judged};
+use redjepsen::labs::library::pairs::pairs;
+use redjepsen::labs::library::sent::{Sent, Upkeep, When};
+use redjepsen::labs::library::strikes::{Aim, Place, Scripted, Setting, Strike, scenarios};
+use redjepsen::labs::library::{beside, takeovers};
 use redjepsen::locks::LockSpec;
 use redjepsen::nemesis::Nemesis;
 use redjepsen::runner::simulate::simulate;

@@ -2,14 +2,14 @@
 
 use redjepsen::checker::{Validity, check};
 use redjepsen::history::{self, Phase, PhaseStamp, RecordedCommand};
-use redjepsen::library::examined::{Came, Examined, Tried, TriedRun, breaks_by_itself, share_by_itself};
-use redjepsen::library::kind::OfItsKind;
-use redjepsen::library::refusals::{self, Had};
-use redjepsen::library::sent::{Sent, When};
-use redjepsen::library::struck::{Did, Struck};
-use redjepsen::library::{ends, losses, releases};
+use redjepsen::labs::library::examined::{Came, Examined, Tried, TriedRun, breaks_by_itself, share_by_itself};
+use redjepsen::labs::library::kind::OfItsKind;
+use redjepsen::labs::library::page::{html, terminal};
+use redjepsen::labs::library::refusals::{self, Had};
+use redjepsen::labs::library::sent::{Sent, When};
+use redjepsen::labs::library::struck::{Did, Struck};
+use redjepsen::labs::library::{ends, losses, releases};
 use redjepsen::report::Look;
-use redjepsen::report::library::{html, terminal};
 
 use super::{command, examined, recorded, run, run_of, run_that_releases_by, strike, tried};
 

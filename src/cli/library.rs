@@ -1,0 +1,62 @@
+//! `redjepsen library`: from a workload to a page that says what becomes of its lock under everything that there is to try.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::console::{Exit, Failure, exit_after, look, print};
+use super::progress::CONSOLE;
+use super::suite::progress::Progress;
+use crate::files;
+use crate::labs::library::campaign::{Request, ShowStage, examine};
+use crate::labs::library::page;
+use crate::runner::Jobs;
+use crate::topology::ClusterKind;
+use crate::units::Length;
+use crate::words::plural;
+
+#[derive(Debug, Args)]
+pub struct LibraryFlags {
+    /// The library's workload: a name from `redjepsen list`, or the path of a .toml file
+    workload: String,
+    /// What the clusters are made of; simulated ones have no libraries
+    #[arg(long, value_enum)]
+    cluster: Option<ClusterKind>,
+    /// After this, no more runs are begun; the same command goes on where it was
+    #[arg(long, value_name = "LENGTH", default_value = "30m", allow_hyphen_values = true)]
+    budget: Length,
+    /// The lock's time to live; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "1s,400ms", allow_hyphen_values = true)]
+    ttl: Vec<Length>,
+    /// With how many seeds everything is played; what breaks the lock is played with two more
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    seeds: u32,
+    /// Runs at the same time, each on its own cluster; `auto`: as many as the machine can take
+    #[arg(long, value_name = "N", default_value = "auto")]
+    jobs: Jobs,
+    /// Start again, even if an earlier one could be continued
+    #[arg(long)]
+    fresh: bool,
+    /// Folder for the runs and the page
+    #[arg(long, default_value = "store")]
+    store: PathBuf,
+}
+
+pub async fn library(flags: LibraryFlags) -> Result<Exit, Failure> {
+    let budget = flags.budget.absolute().map_err(|error| Failure::arguments(format!("--budget: {error}")))?;
+    let LibraryFlags { workload, cluster, ttl, seeds, jobs, fresh, store, .. } = flags;
+    let request = Request { workload, cluster, budget, ttl, seeds, jobs, fresh, store };
+    let show: ShowStage = |learning| Box::new(if learning { Progress::learning() } else { Progress::default() });
+    let finished = examine(request, CONSOLE, show).await?;
+    let file = finished.folder.join(page::FILE);
+    let shown = print(page::terminal(&finished.examined, look()));
+    let written = files::write(&file, page::html(&finished.examined)).map_err(Failure::could_not_run);
+    let pointed = || print(format!("\n  page  {}\n", file.display()));
+    let left = plural(finished.examined.not_made as u64, "run");
+    // Only what is complete is not gone on with.
+    let (exit, ended) = match finished.is_complete {
+        true => (Exit::Valid, finished.end().map_err(Failure::from)),
+        false => (Exit::Unknown, print(format!("{left} not made; the same command goes on where it was\n"))),
+    };
+    exit_after(exit, shown.and(written).and_then(|()| pointed()).and(ended))
+}
