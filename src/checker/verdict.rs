@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::AnomalyKind;
 use super::sentence::Sentence;
 use crate::history::Claim;
 
@@ -265,49 +266,6 @@ impl How {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AnomalyKind {
-    /// An acknowledged update is in no lineage of what was read later.
-    LostUpdate,
-    /// An operation read a value that had already been replaced before it began.
-    StaleRead,
-    /// An operation read a value that nobody can have written by then.
-    ImpossibleRead,
-    /// The order that the values dictate contradicts real time in some other way.
-    OrderViolation,
-    /// Two clients believed at once that they held the lock, or more than may.
-    OverlappingHolders,
-    /// An acquisition had a token that is not greater than an earlier one's.
-    TokenRegress,
-    /// Clients asked for a free lock, and none acquired it.
-    NotObtained,
-    /// A counter's number or a list's length differs from the number of updates that it descends from.
-    WrongAmount,
-    /// An update was lost to a write that was in flight when its client released the lock: that client's fault, which
-    /// no lock can prevent.
-    WriteInFlight,
-    /// The lock was not acquired in the time that a script grants any live lock.
-    AcquiredLate,
-    /// Clients asked for a free lock for longer than the workload allows, and none acquired it.
-    Unavailable,
-    /// An attempt to acquire the lock overran its timeout by far.
-    WaitedTooLong,
-    /// A lock was left on a node that never expires, or long after its TTL.
-    LeftBehind,
-    /// A release said that it gave the lock back when another client had it, or that the lock was not its client's
-    /// when it gave it back.
-    FalseRelease,
-    /// A client that asked was told that it had a lock that another client had.
-    FalseOwnership,
-    /// A holder was told too late, or never, that its lock was gone.
-    ToldLate,
-    /// A lock was handed out with no validity left, by the library's own word.
-    ExpiredGrant,
-    /// A client's program ended by itself, with no fault that ends it: a finding, but nothing that the lock claims.
-    EndedByItself,
-}
-
 /// How many operations there were, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
@@ -316,49 +274,20 @@ pub struct Counts {
     pub info: u64,
 }
 
-impl AnomalyKind {
-    /// Its name, for people.
-    pub fn name(self) -> &'static str {
-        match self {
-            AnomalyKind::LostUpdate => "lost update",
-            AnomalyKind::StaleRead => "stale read",
-            AnomalyKind::ImpossibleRead => "impossible read",
-            AnomalyKind::OrderViolation => "order violation",
-            AnomalyKind::OverlappingHolders => "two holders at once",
-            AnomalyKind::TokenRegress => "token that does not rise",
-            AnomalyKind::NotObtained => "free lock that no client acquired",
-            AnomalyKind::WrongAmount => "wrong amount",
-            AnomalyKind::WriteInFlight => "write in flight",
-            AnomalyKind::AcquiredLate => "lock acquired late",
-            AnomalyKind::Unavailable => "lock unavailable for too long",
-            AnomalyKind::WaitedTooLong => "attempt past its timeout",
-            AnomalyKind::LeftBehind => "lock that outlasts its TTL",
-            AnomalyKind::FalseRelease => "release that says what is not so",
-            AnomalyKind::FalseOwnership => "client told that it has another one's lock",
-            AnomalyKind::ToldLate => "holder told too late of its loss",
-            AnomalyKind::ExpiredGrant => "lock handed out when it had run out",
-            AnomalyKind::EndedByItself => "program that ended by itself",
-        }
+impl Verdict {
+    /// The outcome of a claim; None if the workload does not make it and the history does not bear on it.
+    pub fn claim(&self, claim: Claim) -> Option<&ClaimVerdict> {
+        self.claims.iter().find(|verdict| verdict.claim == claim)
     }
 
-    /// The claim that an anomaly of this kind contradicts; None if it is not about the lock.
-    pub fn contradicts(self) -> Option<Claim> {
-        match self {
-            AnomalyKind::OverlappingHolders => Some(Claim::MutualExclusion),
-            AnomalyKind::TokenRegress => Some(Claim::Tokens),
-            AnomalyKind::NotObtained | AnomalyKind::AcquiredLate | AnomalyKind::Unavailable => Some(Claim::Liveness),
-            AnomalyKind::WaitedTooLong | AnomalyKind::LeftBehind => Some(Claim::Promises),
-            AnomalyKind::WrongAmount => Some(Claim::Amounts),
-            AnomalyKind::LostUpdate
-            | AnomalyKind::StaleRead
-            | AnomalyKind::ImpossibleRead
-            | AnomalyKind::OrderViolation => Some(Claim::Updates),
-            AnomalyKind::FalseRelease => Some(Claim::Releases),
-            AnomalyKind::FalseOwnership => Some(Claim::Ownership),
-            AnomalyKind::ToldLate => Some(Claim::Losses),
-            AnomalyKind::ExpiredGrant => Some(Claim::Grants),
-            AnomalyKind::WriteInFlight | AnomalyKind::EndedByItself => None,
-        }
+    /// Whether anything of this kind was found.
+    pub fn has(&self, kind: AnomalyKind) -> bool {
+        self.count_of(kind) > 0
+    }
+
+    /// The number of anomalies of this kind.
+    pub fn count_of(&self, kind: AnomalyKind) -> u64 {
+        self.anomalies.iter().filter(|anomaly| anomaly.kind == kind).count() as u64
     }
 }
 
