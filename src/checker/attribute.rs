@@ -1,10 +1,10 @@
 //! Which fault explains an anomaly other than two holders at once ([`super::causes`]): one that was seen to be in effect at the
 //! time at which it could bring the anomaly about.
 
+use super::AnomalyKind;
 use super::reach::{Needed, last_of_one_kind, lost_between, most_telling, overlaps, telling};
-use super::verdict::{Anomaly, How, HowKind};
+use super::verdict::{Anomaly, Blames, How, HowKind};
 use super::words::{Words, seconds};
-use super::{AnomalyKind, Blames};
 use crate::history::{FaultWindow, History, Operation, Phase, ResourceKind, SeenPromotion};
 use crate::members::Role;
 

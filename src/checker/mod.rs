@@ -61,12 +61,12 @@ use serde::{Deserialize, Serialize};
 
 use self::case::Case;
 use self::evidence::{Evidence, NotCounted};
-use self::properties::{AnomalyDef, Blames, Property, Seen};
 use self::properties::{
-    amounts as amount, client_crash, grants, liveness as live, losses, mutual_exclusion, ownership, promises, releases,
-    tokens, updates as update, write_in_flight,
+    Advisory, AnomalyDef, Property, Recorded, Seen, amounts as amount, busy_polling, client_crash, client_crashes,
+    early_refusals, false_losses, grants, liveness as live, loss_report_delay, losses, mutual_exclusion, ownership,
+    promises, releases, slow_releases, stray_commands, tokens, updates as update, write_in_flight,
 };
-use crate::history::{Claim, History, Outcome};
+use crate::history::{Claim, History, Outcome, RecordedCommand};
 
 /// The properties, each with its kinds of anomalies.
 macro_rules! properties {
@@ -115,6 +115,40 @@ properties! {
     client_crash: EndedByItself = ENDED_BY_ITSELF;
 }
 
+/// The advisories, in the order in which reports tell them.
+pub static ADVISORIES: &[&Advisory] = &[
+    &client_crashes::DEF,
+    &false_losses::DEF,
+    &loss_report_delay::DEF,
+    &stray_commands::DEF,
+    &early_refusals::DEF,
+    &slow_releases::DEF,
+    &busy_polling::DEF,
+];
+
+/// A property as lists and tables show it.
+pub struct PropertyRow {
+    pub id: &'static str,
+    /// `claim`, `gate`, `advisory`
+    pub rank: &'static str,
+    pub title: &'static str,
+    pub applies: &'static str,
+    pub parameter: Option<&'static str>,
+}
+
+/// All properties: claims, then gates, then advisories.
+pub fn properties_by_rank() -> Vec<PropertyRow> {
+    let claims = PROPERTIES.iter().filter(|property| property.claim().is_some());
+    let claims = claims.map(|of| ("claim", of.id, of.title, of.applies, of.parameter));
+    let gates = GateName::ALL.iter().map(|gate| {
+        let (title, applies) = gate.title_and_applies();
+        ("gate", gate.word(), title, applies, None)
+    });
+    let advisories = ADVISORIES.iter().map(|of| ("advisory", of.id, of.title, of.applies, None));
+    let all = claims.chain(gates).chain(advisories);
+    all.map(|(rank, id, title, applies, parameter)| PropertyRow { id, rank, title, applies, parameter }).collect()
+}
+
 impl AnomalyKind {
     /// Its name, for people.
     pub fn name(self) -> &'static str {
@@ -132,8 +166,13 @@ pub fn check(history: &History) -> Verdict {
     let case = Case::new(history);
     let mut gates = gates::check(history, &case.updates.anomalies);
     let (mut anomalies, mut evidence) = (Vec::new(), BTreeMap::new());
-    for property in PROPERTIES.iter().filter(|property| property.is_asked(history)) {
+    let mut unclaimed = Vec::new();
+    for property in PROPERTIES {
         let findings = (property.check)(&case);
+        if !property.is_asked(history) {
+            unclaimed.extend(findings.anomalies);
+            continue;
+        }
         anomalies.extend(findings.anomalies);
         evidence.insert(property.id, findings.evidence);
     }
@@ -168,17 +207,29 @@ pub fn check(history: &History) -> Verdict {
         lock,
         gates,
         anomalies,
+        unclaimed,
         counts: counts(history),
     };
     (verdict.valid, verdict.reasons) = decide(history, &verdict, doubts);
     verdict
 }
 
-/// What clients were told that is not so, by the claims on a library's words that its workload does not make.
-pub fn broken_if_made(history: &History) -> Vec<Anomaly> {
-    let case = Case::new(history);
-    let not_made = PROPERTIES.iter().filter(|property| !property.is_asked(history));
-    not_made.flat_map(|property| (property.check)(&case).anomalies).collect()
+/// What speaks against the advisories, and nothing of it decides the verdict. `commands`: what the nodes carried out, if they were
+/// recorded. Attempts are compared with each other, so of a long history nothing is said.
+pub fn advise(history: &History, verdict: &Verdict, commands: &[RecordedCommand]) -> Vec<Remark> {
+    let run = Recorded { history, verdict, commands };
+    let advisories = ADVISORIES.iter().filter(|_| !history.is_long());
+    let remarks = advisories.filter_map(|advisory| {
+        let remark = (advisory.check)(&run)?;
+        Some(Remark { id: advisory.id.to_string(), title: advisory.title.to_string(), ..remark })
+    });
+    let not_made = PROPERTIES.iter().filter_map(|property| {
+        let mut unclaimed = verdict.unclaimed.iter().filter(|anomaly| anomaly.kind.property().id == property.id);
+        let (first, more) = (unclaimed.next()?, unclaimed.count() as u64);
+        let (id, title, text) = (property.id.to_string(), property.title.to_string(), first.summary.clone());
+        Some(Remark { id, title, count: more + 1, of: more + 1, text })
+    });
+    remarks.chain(not_made).collect()
 }
 
 /// The verdict by the ranks of what does not hold, and the reasons, most important first.

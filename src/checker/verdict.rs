@@ -25,6 +25,9 @@ pub struct Verdict {
     pub gates: Vec<Gate>,
     /// Ordered by time.
     pub anomalies: Vec<Anomaly>,
+    /// What would break conditional claims that the workload does not make. It decides nothing.
+    #[serde(skip)]
+    pub unclaimed: Vec<Anomaly>,
     pub counts: Counts,
 }
 
@@ -152,7 +155,7 @@ pub struct Gate {
 
 /// What the gates are called, which is the same in every version.
 macro_rules! gate_names {
-    ($($gate:ident = $word:literal),* $(,)?) => {
+    ($($gate:ident = $word:literal: $title:literal, $applies:literal),* $(,)?) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum GateName {
             $($gate),*
@@ -166,38 +169,66 @@ macro_rules! gate_names {
                     $(GateName::$gate => $word),*
                 }
             }
+
+            /// What it asks for, and of which runs.
+            pub(super) const fn title_and_applies(self) -> (&'static str, &'static str) {
+                match self {
+                    $(GateName::$gate => ($title, $applies)),*
+                }
+            }
         }
     };
 }
 
 gate_names! {
-    Completed = "completed",
-    ResourceEmpty = "resource-empty",
-    ClientsReady = "clients-ready",
-    NodesReady = "nodes-ready",
-    ClientsSteady = "clients-steady",
-    ClientsConsistent = "clients-consistent",
-    ClientsCareful = "clients-careful",
-    ScriptPlayed = "script-played",
-    CancellationsTaken = "cancellations-taken",
-    FaultsObserved = "faults-observed",
-    FaultsHealed = "faults-healed",
-    NodesHealthy = "nodes-healthy",
-    FinalReads = "final-reads",
-    EnoughAcknowledged = "enough-acknowledged",
-    EveryClient = "every-client",
-    Contention = "contention",
-    FaultsMetHolds = "faults-met-holds",
-    ProgressBefore = "progress-before",
-    ProgressDuring = "progress-during",
-    ProgressAfter = "progress-after",
-    BreakpointsBrief = "breakpoints-brief",
+    Completed = "completed": "The run goes to its planned end", "every run",
+    ResourceEmpty = "resource-empty": "The resource is empty at the start", "every run",
+    ClientsReady = "clients-ready": "Every client is ready at the start", "every run",
+    NodesReady = "nodes-ready": "Every node answers at the start", "every run",
+    ClientsSteady = "clients-steady": "No client fails by itself", "every run",
+    ClientsConsistent = "clients-consistent": "No client contradicts itself", "every run",
+    ClientsCareful = "clients-careful": "No update is lost to a write in flight when its client releases the lock", "every run",
+    ScriptPlayed = "script-played": "Every step of the script has its effect", "runs with a script",
+    CancellationsTaken = "cancellations-taken": "Each cancelled operation ends by that", "runs that cancel operations",
+    FaultsObserved = "faults-observed": "Every fault is seen to happen", "runs with faults",
+    FaultsHealed = "faults-healed": "Every fault is seen to be undone", "runs with faults",
+    NodesHealthy = "nodes-healthy": "Every node answers at the end", "every run",
+    FinalReads = "final-reads": "Every key is read at the end", "every run",
+    EnoughAcknowledged = "enough-acknowledged": "Enough updates are acknowledged", "every run",
+    EveryClient = "every-client": "Every client has an update acknowledged", "every run",
+    Contention = "contention": "Clients compete for the lock", "every run",
+    FaultsMetHolds = "faults-met-holds": "A fault hits a holder", "runs with faults that no script places",
+    ProgressBefore = "progress-before": "Updates are acknowledged before the faults", "runs with faults",
+    ProgressDuring = "progress-during": "Updates are acknowledged during the faults, as the nemesis says", "runs with faults",
+    ProgressAfter = "progress-after": "Updates are acknowledged after the faults", "runs with faults",
+    BreakpointsBrief = "breakpoints-brief": "No script keeps a holder until its lock has expired", "runs with a script whose locks expire",
 }
 
 impl Gate {
     /// Which gate it is; None of one that only a later version has.
     pub fn which(&self) -> Option<GateName> {
         GateName::ALL.iter().copied().find(|gate| gate.word() == self.name)
+    }
+}
+
+/// What speaks against an advisory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remark {
+    /// The advisory's id.
+    pub id: String,
+    /// What the advisory says.
+    pub title: String,
+    /// How many operations, clients or releases speak against it, of how many that could.
+    pub count: u64,
+    pub of: u64,
+    /// The worst of them, in a sentence without a full stop.
+    pub text: String,
+}
+
+impl Remark {
+    /// One of an advisory that fills in what it is; None if nothing speaks against it.
+    pub(super) fn new(count: u64, of: u64, text: String) -> Option<Remark> {
+        (count > 0).then(|| Remark { id: String::new(), title: String::new(), count, of, text })
     }
 }
 
@@ -227,6 +258,19 @@ impl Anomaly {
     pub(super) fn new(kind: AnomalyKind, key: &str, time: u64, operations: Vec<u64>, summary: String) -> Anomaly {
         Anomaly { kind, key: key.to_string(), time, operations, fault: None, lost: Vec::new(), how: None, summary }
     }
+}
+
+/// How the fault that explains an anomaly is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blames {
+    /// Not at all: it is the library's or the program's own doing.
+    Nothing,
+    /// By `causes`, which says how two holders came about.
+    Holders,
+    /// Between reading and writing, or where the data were lost.
+    Writes,
+    /// Whatever was in effect.
+    Effects,
 }
 
 /// How an anomaly came about.

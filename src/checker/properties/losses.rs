@@ -40,8 +40,8 @@ pub static TOLD_LATE: AnomalyDef = AnomalyDef {
 };
 
 /// From when on a holder's lock was gone.
-struct Gone {
-    from: u64,
+pub(super) struct Gone {
+    pub from: u64,
     /// The place of the operation that had the lock by then; `None` if its validity was over.
     other: Option<usize>,
 }
@@ -97,7 +97,7 @@ fn check(case: &Case) -> Findings {
 }
 
 /// Until when a holder certainly acted as one, and the stamp of `lost` if that ended it.
-fn held(operation: &Operation) -> Option<(u64, Option<PhaseStamp>)> {
+pub(super) fn held(operation: &Operation) -> Option<(u64, Option<PhaseStamp>)> {
     let had = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
     let mut until = operation.phases.get(had).filter(|stamp| stamp.stamped.is_some())?.time();
     for stamp in operation.phases.after(had).filter(|stamp| stamp.stamped.is_some()) {
@@ -112,7 +112,7 @@ fn held(operation: &Operation) -> Option<(u64, Option<PhaseStamp>)> {
 }
 
 /// From when on the lock was gone, if it was by then.
-fn gone(history: &History, owners: &Owners, place: usize, by: u64) -> Option<Gone> {
+pub(super) fn gone(history: &History, owners: &Owners, place: usize, by: u64) -> Option<Gone> {
     let operation = &history.operations[place];
     let granted = operation.phases.iter().filter(|stamp| {
         matches!(stamp.phase, Phase::Acquired | Phase::Extended) && stamp.stamped.is_some() && stamp.time() <= by

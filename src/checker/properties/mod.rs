@@ -2,20 +2,27 @@
 //!
 //! A file says all there is to know of its property. The list is in [`super`], where a line names the property and its kinds of
 //! anomalies. The verdict asks for ranks and never for names: a gate makes a run unknown, a claim that the workload makes
-//! makes it invalid.
+//! makes it invalid, an advisory is only reported.
 //!
 //! Deliberately absent: what several properties rest on, such as who had the lock and who could not speak. That is computed
 //! once, in [`super::case`].
 
 pub mod amounts;
+pub mod busy_polling;
 pub mod client_crash;
+pub mod client_crashes;
+pub mod early_refusals;
+pub mod false_losses;
 pub mod grants;
 pub mod liveness;
+pub mod loss_report_delay;
 pub mod losses;
 pub mod mutual_exclusion;
 pub mod ownership;
 pub mod promises;
 pub mod releases;
+pub mod slow_releases;
+pub mod stray_commands;
 pub mod tokens;
 pub mod updates;
 pub mod write_in_flight;
@@ -23,8 +30,8 @@ pub mod write_in_flight;
 use super::AnomalyKind;
 use super::case::Case;
 use super::evidence::Findings;
-use super::verdict::{Anomaly, Verdict};
-use crate::history::{Claim, Header, History};
+use super::verdict::{Anomaly, Blames, Remark, Verdict};
+use crate::history::{Claim, Header, History, RecordedCommand};
 use crate::words::count;
 
 /// The declaration of a property.
@@ -93,6 +100,27 @@ impl ClaimDef {
     }
 }
 
+/// The declaration of an advisory: a property that no workload claims, and that its users want to know of. It is only reported.
+pub struct Advisory {
+    /// As `redjepsen list properties` and `results.json` call it. It is in stored files, so it never changes.
+    pub id: &'static str,
+    /// What it says, as a sentence without a full stop.
+    pub title: &'static str,
+    /// What it is checked in, for `redjepsen list properties`.
+    pub applies: &'static str,
+    /// What speaks against it, if anything does.
+    pub check: fn(&Recorded) -> Option<Remark>,
+}
+
+/// What advisories are checked in.
+#[derive(Clone, Copy)]
+pub struct Recorded<'a> {
+    pub history: &'a History,
+    pub verdict: &'a Verdict,
+    /// What the nodes carried out; empty where they were not recorded.
+    pub commands: &'a [RecordedCommand],
+}
+
 /// The declaration of a kind of anomaly.
 pub struct AnomalyDef {
     /// For people: `lost update`.
@@ -117,19 +145,6 @@ pub enum Lines {
     LeftBehind,
     /// The attempts on the key that were under way.
     Attempts,
-}
-
-/// How the fault that explains an anomaly is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Blames {
-    /// Not at all: it is the library's or the program's own doing.
-    Nothing,
-    /// By [`super::causes`], which says how two holders came about.
-    Holders,
-    /// Between reading and writing, or where the data were lost.
-    Writes,
-    /// Whatever was in effect.
-    Effects,
 }
 
 impl Property {
@@ -218,11 +233,17 @@ pub struct Circumstances {
     pub end: String,
 }
 
+/// Whether anything had been done to anybody by then.
+fn was_disturbed(history: &History, time: u64) -> bool {
+    history.faults.iter().any(|window| window.skipped.is_none() && window.inject <= time)
+        || history.steps.iter().any(|(at, step)| *at <= time && step.step.starts_with("cancel "))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::{AnomalyKind, PROPERTIES};
+    use super::super::{ADVISORIES, AnomalyKind, PROPERTIES};
     use super::*;
 
     #[test]
@@ -235,6 +256,10 @@ mod tests {
             assert!(![property.title, property.applies].contains(&""), "{}", property.id);
             let id = property.claim().map(|def| serde_json::to_string(&def.claim).unwrap());
             assert!(id.is_none_or(|id| id == format!("\"{}\"", property.id)), "{}", property.id);
+        }
+        for advisory in ADVISORIES {
+            assert!(ids.insert(advisory.id), "{} twice", advisory.id);
+            assert!(![advisory.title, advisory.applies].contains(&""), "{}", advisory.id);
         }
         let mut names = BTreeSet::new();
         for kind in AnomalyKind::ALL {

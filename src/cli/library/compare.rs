@@ -7,7 +7,8 @@ use tokio::task::block_in_place;
 
 use super::learnt::{MOST_BYTES, held_for};
 use super::{Examination, Made};
-use crate::checker::{AnomalyKind, Sentence, Validity, broken_if_made, check};
+use crate::checker::properties::slow_releases;
+use crate::checker::{AnomalyKind, Sentence, Validity, check};
 use crate::cli::{Failure, tell_progress};
 use crate::files;
 use crate::fuzz::Cause;
@@ -19,7 +20,7 @@ use crate::library::refusals::{Had, Refusals};
 use crate::library::sent::When;
 use crate::library::strikes::{Aim, Scripted};
 use crate::library::struck;
-use crate::library::{asking, endless, ends, idle, refusals, releases};
+use crate::library::{asking, endless, ends, idle, refusals};
 use crate::nemesis::{Expectation, Fault, Nemesis, Step};
 use crate::plan::Plan;
 use crate::runner::Checked;
@@ -158,15 +159,16 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         let commands = RecordedCommand::read(&commands).unwrap_or_default();
         run.struck = struck::struck(&history, &commands);
         run.when = struck::struck_when(&run.struck);
-        run.slow_release = releases::slowest(&history);
+        run.slow_release = slow_releases::slowest(&history);
         run.refusals = refusals::early(&history, Had::ByOthers);
         run.refusals_of_free = refusals::early(&history, Had::ByNobody);
         run.false_losses = losses::false_losses(&history, &commands);
         run.endless = endless::endless(&history);
-        run.untrue = broken_if_made(&history).into_iter().map(|anomaly| (anomaly.kind, anomaly.summary)).collect();
         run.goes_on = idle::goes_on(&history, &commands);
         run.asking = asking::most_often(&history, &commands);
         let checked = Checked::new(history, Some(scenario.clone()), Default::default());
+        let untrue = checked.verdict.unclaimed.iter();
+        run.untrue = untrue.map(|anomaly| (anomaly.kind, anomaly.summary.clone())).collect();
         judge(&mut run, &checked, scenario);
         run.ended = ends::by_itself(&checked.history, &checked.verdict);
     } else if let Ok(folder) = folder

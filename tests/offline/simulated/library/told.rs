@@ -1,5 +1,6 @@
 //! What its page tells.
 
+use redjepsen::checker::properties::slow_releases as releases;
 use redjepsen::checker::{Validity, check};
 use redjepsen::history::{self, Phase, PhaseStamp, RecordedCommand};
 use redjepsen::library::examined::{Came, Examined, Tried, TriedRun, breaks_by_itself, share_by_itself};
@@ -7,7 +8,7 @@ use redjepsen::library::kind::OfItsKind;
 use redjepsen::library::refusals::{self, Had};
 use redjepsen::library::sent::{Sent, When};
 use redjepsen::library::struck::{Did, Struck};
-use redjepsen::library::{ends, losses, releases};
+use redjepsen::library::{ends, losses};
 use redjepsen::report::Look;
 use redjepsen::report::library::{html, terminal};
 
