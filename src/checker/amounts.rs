@@ -11,11 +11,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::AnomalyKind;
 use super::known::Known;
 use super::lineage::Lineage;
 use super::order;
 use super::register::{EMPTY, Register, Root, completed, invoked, written};
-use super::verdict::{Anomaly, AnomalyKind, KeyEnd};
+use super::verdict::{Anomaly, KeyEnd};
 use super::words::{Words, list, reading};
 use crate::history::{Amount, Operation, Outcome, Process, Reading};
 use crate::mutants::planted;

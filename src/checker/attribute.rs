@@ -1,22 +1,22 @@
 //! Which fault explains an anomaly other than two holders at once ([`super::causes`]): one that was seen to be in effect at the
 //! time at which it could bring the anomaly about.
 
+use super::AnomalyKind;
 use super::reach::{Needed, last_of_one_kind, lost_between, most_telling, overlaps, telling};
-use super::verdict::{Anomaly, AnomalyKind, How, HowKind};
+use super::verdict::{Anomaly, Blames, How, HowKind};
 use super::words::{Words, seconds};
-use crate::history::{Claim, FaultWindow, History, Operation, Phase, ResourceKind, SeenPromotion};
+use crate::history::{FaultWindow, History, Operation, Phase, ResourceKind, SeenPromotion};
 use crate::members::Role;
 
 /// Writes into each anomaly the fault that explains it.
 pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
     for anomaly in anomalies {
-        // What a library says, and that a program ends, is its own doing.
-        if anomaly.kind.contradicts().map_or(anomaly.kind == AnomalyKind::EndedByItself, Claim::is_conditional) {
+        let blames = anomaly.kind.def().blames;
+        if matches!(blames, Blames::Nothing | Blames::Holders) {
             continue;
         }
         let operations = operations(history, anomaly);
-        let of_updates =
-            anomaly.kind.contradicts() == Some(Claim::Updates) || anomaly.kind == AnomalyKind::WriteInFlight;
+        let of_updates = blames == Blames::Writes;
         let replicated = history.run.as_ref().is_some_and(|run| run.resource == ResourceKind::Replicated);
         let from = operations.iter().map(|operation| operation.invoked).min();
         // What is replicated goes with the primary that had it.

@@ -4,7 +4,8 @@
 //! read before that write lands, and no lock can prevent what follows. If the two never held the lock at once, the lock
 //! did its job. But a lock that expired before the writer gave up is the lock's own problem, and shows as an overlap.
 
-use super::verdict::{Anomaly, AnomalyKind, KeyEnd, LostUpdates};
+use super::AnomalyKind;
+use super::verdict::{Anomaly, KeyEnd, LostUpdates};
 use super::words::Words;
 use crate::history::{Claim, History, Operation, Outcome, Phase, PhaseStamp};
 

@@ -10,8 +10,9 @@ use super::gates::acknowledged;
 use super::holds::at_least;
 use super::locks::grant;
 use super::register::written;
+use super::verdict::Anomaly;
 use super::words::{Words, count, length};
-use crate::history::{Claim, FactName, Function, History, Operation, Outcome, Phase, PhaseStamp, Process, Reading};
+use crate::history::{Function, History, Operation, Outcome, Phase, PhaseStamp, Process, Reading};
 use crate::mutants::planted;
 
 /// Fewer facts than this prove nothing about a claim.
@@ -35,6 +36,26 @@ pub(super) enum NotCounted {
     Explained(String),
     /// Something beside the run may explain it, and the claim is unknown.
     Undecided(String),
+}
+
+/// What was found of one property, and what could have broken it.
+pub(super) struct Findings {
+    pub anomalies: Vec<Anomaly>,
+    pub evidence: Evidence,
+}
+
+impl Findings {
+    /// With this many facts that could have broken it; `missing` says what did not come up if there are none.
+    pub fn new(anomalies: Vec<Anomaly>, count: u64, text: String, missing: &str) -> Findings {
+        let missing = (count == 0).then(|| missing.to_string());
+        Findings { anomalies, evidence: Evidence { count, text, missing, not_counted: None } }
+    }
+
+    /// The same, if something went wrong that shows nothing for this reason.
+    pub fn undecided(mut self, why: Option<String>) -> Findings {
+        self.evidence.not_counted = why.map(NotCounted::Undecided).or(self.evidence.not_counted);
+        self
+    }
 }
 
 impl Evidence {
@@ -279,30 +300,10 @@ pub(super) fn amounts(history: &History, measured: &[(String, u64)]) -> Evidence
 }
 
 /// Whether the history is of a counter or list, which have amounts.
-fn has_amounts(history: &History) -> bool {
+pub(super) fn has_amounts(history: &History) -> bool {
     use crate::history::ResourceKind::{Counter, List};
     match &history.run {
         Some(run) => matches!(run.resource, Counter | List),
         None => history.operations.iter().any(|operation| operation.amount.is_some() && written(operation).is_some()),
-    }
-}
-
-/// Whether the history bears on the claim.
-pub(super) fn concerns(claim: Claim, history: &History) -> bool {
-    match claim {
-        Claim::Updates => {
-            let touches =
-                |operation: &Operation| operation.f != Function::Hold && operation.process != Process::Controller;
-            history.operations.iter().any(touches)
-        }
-        Claim::MutualExclusion | Claim::Liveness => history.operations.iter().any(|operation| operation.f.is_locked()),
-        Claim::Tokens => {
-            history.operations.iter().flat_map(|operation| &operation.phases).any(|stamp| stamp.token.is_some())
-        }
-        Claim::Amounts => has_amounts(history),
-        // Only the workload says what they mean.
-        Claim::Releases | Claim::Ownership | Claim::Losses | Claim::Grants => false,
-        // Where a library is under test whose locks run out; elsewhere only if they are broken.
-        Claim::Promises => history.facts.iter().any(|fact| fact.name == FactName::NothingEndless),
     }
 }

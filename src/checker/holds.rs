@@ -9,7 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::verdict::{Anomaly, AnomalyKind};
+use super::AnomalyKind;
+use super::verdict::Anomaly;
 use super::words::{Words, count, length, seconds};
 use crate::history::{History, Operation, Phase, PhaseStamp, Process};
 use crate::mutants::planted;

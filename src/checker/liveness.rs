@@ -11,10 +11,11 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
+use super::AnomalyKind;
 use super::evidence::{Evidence, NotCounted};
 use super::holds::at_least;
 use super::starved::{Needs, covered, kept};
-use super::verdict::{Anomaly, AnomalyKind, Gap};
+use super::verdict::{Anomaly, Gap};
 use super::words::{count, length, list, seconds};
 use crate::history::{ClientStep, FactName, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, Process};
 use crate::mutants::planted;

@@ -8,37 +8,22 @@
 
 use std::collections::BTreeMap;
 
+use super::AnomalyKind;
 use super::starved::{Needs, QUIETER, SHARE, kept};
-use super::verdict::{Anomaly, AnomalyKind, UntoldLoss};
+use super::verdict::{Anomaly, UntoldLoss};
 use super::words::{Words, length, seconds};
 use crate::history::{CallEffect, Expects, History, Operation, Outcome, Phase, PhaseStamp, Process, StepOutcome};
 use crate::mutants::planted;
 
-/// The findings on tokens, late acquisitions and untold losses.
-pub(super) struct Owed {
-    pub anomalies: Vec<Anomaly>,
-    pub tokens: Tokens,
-    pub untold_losses: Vec<UntoldLoss>,
-    /// Why a step that did not come in time is no evidence, if there is such a step.
-    pub doubt: Option<String>,
-}
-
 /// The findings on tokens.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Tokens {
+    pub anomalies: Vec<Anomaly>,
     /// Acquisitions that had a token, at known times.
     pub seen: u64,
     /// Those that came after another acquisition, and so must have a greater token.
     pub comparable: u64,
     pub regressions: u64,
-}
-
-/// Examines tokens, what scripts expect, and untold losses. Near-linear: sorts the acquisitions of each key.
-pub(super) fn check(history: &History, overlapping: &[Anomaly]) -> Owed {
-    let mut anomalies = Vec::new();
-    let tokens = tokens(history, &mut anomalies);
-    let doubt = late(history, &mut anomalies);
-    Owed { anomalies, tokens, untold_losses: untold_losses(history, overlapping), doubt }
 }
 
 /// An acquisition that had a token.
@@ -53,7 +38,7 @@ pub(super) struct Grant {
 }
 
 /// Reports each acquisition whose token is not greater than that of an acquisition that was over before it began.
-fn tokens(history: &History, found: &mut Vec<Anomaly>) -> Tokens {
+pub(super) fn tokens(history: &History) -> Tokens {
     let words = Words::new(history);
     let mut keys: BTreeMap<&str, Vec<Grant>> = BTreeMap::new();
     for (place, operation) in history.operations.iter().enumerate() {
@@ -83,7 +68,7 @@ fn tokens(history: &History, found: &mut Vec<Anomaly>) -> Tokens {
             };
             tokens.regressions += 1;
             let time = u64::try_from(grant.over).unwrap_or(0);
-            found.push(Anomaly::new(
+            tokens.anomalies.push(Anomaly::new(
                 AnomalyKind::TokenRegress,
                 key,
                 time,
@@ -111,7 +96,7 @@ pub(super) fn grant(place: usize, operation: &Operation) -> Option<Grant> {
 
 /// Reports each step of a script at which the lock should have been acquired by then but was not. A step that is no evidence is not
 /// reported; returns the first reason for that.
-fn late(history: &History, found: &mut Vec<Anomaly>) -> Option<String> {
+pub(super) fn late(history: &History, found: &mut Vec<Anomaly>) -> Option<String> {
     let mut doubt = None;
     for (time, step) in history.steps.iter().filter(|(_, step)| step.outcome == StepOutcome::NotLive) {
         let Some(Expects { client, phase, within_ns }) = step.expects else { continue };
@@ -247,7 +232,7 @@ fn broke_off(history: &History, operation: &Operation, by: u64) -> bool {
 
 /// Holders that went on acting after another client had acquired the same lock, without being told. Lists each holder
 /// once, with the moment at which it lost the lock.
-fn untold_losses(history: &History, overlapping: &[Anomaly]) -> Vec<UntoldLoss> {
+pub(super) fn untold_losses(history: &History, overlapping: &[Anomaly]) -> Vec<UntoldLoss> {
     let mut losses: BTreeMap<u64, UntoldLoss> = BTreeMap::new();
     for anomaly in overlapping {
         let &[earlier, _] = anomaly.operations.as_slice() else { continue };

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 
 use linearizability::value_graph::Zone;
 
+use super::AnomalyKind;
 use super::lineage::{LineKind, Lineage};
 use super::register::{Moment, NEVER, Observation, Register, Root, completed, written};
-use super::verdict::{Anomaly, AnomalyKind};
+use super::verdict::Anomaly;
 use super::words::{Words, reading, seconds};
 use crate::history::Outcome;
 

@@ -17,10 +17,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use super::AnomalyKind;
 use super::lineage::Lineage;
 use super::order::{anomaly, latest_known};
 use super::register::{EMPTY, Moment, NEVER, Register, Root, invoked};
-use super::verdict::{Anomaly, AnomalyKind};
+use super::verdict::Anomaly;
 use super::words::{Words, reading, seconds};
 use crate::history::Outcome;
 

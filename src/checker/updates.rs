@@ -10,12 +10,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use super::AnomalyKind;
 use super::amounts;
 use super::lineage::{Last, Line, LineKind, Lineage};
 use super::order;
 use super::register::{Register, effective, sent};
 use super::rollback;
-use super::verdict::{Anomaly, AnomalyKind, KeyEnd, LostUpdates};
+use super::verdict::{Anomaly, KeyEnd, LostUpdates};
 use super::words::{Words, reading, seconds};
 use crate::history::{Function, History, Operation, Outcome, Phase};
 use crate::mutants::planted;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::AnomalyKind;
 use super::sentence::Sentence;
 use crate::history::Claim;
 
@@ -24,6 +25,9 @@ pub struct Verdict {
     pub gates: Vec<Gate>,
     /// Ordered by time.
     pub anomalies: Vec<Anomaly>,
+    /// What would break conditional claims that the workload does not make. It decides nothing.
+    #[serde(skip)]
+    pub unclaimed: Vec<Anomaly>,
     pub counts: Counts,
 }
 
@@ -151,7 +155,7 @@ pub struct Gate {
 
 /// What the gates are called, which is the same in every version.
 macro_rules! gate_names {
-    ($($gate:ident = $word:literal),* $(,)?) => {
+    ($($gate:ident = $word:literal: $title:literal, $applies:literal),* $(,)?) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum GateName {
             $($gate),*
@@ -165,38 +169,66 @@ macro_rules! gate_names {
                     $(GateName::$gate => $word),*
                 }
             }
+
+            /// What it asks for, and of which runs.
+            pub(super) const fn title_and_applies(self) -> (&'static str, &'static str) {
+                match self {
+                    $(GateName::$gate => ($title, $applies)),*
+                }
+            }
         }
     };
 }
 
 gate_names! {
-    Completed = "completed",
-    ResourceEmpty = "resource-empty",
-    ClientsReady = "clients-ready",
-    NodesReady = "nodes-ready",
-    ClientsSteady = "clients-steady",
-    ClientsConsistent = "clients-consistent",
-    ClientsCareful = "clients-careful",
-    ScriptPlayed = "script-played",
-    CancellationsTaken = "cancellations-taken",
-    FaultsObserved = "faults-observed",
-    FaultsHealed = "faults-healed",
-    NodesHealthy = "nodes-healthy",
-    FinalReads = "final-reads",
-    EnoughAcknowledged = "enough-acknowledged",
-    EveryClient = "every-client",
-    Contention = "contention",
-    FaultsMetHolds = "faults-met-holds",
-    ProgressBefore = "progress-before",
-    ProgressDuring = "progress-during",
-    ProgressAfter = "progress-after",
-    BreakpointsBrief = "breakpoints-brief",
+    Completed = "completed": "The run goes to its planned end", "every run",
+    ResourceEmpty = "resource-empty": "The resource is empty at the start", "every run",
+    ClientsReady = "clients-ready": "Every client is ready at the start", "every run",
+    NodesReady = "nodes-ready": "Every node answers at the start", "every run",
+    ClientsSteady = "clients-steady": "No client fails by itself", "every run",
+    ClientsConsistent = "clients-consistent": "No client contradicts itself", "every run",
+    ClientsCareful = "clients-careful": "No update is lost to a write in flight when its client releases the lock", "every run",
+    ScriptPlayed = "script-played": "Every step of the script has its effect", "runs with a script",
+    CancellationsTaken = "cancellations-taken": "Each cancelled operation ends by that", "runs that cancel operations",
+    FaultsObserved = "faults-observed": "Every fault is seen to happen", "runs with faults",
+    FaultsHealed = "faults-healed": "Every fault is seen to be undone", "runs with faults",
+    NodesHealthy = "nodes-healthy": "Every node answers at the end", "every run",
+    FinalReads = "final-reads": "Every key is read at the end", "every run",
+    EnoughAcknowledged = "enough-acknowledged": "Enough updates are acknowledged", "every run",
+    EveryClient = "every-client": "Every client has an update acknowledged", "every run",
+    Contention = "contention": "Clients compete for the lock", "every run",
+    FaultsMetHolds = "faults-met-holds": "A fault hits a holder", "runs with faults that no script places",
+    ProgressBefore = "progress-before": "Updates are acknowledged before the faults", "runs with faults",
+    ProgressDuring = "progress-during": "Updates are acknowledged during the faults, as the nemesis says", "runs with faults",
+    ProgressAfter = "progress-after": "Updates are acknowledged after the faults", "runs with faults",
+    BreakpointsBrief = "breakpoints-brief": "No script keeps a holder until its lock has expired", "runs with a script whose locks expire",
 }
 
 impl Gate {
     /// Which gate it is; None of one that only a later version has.
     pub fn which(&self) -> Option<GateName> {
         GateName::ALL.iter().copied().find(|gate| gate.word() == self.name)
+    }
+}
+
+/// What speaks against an advisory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remark {
+    /// The advisory's id.
+    pub id: String,
+    /// What the advisory says.
+    pub title: String,
+    /// How many operations, clients or releases speak against it, of how many that could.
+    pub count: u64,
+    pub of: u64,
+    /// The worst of them, in a sentence without a full stop.
+    pub text: String,
+}
+
+impl Remark {
+    /// One of an advisory that fills in what it is; None if nothing speaks against it.
+    pub(super) fn new(count: u64, of: u64, text: String) -> Option<Remark> {
+        (count > 0).then(|| Remark { id: String::new(), title: String::new(), count, of, text })
     }
 }
 
@@ -226,6 +258,19 @@ impl Anomaly {
     pub(super) fn new(kind: AnomalyKind, key: &str, time: u64, operations: Vec<u64>, summary: String) -> Anomaly {
         Anomaly { kind, key: key.to_string(), time, operations, fault: None, lost: Vec::new(), how: None, summary }
     }
+}
+
+/// How the fault that explains an anomaly is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blames {
+    /// Not at all: it is the library's or the program's own doing.
+    Nothing,
+    /// By `causes`, which says how two holders came about.
+    Holders,
+    /// Between reading and writing, or where the data were lost.
+    Writes,
+    /// Whatever was in effect.
+    Effects,
 }
 
 /// How an anomaly came about.
@@ -265,49 +310,6 @@ impl How {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AnomalyKind {
-    /// An acknowledged update is in no lineage of what was read later.
-    LostUpdate,
-    /// An operation read a value that had already been replaced before it began.
-    StaleRead,
-    /// An operation read a value that nobody can have written by then.
-    ImpossibleRead,
-    /// The order that the values dictate contradicts real time in some other way.
-    OrderViolation,
-    /// Two clients believed at once that they held the lock, or more than may.
-    OverlappingHolders,
-    /// An acquisition had a token that is not greater than an earlier one's.
-    TokenRegress,
-    /// Clients asked for a free lock, and none acquired it.
-    NotObtained,
-    /// A counter's number or a list's length differs from the number of updates that it descends from.
-    WrongAmount,
-    /// An update was lost to a write that was in flight when its client released the lock: that client's fault, which
-    /// no lock can prevent.
-    WriteInFlight,
-    /// The lock was not acquired in the time that a script grants any live lock.
-    AcquiredLate,
-    /// Clients asked for a free lock for longer than the workload allows, and none acquired it.
-    Unavailable,
-    /// An attempt to acquire the lock overran its timeout by far.
-    WaitedTooLong,
-    /// A lock was left on a node that never expires, or long after its TTL.
-    LeftBehind,
-    /// A release said that it gave the lock back when another client had it, or that the lock was not its client's
-    /// when it gave it back.
-    FalseRelease,
-    /// A client that asked was told that it had a lock that another client had.
-    FalseOwnership,
-    /// A holder was told too late, or never, that its lock was gone.
-    ToldLate,
-    /// A lock was handed out with no validity left, by the library's own word.
-    ExpiredGrant,
-    /// A client's program ended by itself, with no fault that ends it: a finding, but nothing that the lock claims.
-    EndedByItself,
-}
-
 /// How many operations there were, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
@@ -316,49 +318,20 @@ pub struct Counts {
     pub info: u64,
 }
 
-impl AnomalyKind {
-    /// Its name, for people.
-    pub fn name(self) -> &'static str {
-        match self {
-            AnomalyKind::LostUpdate => "lost update",
-            AnomalyKind::StaleRead => "stale read",
-            AnomalyKind::ImpossibleRead => "impossible read",
-            AnomalyKind::OrderViolation => "order violation",
-            AnomalyKind::OverlappingHolders => "two holders at once",
-            AnomalyKind::TokenRegress => "token that does not rise",
-            AnomalyKind::NotObtained => "free lock that no client acquired",
-            AnomalyKind::WrongAmount => "wrong amount",
-            AnomalyKind::WriteInFlight => "write in flight",
-            AnomalyKind::AcquiredLate => "lock acquired late",
-            AnomalyKind::Unavailable => "lock unavailable for too long",
-            AnomalyKind::WaitedTooLong => "attempt past its timeout",
-            AnomalyKind::LeftBehind => "lock that outlasts its TTL",
-            AnomalyKind::FalseRelease => "release that says what is not so",
-            AnomalyKind::FalseOwnership => "client told that it has another one's lock",
-            AnomalyKind::ToldLate => "holder told too late of its loss",
-            AnomalyKind::ExpiredGrant => "lock handed out when it had run out",
-            AnomalyKind::EndedByItself => "program that ended by itself",
-        }
+impl Verdict {
+    /// The outcome of a claim; None if the workload does not make it and the history does not bear on it.
+    pub fn claim(&self, claim: Claim) -> Option<&ClaimVerdict> {
+        self.claims.iter().find(|verdict| verdict.claim == claim)
     }
 
-    /// The claim that an anomaly of this kind contradicts; None if it is not about the lock.
-    pub fn contradicts(self) -> Option<Claim> {
-        match self {
-            AnomalyKind::OverlappingHolders => Some(Claim::MutualExclusion),
-            AnomalyKind::TokenRegress => Some(Claim::Tokens),
-            AnomalyKind::NotObtained | AnomalyKind::AcquiredLate | AnomalyKind::Unavailable => Some(Claim::Liveness),
-            AnomalyKind::WaitedTooLong | AnomalyKind::LeftBehind => Some(Claim::Promises),
-            AnomalyKind::WrongAmount => Some(Claim::Amounts),
-            AnomalyKind::LostUpdate
-            | AnomalyKind::StaleRead
-            | AnomalyKind::ImpossibleRead
-            | AnomalyKind::OrderViolation => Some(Claim::Updates),
-            AnomalyKind::FalseRelease => Some(Claim::Releases),
-            AnomalyKind::FalseOwnership => Some(Claim::Ownership),
-            AnomalyKind::ToldLate => Some(Claim::Losses),
-            AnomalyKind::ExpiredGrant => Some(Claim::Grants),
-            AnomalyKind::WriteInFlight | AnomalyKind::EndedByItself => None,
-        }
+    /// Whether anything of this kind was found.
+    pub fn has(&self, kind: AnomalyKind) -> bool {
+        self.count_of(kind) > 0
+    }
+
+    /// The number of anomalies of this kind.
+    pub fn count_of(&self, kind: AnomalyKind) -> u64 {
+        self.anomalies.iter().filter(|anomaly| anomaly.kind == kind).count() as u64
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::console::{Exit, Failure, look, print};
 use super::linear::MODELS;
+use crate::checker;
 use crate::files;
 use crate::scenario::catalogue::{self, CatalogueError, Entry, ISSUES, NEMESES, SUITES, WORKLOADS};
 use crate::scenario::{self, CLIENT_FILES, WorkloadClient, quoted};
@@ -21,6 +22,7 @@ pub fn list(name: Option<&str>, json: bool) -> Result<Exit, Failure> {
         None if json => as_json()?,
         None => everything()?,
         Some("issues") => section(ISSUES_TITLE, &issues()?, look().width) + ISSUES_HELP,
+        Some("properties") => section(PROPERTIES_TITLE, &properties(), look().width),
         Some(name) => shown(name)?,
     })?;
     Ok(Exit::Valid)
@@ -28,6 +30,17 @@ pub fn list(name: Option<&str>, json: bool) -> Result<Exit, Failure> {
 
 const ISSUES_TITLE: &str =
     "Issues of libraries, each with the version that falls and the one that holds (redjepsen run --issue)";
+
+const PROPERTIES_TITLE: &str = "Properties, which a history is asked (redjepsen list properties)";
+
+/// Every property with what it says.
+fn properties() -> Vec<(String, String)> {
+    let told = |row: checker::PropertyRow| {
+        let key = row.parameter.map_or(String::new(), |key| format!(", with `{key}`"));
+        (row.id.to_string(), format!("{}: {} (in {}{key})", row.rank, row.title, row.applies))
+    };
+    checker::properties_by_rank().into_iter().map(told).collect()
+}
 
 const ISSUES_HELP: &str = "\
 `redjepsen list redis-py#554` shows one with its file; `redjepsen suite issues` plays them all, with both versions.
@@ -102,6 +115,7 @@ fn sections() -> Result<Vec<Section>, Failure> {
         ("Scenarios, scripts that create one moment step by step (--nemesis)", scenarios),
         ("Suites of many runs (redjepsen suite NAME)", suites),
         (ISSUES_TITLE, issues()?),
+        (PROPERTIES_TITLE, properties()),
         ("Models, for histories from anywhere (redjepsen check --model)", models),
     ])
 }

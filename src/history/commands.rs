@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::fault_kinds::names_a_key_of_the_run;
+use crate::words::sanitize;
+
 /// A command that a lock's node has carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedCommand {
@@ -28,5 +31,34 @@ impl RecordedCommand {
             serde_json::from_str(line).map_err(|error| format!("line {}: {error}", number + 1))
         };
         text.lines().enumerate().map(parsed).collect()
+    }
+
+    /// Its name in capitals.
+    pub fn name(&self) -> String {
+        self.words.first().map(|name| name.to_ascii_uppercase()).unwrap_or_default()
+    }
+
+    /// The key of an operation that it names.
+    pub fn key(&self) -> Option<&String> {
+        self.words.iter().skip(1).find(|word| names_a_key_of_the_run(word))
+    }
+
+    /// `SET lock:k0 … NX PX 1000`: values are of no interest, and a script's text is long.
+    pub fn example(&self) -> String {
+        const LONGEST: usize = 24;
+        let shown = self.words.iter().take(8).map(|word| {
+            let is_short = word.len() <= LONGEST && !word.contains(char::is_control);
+            if is_short || names_a_key_of_the_run(word) { sanitize(word, 60) } else { "…".to_string() }
+        });
+        shown.collect::<Vec<_>>().join(" ")
+    }
+
+    /// The commands of a script that one of this node has run, if these follow it.
+    pub fn called<'c>(
+        following: &'c [RecordedCommand],
+        node: &str,
+    ) -> impl Iterator<Item = &'c RecordedCommand> + use<'c> {
+        let node = node.to_string();
+        following.iter().filter(move |command| command.node == node).take_while(|command| command.in_script)
     }
 }

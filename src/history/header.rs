@@ -91,70 +91,41 @@ fn is_yes(value: &bool) -> bool {
     *value
 }
 
-/// A property that a workload's lock is held to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Claim {
-    /// Every acknowledged update survives, in an order that agrees with real time.
-    Updates,
-    /// No two clients believe at the same time that they hold the lock.
-    MutualExclusion,
-    /// Fencing tokens rise from acquisition to acquisition.
-    Tokens,
-    /// A lock that is free and requested is obtained.
-    Liveness,
-    /// The number of a counter and the length of a list match the updates that they descend from. Goes with `updates`
-    /// if the resource is one of these.
-    Amounts,
-    /// An attempt with a time limit ends in time, and no lock is left that outlasts its TTL.
-    Promises,
-    /// A release that says that it gave the lock back did so, and one that says that the lock was not its client's did
-    /// not.
-    Releases,
-    /// A client that is told, when it asks, that it has the lock has it.
-    Ownership,
-    /// A holder is told that its lock is gone within the time that the workload states.
-    Losses,
-    /// No lock is handed out that has run out by the library's own word.
-    Grants,
+/// The ids of claims, which histories and workloads keep. `checker/properties` has all else of each.
+macro_rules! claims {
+    ($($claim:ident = $name:literal),* $(,)?) => {
+        /// A property that a workload's lock is held to, by its id.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Claim {
+            $(#[doc = concat!("See `checker/properties`: ", $name, ".")] $claim,)*
+        }
+
+        impl Claim {
+            /// All of them, in the order in which reports tell them.
+            pub const ALL: &[Claim] = &[$(Claim::$claim),*];
+
+            /// Its name, for people.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Claim::$claim => $name),*
+                }
+            }
+        }
+    };
 }
 
-impl Claim {
-    /// All of them, in the order in which reports tell them.
-    pub const ALL: [Claim; 10] = [
-        Claim::Updates,
-        Claim::MutualExclusion,
-        Claim::Tokens,
-        Claim::Liveness,
-        Claim::Amounts,
-        Claim::Promises,
-        Claim::Releases,
-        Claim::Ownership,
-        Claim::Losses,
-        Claim::Grants,
-    ];
-
-    /// Whether it is about what need not come up in a run, such as what a library says of a lock that is lost. Without
-    /// evidence it is not shown, and leaves the verdict to the others. Only a workload that makes it is held to it.
-    pub fn is_conditional(self) -> bool {
-        matches!(self, Claim::Releases | Claim::Ownership | Claim::Losses | Claim::Grants)
-    }
-
-    /// Its name, for people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Claim::Updates => "updates",
-            Claim::MutualExclusion => "mutual exclusion",
-            Claim::Tokens => "tokens",
-            Claim::Liveness => "liveness",
-            Claim::Amounts => "amounts",
-            Claim::Promises => "promises",
-            Claim::Releases => "releases",
-            Claim::Ownership => "ownership",
-            Claim::Losses => "losses",
-            Claim::Grants => "grants",
-        }
-    }
+claims! {
+    Updates = "updates",
+    MutualExclusion = "mutual exclusion",
+    Tokens = "tokens",
+    Liveness = "liveness",
+    Amounts = "amounts",
+    Promises = "promises",
+    Releases = "releases",
+    Ownership = "ownership",
+    Losses = "losses",
+    Grants = "grants",
 }
 
 /// What the lock protects.

@@ -39,9 +39,9 @@ pub use html::{html, linear_html};
 use plots::Plot;
 pub use terminal::{Look, point_to, pointers, summary};
 
-use crate::checker::Validity;
+use crate::checker::{Validity, advise};
 use crate::files::{self, FileError, Unwritten};
-use crate::history::Sighting;
+use crate::history::{RecordedCommand, Sighting};
 use crate::sync::both;
 pub use crate::telling::{RunFacts, Subject};
 use crate::telling::{Story, Telling};
@@ -77,6 +77,8 @@ pub struct Beside {
     pub unread: Option<String>,
     /// What members logged, in the order of time.
     pub logs: Vec<LogLine>,
+    /// What the lock's nodes carried out; empty if they were not recorded.
+    pub commands: Vec<RecordedCommand>,
 }
 
 /// A line of a member's log.
@@ -96,7 +98,11 @@ impl<'a> Report<'a> {
     }
 
     /// The same, with what was found beside the history.
-    pub fn with(self, beside: &'a Beside) -> Report<'a> {
+    pub fn with(mut self, beside: &'a Beside) -> Report<'a> {
+        if !beside.commands.is_empty() {
+            let Subject { history, verdict, .. } = self.story.subject;
+            self.telling.advisories = advise(history, verdict, &beside.commands);
+        }
         Report { beside: Some(beside), ..self }
     }
 

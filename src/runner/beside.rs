@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::files;
-use crate::history::{History, Sight, Sighting};
+use crate::history::{History, RecordedCommand, Sight, Sighting};
 use crate::members::node_name;
 use crate::report::{Beside, LogLine};
 use crate::topology::Program;
@@ -22,7 +22,9 @@ const QUARTER: i128 = 900 * 1_000_000_000;
 
 /// What is there.
 pub(super) fn of(folder: &Path, history: &History) -> Beside {
-    let mut beside = Beside::default();
+    let commands = files::read_inside(&folder.join(RecordedCommand::FILE), MOST_BYTES).unwrap_or_default();
+    let commands = RecordedCommand::read(&commands).unwrap_or_default();
+    let mut beside = Beside { commands, ..Beside::default() };
     let path = folder.join(Sighting::FILE);
     if path.symlink_metadata().is_ok() {
         let read = files::read_inside(&path, MOST_BYTES).map_err(|error| error.to_string());

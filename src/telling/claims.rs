@@ -2,11 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::headline::{is_long, too_many};
 use super::story::{Standing, Story};
-use crate::checker::{AnomalyKind, ClaimVerdict};
+use crate::checker::ClaimVerdict;
+use crate::checker::properties::Property;
 use crate::history::Claim;
-use crate::words::{count, length, percent, plural};
 
 /// One claim: what it says, how it came out, and on what evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,6 +31,7 @@ pub struct ClaimAccount {
 impl ClaimAccount {
     pub(super) fn new(story: &Story, verdict: &ClaimVerdict) -> ClaimAccount {
         let (claim, claimed) = (verdict.claim, verdict.claimed);
+        let (property, def) = (Property::of(claim), story.seen(claim).def);
         let standing = story.standing(claim);
         // The workload's file claims it all the same, if what its resource refuses makes it decide nothing.
         let in_file = story.subject.scenario.is_some_and(|of| of.workload.claims.contains(&claim));
@@ -52,7 +52,7 @@ impl ClaimAccount {
         };
         ClaimAccount {
             checked: verdict.clone(),
-            title: title(story, claim),
+            title: (def.retitled)(story.subject.history).unwrap_or_else(|| property.title.to_string()),
             standing,
             standing_text: standing_text.to_string(),
             found: match &verdict.not_counted {
@@ -88,91 +88,11 @@ impl ClaimAccount {
     }
 }
 
-/// What a claim says.
-fn title(story: &Story, claim: Claim) -> String {
-    let title = match claim {
-        Claim::MutualExclusion if story.permits() > 1 => {
-            return format!("No more than {} clients hold the lock at once", story.permits());
-        }
-        Claim::Updates if story.has_readers() => {
-            return "Every acknowledged update survives, and what a reader read stays while it has the lock"
-                .to_string();
-        }
-        Claim::MutualExclusion if story.has_readers() => {
-            return "No client holds the lock beside one that holds it for writing".to_string();
-        }
-        Claim::Updates => "Every acknowledged update survives",
-        Claim::MutualExclusion => "No two clients hold the lock at once",
-        Claim::Tokens => "Fencing tokens rise",
-        Claim::Liveness => "A free lock can be acquired",
-        Claim::Amounts => "Amounts match the updates",
-        Claim::Promises => "Attempts keep to their timeout, and locks expire",
-        Claim::Releases => "A release says what it did",
-        Claim::Ownership => "A client that is told that it has the lock has it",
-        Claim::Losses => "A holder is told in time that its lock is gone",
-        Claim::Grants => "No lock is handed out that has run out",
-    };
-    title.to_string()
-}
-
 /// What was found, in a few words.
 fn found(story: &Story, claim: Claim) -> String {
-    let verdict = story.subject.verdict;
-    let seen = story.contradictions(claim);
-    match claim {
-        Claim::Updates => {
-            let lost = verdict.lost_updates;
-            match (lost.count, lost.acknowledged) {
-                (0, _) if seen > 0 => plural(seen, "contradiction"),
-                (0, 0) => "nothing was acknowledged".to_string(),
-                (0, all) => format!("none of {} lost", count(all)),
-                (lost_count, all) => {
-                    format!("{} of {} lost ({})", count(lost_count), count(all), percent(lost.fraction))
-                }
-            }
-        }
-        Claim::MutualExclusion => match (seen, verdict.mutual_exclusion.comparable_holds) {
-            (0, 0) => "no holds to compare".to_string(),
-            (0, all) if story.permits() > 1 => {
-                format!("never more than {} of {}", story.permits(), plural(all, "hold"))
-            }
-            (0, all) => format!("no overlap among {}", plural(all, "hold")),
-            (seen, all) if story.permits() > 1 => format!("{} among {}", too_many(seen), plural(all, "hold")),
-            (seen, all) => format!("{} among {}", plural(seen, "overlap"), plural(all, "hold")),
-        },
-        Claim::Tokens => match verdict.lock.token_regressions {
-            0 if verdict.lock.tokens == 0 => "no token was seen".to_string(),
-            0 => format!("{} in rising order", plural(verdict.lock.tokens, "token")),
-            many => format!("{} of {} did not rise", count(many), plural(verdict.lock.tokens, "token")),
-        },
-        Claim::Liveness if story.has(AnomalyKind::AcquiredLate) => "not acquired in time".to_string(),
-        Claim::Liveness if story.never_freed().is_some() => "not acquired: its key never ends".to_string(),
-        Claim::Liveness if seen > 0 => "free, yet not acquired".to_string(),
-        Claim::Liveness => {
-            let gap = verdict.lock.longest_gap.as_ref();
-            let stuck = match verdict.lock.reacquired_after_ns {
-                Some(after) => Some(format!("acquired {} after the last heal", length(after))),
-                // What nobody can call stuck may have been out of reach for long all the same.
-                None => gap.is_none_or(|gap| !is_long(story, gap)).then(|| "never stuck".to_string()),
-            };
-            let gap = gap.map(|gap| format!("longest wait on a free lock: {}", length(gap.to - gap.from)));
-            stuck.into_iter().chain(gap).collect::<Vec<String>>().join("; ")
-        }
-        Claim::Amounts if seen > 0 => plural(seen, "wrong amount"),
-        Claim::Amounts => "all amounts match".to_string(),
-        Claim::Promises if seen > 0 => plural(seen, "broken promise"),
-        Claim::Promises => "all kept".to_string(),
-        _ if seen == 0 && story.standing(claim) == Standing::NotShown => "did not come up".to_string(),
-        Claim::Releases if seen > 0 => plural(seen, "untrue answer"),
-        Claim::Releases => "every answer true".to_string(),
-        Claim::Ownership if seen > 0 => plural(seen, "untrue answer"),
-        Claim::Ownership => "every answer true".to_string(),
-        Claim::Losses if seen > 0 => plural(seen, "late or missing word"),
-        Claim::Losses => "each holder told in time".to_string(),
-        Claim::Grants if seen > 0 => plural(seen, "expired grant"),
-        Claim::Grants => match story.claim(claim) {
-            Some(verdict) if verdict.not_counted.is_some() => format!("{} valid", count(verdict.evidence)),
-            _ => "each valid when it was handed out".to_string(),
-        },
+    if story.standing(claim) == Standing::NotShown {
+        return "did not come up".to_string();
     }
+    let seen = story.seen(claim);
+    (seen.def.found)(&seen)
 }

@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use super::ends::unnamed_losses;
 use super::moments;
 use super::story::{Incident, Story, fault_label};
+use crate::checker::properties::Lines;
 use crate::checker::{Anomaly, AnomalyKind, HowKind, Sentence, Validity, covered};
 use crate::fault_kinds::{OnPackets, OnProcess};
-use crate::history::{Claim, FactName, FaultWindow, Operation, Outcome, Phase, Reading, ResourceKind};
+use crate::history::{FactName, FaultWindow, Operation, Outcome, Phase, Reading, ResourceKind};
 use crate::words::{capital, count, length, line, list, moment, plural, quoted, sanitize};
 
 /// More operations than this are counted, not told and drawn one by one: two or three make the point.
@@ -37,10 +38,9 @@ pub(super) fn told(story: &Story, incident: &Incident) -> Vec<Sentence> {
     let Some(holders) = Holders::of(story, incident) else { return by_checker(story, incident) };
     let sentences = [holders.opening(), holders.others(), holders.ending()];
     // What a library said of it meanwhile.
-    let of_words =
-        incident.anomalies.iter().filter(|anomaly| anomaly.kind.contradicts().is_some_and(Claim::is_conditional));
+    let of_words = incident.anomalies.iter().filter(|anomaly| anomaly.kind.property().is_conditional());
     let said =
-        of_words.take(LISTED).filter_map(|anomaly| Sentence::new(in_full(&anomaly.summary), said(story, anomaly)));
+        of_words.take(LISTED).filter_map(|anomaly| Sentence::new(in_full(&anomaly.summary), lines(story, anomaly)));
     sentences.into_iter().flatten().flatten().chain(said).collect()
 }
 
@@ -193,40 +193,35 @@ fn kept_before_its_write(story: &Story, operation: &Operation) -> Option<(u64, u
 
 /// The checker's own summaries, for what is no story of two holders.
 fn by_checker(story: &Story, incident: &Incident) -> Vec<Sentence> {
-    let history = story.subject.history;
-    let left_behind = || {
-        let facts = history.facts.iter().zip(&history.fact_lines);
-        let is_of_it = |name| matches!(name, FactName::NothingEndless | FactName::NothingTooLong);
-        facts.filter(move |(fact, _)| is_of_it(fact.name) && !fact.holds).map(|(_, line)| *line)
-    };
-    let summary = |anomaly: &&Anomaly| {
-        let text = in_full(&anomaly.summary);
-        let operations = anomaly.operations.iter().chain(&anomaly.lost).filter_map(|index| story.operation(*index));
-        let lines: Vec<u64> = match anomaly.kind {
-            AnomalyKind::LeftBehind => left_behind().collect(),
-            AnomalyKind::FalseRelease
-            | AnomalyKind::FalseOwnership
-            | AnomalyKind::ToldLate
-            | AnomalyKind::ExpiredGrant => said(story, anomaly),
-            // Whoever asked for it at the time.
-            AnomalyKind::Unavailable => {
-                let asking = history.operations.iter().filter(|one| {
-                    one.key == anomaly.key
-                        && one.invoked <= anomaly.time
-                        && one.completed.is_none_or(|completed| completed >= anomaly.time)
-                });
-                asking.map(|operation| operation.index).collect()
-            }
-            // Tokens are in the lines of those who got them.
-            AnomalyKind::TokenRegress => operations.flat_map(asked_and_got).collect(),
-            _ => operations.flat_map(all_lines).collect(),
-        };
-        Sentence::new(text, lines)
-    };
+    let summary = |anomaly: &&Anomaly| Sentence::new(in_full(&anomaly.summary), lines(story, anomaly));
     let mut told: Vec<Sentence> = incident.anomalies.iter().take(LISTED).filter_map(summary).collect();
     told.dedup_by(|one, other| one.text() == other.text());
     told.extend(incident.how().map(|how| how.sentence.clone()));
     told
+}
+
+/// The lines of the history that the summary of an anomaly follows from.
+fn lines(story: &Story, anomaly: &Anomaly) -> Vec<u64> {
+    let history = story.subject.history;
+    let operations = anomaly.operations.iter().chain(&anomaly.lost).filter_map(|index| story.operation(*index));
+    match anomaly.kind.def().lines {
+        Lines::Operations => operations.flat_map(all_lines).collect(),
+        Lines::Grants => operations.flat_map(asked_and_got).collect(),
+        Lines::Answers => said(story, anomaly),
+        Lines::LeftBehind => {
+            let is_of_it = |name| matches!(name, FactName::NothingEndless | FactName::NothingTooLong);
+            let facts = history.facts.iter().zip(&history.fact_lines);
+            facts.filter(|(fact, _)| is_of_it(fact.name) && !fact.holds).map(|(_, line)| *line).collect()
+        }
+        Lines::Attempts => {
+            let is_under_way = |one: &&Operation| {
+                one.key == anomaly.key
+                    && one.invoked <= anomaly.time
+                    && one.completed.is_none_or(|completed| completed >= anomaly.time)
+            };
+            history.operations.iter().filter(is_under_way).map(|operation| operation.index).collect()
+        }
+    }
 }
 
 /// The lines in which an operation asks for its lock and gets it.
@@ -252,9 +247,6 @@ fn said(story: &Story, anomaly: &Anomaly) -> Vec<u64> {
     let stamps = operations.flat_map(|one| one.phases.iter().map(|stamp| (one.index, stamp)));
     let matters = stamps.filter(|(of, stamp)| {
         let own = anomaly.operations.first() == Some(of);
-        if anomaly.kind == AnomalyKind::ExpiredGrant {
-            return matches!(stamp.phase, Phase::Acquiring | Phase::Acquired);
-        }
         matches!(stamp.phase, Phase::Acquired | Phase::Extended | Phase::Lost)
             || own && matches!(stamp.phase, Phase::Releasing | Phase::Released)
             || own && stamp.phase == Phase::Owned && stamp.time() == anomaly.time

@@ -197,30 +197,12 @@ fn what(incident: &Incident) -> String {
     let is_common = |kind: &AnomalyKind| matches!(kind, AnomalyKind::LostUpdate | AnomalyKind::OverlappingHolders);
     let kinds = || incident.anomalies.iter().map(|anomaly| anomaly.kind);
     let special = kinds().find(|kind| !is_common(kind) && !incident.has(AnomalyKind::LostUpdate));
-    let text = match special.or(kinds().min()) {
-        Some(AnomalyKind::LostUpdate) => "An update overwritten",
-        Some(AnomalyKind::TokenRegress) => "A token that does not rise",
-        Some(AnomalyKind::NotObtained) => "A free lock that no client acquired",
-        Some(AnomalyKind::Unavailable) => "A free lock not acquired for too long",
-        Some(AnomalyKind::WrongAmount) => "A wrong amount",
-        Some(AnomalyKind::WriteInFlight) => "A lock released with a write still in flight",
-        Some(AnomalyKind::AcquiredLate) => "A lock acquired too late",
-        Some(AnomalyKind::WaitedTooLong) => "An attempt past its timeout",
-        Some(AnomalyKind::LeftBehind) => "A lock that outlasts its TTL",
-        Some(AnomalyKind::FalseRelease) => "A release that says what is not so",
-        Some(AnomalyKind::FalseOwnership) => "A client told that it has another one's lock",
-        Some(AnomalyKind::ToldLate) => "A holder told too late of its loss",
-        Some(AnomalyKind::ExpiredGrant) => "A lock handed out when it had run out",
-        Some(AnomalyKind::EndedByItself) => "A program that ended by itself",
-        Some(AnomalyKind::StaleRead) => "A stale read",
-        Some(AnomalyKind::ImpossibleRead) => "An impossible read",
-        Some(AnomalyKind::OrderViolation) => "An order that contradicts real time",
-        Some(AnomalyKind::OverlappingHolders) if incident.overlaps().iter().any(|holders| holders.len() > 2) => {
-            "One holder too many"
+    match special.or(kinds().min()).unwrap_or(AnomalyKind::OverlappingHolders) {
+        AnomalyKind::OverlappingHolders if incident.overlaps().iter().any(|holders| holders.len() > 2) => {
+            "One holder too many".to_string()
         }
-        Some(AnomalyKind::OverlappingHolders) | None => "Two holders at once",
-    };
-    text.to_string()
+        kind => kind.def().incident.to_string(),
+    }
 }
 
 fn clients(story: &Story, incident: &Incident) -> String {

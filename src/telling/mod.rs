@@ -48,7 +48,9 @@ pub use remedies::Remedy;
 pub use setting::Row;
 pub use story::{Incident, Standing, Story};
 
-use crate::checker::{Counts, Gate, KeyEnd, LockProperties, LostUpdates, MutualExclusion, Validity, Verdict};
+use crate::checker::{
+    Counts, Gate, KeyEnd, LockProperties, LostUpdates, MutualExclusion, Remark, Validity, Verdict, advise,
+};
 use crate::history::{Claim, History};
 use crate::scenario::Scenario;
 
@@ -133,6 +135,9 @@ pub struct Telling {
     pub times_text: Option<String>,
     /// Ordered by time.
     pub anomalies: Vec<AnomalyAccount>,
+    /// What no workload claims, and its users want to know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advisories: Vec<Remark>,
     pub image: String,
     /// The lock client's name and version, as it reported them.
     pub client: String,
@@ -197,6 +202,7 @@ impl Telling {
             times_text: history.clock.is_none().then(|| incidents::WITHOUT_CLOCK.to_string()),
             anomalies: incidents::anomalies(story, &incidents),
             incidents,
+            advisories: advise(history, verdict, &[]),
             image: facts.image.clone(),
             client: story.client().to_string(),
             versions: facts.versions.clone(),

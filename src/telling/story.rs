@@ -9,10 +9,11 @@ use std::collections::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 
 use super::{Subject, moments};
+use crate::checker::properties::Seen;
 use crate::checker::{Anomaly, AnomalyKind, ClaimVerdict, How, HowKind, Validity};
 use crate::history::{
-    CallEffect, Claim, ClientStep, FactName, FaultWindow, Function, Operation, Outcome, Phase, PhaseStamp, Process,
-    Reading, ResourceKind, locked_key,
+    CallEffect, Claim, ClientStep, FaultWindow, Function, Operation, Outcome, Phase, PhaseStamp, Process, Reading,
+    ResourceKind,
 };
 use crate::nemesis::Expectation;
 use crate::scenario::Fencing;
@@ -74,7 +75,7 @@ pub enum Standing {
     Unclaimed,
     /// The run proves nothing about it.
     Unproven,
-    /// It is about what did not come up in the run ([`Claim::is_conditional`]).
+    /// It is about what did not come up in the run ([`ClaimDef::conditional`](crate::checker::properties::ClaimDef)).
     NotShown,
 }
 
@@ -241,7 +242,7 @@ impl<'a> Story<'a> {
 
     /// The outcome of a claim; None if the workload does not make it and the history does not bear on it.
     pub fn claim(&self, claim: Claim) -> Option<&'a ClaimVerdict> {
-        self.subject.verdict.claims.iter().find(|verdict| verdict.claim == claim)
+        self.subject.verdict.claim(claim)
     }
 
     /// Whether `claim` decides the workload's verdict.
@@ -292,48 +293,17 @@ impl<'a> Story<'a> {
 
     /// Whether the checker found anything of this kind.
     pub fn has(&self, kind: AnomalyKind) -> bool {
-        self.subject.verdict.anomalies.iter().any(|anomaly| anomaly.kind == kind)
+        self.subject.verdict.has(kind)
     }
 
-    /// The key that kept all clients from a lock that no client had, if a node still had it at the end without a TTL, and no client
-    /// acquired the lock in between: `its key `lock:k0` on n0, which never ends`.
-    pub fn never_freed(&self) -> Option<String> {
-        let history = self.subject.history;
-        let is_stuck =
-            |kind| matches!(kind, AnomalyKind::NotObtained | AnomalyKind::Unavailable | AnomalyKind::AcquiredLate);
-        let stuck = self.subject.verdict.anomalies.iter().find(|anomaly| is_stuck(anomaly.kind))?;
-        let asked = stuck.operations.iter().filter_map(|index| Some(self.operation(*index)?.invoked));
-        let from = asked.min().unwrap_or(stuck.time);
-        let acquired = |one: &Operation| one.phase(Phase::Acquired).is_some_and(|stamp| stamp.time() >= from);
-        if history.operations.iter().any(|one| one.key == stuck.key && acquired(one)) {
-            return None;
-        }
-        let left = history.facts.iter().filter(|fact| fact.name == FactName::NothingEndless && !fact.holds);
-        let keys = left.flat_map(|fact| fact.text.split(", `")).map(|key| key.trim_start_matches('`'));
-        keys.filter(|key| key.ends_with(", which never ends")).find_map(|text| {
-            let (key, on) = text.split_once("` on ")?;
-            (locked_key(key) == Some(stuck.key.as_str()))
-                .then(|| format!("its key `{}` on {}", sanitize(key, 60), sanitize(on, 60)))
-        })
+    /// What was seen of a claim.
+    pub fn seen(&self, claim: Claim) -> Seen<'a> {
+        Seen::new(self.subject.history, self.subject.verdict, claim)
     }
 
     /// How many contradictions of `claim` were seen.
     pub fn contradictions(&self, claim: Claim) -> u64 {
-        let verdict = self.subject.verdict;
-        let anomalies =
-            verdict.anomalies.iter().filter(|anomaly| anomaly.kind.contradicts() == Some(claim)).count() as u64;
-        match claim {
-            Claim::Updates => verdict.lost_updates.count.max(anomalies),
-            Claim::MutualExclusion => verdict.mutual_exclusion.violations.max(anomalies),
-            Claim::Tokens => verdict.lock.token_regressions.max(anomalies),
-            Claim::Liveness
-            | Claim::Amounts
-            | Claim::Promises
-            | Claim::Releases
-            | Claim::Ownership
-            | Claim::Losses
-            | Claim::Grants => anomalies,
-        }
+        self.seen(claim).contradictions()
     }
 
     pub fn standing(&self, claim: Claim) -> Standing {
@@ -341,7 +311,7 @@ impl<'a> Story<'a> {
         match (self.contradictions(claim) > 0, self.claims(claim), self.subject.verdict.valid) {
             (true, false, _) => Standing::Unclaimed,
             (true, true, Validity::Invalid) => Standing::Broken,
-            (false, _, _) if claim.is_conditional() && unproven() => Standing::NotShown,
+            (false, _, _) if self.seen(claim).def.conditional && unproven() => Standing::NotShown,
             (_, _, Validity::Unknown) => Standing::Unproven,
             (true, true, Validity::Valid) => Standing::Broken,
             (false, _, _) if unproven() => Standing::Unproven,

@@ -22,7 +22,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
     ("redis_commands", &[]),
     ("topology", &["members", "slots", "units"]),
     ("fault_kinds", &["members"]),
-    ("history", &["fault_kinds", "members", "units"]),
+    ("history", &["fault_kinds", "members", "units", "words"]),
     ("resource", &["history"]),
     ("locks", &["mutants", "sync", "topology", "units"]),
     ("nemesis", &["fault_kinds", "history", "members", "topology", "units"]),
@@ -58,7 +58,7 @@ pub const MAY_NAME: &[(&str, &[&str])] = &[
             "words",
         ],
     ),
-    ("checker", &["fault_kinds", "history", "members", "mutants", "sync", "words"]),
+    ("checker", &["fault_kinds", "history", "members", "mutants", "redis_commands", "sync", "words"]),
     ("compare", &["checker"]),
     ("suite", &["checker", "compare", "files", "nemesis", "plan", "scenario", "topology", "units", "words"]),
     (

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
+use redjepsen::checker;
 use redjepsen::fault_kinds::FaultKind;
 use redjepsen::nemesis::Expectation;
 use redjepsen::scenario::{self, Cause, Library, Side, catalogue};
@@ -251,6 +252,10 @@ fn tables() -> BTreeMap<&'static str, String> {
         Some(row(&[&link("workloads", name), &what, about, &falls(own), &falls(kind), &of(Expectation::Valid, None)]))
     });
     let refutations = FaultKind::ALL.iter().map(|kind| row(&[&format!("`{kind}`"), &kind.does.rules_out.words()]));
+    let properties = checker::properties_by_rank().into_iter().map(|one| {
+        let key = one.parameter.map_or(String::new(), |key| format!("; with `{key}`"));
+        row(&[&format!("`{}`", one.id), one.rank, one.title, &format!("{}{key}", one.applies)])
+    });
     let mutants = |rows: Vec<OfLock>| {
         table(&["bug", "what is wrong", "lock", "found by", "such as"], rows.into_iter().map(mutant).collect())
     };
@@ -275,6 +280,7 @@ fn tables() -> BTreeMap<&'static str, String> {
         ("nemeses", table(&["nemesis", "what happens"], about("nemeses", "nemeses"))),
         ("scenarios", table(&["scenario", "what happens", "breaks", "spares"], scenarios.collect())),
         ("refutations", table(&["fault", "the history refutes it if"], refutations.collect())),
+        ("properties", table(&["property", "rank", "what it says", "checked in"], properties.collect())),
         ("suites", table(&["suite", "what it is"], about("suites", "suites"))),
         ("modules", table(&["module", "may name"], modules.collect())),
         ("mutants", mutants(planted::of_locks())),

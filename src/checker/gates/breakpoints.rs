@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use super::super::verdict::{Anomaly, Gate, GateName};
 use super::super::words::{Words, seconds};
 use super::gate;
-use crate::history::{Claim, History, Opened, Operation, Phase, PhaseStamp};
+use crate::history::{History, Opened, Operation, Phase, PhaseStamp};
 use crate::members::client_name;
 
 /// A holder whose lock ran out while it stood at a breakpoint.
@@ -44,8 +44,9 @@ pub(crate) fn nobody_kept(history: &History, anomalies: &[Anomaly]) -> Option<Ga
         seconds(first.ended),
     );
     // What a library says of a lock that has run out is its own, whatever kept its client.
-    let of_the_lock = |claim: Claim| !claim.is_conditional();
-    let of_the_claims = || anomalies.iter().filter(|anomaly| anomaly.kind.contradicts().is_some_and(of_the_lock));
+    let of_the_lock =
+        |anomaly: &&Anomaly| anomaly.kind.contradicts().is_some() && !anomaly.kind.property().is_conditional();
+    let of_the_claims = || anomalies.iter().filter(of_the_lock);
     if of_the_claims().next().is_none() || !of_the_claims().all(is_of_it) {
         return Some(gate(name, true, format!("{what}; no violation rests on that")));
     }

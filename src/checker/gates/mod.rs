@@ -12,8 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) use self::breakpoints::nobody_kept;
 use self::faults::{faults_healed, faults_met_holds, faults_observed, progress};
+use super::AnomalyKind;
 use super::starved::a_server_was_missing;
-use super::verdict::{Anomaly, AnomalyKind, Gate, GateName};
+use super::verdict::{Anomaly, Gate, GateName};
 use super::words::{Words, count, list, seconds};
 use crate::history::{
     ClientEvent, ClientStep, FactName, FaultWindow, Function, History, Operation, Outcome, Phase, Process, StepOutcome,

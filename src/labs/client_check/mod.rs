@@ -11,6 +11,7 @@ mod unwritten;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::checker::properties::Property;
 use crate::checker::{self, Validity};
 use crate::history::{
     Claim, ClientStep, Function, History, Operation, Outcome, Phase, PhaseStamp, Process, ResourceKind, StepEvent,
@@ -150,6 +151,13 @@ pub struct ClaimUse {
     pub broken: bool,
 }
 
+impl ClaimUse {
+    /// Whether it is about what need not come up in a run.
+    pub fn is_conditional(&self) -> bool {
+        Property::of(self.claim).is_conditional()
+    }
+}
+
 /// What a client did that asked for a lock that another one held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
@@ -267,7 +275,7 @@ impl ClientCheck {
             used.stopped == Stopped::Waited || OPTIONAL.contains(&used.phase) || used.phase == Phase::Released
         };
         self.is_right()
-            && self.claims.iter().all(|claim| !claim.claimed || claim.missing.is_none() || claim.claim.is_conditional())
+            && self.claims.iter().all(|claim| !claim.claimed || claim.missing.is_none() || claim.is_conditional())
             && self.phases.iter().all(stops)
             && !matches!(self.refused, Some(Refused::Unsure | Refused::NotAtAll(_)))
             && !self.overstays()

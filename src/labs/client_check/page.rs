@@ -39,7 +39,7 @@ pub fn terminal(check: &ClientCheck, then: &str, kept: bool, look: Look) -> Stri
             claim.claim.name(),
             &match &claim.missing {
                 None => format!("can be judged: {}{broken}{claimed}", claim.evidence),
-                Some(_) if claim.claim.is_conditional() => {
+                Some(_) if claim.is_conditional() => {
                     format!("shows where a lock is lost or given away under a fault, and not in a check without any{claimed}")
                 }
                 Some(missing) => format!("CAN'T be judged: {missing}{claimed}"),
@@ -231,7 +231,7 @@ fn advice(check: &ClientCheck) -> Vec<String> {
         advice.push("A lock that was refused is a `fail` with `not-acquired`, not an `info`.".into());
     }
     let cannot_be_judged =
-        check.claims.iter().any(|claim| claim.claimed && claim.missing.is_some() && !claim.claim.is_conditional());
+        check.claims.iter().any(|claim| claim.claimed && claim.missing.is_some() && !claim.is_conditional());
     if let Some(took) = check.slow.filter(|_| cannot_be_judged) {
         let enough = took.saturating_mul(2 * ENOUGH).div_ceil(1_000_000_000);
         advice.push(format!(

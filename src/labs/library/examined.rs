@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::asking::Asking;
 use super::endless::Endless;
-use super::ends::Ended;
-use super::idle::GoesOn;
 use super::kind::{Kind, OfItsKind};
-use super::losses::FalseLosses;
-use super::refusals::Refusals;
-use super::releases::SlowRelease;
 use super::sent::{Sent, When};
 use super::struck::Struck;
+use crate::checker::properties::busy_polling::Asking;
+use crate::checker::properties::client_crashes::Ended;
+use crate::checker::properties::early_refusals::Refusals;
+use crate::checker::properties::false_losses::FalseLosses;
+use crate::checker::properties::slow_releases::SlowRelease;
+use crate::checker::properties::stray_commands::GoesOn;
 use crate::checker::{AnomalyKind, Validity};
 
 /// The scenario that tells what a crowd of processes does from what a crowd of threads does.

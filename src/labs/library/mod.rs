@@ -7,29 +7,21 @@
 //! - [`beside`]: scenarios of the catalogue for a lock of which others have all permits but one
 //! - [`takeovers`]: scenarios at the commands that only a takeover of a dead holder's lock sends
 //! - [`struck`]: what the faults of a run struck, and what that did to the lock
-//! - [`releases`]: how long it took to give locks back; [`refusals`]: attempts that were given up before their time
-//! - [`losses`]: losses that were told of locks that were not lost
-//! - [`idle`]: what is sent for a lock that its client has nothing to do with any more; [`asking`]: how often those who wait ask
+//! - [`releases`]: whether locks can be given back a second time
 //! - [`endless`]: keys beside a lock that never expire
-//! - [`ends`]: programs that ended by themselves
 //! - [`kind`]: a lock of ours that is of the same kind, to compare with
 //! - [`examined`]: what was tried, put together by cause
 //! - [`campaign`]: makes the runs; the others are pure
 //! - [`page`]: the answer for people
 
 mod aim;
-pub mod asking;
 pub mod beside;
 pub mod campaign;
 pub mod endless;
-pub mod ends;
 pub mod examined;
-pub mod idle;
 pub mod kind;
-pub mod losses;
 pub mod page;
 pub mod pairs;
-pub mod refusals;
 pub mod releases;
 pub mod sent;
 mod steps;

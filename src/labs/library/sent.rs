@@ -8,7 +8,6 @@ use serde::Serialize;
 use crate::fault_kinds::names_a_key_of_the_run;
 use crate::history::{History, Operation, Phase, PhaseStamp, RecordedCommand};
 use crate::redis_commands::{asks, changes_a_lock, is_housekeeping, renews, runs_a_script};
-use crate::words::sanitize;
 
 /// What a client is doing when it sends a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -73,7 +72,7 @@ pub fn only_in(runs: &[(History, Vec<RecordedCommand>)], sent: &[Sent]) -> Vec<S
             let is_its = |command: &&RecordedCommand| {
                 command.from.as_ref() == Some(&client)
                     && !command.in_script
-                    && key_of(command).is_some()
+                    && command.key().is_some()
                     && when(operation, command.time) == Some(When::Taking)
             };
             for name in commands.iter().filter(is_its).filter_map(|command| command.words.first()) {
@@ -137,7 +136,7 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
                 let is_keyed =
                     runs_a_script(&name) || command.words.get(1).is_some_and(|word| names_a_key_of_the_run(word));
                 let name = name_for_all(&name);
-                let key = key_of(command).or_else(|| queued(commands, place).find_map(key_of)).cloned();
+                let key = command.key().or_else(|| queued(commands, place).find_map(RecordedCommand::key)).cloned();
                 let on = key.as_deref().filter(|_| is_keyed).and_then(pattern);
                 // It had its majority before the last of the nodes, or of the keys, was asked for; of nodes that were asked before,
                 // after a try that failed, what takes only what is free tells.
@@ -181,7 +180,7 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
                     nth_key: 1,
                     key,
                     is_keyed,
-                    example: example(&command.words),
+                    example: command.example(),
                     calls: Vec::new(),
                     operations: 0,
                 });
@@ -302,10 +301,11 @@ fn renews_in_the_background(history: &History, commands: &[RecordedCommand]) -> 
         let client = run.client_name(operation.process);
         let from = from.max(until.saturating_sub(ttl));
         let is_renewal = |(place, command): (usize, &RecordedCommand)| {
-            let mut all = std::iter::once(command).chain(called(&commands[place + 1..], &command.node));
+            let mut all =
+                std::iter::once(command).chain(RecordedCommand::called(&commands[place + 1..], &command.node));
             command.from.as_deref() == Some(&*client)
                 && (from..until).contains(&command.time)
-                && key_of(command).is_some()
+                && command.key().is_some()
                 && all.any(|one| one.words.first().is_some_and(|name| renews(&name.to_ascii_uppercase())))
         };
         commands.iter().enumerate().any(is_renewal)
@@ -321,7 +321,7 @@ fn takes_if_free(commands: &[RecordedCommand], place: usize) -> bool {
         Some(only_if_free || is(name, "SET") && rest.iter().skip(2).any(|word| is(word, "NX")))
     };
     let command = &commands[place];
-    let mut all = std::iter::once(command).chain(called(&commands[place + 1..], &command.node));
+    let mut all = std::iter::once(command).chain(RecordedCommand::called(&commands[place + 1..], &command.node));
     all.any(|command| takes(command) == Some(true))
 }
 
@@ -340,28 +340,14 @@ pub(super) fn when(operation: &Operation, time: u64) -> Option<When> {
 
 /// The commands that a script called, which the node tells right after it.
 fn calls(following: &[RecordedCommand], node: &str) -> Vec<String> {
-    let called = called(following, node).filter_map(|command| command.words.first());
+    let called = RecordedCommand::called(following, node).filter_map(|command| command.words.first());
     called.map(|name| name.to_ascii_uppercase()).collect()
-}
-
-/// The same, whole.
-pub(super) fn called<'c>(
-    following: &'c [RecordedCommand],
-    node: &str,
-) -> impl Iterator<Item = &'c RecordedCommand> + use<'c> {
-    let node = node.to_string();
-    following.iter().filter(move |command| command.node == node).take_while(|command| command.in_script)
 }
 
 /// `EVAL` stands for all that run a script.
 pub(super) fn name_for_all(name: &str) -> String {
     let name = name.to_ascii_uppercase();
     if runs_a_script(&name) { "EVAL".to_string() } else { name }
-}
-
-/// The key of an operation that it names.
-pub(super) fn key_of(command: &RecordedCommand) -> Option<&String> {
-    command.words.iter().skip(1).find(|word| names_a_key_of_the_run(word))
 }
 
 /// `lock:k*` for `lock:k0` and for `lock:k0-reply-17`; None if it can't be said in a phrase.
@@ -382,14 +368,4 @@ pub(super) fn queued(commands: &[RecordedCommand], place: usize) -> impl Iterato
     let same = |command: &&RecordedCommand| command.from == exec.from && command.node == exec.node;
     let before = commands[..place].iter().rev().filter(same);
     before.take_while(move |command| is(exec, "EXEC") && !is(command, "MULTI"))
-}
-
-/// `SET lock:k0 … NX PX 1000`: values are of no interest, and a script's text is long.
-pub(super) fn example(words: &[String]) -> String {
-    const LONGEST: usize = 24;
-    let shown = words.iter().take(8).map(|word| {
-        let is_short = word.len() <= LONGEST && !word.contains(char::is_control);
-        if is_short || names_a_key_of_the_run(word) { sanitize(word, 60) } else { "…".to_string() }
-    });
-    shown.collect::<Vec<_>>().join(" ")
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::sent::{When, called, key_of, name_for_all, queued, when};
+use super::sent::{When, name_for_all, queued, when};
 use crate::fault_kinds::CallEffect;
 use crate::history::{FaultWindow, History, Operation, Phase, PhaseStamp, RecordedCommand};
 use crate::redis_commands::changes_a_lock;
@@ -208,12 +208,11 @@ fn did(commands: &[RecordedCommand], place: usize) -> Did {
     let command = &commands[place];
     let carried_out: Vec<&RecordedCommand> = std::iter::once(command)
         .chain(queued(commands, place))
-        .chain(called(&commands[place + 1..], &command.node))
+        .chain(RecordedCommand::called(&commands[place + 1..], &command.node))
         .collect();
     let name = |command: &RecordedCommand| command.words.first().map(|name| name.to_ascii_uppercase());
-    let writes = |command: &RecordedCommand| {
-        key_of(command).is_some() && name(command).is_some_and(|name| changes_a_lock(&name))
-    };
+    let writes =
+        |command: &RecordedCommand| command.key().is_some() && name(command).is_some_and(|name| changes_a_lock(&name));
     let changes: Vec<String> =
         carried_out.iter().filter(|command| writes(command)).filter_map(|command| name(command)).collect();
     match changes.is_empty() {

@@ -23,6 +23,21 @@ pub fn plots(plots: &[Plot]) -> Markup {
     }
 }
 
+/// What no workload claims, and its users want to know; nothing if nothing speaks against it.
+pub fn advisories(telling: &Telling) -> Markup {
+    if telling.advisories.is_empty() {
+        return html! {};
+    }
+    html! {
+        section id="advisories" {
+            h2 { "Advisories " span class="count" { "they do not decide the verdict" } }
+            dl class="terms" {
+                @for remark in &telling.advisories { dt { (remark.title) } dd { (sanitize(&remark.text, 400)) } }
+            }
+        }
+    }
+}
+
 /// The plot as vectors if it has few shapes, else as pixels.
 fn plot_of(plot: &Plot) -> Markup {
     let drawn = if plot.picture.is_large() {

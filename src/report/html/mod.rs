@@ -30,6 +30,7 @@ pub fn html(report: &Report) -> String {
         (timeline::timeline(report))
         (evidence::plots(report.plots()))
         (evidence::gates(telling))
+        (evidence::advisories(telling))
         (evidence::terms(telling))
         (evidence::setting(telling))
         (evidence::faults(telling))

@@ -7,18 +7,20 @@ use tokio::task::block_in_place;
 
 use super::learnt::{MOST_BYTES, held_for};
 use super::{Examination, Made};
-use crate::checker::{AnomalyKind, Sentence, Validity, broken_if_made, check};
+use crate::checker::properties::early_refusals::{Had, Refusals};
+use crate::checker::properties::false_losses::{self, FalseLosses};
+use crate::checker::properties::slow_releases;
+use crate::checker::properties::{busy_polling, client_crashes, early_refusals, stray_commands};
+use crate::checker::{AnomalyKind, Sentence, Validity, check};
 use crate::files;
 use crate::history::{self, Claim, History, RecordedCommand};
 use crate::labs::fuzz::Cause;
+use crate::labs::library::endless;
 use crate::labs::library::examined::{Came, Tried, TriedRun, share_by_itself};
 use crate::labs::library::kind::{self, Kind, OfItsKind};
-use crate::labs::library::losses::{self, FalseLosses};
-use crate::labs::library::refusals::{Had, Refusals};
 use crate::labs::library::sent::When;
 use crate::labs::library::strikes::{Aim, Scripted};
 use crate::labs::library::struck;
-use crate::labs::library::{asking, endless, ends, idle, refusals, releases};
 use crate::nemesis::{Expectation, Fault, Nemesis, Step};
 use crate::plan::Plan;
 use crate::runner::simulate::{simulate_unless, usual};
@@ -157,22 +159,23 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         let commands = RecordedCommand::read(&commands).unwrap_or_default();
         run.struck = struck::struck(&history, &commands);
         run.when = struck::struck_when(&run.struck);
-        run.slow_release = releases::slowest(&history);
-        run.refusals = refusals::early(&history, Had::ByOthers);
-        run.refusals_of_free = refusals::early(&history, Had::ByNobody);
-        run.false_losses = losses::false_losses(&history, &commands);
+        run.slow_release = slow_releases::slowest(&history);
+        run.refusals = early_refusals::early(&history, Had::ByOthers);
+        run.refusals_of_free = early_refusals::early(&history, Had::ByNobody);
+        run.false_losses = false_losses::false_losses(&history, &commands);
         run.endless = endless::endless(&history);
-        run.untrue = broken_if_made(&history).into_iter().map(|anomaly| (anomaly.kind, anomaly.summary)).collect();
-        run.goes_on = idle::goes_on(&history, &commands);
-        run.asking = asking::most_often(&history, &commands);
+        run.goes_on = stray_commands::goes_on(&history, &commands);
+        run.asking = busy_polling::most_often(&history, &commands);
         let checked = Checked::new(history, Some(scenario.clone()), Default::default());
+        let untrue = checked.verdict.unclaimed.iter();
+        run.untrue = untrue.map(|anomaly| (anomaly.kind, anomaly.summary.clone())).collect();
         judge(&mut run, &checked, scenario);
-        run.ended = ends::by_itself(&checked.history, &checked.verdict);
+        run.ended = client_crashes::by_itself(&checked.history, &checked.verdict);
     } else if let Ok(folder) = folder
         && let Ok(history) = history::load(&folder.join("history.jsonl"))
     {
         // A program that ends again and again leaves no run to judge.
-        run.ended = ends::by_itself(&history, &check(&history));
+        run.ended = client_crashes::by_itself(&history, &check(&history));
     }
     Ok(run)
 }

@@ -3,23 +3,20 @@
 use std::cmp::Reverse;
 
 use crate::checker::AnomalyKind;
-use crate::labs::library::asking::Asking;
+use crate::checker::properties::busy_polling::Asking;
+use crate::checker::properties::early_refusals::{Had, Refusals};
+use crate::checker::properties::false_losses::FalseLosses;
+use crate::checker::properties::slow_releases::SlowRelease;
+use crate::checker::properties::stray_commands::GoesOn;
 use crate::labs::library::examined::{Examined, Tried, TriedRun};
-use crate::labs::library::idle::GoesOn;
-use crate::labs::library::losses::FalseLosses;
-use crate::labs::library::refusals::Refusals;
-use crate::labs::library::releases::SlowRelease;
-use crate::words::{length, list, moment, plural, sanitize};
+use crate::words::{plural, sanitize};
 
 /// So many attempts that are refused early are no accident.
 const NO_ACCIDENT: u64 = 2;
 
 /// Which attempts of a run may be refused early, and what was so then.
-type Refused = (fn(&TriedRun) -> &Refusals, &'static str);
-const REFUSED: [Refused; 2] = [
-    (|run| &run.refusals, "while another client held the lock"),
-    (|run| &run.refusals_of_free, "while nobody had the lock"),
-];
+type Refused = (fn(&TriedRun) -> &Refusals, Had);
+const REFUSED: [Refused; 2] = [(|run| &run.refusals, Had::ByOthers), (|run| &run.refusals_of_free, Had::ByNobody)];
 
 /// Scenarios in which it did one such thing.
 pub struct Remarks<'e> {
@@ -35,11 +32,10 @@ pub fn remarks(examined: &Examined) -> Vec<Remarks<'_>> {
         examined.tried.iter().filter_map(|tried| Some((tried, say(tried)?))).collect()
     };
     let ended = |tried: &Tried| tried.ended_under_a_fault().map(|ended| sanitize(&ended.how, 400));
-    let lost =
-        |tried: &Tried| Some(tried.false_losses()).filter(|losses| losses.told > 0).map(|losses| told_lost(&losses));
+    let lost = |tried: &Tried| Some(tried.false_losses()).filter(|losses| losses.told > 0).map(|losses| losses.words());
     let early = |tried: &Tried| {
-        let of_each = REFUSED.iter().map(|(of, while_)| (tried.refusals(of), while_));
-        let early = of_each.filter(|(all, _)| all.early > 0).map(|(all, while_)| early_refusals(&all, while_));
+        let of_each = REFUSED.iter().map(|(of, had)| (tried.refusals(of), had));
+        let early = of_each.filter(|(all, _)| all.early > 0).map(|(all, had)| all.words(had.words()));
         Some(early.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
     };
     let mut slow: Vec<(&Tried, &SlowRelease)> =
@@ -64,7 +60,7 @@ pub fn remarks(examined: &Examined) -> Vec<Remarks<'_>> {
         Remarks {
             id: "goes-on",
             title: "Goes on when its lock is given back, or was never had: no claim is broken by that, but nobody asked for it",
-            of: each(&|tried| tried.runs.iter().find_map(|run| run.goes_on.as_ref()).map(goes_on)),
+            of: each(&|tried| tried.runs.iter().find_map(|run| run.goes_on.as_ref()).map(GoesOn::words)),
         },
         Remarks {
             id: "early-refusals",
@@ -74,12 +70,12 @@ pub fn remarks(examined: &Examined) -> Vec<Remarks<'_>> {
         Remarks {
             id: "slow-releases",
             title: "Gives the lock back late: no claim is broken by that, but whoever calls waits for so long",
-            of: slow.into_iter().map(|(tried, slow)| (tried, slow_release(slow))).collect(),
+            of: slow.into_iter().map(|(tried, slow)| (tried, slow.words())).collect(),
         },
         Remarks {
             id: "asking",
             title: "Hardly rests while it waits: no claim is broken by that, but a node has others to serve",
-            of: each(&|tried| tried.asking().map(asking)),
+            of: each(&|tried| tried.asking().map(Asking::words)),
         },
     ];
     all.into_iter().filter(|remarks| !remarks.of.is_empty()).collect()
@@ -132,79 +128,20 @@ pub fn by_itself(examined: &Examined) -> Vec<ByItself<'_>> {
     let losses = runs().filter(losses_of).fold(FalseLosses::default(), |all, run| all.and(&run.false_losses));
     let shows = |run: &&TriedRun| run.false_losses.told > 0 && run.false_losses.soonest == losses.soonest;
     if let Some(run) = runs().filter(losses_of).find(shows) {
-        let what = format!("It says that a lock is lost which it has, with no fault: {}", told_lost(&losses));
+        let what = format!("It says that a lock is lost which it has, with no fault: {}", losses.words());
         all.push(ByItself { word: "FALSE LOSSES", what, run });
     }
     if let Some((run, what)) = runs().find_map(|run| Some((run, run.goes_on.as_ref().filter(|it| !it.faulty)?))) {
-        let what =
-            format!("It goes on when its lock is given back, or was never had, with no fault: {}", goes_on(what));
+        let what = format!("It goes on when its lock is given back, or was never had, with no fault: {}", what.words());
         all.push(ByItself { word: "GOES ON", what, run });
     }
-    for (of, while_) in REFUSED {
+    for (of, had) in REFUSED {
         let refusals = runs().fold(Refusals::default(), |all, run| all.and(of(run)));
         let shows = |run: &&TriedRun| of(run).early > 0 && of(run).soonest == refusals.soonest;
         if let Some(run) = runs().find(shows).filter(|_| refusals.early >= NO_ACCIDENT) {
-            let what = format!("It gives up before its time, with no fault: {}", early_refusals(&refusals, while_));
+            let what = format!("It gives up before its time, with no fault: {}", refusals.words(had.words()));
             all.push(ByItself { word: "GIVES UP EARLY", what, run });
         }
     }
     all
-}
-
-/// `a holder was told that 8 ms after it had got or extended its lock, whose TTL is 1 s, 3 of 40 holders; nobody else had it then, and
-/// nothing had removed its key`
-fn told_lost(losses: &FalseLosses) -> String {
-    let FalseLosses { told, of, soonest, struck } = losses;
-    let Some(soonest) = soonest else { return String::new() };
-    let by_whom = if soonest.by_release { "a release said that" } else { "a holder was told that" };
-    format!(
-        "{by_whom} {} after its client had got or extended the lock, whose TTL is {}, {told} of {}; nobody else had \
-         it then, and nothing had removed its key{}",
-        length(soonest.after),
-        length(soonest.ttl),
-        plural(*of, "holder"),
-        match &struck[..] {
-            [] => String::new(),
-            struck => format!(" at the nodes that were left, a majority: {} had been struck", list(struck)),
-        }
-    )
-}
-
-/// `whoever asked for 10 s was refused after 1.2 s while nobody had the lock, 12 of 40 attempts`
-fn early_refusals(refusals: &Refusals, while_: &str) -> String {
-    let Refusals { early, of, soonest } = refusals;
-    let Some(soonest) = soonest else { return String::new() };
-    let (limit, waited) = (length(soonest.limit), length(soonest.waited));
-    let attempts = plural(*of, "attempt");
-    format!("whoever asked for {limit} was refused after {waited} {while_}, {early} of {attempts}")
-}
-
-/// `c0 sent PEXPIRE lock:k0 1000 1.2 s after it had given the lock back, which gives it more time to live; after 3 of 40 operations`
-fn goes_on(goes_on: &GoesOn) -> String {
-    let GoesOn { client, command, after, was_had, renews, operations, of, .. } = goes_on;
-    let over = if *was_had { "it had given the lock back" } else { "its attempt was over, without the lock" };
-    let renews = if *renews { ", which gives a key more time to live" } else { "" };
-    let all = plural(*of, "operation");
-    sanitize(
-        &format!("{client} sent {command} {} after {over}{renews}; after {operations} of {all}", length(*after)),
-        300,
-    )
-}
-
-/// `c1 asked n0 for it 1900 times a second, for 400 ms`
-fn asking(asking: &Asking) -> String {
-    let Asking { client, node, per_second, waited } = asking;
-    sanitize(&format!("{client} asked {node} for it {per_second} times a second, for {}", length(*waited)), 200)
-}
-
-/// `c0 took 11.2 s to give it back, from 3.100 s on, meanwhile: kill of n1`
-fn slow_release(slow: &SlowRelease) -> String {
-    let SlowRelease { client, began, took, ended, meanwhile } = slow;
-    let (took, began) = (length(*took), moment(*began));
-    let what = match ended {
-        true => format!("{client} took {took} to give it back, from {began} on"),
-        false => format!("{client} had not given it back {took} after it began to, at {began}"),
-    };
-    let what = sanitize(&what, 120);
-    if meanwhile.is_empty() { what } else { format!("{what}; meanwhile: {}", sanitize(&list(meanwhile), 200)) }
 }

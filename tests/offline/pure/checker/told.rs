@@ -1,5 +1,6 @@
 //! What is told of every kind of verdict: valid, invalid by each kind of anomaly, unknown for each reason.
 
+use redjepsen::checker::properties::Property;
 use redjepsen::checker::{AnomalyKind, Gap, Validity};
 use redjepsen::history::{
     Amount, Claim, ClientEvent, ClientStep, Contradiction, Fact, FactName, Outcome, Phase, Process, Progress, Reading,
@@ -281,7 +282,7 @@ fn every_reason_why_a_run_proves_nothing_has_its_words() {
         let failed = verdict.gates.iter().any(|gate| gate.name == *name && !gate.passed);
         assert!(failed && verdict.valid == Validity::Unknown, "{name}: {:?}", verdict.reasons);
     }
-    for claim in Claim::ALL.into_iter().filter(|claim| !claim.is_conditional()) {
+    for claim in Claim::ALL.iter().copied().filter(|claim| !Property::of(*claim).is_conditional()) {
         let build = without_evidence(claim);
         let verdict = build.check();
         let reason = format!("{}: ", claim.name());

@@ -1,11 +1,11 @@
 //! What no claim is about, and is told all the same.
 
+use redjepsen::checker::properties::{busy_polling, false_losses, stray_commands};
 use redjepsen::checker::{AnomalyKind, Validity};
 use redjepsen::history::{self, FaultKind, FaultWindow, History, Phase, PhaseStamp, RecordedCommand};
 use redjepsen::labs::library::examined::TriedRun;
 use redjepsen::labs::library::kind::OfItsKind;
 use redjepsen::labs::library::page::terminal;
-use redjepsen::labs::library::{asking, idle, losses};
 use redjepsen::report::Look;
 
 use super::{examined, recorded, run, run_of, run_that_releases_by, tried};
@@ -27,7 +27,7 @@ fn left_for(ms: u64) -> History {
 #[test]
 fn what_a_client_sends_for_a_lock_that_it_has_given_back_is_told() {
     let renews = |ms: u64, from: &str| recorded(ms * MS, from, &["PEXPIRE", "lock:k0", "1000"]);
-    let goes_on = |history: &History, command: RecordedCommand| idle::goes_on(history, &[command]);
+    let goes_on = |history: &History, command: RecordedCommand| stray_commands::goes_on(history, &[command]);
     let found = goes_on(&left_for(2000), renews(900, "c0")).unwrap();
     assert!(found.renews && found.was_had && !found.faulty && found.command == "PEXPIRE lock:k0 1000", "{found:?}");
     assert_eq!((found.operations, found.of), (1, 1));
@@ -78,7 +78,7 @@ fn a_loss_that_is_told_where_a_minority_of_the_nodes_is_struck_is_none() {
     };
     let at = |node: &str, words: &[&str], time| RecordedCommand { node: node.into(), ..recorded(time, "c0", words) };
     let set = |node: &str| at(node, &["SET", "lock:k0", "v", "NX", "PX", "1000"], 150);
-    let told = |history: &History, commands: &[RecordedCommand]| losses::false_losses(history, commands).told;
+    let told = |history: &History, commands: &[RecordedCommand]| false_losses::false_losses(history, commands).told;
     let left = [set("n1"), set("n2")];
     let one_down = lost_with(&["n0"], FaultKind::Kill);
     assert_eq!(told(&one_down, &left), 1);
@@ -97,13 +97,13 @@ fn a_loss_that_is_told_where_a_minority_of_the_nodes_is_struck_is_none() {
     after_another.operations.push(earlier);
     assert_eq!(told(&after_another, &left), 0);
 
-    let text = told_of(losses::false_losses(&one_down, &left));
+    let text = told_of(false_losses::false_losses(&one_down, &left));
     assert!(text.contains("at the nodes that were left, a majority: n0 had been struck"), "{text}");
     assert!(!text.contains("which it has, with no fault"), "{text}");
 }
 
 /// What is told of a run with these.
-fn told_of(false_losses: losses::FalseLosses) -> String {
+fn told_of(false_losses: false_losses::FalseLosses) -> String {
     told(TriedRun { false_losses, ..run(Validity::Valid, None, "") })
 }
 
@@ -123,14 +123,14 @@ fn who_hardly_rests_while_it_waits_is_told_so() {
     let asks = |times: u64, from: &str| -> Vec<RecordedCommand> {
         (0..times).map(|n| recorded(1_000 + n * 200 * MS / times, from, &["SET", "lock:k0", "v", "NX"])).collect()
     };
-    let found = asking::most_often(&waits(), &asks(300, "c0")).unwrap();
+    let found = busy_polling::most_often(&waits(), &asks(300, "c0")).unwrap();
     assert_eq!((&*found.client, &*found.node, found.per_second / 10), ("c0", "n0", 99));
-    assert_eq!(asking::most_often(&waits(), &asks(60, "c0")), None, "200 times a second is no storm");
-    assert_eq!(asking::most_often(&waits(), &asks(300, "c1")), None);
-    assert_eq!(asking::most_often(&run_of(2), &asks(300, "c0")), None, "it hardly waits");
+    assert_eq!(busy_polling::most_often(&waits(), &asks(60, "c0")), None, "200 times a second is no storm");
+    assert_eq!(busy_polling::most_often(&waits(), &asks(300, "c1")), None);
+    assert_eq!(busy_polling::most_often(&run_of(2), &asks(300, "c0")), None, "it hardly waits");
     let mut faulty = waits();
     faulty.faults.push(FaultWindow::new(1, FaultKind::Pause));
-    assert_eq!(asking::most_often(&faulty, &asks(300, "c0")), None);
+    assert_eq!(busy_polling::most_often(&faulty, &asks(300, "c0")), None);
 
     let text = told(TriedRun { asking: Some(found), ..run(Validity::Valid, None, "") });
     assert!(text.contains("long-work: c0 asked n0 for it 999 times a second, for 300 ms"), "{text}");

@@ -1,14 +1,15 @@
 //! What its page tells.
 
+use redjepsen::checker::properties::early_refusals::{self, Had};
+use redjepsen::checker::properties::slow_releases as releases;
+use redjepsen::checker::properties::{client_crashes, false_losses};
 use redjepsen::checker::{Validity, check};
 use redjepsen::history::{self, Phase, PhaseStamp, RecordedCommand};
 use redjepsen::labs::library::examined::{Came, Examined, Tried, TriedRun, breaks_by_itself, share_by_itself};
 use redjepsen::labs::library::kind::OfItsKind;
 use redjepsen::labs::library::page::{html, terminal};
-use redjepsen::labs::library::refusals::{self, Had};
 use redjepsen::labs::library::sent::{Sent, When};
 use redjepsen::labs::library::struck::{Did, Struck};
-use redjepsen::labs::library::{ends, losses, releases};
 use redjepsen::report::Look;
 
 use super::{command, examined, recorded, run, run_of, run_that_releases_by, strike, tried};
@@ -52,9 +53,9 @@ fn run_that_ends(how: &str) -> history::History {
 #[test]
 fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then() {
     let how = "it ended with exit code 1; its last words: Error: no such script (store/runs/one/c0/client.log) (failure 1 in a row)";
-    let ends = |history: &history::History| ends::by_itself(history, &check(history));
+    let ends = |history: &history::History| client_crashes::by_itself(history, &check(history));
     let said = "it ended with exit code 1; its last words: Error: no such script";
-    let ended = |faulty| ends::Ended { how: said.into(), faulty };
+    let ended = |faulty| client_crashes::Ended { how: said.into(), faulty };
     assert_eq!(ends(&run_that_ends(how)), Some(ended(false)));
     let hit = |inject, skipped: Option<&str>| {
         let mut history = run_that_ends(how);
@@ -158,14 +159,14 @@ fn refused(after: u64, held: u64, error: &str) -> history::History {
 fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_nothing_done() {
     let refusal = r#""error":"not-acquired","text":"taken""#;
     let early = |history: &history::History| {
-        let refusals = refusals::early(history, Had::ByOthers);
+        let refusals = early_refusals::early(history, Had::ByOthers);
         (refusals.early, refusals.of)
     };
     assert_eq!(early(&refused(300, 700, refusal)), (1, 1));
     assert_eq!(early(&refused(500, 700, refusal)), (0, 1));
     // A lock that nobody has, and a server that is not there, are other matters.
     let of_free = |after, held| {
-        let refusals = refusals::early(&refused(after, held, refusal), Had::ByNobody);
+        let refusals = early_refusals::early(&refused(after, held, refusal), Had::ByNobody);
         (refusals.early, refusals.of)
     };
     // One of two: c0's own attempt found it free as well.
@@ -183,7 +184,7 @@ fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_no
     assert_eq!(early(&scripted), (0, 0));
 
     let of = |after| TriedRun {
-        refusals: refusals::early(&refused(after, 900, refusal), Had::ByOthers),
+        refusals: early_refusals::early(&refused(after, 900, refusal), Had::ByOthers),
         ..run(Validity::Valid, None, "")
     };
     let told = |runs| terminal(&examined(vec![tried("none", OfItsKind::Unknown, runs)]), Look::PLAIN);
@@ -193,7 +194,7 @@ fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_no
     assert!(text.contains("Gives up before its time: no claim is broken") && text.contains(line), "{text}");
     let first = "It gives up before its time, with no fault: whoever asked for 1 s was refused after 300 ms";
     assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(first)), "{text}");
-    let of_free = refusals::early(&refused(300, 90, refusal), Had::ByNobody);
+    let of_free = early_refusals::early(&refused(300, 90, refusal), Had::ByNobody);
     let of_free = TriedRun { refusals_of_free: of_free.clone().and(&of_free), ..run(Validity::Valid, None, "") };
     let text = told(vec![of_free]);
     assert!(text.contains("was refused after 300 ms while nobody had the lock, 2 of 4 attempts"), "{text}");
@@ -217,7 +218,7 @@ fn who_is_told_of_a_loss_while_it_has_the_lock_is_told_so() {
     };
     let keeps = [recorded(150, "c0", &["SET", "lock:k0", "v", "NX", "PX", "1000"])];
     let told = |history: &history::History, commands: &[RecordedCommand]| {
-        let losses = losses::false_losses(history, commands);
+        let losses = false_losses::false_losses(history, commands);
         (losses.told, losses.of, losses.soonest.map(|soonest| soonest.after))
     };
     assert_eq!(told(&lost_at(350), &keeps), (1, 1, Some(150)));
@@ -243,7 +244,7 @@ fn who_is_told_of_a_loss_while_it_has_the_lock_is_told_so() {
     assert_eq!(told(&lost_at(350), &other).0, 1);
     // A release may have removed the key itself, and say so all the same.
     let by_release = |commands: &[RecordedCommand]| {
-        losses::false_losses(&lost_at(450), commands).soonest.is_some_and(|soonest| soonest.by_release)
+        false_losses::false_losses(&lost_at(450), commands).soonest.is_some_and(|soonest| soonest.by_release)
     };
     let and = |time, from, name| [keeps[0].clone(), recorded(time, from, &[name, "lock:k0"])];
     assert!(by_release(&keeps) && by_release(&and(20_000_000, "c0", "DEL")));
@@ -254,7 +255,8 @@ fn who_is_told_of_a_loss_while_it_has_the_lock_is_told_so() {
     faulty.faults.push(history::FaultWindow::new(1, history::FaultKind::Pause));
     assert_eq!(told(&faulty, &keeps).0, 0);
 
-    let with = TriedRun { false_losses: losses::false_losses(&lost_at(350), &keeps), ..run(Validity::Valid, None, "") };
+    let with =
+        TriedRun { false_losses: false_losses::false_losses(&lost_at(350), &keeps), ..run(Validity::Valid, None, "") };
     let text = terminal(&examined(vec![tried("long-work", OfItsKind::Unknown, vec![with])]), Look::PLAIN);
     let first = "It says that a lock is lost which it has, with no fault: a holder was told that 0 ms after";
     assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(first)), "{text}");
@@ -468,8 +470,8 @@ fn few_runs_and_defects_beside_the_claims_are_not_called_withstood() {
     let fell = tried("x", OfItsKind::Holds, vec![run(Validity::Invalid, None, "lost update")]);
     assert!(first(&Examined { not_made: 37, ..examined(vec![fell]) }).starts_with("mine 1.0 falls to 1 of 1 scenario"));
     // It says that it lost a lock which it has.
-    let loss = losses::FalseLoss { after: 8_000_000, ttl: 1_000_000_000, by_release: false };
-    let told = losses::FalseLosses { told: 81, of: 81, soonest: Some(loss), struck: Vec::new() };
+    let loss = false_losses::FalseLoss { after: 8_000_000, ttl: 1_000_000_000, by_release: false };
+    let told = false_losses::FalseLosses { told: 81, of: 81, soonest: Some(loss), struck: Vec::new() };
     let false_loss = TriedRun { false_losses: told, ..run(Validity::Unknown, None, "") };
     let mut of = vec![held("a")];
     of.extend((0..6).map(|_| tried("x", OfItsKind::Unknown, vec![false_loss.clone()])));
@@ -479,7 +481,7 @@ fn few_runs_and_defects_beside_the_claims_are_not_called_withstood() {
         "mine 1.0 has 1 defect with no fault at all; only 1 of 7 scenarios shows anything, and it breaks no claim."
     );
     let ended = TriedRun {
-        ended: Some(ends::Ended { how: "it ended".into(), faulty: true }),
+        ended: Some(client_crashes::Ended { how: "it ended".into(), faulty: true }),
         ..run(Validity::Valid, None, "")
     };
     let beside = examined(vec![held("a"), tried("b", OfItsKind::Unknown, vec![ended])]);

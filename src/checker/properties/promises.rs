@@ -1,13 +1,59 @@
 //! A bounded wait ends in time, and a lock runs out however its holder ends.
 
+use super::super::evidence::Findings;
 use super::super::starved::{Needs, kept};
-use super::super::verdict::{Anomaly, AnomalyKind};
+use super::super::verdict::Anomaly;
 use super::super::words::{Words, count, length, seconds};
-use super::Findings;
-use super::stopped::Stops;
-use crate::history::{FactName, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp};
+use super::{AnomalyDef, AnomalyKind, Blames, Case, ClaimDef, Lines, Property, Rank};
+use crate::history::{Claim, FactName, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp};
 use crate::members::Role;
 use crate::mutants::planted;
+use crate::words::plural;
+
+pub static DEF: Property = Property {
+    id: "promises",
+    rank: Rank::Claim(ClaimDef {
+        claim: Claim::Promises,
+        conditional: false,
+        decides: |run| run.claims.contains(&Claim::Promises),
+        // Where a library is under test whose locks run out; elsewhere only if they are broken.
+        concerns: |history| history.facts.iter().any(|fact| fact.name == FactName::NothingEndless),
+        counted: |_| 0,
+        retitled: |_| None,
+        reason: |seen| seen.first_summary(),
+        found: |seen| match seen.contradictions() {
+            0 => "all kept".to_string(),
+            broken => plural(broken, "broken promise"),
+        },
+        headline: |seen, of| match seen.verdict.count_of(AnomalyKind::WaitedTooLong) {
+            0 => format!("{} left a lock behind that outlasts its TTL.", of.lock),
+            waits => {
+                let their = if waits == 1 { "its" } else { "their" };
+                format!("{} let {} overrun {their} timeout{}.", of.lock, plural(waits, "attempt"), of.cause)
+            }
+        },
+    }),
+    title: "Attempts keep to their timeout, and locks expire",
+    applies: "runs whose attempts have a timeout, or whose locks expire",
+    parameter: None,
+    check,
+};
+
+/// An attempt to acquire the lock overran its timeout by far.
+pub static WAITED_TOO_LONG: AnomalyDef = AnomalyDef {
+    name: "attempt past its timeout",
+    incident: "An attempt past its timeout",
+    lines: Lines::Operations,
+    blames: Blames::Effects,
+};
+
+/// A lock was left on a node that never expires, or long after its TTL.
+pub static LEFT_BEHIND: AnomalyDef = AnomalyDef {
+    name: "lock that outlasts its TTL",
+    incident: "A lock that outlasts its TTL",
+    lines: Lines::LeftBehind,
+    blames: Blames::Effects,
+};
 
 /// A wait may overrun by this part of itself, and by no less than [`LEAST_OVERRUN_NS`]: clients look again only now and
 /// then, and machines are busy.
@@ -15,10 +61,11 @@ const OVERRUN: f64 = 0.5;
 const LEAST_OVERRUN_NS: u64 = 1_000_000_000;
 
 /// Examines each attempt that was to end within a time limit, and what was left on the nodes.
-pub(super) fn check(history: &History) -> Findings {
+fn check(case: &Case) -> Findings {
+    let history = case.history;
     let mut anomalies = Vec::new();
     let mut undecided = None;
-    let waits = waits(history, &mut anomalies, &mut undecided);
+    let waits = waits(case, &mut anomalies, &mut undecided);
     endless(history, &mut anomalies);
     let text = format!("{} with a timeout", count(waits, "attempt"));
     Findings::new(anomalies, waits, text, "no attempt is known to have had a timeout").undecided(undecided)
@@ -27,12 +74,12 @@ pub(super) fn check(history: &History) -> Findings {
 /// Reports attempts that went on for much longer than they were allowed to, though nobody kept their client from ending
 /// them, and no request from an answer. One for which something kept somebody is not reported; says so of the first. Returns how many
 /// attempts there were.
-fn waits(history: &History, found: &mut Vec<Anomaly>, undecided: &mut Option<String>) -> u64 {
+fn waits(case: &Case, found: &mut Vec<Anomaly>, undecided: &mut Option<String>) -> u64 {
+    let (history, stops) = (case.history, case.stops());
     let Some(run) = &history.run else { return 0 };
     let Some(usual) = run.acquire_timeout_ms else { return 0 };
     let overrun = run.longest_overrun_ms.map(|ms| ms.saturating_mul(1_000_000));
     let words = Words::new(history);
-    let stops = Stops::new(history);
     let mut attempts = 0;
     for (place, operation) in history.operations.iter().enumerate().filter(|(_, operation)| operation.f.is_locked()) {
         let limit = history.acquire_timeouts.get(&operation.index).copied().unwrap_or(usual).saturating_mul(1_000_000);

@@ -5,23 +5,50 @@
 //! which the holder's client, or the machine, was stopped does not count: it could neither be told nor say so. A holder
 //! that stops acting before the time is over needs no word.
 
+use super::super::evidence::Findings;
+use super::super::owners::Owners;
 use super::super::starved::{Needs, kept};
-use super::super::verdict::{Anomaly, AnomalyKind};
+use super::super::verdict::Anomaly;
 use super::super::words::{Words, count, length, seconds};
-use super::Findings;
-use super::owners::Owners;
-use super::stopped::Stops;
-use crate::history::{History, Operation, Phase, PhaseStamp};
+use super::{AnomalyDef, AnomalyKind, Blames, Case, ClaimDef, Lines, Property, Rank};
+use crate::history::{Claim, History, Operation, Phase, PhaseStamp};
+use crate::words::plural;
+
+pub static DEF: Property = Property {
+    id: "losses",
+    rank: Rank::Claim(ClaimDef::of_answers(
+        Claim::Losses,
+        |run| run.claims.contains(&Claim::Losses),
+        |seen| match seen.contradictions() {
+            0 => "each holder told in time".to_string(),
+            many => plural(many, "late or missing word"),
+        },
+        |seen, of| format!("{} did not tell a holder in time that its lock was gone{}.", of.lock, seen.times()),
+    )),
+    title: "A holder is told in time that its lock is gone",
+    applies: "runs whose workload states the time",
+    parameter: Some("lost_within"),
+    check,
+};
+
+/// A holder was told too late, or never, that its lock was gone.
+pub static TOLD_LATE: AnomalyDef = AnomalyDef {
+    name: "holder told too late of its loss",
+    incident: "A holder told too late of its loss",
+    lines: Lines::Answers,
+    blames: Blames::Nothing,
+};
 
 /// From when on a holder's lock was gone.
-struct Gone {
-    from: u64,
+pub(super) struct Gone {
+    pub from: u64,
     /// The place of the operation that had the lock by then; `None` if its validity was over.
     other: Option<usize>,
 }
 
 /// Reports holders that were told of their loss too late, or not while they acted.
-pub(super) fn check(history: &History) -> Findings {
+fn check(case: &Case) -> Findings {
+    let (history, owners, stops) = (case.history, case.owners(), case.stops());
     let missing = "no holder's lock was gone for long enough while it held it";
     let within = history.run.as_ref().and_then(|run| run.lost_within_ms).map(|ms| ms.saturating_mul(1_000_000));
     let Some(within) = within else {
@@ -32,13 +59,11 @@ pub(super) fn check(history: &History) -> Findings {
             "the workload does not say within which time (`lost_within`)",
         );
     };
-    let owners = Owners::new(history);
     let words = Words::new(history);
-    let stops = Stops::new(history);
     let (mut anomalies, mut losses, mut undecided) = (Vec::new(), 0, None);
     for (place, operation) in history.operations.iter().enumerate().filter(|(_, operation)| operation.f.is_locked()) {
         let Some((acted_until, told)) = held(operation) else { continue };
-        let Some(gone) = gone(history, &owners, place, acted_until) else { continue };
+        let Some(gone) = gone(history, owners, place, acted_until) else { continue };
         let client = words.client(place);
         let late = acted_until.saturating_sub(gone.from).saturating_sub(stops.of(&client, gone.from, acted_until));
         let is_late = late > within;
@@ -72,7 +97,7 @@ pub(super) fn check(history: &History) -> Findings {
 }
 
 /// Until when a holder certainly acted as one, and the stamp of `lost` if that ended it.
-fn held(operation: &Operation) -> Option<(u64, Option<PhaseStamp>)> {
+pub(super) fn held(operation: &Operation) -> Option<(u64, Option<PhaseStamp>)> {
     let had = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
     let mut until = operation.phases.get(had).filter(|stamp| stamp.stamped.is_some())?.time();
     for stamp in operation.phases.after(had).filter(|stamp| stamp.stamped.is_some()) {
@@ -87,7 +112,7 @@ fn held(operation: &Operation) -> Option<(u64, Option<PhaseStamp>)> {
 }
 
 /// From when on the lock was gone, if it was by then.
-fn gone(history: &History, owners: &Owners, place: usize, by: u64) -> Option<Gone> {
+pub(super) fn gone(history: &History, owners: &Owners, place: usize, by: u64) -> Option<Gone> {
     let operation = &history.operations[place];
     let granted = operation.phases.iter().filter(|stamp| {
         matches!(stamp.phase, Phase::Acquired | Phase::Extended) && stamp.stamped.is_some() && stamp.time() <= by

@@ -150,3 +150,13 @@ fn disturbed(history: &History) -> Vec<(i64, i64)> {
 pub(super) fn time(nanoseconds: u64) -> i64 {
     i64::try_from(nanoseconds).unwrap_or(i64::MAX)
 }
+
+/// Whether a client was told that its lock was extended after another one may have taken it: it may have it again.
+pub(super) fn took_it_back(operation: &Operation, other: &Owned) -> bool {
+    let mut extended = operation.phases.iter().filter(|stamp| stamp.phase == Phase::Extended);
+    extended.any(|stamp| stamp.stamped.is_none_or(|stamped| stamped >= other.taken))
+}
+
+pub(super) fn run_time(stamp: i64) -> u64 {
+    u64::try_from(stamp).unwrap_or(0)
+}

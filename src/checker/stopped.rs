@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::starved::covered;
+use super::starved::covered;
 use crate::fault_kinds::OnProcess;
 use crate::history::{FaultWindow, History};
 

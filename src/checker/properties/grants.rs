@@ -5,18 +5,48 @@
 
 use std::collections::BTreeSet;
 
-use super::super::evidence::NotCounted;
+use super::super::evidence::{Findings, NotCounted};
 use super::super::starved::{Needs, kept};
-use super::super::verdict::{Anomaly, AnomalyKind};
+use super::super::verdict::Anomaly;
 use super::super::words::{Words, count, length, number, seconds};
-use super::Findings;
-use super::stopped::Stops;
-use crate::history::{History, Phase, PhaseStamp};
+use super::{AnomalyDef, AnomalyKind, Blames, Case, ClaimDef, Lines, Property, Rank, Seen};
+use crate::history::{Claim, History, Phase, PhaseStamp};
+use crate::words::plural;
+
+pub static DEF: Property = Property {
+    id: "grants",
+    rank: Rank::Claim(ClaimDef::of_answers(
+        Claim::Grants,
+        |run| run.claims.contains(&Claim::Grants),
+        found,
+        |seen, of| format!("{} handed out a lock that had run out by its own word{}.", of.lock, seen.times()),
+    )),
+    title: "No lock is handed out that has run out",
+    applies: "runs whose clients say how long their lock is valid",
+    parameter: None,
+    check,
+};
+
+/// A lock was handed out with no validity left, by the library's own word.
+pub static EXPIRED_GRANT: AnomalyDef = AnomalyDef {
+    name: "lock handed out when it had run out",
+    incident: "A lock handed out when it had run out",
+    lines: Lines::Grants,
+    blames: Blames::Nothing,
+};
+
+fn found(seen: &Seen) -> String {
+    match (seen.contradictions(), seen.verdict.claim(Claim::Grants)) {
+        (0, Some(claim)) if claim.not_counted.is_some() => format!("{} valid", number(claim.evidence)),
+        (0, _) => "each valid when it was handed out".to_string(),
+        (many, _) => plural(many, "expired grant"),
+    }
+}
 
 /// Reports locks without any validity left when their clients got them.
-pub(super) fn check(history: &History) -> Findings {
+fn check(case: &Case) -> Findings {
+    let (history, stops) = (case.history, case.stops());
     let words = Words::new(history);
-    let stops = Stops::new(history);
     let (mut anomalies, mut grants, mut shortest, mut undecided) = (Vec::new(), 0, u64::MAX, None);
     let (mut excused, mut excuses) = (0, BTreeSet::new());
     for (place, operation) in history.operations.iter().enumerate() {

@@ -2,9 +2,22 @@
 
 use serde::Serialize;
 
-use crate::checker::{AnomalyKind, STUCK_AFTER_TTLS, Verdict, everyone_ran};
+use super::super::liveness::STUCK_AFTER_TTLS;
+use super::super::starved::everyone_ran;
+use super::super::verdict::Verdict;
+use super::{Advisory, AnomalyKind, Remark, was_disturbed};
 use crate::history::{ClientStep, History, Outcome, Phase, Process};
 use crate::words::sanitize;
+
+pub static DEF: Advisory = Advisory {
+    id: "client-crashes",
+    title: "No client ends by itself",
+    applies: "every run",
+    check: |run| {
+        let ended = by_itself(run.history, run.verdict)?;
+        Remark::new(run.verdict.count_of(AnomalyKind::EndedByItself), run.history.clients.len() as u64, ended.how)
+    },
+};
 
 /// How signals are named that others send: who sent them is not known.
 const FROM_OTHERS: [&str; 4] = ["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"];
@@ -35,12 +48,6 @@ pub fn by_itself(history: &History, verdict: &Verdict) -> Option<Ended> {
     let how = sanitize(without_log(&event.text), 400);
     let how = if had_no_lock(history, event.process, time) { format!("{how}; it had no lock then") } else { how };
     Some(Ended { how, faulty: was_disturbed(history, time) })
-}
-
-/// Whether anything had been done to anybody by then.
-pub(super) fn was_disturbed(history: &History, time: u64) -> bool {
-    history.faults.iter().any(|window| window.skipped.is_none() && window.inject <= time)
-        || history.steps.iter().any(|(at, step)| *at <= time && step.step.starts_with("cancel "))
 }
 
 /// Whether the history makes certain that a client's process had no lock when it ended: it had begun no operation, or each of them was

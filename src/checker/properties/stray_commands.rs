@@ -3,12 +3,21 @@
 
 use serde::Serialize;
 
-use super::ends::was_disturbed;
-use super::losses::name_of;
-use super::sent::{called, example, key_of};
-use crate::checker::everyone_ran;
+use super::super::starved::everyone_ran;
+use super::{Advisory, Remark, was_disturbed};
 use crate::history::{History, Operation, Outcome, Phase, Process, RecordedCommand};
 use crate::redis_commands::{self, asks, changes_a_lock, runs_a_script};
+use crate::words::{length, plural, sanitize};
+
+pub static DEF: Advisory = Advisory {
+    id: "stray-commands",
+    title: "No client sends commands for a lock that it does not have any more",
+    applies: "runs whose nodes recorded their commands, and whose clients are processes",
+    check: |run| {
+        let found = goes_on(run.history, run.commands)?;
+        Remark::new(found.operations, found.of, found.words())
+    },
+};
 
 /// What comes within this part of a TTL may have been on its way, or due.
 const DUE: u64 = 2;
@@ -32,6 +41,18 @@ pub struct GoesOn {
     pub faulty: bool,
 }
 
+impl GoesOn {
+    /// `c0 sent PEXPIRE lock:k0 1000 1.2 s after it had given the lock back, which gives a key more time to live; after 3 of 40
+    /// operations`
+    pub fn words(&self) -> String {
+        let GoesOn { client, command, after, was_had, renews, operations, of, .. } = self;
+        let over = if *was_had { "it had given the lock back" } else { "its attempt was over, without the lock" };
+        let renews = if *renews { ", which gives a key more time to live" } else { "" };
+        let (after, all) = (length(*after), plural(*of, "operation"));
+        sanitize(&format!("{client} sent {command} {after} after {over}{renews}; after {operations} of {all}"), 300)
+    }
+}
+
 /// The latest of a run, whose clients are processes: a thread may send what another one of its process is about.
 pub fn goes_on(history: &History, commands: &[RecordedCommand]) -> Option<GoesOn> {
     let run = history.run.as_ref().filter(|run| run.threads == 1)?;
@@ -47,7 +68,7 @@ pub fn goes_on(history: &History, commands: &[RecordedCommand]) -> Option<GoesOn
         let is_its = |(_, command): &(usize, &RecordedCommand)| {
             command.from.as_ref() == Some(&client)
                 && (over + due..until).contains(&command.time)
-                && key_of(command).is_some_and(|key| key.contains(&*operation.key))
+                && command.key().is_some_and(|key| key.contains(&*operation.key))
                 && is_about_locks(command)
                 && was_quiet(history, command.time, due)
         };
@@ -55,11 +76,11 @@ pub fn goes_on(history: &History, commands: &[RecordedCommand]) -> Option<GoesOn
         operations += 1;
         let after = command.time - over;
         if latest.as_ref().is_none_or(|latest| latest.after < after) {
-            let all = std::iter::once(command).chain(called(&commands[place + 1..], &command.node));
-            let renews = all.map(name_of).any(|name| redis_commands::renews(&name));
+            let all = std::iter::once(command).chain(RecordedCommand::called(&commands[place + 1..], &command.node));
+            let renews = all.map(RecordedCommand::name).any(|name| redis_commands::renews(&name));
             let faulty = was_disturbed(history, command.time);
             let was_had = operation.phase(Phase::Acquired).is_some();
-            let command = example(&command.words);
+            let command = command.example();
             latest = Some(GoesOn { client, command, after, was_had, renews, operations: 0, of: 0, faulty });
         }
     }
@@ -79,7 +100,7 @@ fn over(operation: &Operation) -> Option<u64> {
 
 /// Who leaves a channel, or asks how its node is, does nothing to the lock.
 fn is_about_locks(command: &RecordedCommand) -> bool {
-    let name = name_of(command);
+    let name = command.name();
     !command.in_script && (changes_a_lock(&name) || asks(&name) || runs_a_script(&name))
 }
 

@@ -2,8 +2,19 @@
 
 use serde::Serialize;
 
-use super::sent::key_of;
+use super::{Advisory, Remark};
 use crate::history::{History, Operation, Phase, PhaseStamp, Process, RecordedCommand};
+use crate::words::{length, sanitize};
+
+pub static DEF: Advisory = Advisory {
+    id: "busy-polling",
+    title: "A waiting client rests between its requests",
+    applies: "runs without faults whose nodes recorded their commands, and whose clients are processes",
+    check: |run| {
+        let found = most_often(run.history, run.commands)?;
+        Remark::new(1, 1, found.words())
+    },
+};
 
 /// Who asks more often than this in a second hardly rests in between.
 const OFTEN: u64 = 500;
@@ -21,6 +32,14 @@ pub struct Asking {
     pub waited: u64,
 }
 
+impl Asking {
+    /// `c1 asked n0 for it 1900 times a second, for 400 ms`
+    pub fn words(&self) -> String {
+        let Asking { client, node, per_second, waited } = self;
+        sanitize(&format!("{client} asked {node} for it {per_second} times a second, for {}", length(*waited)), 200)
+    }
+}
+
 /// The one that asked most often, of those of a run without faults that waited long, and whose clients are processes.
 pub fn most_often(history: &History, commands: &[RecordedCommand]) -> Option<Asking> {
     let run = history.run.as_ref().filter(|run| run.threads == 1 && history.faults.is_empty())?;
@@ -31,7 +50,7 @@ pub fn most_often(history: &History, commands: &[RecordedCommand]) -> Option<Ask
         let (node, times) = busiest(commands, |command| {
             command.from.as_ref() == Some(&client)
                 && (from..until).contains(&command.time)
-                && key_of(command).is_some_and(|key| key.contains(&*operation.key))
+                && command.key().is_some_and(|key| key.contains(&*operation.key))
         })?;
         let waited = until - from;
         let per_second = (u128::from(times) * 1_000_000_000 / u128::from(waited)) as u64;

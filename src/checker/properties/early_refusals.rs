@@ -3,8 +3,23 @@
 
 use serde::Serialize;
 
-use crate::checker::everyone_ran;
+use super::super::starved::everyone_ran;
+use super::{Advisory, Remark};
 use crate::history::{History, Operation, Outcome, Phase, PhaseStamp, Process};
+use crate::words::{length, plural};
+
+pub static DEF: Advisory = Advisory {
+    id: "early-refusals",
+    title: "An attempt waits for as long as it was asked to",
+    applies: "runs without faults and scripts whose attempts have a timeout",
+    check: |run| {
+        let each = [Had::ByOthers, Had::ByNobody].map(|had| (early(run.history, had), had.words()));
+        let found: Vec<_> = each.iter().filter(|(refusals, _)| refusals.early > 0).collect();
+        let text: Vec<String> = found.iter().map(|(refusals, while_)| refusals.words(while_)).collect();
+        let sum = |number: fn(&Refusals) -> u64| found.iter().map(|(refusals, _)| number(refusals)).sum();
+        Remark::new(sum(|refusals| refusals.early), sum(|refusals| refusals.of), text.join("; "))
+    },
+};
 
 /// An attempt is given up early if it took less than this part of its limit.
 const EARLY: u64 = 2;
@@ -79,7 +94,24 @@ pub fn early(history: &History, had: Had) -> Refusals {
     refusals
 }
 
+impl Had {
+    pub fn words(self) -> &'static str {
+        match self {
+            Had::ByOthers => "while another client held the lock",
+            Had::ByNobody => "while nobody had the lock",
+        }
+    }
+}
+
 impl Refusals {
+    /// `whoever asked for 10 s was refused after 1.2 s while nobody had the lock, 12 of 40 attempts`
+    pub fn words(&self, while_: &str) -> String {
+        let Some(soonest) = self.soonest else { return String::new() };
+        let (limit, waited) = (length(soonest.limit), length(soonest.waited));
+        let (early, attempts) = (self.early, plural(self.of, "attempt"));
+        format!("whoever asked for {limit} was refused after {waited} {while_}, {early} of {attempts}")
+    }
+
     /// Both together.
     pub fn and(self, other: &Refusals) -> Refusals {
         Refusals {

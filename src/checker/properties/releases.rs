@@ -1,17 +1,45 @@
-//! What a library says is so: of a release, whether it gave the lock back; to a client that asks, that it has the lock.
+//! A release that says that it gave the lock back did so, and one that says that the lock was not its client's did not.
 //!
-//! A lie is one only where the history makes the truth certain: another client's lock was there the whole time, from
+//! An answer is untrue only where the history makes the truth certain: another client's lock was there the whole time, from
 //! before the request left until the answer was read, and the client could have known; or, of a release that found that
 //! the lock was not its client's, another client got the lock before it can have run out, and nothing but that release
 //! can have ended it.
 
 use std::collections::BTreeMap;
 
-use super::super::verdict::{Anomaly, AnomalyKind};
+use super::super::evidence::Findings;
+use super::super::owners::{Owned, Owners, run_time, time, took_it_back};
+use super::super::verdict::Anomaly;
 use super::super::words::{Words, count, seconds};
-use super::Findings;
-use super::owners::{Owned, Owners, time};
-use crate::history::{History, Operation, Outcome, Phase, PhaseStamp};
+use super::{AnomalyDef, AnomalyKind, Blames, Case, ClaimDef, Lines, Property, Rank};
+use crate::history::{Claim, History, Operation, Outcome, Phase, PhaseStamp};
+use crate::words::plural;
+
+pub static DEF: Property = Property {
+    id: "releases",
+    rank: Rank::Claim(ClaimDef::of_answers(
+        Claim::Releases,
+        |run| run.claims.contains(&Claim::Releases),
+        |seen| match seen.contradictions() {
+            0 => "every answer true".to_string(),
+            many => plural(many, "untrue answer"),
+        },
+        |seen, of| format!("{} answered a release untruthfully{}.", of.lock, seen.times()),
+    )),
+    title: "A release says what it did",
+    applies: "runs whose clients release a lock that another client had by then",
+    parameter: None,
+    check,
+};
+
+/// A release said that it gave the lock back when another client had it, or that the lock was not its client's
+/// when it gave it back.
+pub static FALSE_RELEASE: AnomalyDef = AnomalyDef {
+    name: "release that says what is not so",
+    incident: "A release that says what is not so",
+    lines: Lines::Answers,
+    blames: Blames::Nothing,
+};
 
 /// What a release said.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,8 +60,8 @@ struct Release {
 }
 
 /// Reports releases that say otherwise than it was.
-pub(super) fn releases(history: &History) -> Findings {
-    let owners = Owners::new(history);
+fn check(case: &Case) -> Findings {
+    let (history, owners) = (case.history, case.owners());
     let sent = Sent::new(history);
     let words = Words::new(history);
     let (mut anomalies, mut of_others, mut own) = (Vec::new(), 0, 0);
@@ -57,7 +85,7 @@ pub(super) fn releases(history: &History) -> Findings {
                 );
                 anomalies.push(say(what, other));
             }
-        } else if let Some(next) = ended_by(history, &owners, &sent, place, &release) {
+        } else if let Some(next) = ended_by(history, owners, &sent, place, &release) {
             own += 1;
             if release.answer == Answer::NotOwned {
                 let what = format!(
@@ -81,52 +109,6 @@ pub(super) fn releases(history: &History) -> Findings {
     Findings::new(anomalies, shown, text, "no client released a lock that another one certainly had by then")
 }
 
-/// Reports each time that a client was told that it has a lock that another one certainly had.
-pub(super) fn ownership(history: &History) -> Findings {
-    let owners = Owners::new(history);
-    let words = Words::new(history);
-    let error = history.clock.map_or(0, |clock| clock.error_ns);
-    let (mut anomalies, mut asked) = (Vec::new(), 0);
-    for (place, operation) in history.operations.iter().enumerate() {
-        let mut is_told = false;
-        for stamp in of_a_holder(operation).filter(|stamp| matches!(stamp.phase, Phase::Owned | Phase::Lost)) {
-            let Some(at) = stamp.stamped else { continue };
-            let read = if stamp.phase == Phase::Owned { time(stamp.received.saturating_add(error)) } else { at };
-            let other = owners.other(&operation.key, operation.process, at, read);
-            let Some(other) = other.filter(|other| !took_it_back(operation, other)) else { continue };
-            asked += 1;
-            // Asked again and again, it is one story.
-            if stamp.phase == Phase::Lost || std::mem::replace(&mut is_told, true) {
-                continue;
-            }
-            let summary = format!(
-                "{} asked at {} whether it had the lock of {} and was told that it had, though {} had had it since {}",
-                words.client(place),
-                seconds(run_time(at)),
-                operation.key,
-                words.client(other.place),
-                seconds(run_time(other.from)),
-            );
-            let operations = vec![operation.index, history.operations[other.place].index];
-            anomalies.push(Anomaly::new(
-                AnomalyKind::FalseOwnership,
-                &operation.key,
-                stamp.time(),
-                operations,
-                summary,
-            ));
-        }
-    }
-    let text = format!("{} about a lock that another client had by then", count(asked, "answer"));
-    Findings::new(anomalies, asked, text, "no client was asked about a lock that another one certainly had by then")
-}
-
-/// The stamps between having the lock and giving it back.
-fn of_a_holder(operation: &Operation) -> impl Iterator<Item = PhaseStamp> {
-    let had = operation.phases.iter().skip_while(|stamp| stamp.phase != Phase::Acquired);
-    had.take_while(|stamp| stamp.phase != Phase::Releasing)
-}
-
 /// What a client's release said, if it said anything: `released`, or that the lock is lost, which it was not told before.
 fn release(operation: &Operation) -> Option<Release> {
     let sent = operation.phases.iter().enumerate().filter(|(_, stamp)| stamp.phase == Phase::Releasing).last()?.0;
@@ -141,12 +123,6 @@ fn release(operation: &Operation) -> Option<Release> {
         return None;
     }
     Some(Release { answer, sent: operation.phases.get(sent)?.stamped?, over: stamp.stamped?, told: stamp.time() })
-}
-
-/// Whether a client was told that its lock was extended after another one may have taken it: it may have it again.
-fn took_it_back(operation: &Operation, other: &Owned) -> bool {
-    let mut extended = operation.phases.iter().filter(|stamp| stamp.phase == Phase::Extended);
-    extended.any(|stamp| stamp.stamped.is_none_or(|stamped| stamped >= other.taken))
 }
 
 /// The next client's lock, if only this release can have ended the one before it: it was got before that can have run out,
@@ -217,8 +193,4 @@ fn may_release(operation: &Operation) -> Option<(i64, i64)> {
     };
     let over = operation.phase(Phase::Released).map(PhaseStamp::time).or(operation.completed);
     Some((time(sent.time()), over.map_or(i64::MAX, time)))
-}
-
-fn run_time(stamp: i64) -> u64 {
-    u64::try_from(stamp).unwrap_or(0)
 }

@@ -4,9 +4,21 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::checker::everyone_ran;
+use super::super::starved::everyone_ran;
+use super::{Advisory, Remark};
 use crate::history::{History, Operation, Outcome, Phase, PhaseStamp, Process, RecordedCommand};
 use crate::redis_commands;
+use crate::words::{length, list, plural};
+
+pub static DEF: Advisory = Advisory {
+    id: "false-losses",
+    title: "A holder is told of a loss only if its lock is gone",
+    applies: "runs whose nodes recorded their commands, without faults or with few nodes struck",
+    check: |run| {
+        let losses = false_losses(run.history, run.commands);
+        Remark::new(losses.told, losses.of, losses.words())
+    },
+};
 
 /// A lock is as good as new for this part of its TTL after it was taken or extended.
 const NEW: u64 = 2;
@@ -125,6 +137,25 @@ fn was_over(other: &Operation, holder: &Operation, lost: u64) -> bool {
 }
 
 impl FalseLosses {
+    /// `a holder was told that 8 ms after its client had got or extended the lock, whose TTL is 1 s, 3 of 40 holders; nobody else
+    /// had it then, and nothing had removed its key`
+    pub fn words(&self) -> String {
+        let FalseLosses { told, of, soonest, struck } = self;
+        let Some(soonest) = soonest else { return String::new() };
+        let by_whom = if soonest.by_release { "a release said that" } else { "a holder was told that" };
+        format!(
+            "{by_whom} {} after its client had got or extended the lock, whose TTL is {}, {told} of {}; nobody else had \
+             it then, and nothing had removed its key{}",
+            length(soonest.after),
+            length(soonest.ttl),
+            plural(*of, "holder"),
+            match &struck[..] {
+                [] => String::new(),
+                struck => format!(" at the nodes that were left, a majority: {} had been struck", list(struck)),
+            }
+        )
+    }
+
     /// Both together.
     pub fn and(self, other: &FalseLosses) -> FalseLosses {
         FalseLosses {
@@ -142,7 +173,7 @@ fn names(command: &RecordedCommand, key: &str) -> bool {
 }
 
 fn removes(command: &RecordedCommand) -> bool {
-    redis_commands::removes(&name_of(command))
+    redis_commands::removes(&command.name())
 }
 
 /// Whether a command may have a key run out in less than so many milliseconds: it says so, or says it in a way that is not read here.
@@ -153,7 +184,7 @@ fn may_run_out(command: &RecordedCommand, within_ms: u64) -> bool {
         place.and_then(|place| number(place + 4))
     };
     let seconds = |number: Option<u64>| number.map(|seconds| seconds.saturating_mul(1000));
-    let lives_ms = match &*name_of(command) {
+    let lives_ms = match &*command.name() {
         "PEXPIRE" | "PSETEX" => number(2),
         "EXPIRE" | "SETEX" => seconds(number(2)),
         "SET" => after("PX").or(seconds(after("EX"))),
@@ -161,11 +192,6 @@ fn may_run_out(command: &RecordedCommand, within_ms: u64) -> bool {
         _ => return false,
     };
     lives_ms.is_none_or(|lives_ms| lives_ms < within_ms)
-}
-
-/// In capitals.
-pub(super) fn name_of(command: &RecordedCommand) -> String {
-    command.words.first().map(|name| name.to_ascii_uppercase()).unwrap_or_default()
 }
 
 /// What a node's clock may be off, as its commands tell the time, in nanoseconds.

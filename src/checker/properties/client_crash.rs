@@ -1,0 +1,22 @@
+//! No client fails by itself. That its program ended violates no claim; it is a finding, and the gate `clients-steady` says so.
+
+use super::super::evidence::{Evidence, Findings};
+use super::super::gates::ended_by_themselves;
+use super::{AnomalyDef, Blames, Lines, Property, Rank};
+
+pub static DEF: Property = Property {
+    id: "clients-steady",
+    rank: Rank::Gate,
+    title: "No client fails by itself",
+    applies: "every run",
+    parameter: None,
+    check: |case| Findings { anomalies: ended_by_themselves(case.history), evidence: Evidence::default() },
+};
+
+/// A client's program ended by itself, with no fault that ends it.
+pub static ENDED_BY_ITSELF: AnomalyDef = AnomalyDef {
+    name: "program that ended by itself",
+    incident: "A program that ended by itself",
+    lines: Lines::Operations,
+    blames: Blames::Nothing,
+};

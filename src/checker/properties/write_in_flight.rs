@@ -1,0 +1,25 @@
+//! No client releases the lock while its own write is still in flight: no lock can prevent what follows, so such a run says
+//! nothing of the lock. The theory is in `checker/blame.rs`, and the gate `clients-careful` says so.
+
+use super::super::evidence::{Evidence, Findings};
+use super::{AnomalyDef, AnomalyKind, Blames, Lines, Property, Rank};
+
+pub static DEF: Property = Property {
+    id: "clients-careful",
+    rank: Rank::Gate,
+    title: "No update is lost to a write in flight when its client releases the lock",
+    applies: "every run",
+    parameter: None,
+    check: |case| Findings {
+        anomalies: case.updates_where(|kind| kind == AnomalyKind::WriteInFlight),
+        evidence: Evidence::default(),
+    },
+};
+
+/// An update was lost to a write that was in flight when its client released the lock: that client's fault.
+pub static WRITE_IN_FLIGHT: AnomalyDef = AnomalyDef {
+    name: "write in flight",
+    incident: "A lock released with a write still in flight",
+    lines: Lines::Operations,
+    blames: Blames::Writes,
+};
