@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use redjepsen::cluster::{ClientCommand, ClientOutput, ClientProcess, ClusterSpec, Local, Owner};
-use redjepsen::topology::{OwnClient, Persistence, Program, Topology};
+use model::topology::{OwnClient, Persistence, Program, Topology};
+use system::cluster::{ClientCommand, ClientOutput, ClientProcess, ClusterSpec, Local, Owner};
 use tokio::io::AsyncWriteExt;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_redjepsen");

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use redjepsen::runner::simulate::{simulate, simulated_history};
-use redjepsen::scenario::{Options, Scenario};
+use model::scenario::{Options, Scenario};
+use runner::simulate::{simulate, simulated_history};
 
 /// As in the program.
 #[global_allocator]

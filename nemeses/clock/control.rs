@@ -1,7 +1,7 @@
 //! The control page: the one place where the agent says what a process's wall clock shall show and how slow its disk
 //! shall be, and where the preload library reports what it saw and what was synced.
 //!
-//! The library (`nemeses/clock/lib.rs`) and the agent (`src/faults/clock/`) both compile this file, so it needs only
+//! The library (`nemeses/clock/lib.rs`) and the agent (`crates/system/src/faults/clock/`) both compile this file, so it needs only
 //! `core`. Both map the same file, shared, and access it only through atomics. Nothing here is ever locked, so either
 //! may die at any instruction and the other continues.
 //!

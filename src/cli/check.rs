@@ -4,13 +4,13 @@ use std::path::Path;
 
 use super::console::{Exit, Failure, exit_after, exit_of, look, print};
 use super::linear::{self, CheckFlags};
-use crate::files;
-use crate::history;
-use crate::report::{self, Counterexample, RunFacts};
-use crate::runner::Checked;
-use crate::runs;
-use crate::scenario::{self, Scenario};
+use base::files;
+use base::runs;
 use linearizability::formats::{Format, Source};
+use model::history;
+use model::scenario::{self, Scenario};
+use report::{Counterexample, RunFacts};
+use runner::Checked;
 
 /// Checks a history: a run's as `run` did, any other against a model.
 pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {

@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 
 use super::console::{Exit, Failure, print};
-use crate::cluster::{self, CleanOptions, Cleaned};
-use crate::runner::clean_cache;
-use crate::runs::prune::{self, Limits};
-use crate::words::{line, plural};
+use base::runs::prune::{self, Limits};
+use base::words::{line, plural};
+use runner::clean_cache;
+use system::cluster::{self, CleanOptions, Cleaned};
 
 /// A line names every container of a run.
 const LONGEST: usize = 20_000;

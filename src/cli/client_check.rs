@@ -7,14 +7,14 @@ use clap::Args;
 use super::console::{Exit, Failure, exit_after, look, print, tell_progress};
 use super::flags::whole;
 use super::progress::CONSOLE;
-use crate::history::History;
-use crate::labs::client_check::{self, ClientCheck};
-use crate::nemesis::Nemesis;
-use crate::plan::Plan;
-use crate::runner::{Console, KeepCluster, Place, RunSettings, Runner};
-use crate::runs::Temporary;
-use crate::scenario::{Options, Scenario, catalogue, quoted};
-use crate::words::plural;
+use base::runs::Temporary;
+use base::words::plural;
+use labs::client_check::{self, ClientCheck};
+use model::history::History;
+use model::nemesis::Nemesis;
+use model::plan::Plan;
+use model::scenario::{Options, Scenario, catalogue, quoted};
+use runner::{Console, KeepCluster, Place, RunSettings, Runner};
 
 const TIME_LIMIT: &str = "3s";
 /// A client that never answers is given up some seconds after this.

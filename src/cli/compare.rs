@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::console::{Exit, Failure, exit_after, look, print};
-use crate::compare::{Comparison, Verdict, compare};
-use crate::files;
-use crate::report::compare as pages;
-use crate::store::sides;
+use base::files;
+use report::compare as pages;
+use suite::compare::{Comparison, Verdict, compare};
+use summary::store::sides;
 
 #[derive(Debug, Args)]
 pub struct CompareFlags {

@@ -5,11 +5,11 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::checker::Validity;
-use crate::nemesis::Expectation;
-use crate::report::Look;
-use crate::runner::{Checked, RunnerError};
-use crate::words;
+use base::words;
+use checker::Validity;
+use model::nemesis::Expectation;
+use report::Look;
+use runner::{Checked, RunnerError};
 
 /// How the program ends, as in Jepsen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,12 +9,12 @@ use redlock_model::{
 };
 
 use super::console::{Exit, Failure, exit_after, exit_for, look, print};
-use crate::checker::Validity;
-use crate::files;
-use crate::labs::explore;
-use crate::labs::explore::page::Exploration;
-use crate::nemesis::Expectation;
-use crate::units::nanos;
+use base::files;
+use base::units::nanos;
+use checker::Validity;
+use labs::explore;
+use labs::explore::page::Exploration;
+use model::nemesis::Expectation;
 
 /// What the user wants searched.
 fn ticks(text: &str) -> Result<u32, String> {

@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 
 use super::check;
 use super::console::{Exit, Failure, print};
-use crate::files;
-use crate::report::export::{self, Format};
+use base::files;
+use report::export::{self, Format};
 
 #[derive(Debug, Args)]
 pub struct ExportFlags {

@@ -6,11 +6,11 @@ use std::time::Duration;
 use clap::Args;
 
 use super::console::Failure;
-use crate::nemesis::Expectation;
-use crate::runner::MOST_JOBS;
-use crate::scenario::{self, Issue, Options, Scenario, Versions, catalogue, quoted};
-use crate::units::{Length, LengthError};
-use crate::words::plural;
+use base::units::{Length, LengthError};
+use base::words::plural;
+use model::nemesis::Expectation;
+use model::scenario::{self, Issue, Options, Scenario, Versions, catalogue, quoted};
+use runner::MOST_JOBS;
 
 /// Flags that a saved scenario stands for. Named one by one: of a group, clap would tell all where one is given.
 fn said_by_a_scenario() -> impl Iterator<Item = &'static str> {
@@ -207,9 +207,9 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::suite::file::SuiteFile;
-    use crate::suite::plan::{Clusters, PlannedCell, Source, Suite};
-    use crate::topology::ClusterKind;
+    use model::topology::ClusterKind;
+    use suite::file::SuiteFile;
+    use suite::plan::{Clusters, PlannedCell, Source, Suite};
 
     #[derive(Parser)]
     struct Command {

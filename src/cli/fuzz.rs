@@ -1,4 +1,4 @@
-//! `redjepsen fuzz`: finds a failing scenario in virtual time, and shrinks it. The search itself is in [`crate::labs::fuzz`].
+//! `redjepsen fuzz`: finds a failing scenario in virtual time, and shrinks it. The search itself is in [`labs::fuzz`].
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use tokio::task::block_in_place;
 use super::console::{Exit, Failure, exit_after, exit_for, print, tell};
 use super::flags::{jobs, processors};
 use super::progress::{Bar, CONSOLE, Far};
-use crate::checker::Validity;
-use crate::history::FaultKind;
-use crate::labs::fuzz::{Cause, End, Hunt, Progress, Search, Shrunk, USUAL_TIME, Until, Violation, draw, page};
-use crate::nemesis::Expectation;
-use crate::runner::simulate::can_be_simulated;
-use crate::runner::{KeepCluster, Place, RunSettings, Runner};
-use crate::scenario::{Options, Scenario, quoted};
-use crate::topology::ClusterKind;
-use crate::units::Length;
-use crate::words;
+use base::units::Length;
+use base::words;
+use checker::Validity;
+use labs::fuzz::{Cause, End, Hunt, Progress, Search, Shrunk, USUAL_TIME, Until, Violation, draw, page};
+use model::history::FaultKind;
+use model::nemesis::Expectation;
+use model::scenario::{Options, Scenario, quoted};
+use model::topology::ClusterKind;
+use runner::simulate::can_be_simulated;
+use runner::{KeepCluster, Place, RunSettings, Runner};
 
 /// How long keeping what was found may take once the user wants to stop.
 const KEEPING: Duration = Duration::from_secs(1);

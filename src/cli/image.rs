@@ -1,7 +1,7 @@
 //! `redjepsen image`: an image for engines that run a suite in parts, such as Docker Swarm, where no registry has one.
 
 use super::console::{Exit, Failure, print};
-use crate::cluster::Docker;
+use system::cluster::Docker;
 
 /// Makes the image if there is none of these files, and prints its name alone, for `$(redjepsen image)`.
 pub async fn image() -> Result<Exit, Failure> {

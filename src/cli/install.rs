@@ -2,8 +2,8 @@
 
 use super::console::{Exit, Failure, print, tell};
 use super::progress::CONSOLE;
-use crate::runner::{self, signals};
-use crate::scenario::catalogue;
+use model::scenario::catalogue;
+use runner::signals;
 
 /// Installs what is not installed yet, and prints the command of each client. Goes on past what can't be installed.
 pub async fn install(wanted: &[String]) -> Result<Exit, Failure> {

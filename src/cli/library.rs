@@ -7,13 +7,13 @@ use clap::Args;
 use super::console::{Exit, Failure, exit_after, look, print};
 use super::progress::CONSOLE;
 use super::suite::progress::Progress;
-use crate::files;
-use crate::labs::library::campaign::{Request, ShowStage, examine};
-use crate::labs::library::page;
-use crate::runner::Jobs;
-use crate::topology::ClusterKind;
-use crate::units::Length;
-use crate::words::plural;
+use base::files;
+use base::units::Length;
+use base::words::plural;
+use labs::library::campaign::{Request, ShowStage, examine};
+use labs::library::page;
+use model::topology::ClusterKind;
+use runner::Jobs;
 
 #[derive(Debug, Args)]
 pub struct LibraryFlags {

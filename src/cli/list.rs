@@ -7,12 +7,10 @@ use serde_json::json;
 
 use super::console::{Exit, Failure, look, print};
 use super::linear::MODELS;
-use crate::checker;
-use crate::files;
-use crate::scenario::catalogue::{self, CatalogueError, Entry, ISSUES, NEMESES, SUITES, WORKLOADS};
-use crate::scenario::{self, CLIENT_FILES, WorkloadClient, quoted};
-use crate::suite;
-use crate::words::{plural, wrap};
+use base::files;
+use base::words::{plural, wrap};
+use model::scenario::catalogue::{self, CatalogueError, Entry, ISSUES, NEMESES, SUITES, WORKLOADS};
+use model::scenario::{self, CLIENT_FILES, WorkloadClient, quoted};
 
 /// A column of fewer characters is harder to read than one that is broken by the terminal.
 const SHORTEST_LINE: usize = 24;

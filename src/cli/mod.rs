@@ -198,14 +198,14 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Client => {
             called_redjepsen();
             // One thread: a client does one thing at a time, and every hop between threads would delay its requests.
-            in_this_runtime(Builder::new_current_thread(), async { served(crate::client::run().await) })
+            in_this_runtime(Builder::new_current_thread(), async { served(system::client::run().await) })
         }
         // Outside any async runtime: it must not have threads yet.
         Command::Sandbox => {
             called_redjepsen();
-            served(crate::cluster::sandbox::run())
+            served(system::cluster::sandbox::run())
         }
-        Command::Agent => in_runtime(async { served(crate::faults::run_agent().await) }),
+        Command::Agent => in_runtime(async { served(system::faults::run_agent().await) }),
     }
 }
 

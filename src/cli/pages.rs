@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::console::{Failure, tell};
-use crate::files;
+use base::files;
 
 /// Where to, as the user asked.
 #[derive(Debug, Args)]

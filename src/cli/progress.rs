@@ -9,10 +9,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::console::{is_live, leave, tell, tell_progress};
-use crate::controller::Status;
-use crate::runner::Console;
-use crate::units::nanos;
-use crate::words::{self, count, length, plural};
+use base::units::nanos;
+use base::words::{self, count, length, plural};
+use runner::Console;
+use system::controller::Status;
 
 /// Where runs report their progress: standard error.
 pub(super) const CONSOLE: Console = Console { say: tell, progress: tell_progress, show: start, leave };
@@ -186,7 +186,7 @@ fn far(status: &Status) -> Far {
     for more in [&faults.join(", "), &so_far].into_iter().filter(|more| !more.is_empty()) {
         text.push_str(&format!(" · {more}"));
     }
-    let working = status.stage == crate::controller::RUNNING;
+    let working = status.stage == system::controller::RUNNING;
     let left = status.of.filter(|_| working).map(|of| of.saturating_sub(at));
     let done = status.of.map(|of| (seconds / of.as_secs_f64().max(1e-3)).min(1.0));
     if !is_live() {

@@ -8,14 +8,14 @@ use clap::Args;
 
 use super::console::{Exit, Failure, exit_after, print, tell_progress};
 use super::progress::{self, CONSOLE, Far};
-use crate::checker::{Validity, wilson_95};
-use crate::history::{self, History, StepOutcome};
-use crate::labs::fuzz::Cause;
-use crate::report::RunFacts;
-use crate::runner::{Checked, KeepCluster, Place, RunSettings, Runner};
-use crate::scenario::Scenario;
-use crate::topology::ClusterKind;
-use crate::words;
+use base::words;
+use checker::{Validity, wilson_95};
+use labs::fuzz::Cause;
+use model::history::{self, History, StepOutcome};
+use model::scenario::Scenario;
+use model::topology::ClusterKind;
+use report::RunFacts;
+use runner::{Checked, KeepCluster, Place, RunSettings, Runner};
 
 #[derive(Debug, Args)]
 pub struct ReplayFlags {

@@ -11,17 +11,17 @@ use clap::Args;
 use super::console::{Exit, Failure, exit_after, look, print};
 use super::flags::{jobs, processors};
 use super::progress::{Bar, Far};
-use crate::files;
-use crate::labs::risk::distribution::PROFILES;
-use crate::labs::risk::page::RiskReport;
-use crate::labs::risk::{Distribution, Kind, Question, Risk, RiskError, assess};
-use crate::runner::RunnerError;
-use crate::runner::simulate::{can_be_simulated, simulate_plan};
-use crate::scenario::{Options, Scenario, quoted};
-use crate::sync::lock;
-use crate::topology::ClusterKind;
-use crate::units::{Length, LengthRange};
-use crate::words::{count, plural};
+use base::files;
+use base::sync::lock;
+use base::units::{Length, LengthRange};
+use base::words::{count, plural};
+use labs::risk::distribution::PROFILES;
+use labs::risk::page::RiskReport;
+use labs::risk::{Distribution, Kind, Question, Risk, RiskError, assess};
+use model::scenario::{Options, Scenario, quoted};
+use model::topology::ClusterKind;
+use runner::RunnerError;
+use runner::simulate::{can_be_simulated, simulate_plan};
 
 const PAUSES: &str = "jvm-g1";
 /// How often to show how far it is.

@@ -8,10 +8,9 @@ use super::console::{Exit, Failure, exit_after, exit_of, look, print, tell};
 use super::flags::{self, RunFlags};
 use super::progress::CONSOLE;
 use super::versions;
-use crate::checker::{ClaimVerdict, Validity};
-use crate::report;
-use crate::runner::{Checked, KeepCluster, Place, RunSettings, Runner, worker};
-use crate::scenario::Issue;
+use checker::{ClaimVerdict, Validity};
+use model::scenario::Issue;
+use runner::{Checked, KeepCluster, Place, RunSettings, Runner, worker};
 
 pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
     if let Some((low, high)) = flags.range()? {

@@ -7,9 +7,9 @@ use clap::Args;
 
 use super::console::{Exit, Failure, print, tell};
 use super::progress::CONSOLE;
-use crate::runner::signals;
-use crate::serve::{Names, Server, export};
-use crate::words::{count, line, plural};
+use base::words::{count, line, plural};
+use report::serve::{Names, Server, export};
+use runner::signals;
 
 const PORT: u16 = 7007;
 

@@ -7,18 +7,18 @@ use clap::Args;
 use super::console::{Exit, Failure, exit_after, look, print, tell, tell_progress};
 use super::progress::CONSOLE;
 use super::suite::progress::Progress;
-use crate::report::matrix as pages;
-use crate::runner::open::open_whole;
-use crate::runner::{self, Ended, Jobs, Prepared, Series, signals};
-use crate::scenario::{Options, quoted};
-use crate::store::versions;
-use crate::suite::file::{Block, Expected, Names, SuiteFile};
-use crate::suite::matrix::{Circumstances, Matrix};
-use crate::suite::plan::{Clusters, Source, Suite};
-use crate::suite::sweep::Sweep;
-use crate::topology::ClusterKind;
-use crate::units::Length;
-use crate::words::{length, plural, wrap};
+use base::units::Length;
+use base::words::{length, plural, wrap};
+use model::scenario::{Options, quoted};
+use model::topology::ClusterKind;
+use report::matrix as pages;
+use runner::open::open_whole;
+use runner::{Ended, Jobs, Prepared, Series, signals};
+use suite::file::{Block, Expected, Names, SuiteFile};
+use suite::matrix::{Circumstances, Matrix};
+use suite::plan::{Clusters, Source, Suite};
+use suite::sweep::Sweep;
+use summary::store::versions;
 
 #[derive(Debug, Args)]
 pub struct SweepFlags {
@@ -118,7 +118,7 @@ fn conclude(matrix: &Matrix, folder: &Path) -> Result<Exit, Failure> {
         }
         text.push('\n');
     }
-    let judged = |cell: &crate::suite::matrix::Cell| cell.tally.valid + cell.tally.invalid == cell.tally.planned;
+    let judged = |cell: &suite::matrix::Cell| cell.tally.valid + cell.tally.invalid == cell.tally.planned;
     let exit = if matrix.cells.iter().all(judged) { Exit::Valid } else { Exit::Unknown };
     let silent = matrix.cells.iter().filter(|cell| !judged(cell)).count() as u64;
     if silent > 0 {

@@ -7,11 +7,11 @@
 use super::console::{Exit, Failure, exit_after, look, print, tell};
 use super::flags::{self, RunFlags};
 use super::progress::CONSOLE;
-use crate::checker::Validity;
-use crate::report::verdict_word;
-use crate::runner::{self, KeepCluster, Place, RunSettings, Runner};
-use crate::scenario::{Package, Scenario, in_range, quoted};
-use crate::words::{line, plural};
+use base::words::{line, plural};
+use checker::Validity;
+use model::scenario::{Package, Scenario, in_range, quoted};
+use report::verdict_word;
+use runner::{KeepCluster, Place, RunSettings, Runner};
 
 /// After so many versions that can't be run, and none that can, it is not for the versions.
 const IN_VAIN: usize = 3;

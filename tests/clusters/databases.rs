@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use redjepsen::cluster::{Cluster, ClusterError, ClusterSpec, Docker, ImageRequest, Local};
-use redjepsen::fault_kinds::FaultKind;
-use redjepsen::faults::{Injection, RedisCommand, RedisReply};
-use redjepsen::topology::Program;
+use model::fault_kinds::FaultKind;
+use model::topology::Program;
+use system::cluster::{Cluster, ClusterError, ClusterSpec, Docker, ImageRequest, Local};
+use system::faults::{Injection, RedisCommand, RedisReply};
 
 use crate::kit;
 use crate::turns;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
-use redjepsen::cluster::{
+use system::cluster::{
     CleanOptions, ClientCommand, ClientOutput, ClientSource, Cluster, ClusterError, ClusterSpec, Docker, ImageRequest,
     Images, NodeSource, Owner,
 };

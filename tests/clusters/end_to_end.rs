@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use redjepsen::cluster::{CleanOptions, Docker};
 use serde_json::Value;
+use system::cluster::{CleanOptions, Docker};
 
 use crate::turns;
 

@@ -7,10 +7,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use redjepsen::checker::{self, Validity, Verdict};
-use redjepsen::history::{self, Claim, History, StepOutcome};
-use redjepsen::runner::simulate::simulate;
-use redjepsen::scenario::Options;
+use checker::{Validity, Verdict};
+use model::history::{self, Claim, History, StepOutcome};
+use model::scenario::Options;
+use runner::simulate::simulate;
 
 use crate::turns;
 

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use redjepsen::cluster::{Cluster, ClusterSpec, Docker, ImageRequest, Local};
-use redjepsen::fault_kinds::{CallEffect, Command, CommandFault, FaultKind};
-use redjepsen::faults::{Injection, Observation, Parameter, RedisCommand, Skew};
-use redjepsen::topology::Persistence;
+use model::fault_kinds::{CallEffect, Command, CommandFault, FaultKind};
+use model::topology::Persistence;
+use system::cluster::{Cluster, ClusterSpec, Docker, ImageRequest, Local};
+use system::faults::{Injection, Observation, Parameter, RedisCommand, Skew};
 
 use crate::kit;
 use crate::turns;

@@ -8,9 +8,9 @@
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
-use redjepsen::fault_kinds::FaultKind;
-use redjepsen::nemesis::{Expectation, Step};
-use redjepsen::scenario::catalogue;
+use model::fault_kinds::FaultKind;
+use model::nemesis::{Expectation, Step};
+use model::scenario::catalogue;
 
 use crate::turns;
 

@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use redjepsen::cluster::{ClientCommand, ClientOutput, ClientProcess, Cluster, ClusterError, ClusterSpec, Owner};
-use redjepsen::fault_kinds::FaultKind;
-use redjepsen::faults::{AgentError, Injection, Observation, RedisCommand, RedisReply};
-use redjepsen::topology::{OwnClient, Persistence, Program, Topology};
+use model::fault_kinds::FaultKind;
+use model::topology::{OwnClient, Persistence, Program, Topology};
+use system::cluster::{ClientCommand, ClientOutput, ClientProcess, Cluster, ClusterError, ClusterSpec, Owner};
+use system::faults::{AgentError, Injection, Observation, RedisCommand, RedisReply};
 use tokio::io::AsyncWriteExt;
 
 const LIMIT: Duration = Duration::from_secs(2);

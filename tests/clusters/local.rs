@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use redjepsen::cluster::{ClientOutput, ClientProcess, ClusterSpec, Local};
-use redjepsen::fault_kinds::FaultKind;
-use redjepsen::faults::{Injection, Parameter, RedisCommand, RedisReply, Skew};
-use redjepsen::topology::Persistence;
+use model::fault_kinds::FaultKind;
+use model::topology::Persistence;
+use system::cluster::{ClientOutput, ClientProcess, ClusterSpec, Local};
+use system::faults::{Injection, Parameter, RedisCommand, RedisReply, Skew};
 use tokio::io::AsyncWriteExt;
 
 use crate::kit::{self, ask, command, heal, inject, members, next, say};
@@ -489,7 +489,7 @@ fn a_run_says_what_it_ran_on() {
 
 /// A workload with this resource and lock, and the words that every report of a fault-free run about it contains.
 fn other_resource(store: &std::path::Path, kind: &str, fencing: &str, base: &str) -> String {
-    let (_, file) = redjepsen::scenario::catalogue::WORKLOADS.iter().find(|(name, _)| *name == base).unwrap();
+    let (_, file) = model::scenario::catalogue::WORKLOADS.iter().find(|(name, _)| *name == base).unwrap();
     let file = file.replace("kind = \"register\"", &format!("kind = \"{kind}\""));
     let lines = file
         .lines()

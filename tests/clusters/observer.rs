@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use redjepsen::history::{Sight, Sighting};
+use model::history::{Sight, Sighting};
 
 use crate::turns;
 

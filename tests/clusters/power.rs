@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use model::fault_kinds::FaultKind;
+use model::topology::Persistence;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use redjepsen::cluster::{Cluster, ClusterSpec, Local, Simulated, in_virtual_time};
-use redjepsen::fault_kinds::FaultKind;
-use redjepsen::faults::{Injection, RedisCommand, RedisReply};
-use redjepsen::topology::Persistence;
+use system::cluster::{Cluster, ClusterSpec, Local, Simulated, in_virtual_time};
+use system::faults::{Injection, RedisCommand, RedisReply};
 use tokio::time::sleep;
 
 use crate::kit;

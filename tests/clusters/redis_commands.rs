@@ -4,8 +4,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base::redis_commands::{asks, is_housekeeping, removes, renews, runs_a_script, writes};
 use redis::Value;
-use redjepsen::redis_commands::{asks, is_housekeeping, removes, renews, runs_a_script, writes};
 
 /// A server that listens on a socket in a folder of its own, until it is dropped.
 struct Server(Child);

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use redjepsen::cluster::{ClientOutput, Cluster, ClusterSpec, Docker, ImageRequest, Local};
-use redjepsen::fault_kinds::FaultKind;
-use redjepsen::faults::{Injection, RedisCommand, RedisReply};
-use redjepsen::members::Role;
-use redjepsen::scenario::Options;
+use base::members::Role;
+use model::fault_kinds::FaultKind;
+use model::scenario::Options;
 use serde_json::Value;
+use system::cluster::{ClientOutput, Cluster, ClusterSpec, Docker, ImageRequest, Local};
+use system::faults::{Injection, RedisCommand, RedisReply};
 
 use crate::kit;
 use crate::turns;

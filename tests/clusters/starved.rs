@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redjepsen::cluster::Cluster;
-use redjepsen::history::WhyWaited::{self, Gone, Processor, Stopped};
+use model::history::WhyWaited::{self, Gone, Processor, Stopped};
+use system::cluster::Cluster;
 
 use crate::turns;
 
@@ -76,8 +76,8 @@ impl Drop for Loop {
 }
 
 mod local {
-    use redjepsen::cluster::Local;
-    use redjepsen::faults::RedisCommand;
+    use system::cluster::Local;
+    use system::faults::RedisCommand;
 
     use super::*;
     use crate::kit::{ask, command, spec};
@@ -120,7 +120,7 @@ mod local {
             Local::find(None, Some(env!("CARGO_BIN_EXE_redjepsen").into())).expect("these tests need a redis-server");
         let spec = spec("test-starved", 3, 1);
         let cluster =
-            local.start(redjepsen::cluster::ClusterSpec { client: command(&["/bin/cat"]), ..spec }).await.unwrap();
+            local.start(system::cluster::ClusterSpec { client: command(&["/bin/cat"]), ..spec }).await.unwrap();
         let run = cluster.run_id().to_string();
         let pid = |member: &str| pid_of(std::process::id(), &run, member).unwrap();
         let lost = seen(&cluster, pid, async || {
@@ -261,8 +261,8 @@ fn count(store: &Path, words: &str) -> usize {
 
 mod docker {
     use bollard::models::ContainerUpdateBody;
-    use redjepsen::cluster::{Docker, ImageRequest};
-    use redjepsen::faults::RedisCommand;
+    use system::cluster::{Docker, ImageRequest};
+    use system::faults::RedisCommand;
 
     use super::*;
     use crate::kit::{ask, spec};

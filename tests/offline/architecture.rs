@@ -1,167 +1,49 @@
-//! The architecture as a test: which module of `src/` may use which others. docs/architecture.md says why; circles below
-//! that level are found by [`circles`].
+//! The architecture as a test: what the code of each room must not name. Which rooms it may name is in their manifests, so Cargo
+//! holds that; [`circles`] finds circles inside of rooms.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::circles;
 
-/// Each module with those that it may name, in layers: a module may name only modules listed above it.
-pub const MAY_NAME: &[(&str, &[&str])] = &[
-    ("sync", &[]),
-    ("units", &[]),
-    ("words", &[]),
-    ("members", &[]),
-    ("mutants", &[]),
-    ("slots", &[]),
-    ("files", &[]),
-    ("runs", &["files"]),
-    ("interrupt", &[]),
-    ("machine", &[]),
-    ("redis_commands", &[]),
-    ("topology", &["members", "slots", "units"]),
-    ("fault_kinds", &["members"]),
-    ("history", &["fault_kinds", "members", "units", "words"]),
-    ("resource", &["history"]),
-    ("locks", &["mutants", "sync", "topology", "units"]),
-    ("nemesis", &["fault_kinds", "history", "members", "topology", "units"]),
-    ("scenario", &["files", "history", "locks", "nemesis", "runs", "sync", "topology", "units"]),
-    ("plan", &["history", "nemesis", "scenario", "topology", "units", "words"]),
-    (
-        "client",
-        &["history", "locks", "machine", "mutants", "resource", "scenario", "slots", "sync", "topology", "units"],
-    ),
-    (
-        "faults",
-        &["fault_kinds", "history", "machine", "members", "redis_commands", "sync", "topology", "units", "words"],
-    ),
-    ("cluster", &["client", "faults", "files", "interrupt", "machine", "members", "runs", "sync", "topology", "units"]),
-    (
-        "controller",
-        &[
-            "client",
-            "cluster",
-            "fault_kinds",
-            "faults",
-            "files",
-            "history",
-            "interrupt",
-            "members",
-            "mutants",
-            "nemesis",
-            "plan",
-            "resource",
-            "scenario",
-            "sync",
-            "units",
-            "words",
-        ],
-    ),
-    ("checker", &["fault_kinds", "history", "members", "mutants", "redis_commands", "sync", "words"]),
-    ("compare", &["checker"]),
-    ("suite", &["checker", "compare", "files", "nemesis", "plan", "scenario", "topology", "units", "words"]),
-    (
-        "telling",
-        &[
-            "checker",
-            "compare",
-            "fault_kinds",
-            "history",
-            "members",
-            "nemesis",
-            "scenario",
-            "suite",
-            "topology",
-            "units",
-            "words",
-        ],
-    ),
-    ("store", &["checker", "compare", "files", "nemesis", "scenario", "suite", "sync", "telling"]),
-    (
-        "report",
-        &[
-            "checker", "compare", "files", "history", "members", "scenario", "store", "suite", "sync", "telling",
-            "words",
-        ],
-    ),
-    ("serve", &["compare", "files", "report", "store", "sync"]),
-    (
-        "runner",
-        &[
-            "checker",
-            "cluster",
-            "controller",
-            "files",
-            "history",
-            "interrupt",
-            "members",
-            "plan",
-            "report",
-            "runs",
-            "scenario",
-            "store",
-            "suite",
-            "sync",
-            "telling",
-            "topology",
-            "words",
-        ],
-    ),
-    (
-        "labs",
-        &[
-            "checker",
-            "cluster",
-            "fault_kinds",
-            "files",
-            "history",
-            "interrupt",
-            "locks",
-            "members",
-            "nemesis",
-            "plan",
-            "redis_commands",
-            "report",
-            "runner",
-            "scenario",
-            "store",
-            "suite",
-            "sync",
-            "telling",
-            "topology",
-            "units",
-            "words",
-        ],
-    ),
-    (
-        "cli",
-        &[
-            "checker",
-            "client",
-            "cluster",
-            "compare",
-            "controller",
-            "faults",
-            "files",
-            "history",
-            "labs",
-            "nemesis",
-            "plan",
-            "report",
-            "runner",
-            "runs",
-            "scenario",
-            "serve",
-            "store",
-            "suite",
-            "sync",
-            "topology",
-            "units",
-            "words",
-        ],
-    ),
-];
+/// The crates that the program is made of, from the bottom to the top: each may name only those before it, which Cargo holds.
+const ROOMS: [&str; 9] = ["base", "model", "system", "checker", "suite", "summary", "report", "runner", "labs"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The folder with the code of a crate.
+fn code_folder(room: &str) -> PathBuf {
+    root().join("crates").join(room).join("src")
+}
+
+/// All code of the program, with paths below the root of the repository.
+fn sources() -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    files(&root().join("src"), &mut paths);
+    for room in ROOMS {
+        files(&code_folder(room), &mut paths);
+    }
+    paths.iter().map(|path| path.strip_prefix(root()).unwrap().to_path_buf()).collect()
+}
+
+/// The names of what a manifest depends on.
+fn dependencies(manifest: &Path) -> Vec<String> {
+    let text = fs::read_to_string(manifest).unwrap();
+    let part = text.split("\n[dependencies]\n").nth(1).unwrap().split("\n[").next().unwrap();
+    let names = part.lines().filter_map(|line| line.split([' ', '.']).next());
+    names.filter(|name| !name.is_empty() && !name.starts_with('#')).map(str::to_string).collect()
+}
+
+/// Each room with those that it names, from the bottom to the top; `cli` is the program itself.
+pub fn rooms() -> Vec<(&'static str, Vec<String>)> {
+    let is_room = |name: &String| ROOMS.contains(&name.as_str());
+    let of = |manifest: PathBuf| dependencies(&manifest).into_iter().filter(is_room).collect();
+    let below = ROOMS.iter().map(|room| (*room, of(root().join("crates").join(room).join("Cargo.toml"))));
+    below.chain([("cli", of(root().join("Cargo.toml")))]).collect()
+}
 
 /// The code of a module, without its tests and comments.
 fn code_of(path: &Path) -> String {
@@ -181,61 +63,33 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Which modules each one names, with a file that does so.
-fn named(src: &Path) -> BTreeMap<(String, String), PathBuf> {
-    let mut paths = Vec::new();
-    files(src, &mut paths);
-    let mut named = BTreeMap::new();
-    for path in paths {
-        let place = path.strip_prefix(src).unwrap().to_str().unwrap();
-        let module = place.split('/').next().unwrap_or_default().trim_end_matches(".rs").to_string();
-        if matches!(module.as_str(), "lib" | "main") {
-            continue;
-        }
-        for mention in code_of(&path).split("crate::").skip(1) {
-            let other: String = mention.chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect();
-            if other != module && !other.is_empty() {
-                named.insert((module.clone(), other), path.clone());
-            }
-        }
-    }
-    named
-}
-
 #[test]
-fn modules_name_only_what_stands_below_them() {
-    let named = named(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
-    let mut seen = BTreeSet::new();
-    for (module, allowed) in MAY_NAME {
-        for other in *allowed {
-            assert!(seen.contains(other), "the table itself: `{module}` stands above `{other}`, which it may name");
-            let used = named.contains_key(&(module.to_string(), other.to_string()));
-            assert!(used, "the table: `{module}` may name `{other}` and no longer does; take it out");
+fn manifests_list_only_rooms_in_use() {
+    for (room, named) in rooms() {
+        let mut paths = Vec::new();
+        files(&if room == "cli" { root().join("src") } else { code_folder(room) }, &mut paths);
+        let code: String = paths.iter().map(|path| code_of(path)).collect();
+        for other in named {
+            assert!(
+                code.contains(&format!("{other}::")),
+                "`{room}` no longer names `{other}`: take it out of its manifest"
+            );
         }
-        seen.insert(*module);
-    }
-    for ((module, other), path) in &named {
-        let allowed = MAY_NAME.iter().find(|(name, _)| name == module).map(|(_, allowed)| allowed);
-        let allowed = allowed.unwrap_or_else(|| panic!("`{module}` is not in the table"));
-        assert!(allowed.contains(&other.as_str()), "`{module}` names `{other}`, which it may not: {}", path.display());
     }
 }
 
 /// Where kinds of faults are told apart by name: where each is declared and done, and where risk is about two of them.
-const KNOW_FAULTS_BY_NAME: &[&str] = &["fault_kinds", "faults/kinds", "labs/risk"];
+const KNOW_FAULTS_BY_NAME: &[&str] =
+    &["crates/model/src/fault_kinds", "crates/system/src/faults/kinds", "crates/labs/src/risk"];
 
 /// Whoever adds a kind of fault would have to find everybody else who asks for one by name.
 #[test]
 fn a_kind_of_fault_is_named_only_where_it_is_declared_and_done() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut paths = Vec::new();
-    files(&src, &mut paths);
-    for path in paths {
-        let file = path.strip_prefix(&src).unwrap();
+    for file in sources() {
         if KNOW_FAULTS_BY_NAME.iter().any(|place| file.starts_with(place)) {
             continue;
         }
-        let code = code_of(&path);
+        let code = code_of(&root().join(&file));
         let named = code.split("FaultKind::").skip(1).find(|rest| !rest.starts_with("ALL"));
         let named = named.and_then(|rest| rest.lines().next());
         assert_eq!(named, None, "{}: ask what the kind does, as in `kind.halts()`", file.display());
@@ -245,19 +99,19 @@ fn a_kind_of_fault_is_named_only_where_it_is_declared_and_done() {
 /// The code of a run that could use virtual time, and that a seed repeats. Not the agent's own work on real processes
 /// and packets, nor code that reads the clock only for its own limits and progress lines (cli, checker, suite).
 const ON_A_RUNS_WAY: &[&str] = &[
-    "client",
-    "cluster",
-    "controller",
-    "faults/async_host.rs",
-    "faults/handle.rs",
-    "faults/injection.rs",
-    "faults/kinds",
-    "faults/wire.rs",
-    "history/record.rs",
-    "locks",
-    "machine.rs",
-    "plan",
-    "topology",
+    "crates/system/src/client",
+    "crates/system/src/cluster",
+    "crates/system/src/controller",
+    "crates/system/src/faults/async_host.rs",
+    "crates/system/src/faults/handle.rs",
+    "crates/system/src/faults/injection.rs",
+    "crates/system/src/faults/kinds",
+    "crates/system/src/faults/wire.rs",
+    "crates/model/src/history/record.rs",
+    "crates/model/src/locks",
+    "crates/base/src/machine.rs",
+    "crates/model/src/plan",
+    "crates/model/src/topology",
 ];
 
 /// What such code must not name: time that no test can virtualize, and randomness that no seed repeats. Iterating over
@@ -275,14 +129,18 @@ const UNREPEATABLE: &[&str] = &[
 
 /// Where it may be named anyway, and why.
 const MAY_BE_UNREPEATABLE: &[(&str, &str, &str)] = &[
-    ("machine.rs", "clock_gettime", "the seam itself"),
-    ("machine.rs", "std::time::SystemTime", "the seam itself"),
-    ("cluster/docker", "HashMap", "the engine's API takes labels in this form"),
-    ("cluster/docker/made.rs", "std::time::SystemTime", "images are made before the run"),
-    ("cluster/local", "HashMap", "looked up by name"),
-    ("cluster/owner.rs", "HashMap", "looked up by name"),
-    ("cluster/sandbox", "HashMap", "a process of its own, and looked up by name"),
-    ("cluster/sandbox", "thread::sleep", "a process of its own, which looks at what clients take of the real machine"),
+    ("crates/base/src/machine.rs", "clock_gettime", "the seam itself"),
+    ("crates/base/src/machine.rs", "std::time::SystemTime", "the seam itself"),
+    ("crates/system/src/cluster/docker", "HashMap", "the engine's API takes labels in this form"),
+    ("crates/system/src/cluster/docker/made.rs", "std::time::SystemTime", "images are made before the run"),
+    ("crates/system/src/cluster/local", "HashMap", "looked up by name"),
+    ("crates/system/src/cluster/owner.rs", "HashMap", "looked up by name"),
+    ("crates/system/src/cluster/sandbox", "HashMap", "a process of its own, and looked up by name"),
+    (
+        "crates/system/src/cluster/sandbox",
+        "thread::sleep",
+        "a process of its own, which looks at what clients take of the real machine",
+    ),
 ];
 
 /// The words of [`UNREPEATABLE`] that the code names, and `select!` if the order of its branches is random.
@@ -327,17 +185,16 @@ fn what_no_seed_repeats_is_seen_and_nothing_else() {
 
 #[test]
 fn on_a_runs_way_time_can_be_virtual_and_draws_repeat_by_their_seed() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut excused = BTreeSet::new();
     for place in ON_A_RUNS_WAY {
         let mut paths = Vec::new();
-        match src.join(place) {
+        match root().join(place) {
             file if file.is_file() => paths.push(file),
             folder => files(&folder, &mut paths),
         }
         assert!(!paths.is_empty(), "{place} is gone");
         for path in paths {
-            let file = path.strip_prefix(&src).unwrap();
+            let file = path.strip_prefix(root()).unwrap();
             for word in unrepeatable(&code_of(&path)) {
                 let excuse =
                     MAY_BE_UNREPEATABLE.iter().find(|(place, excused, _)| file.starts_with(place) && *excused == word);
@@ -361,17 +218,14 @@ fn the_crates_need_no_runtime_engine_or_database() {
         ("simulated-redis", &["indexmap", "mlua", "rand", "rand_chacha", "rustc-hash", "sha1_smol", "thiserror"]),
     ] {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates").join(name).join("Cargo.toml");
-        let manifest = fs::read_to_string(manifest).unwrap();
-        let dependencies = manifest.split("[dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
-        let names: Vec<&str> = dependencies.lines().filter_map(|line| Some(line.split_once(" = ")?.0)).collect();
-        assert_eq!(names, needs, "{name}");
+        assert_eq!(dependencies(&manifest), needs, "{name}");
     }
 }
 
 /// What prints a run or a suite has its words from the telling; only drawings look at operations.
 #[test]
 fn pages_print_what_is_told() {
-    let report = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report");
+    let report = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/report/src");
     for place in [
         "terminal.rs",
         "html/evidence.rs",
@@ -388,19 +242,17 @@ fn pages_print_what_is_told() {
     ] {
         let code = code_of(&report.join(place));
         for word in ["Verdict", ".verdict.", "History", ".history", "Operation", "Matrix", "Cell,", "RunOutcome"] {
-            assert!(!code.contains(word), "{place} names `{word}`: say it in src/telling, and print that");
+            assert!(!code.contains(word), "{place} names `{word}`: say it in crates/summary/src, and print that");
         }
     }
 }
 
-/// Cargo.toml says `doctest = false`, so an example in a comment would never be compiled.
+/// The manifests say `doctest = false`, so an example in a comment would never be compiled.
 #[test]
 fn the_library_has_no_examples_in_its_comments() {
-    let mut paths = Vec::new();
-    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut paths);
-    for path in paths {
-        let text = fs::read_to_string(&path).unwrap();
+    for path in sources() {
+        let text = fs::read_to_string(root().join(&path)).unwrap();
         let example = text.lines().find(|line| ["/// ```", "//! ```"].contains(&line.trim()));
-        assert_eq!(example, None, "{} has an example: move it to crates/, or let doctests run", path.display());
+        assert_eq!(example, None, "{} has an example: let doctests of its crate run", path.display());
     }
 }

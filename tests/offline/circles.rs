@@ -37,7 +37,11 @@ const EXCUSED: &[(&str, &[&str], &str)] = &[
         &["failover", "links"],
         "a failover speaks on links, whose replies move it on",
     ),
-    ("src/cluster/simulated", &["machine", "stream"], "a machine opens streams, and a stream stops with its machine"),
+    (
+        "crates/system/src/cluster/simulated",
+        &["machine", "stream"],
+        "a machine opens streams, and a stream stops with its machine",
+    ),
 ];
 
 /// The source of a file without its tests and comments.

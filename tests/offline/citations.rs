@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use redjepsen::scenario::{Library, catalogue};
+use model::scenario::{Library, catalogue};
 use serde::Deserialize;
 
 /// docs/citations.toml.

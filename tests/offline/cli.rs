@@ -4,11 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use assert_cmd::Command;
+use model::scenario::{Options, catalogue};
+use model::topology::ClusterKind;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::{contains, starts_with};
-use redjepsen::scenario::{Options, catalogue};
-use redjepsen::suite::shard;
-use redjepsen::topology::ClusterKind;
+use suite::shard;
 
 fn redjepsen() -> Command {
     let mut command = Command::cargo_bin("redjepsen").unwrap();

@@ -8,12 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
-use redjepsen::checker;
-use redjepsen::fault_kinds::FaultKind;
-use redjepsen::nemesis::Expectation;
-use redjepsen::scenario::{self, Cause, Library, Side, catalogue};
+use model::fault_kinds::FaultKind;
+use model::nemesis::Expectation;
+use model::scenario::{self, Cause, Library, Side, catalogue};
 
-use crate::architecture::MAY_NAME;
+use crate::architecture::rooms;
 use crate::citations::Citations;
 use crate::kit::planted::{self, OfChecker, OfLock};
 use crate::simulated::sides::ONE_SIDED;
@@ -225,10 +224,7 @@ fn tables() -> BTreeMap<&'static str, String> {
         let (breaks, spares) = (with(Expectation::Violation), with(Expectation::Valid));
         row(&[&link("nemeses", name), about, &breaks, &spares])
     });
-    let modules = MAY_NAME.iter().map(|(module, others)| {
-        let others: Vec<String> = others.iter().map(|other| other.to_string()).collect();
-        row(&[&format!("`{module}`"), &code(&others)])
-    });
+    let modules = rooms().into_iter().map(|(room, others)| row(&[&format!("`{room}`"), &code(&others)]));
     let by_library = listed["libraries"].iter().filter_map(|(name, about)| {
         let library = libraries.get(name)?;
         let of = |wanted: Expectation, cause: Option<Cause>| {

@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use redjepsen::checker::Validity;
-use redjepsen::nemesis::Expectation::Valid;
-use redjepsen::report::matrix as pages;
-use redjepsen::scenario::{Options, Scenario};
-use redjepsen::suite::matrix::{Circumstances, Matrix};
+use checker::Validity;
+use model::nemesis::Expectation::Valid;
+use model::scenario::{Options, Scenario};
+use report::matrix as pages;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use suite::matrix::{Circumstances, Matrix};
 use tempfile::TempDir;
 
 use crate::pure::formats::{gzip, zstd};

@@ -8,13 +8,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use assert_cmd::Command;
-use redjepsen::checker::Validity;
-use redjepsen::report::foreign::{self, Look};
-use redjepsen::report::matrix as pages;
-use redjepsen::serve::{Names, Server, export};
-use redjepsen::store::live::{Events, Moment};
-use redjepsen::store::sides;
-use redjepsen::suite::matrix::{Circumstances, Matrix};
+use checker::Validity;
+use report::foreign::{self, Look};
+use report::matrix as pages;
+use report::serve::{Names, Server, export};
+use suite::matrix::{Circumstances, Matrix};
+use summary::store::live::{Events, Moment};
+use summary::store::sides;
 use tempfile::TempDir;
 
 use crate::pure::matrix::{cell, run as made, suite};
@@ -681,7 +681,7 @@ fn answers_over_ten_thousand_runs_are_measured() {
         fs::write(folder.join("report.html"), "x").unwrap();
     }
     let began = std::time::Instant::now();
-    let snapshot = redjepsen::store::Store::new(store.path());
+    let snapshot = summary::store::Store::new(store.path());
     let found = snapshot.snapshot().runs.len();
     println!("{found} runs read in {:?}", began.elapsed());
     let address = serve(store.path(), &[]);

@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
-use redjepsen::scenario::{Options, Scenario, WorkloadClient};
+use model::scenario::{Options, Scenario, WorkloadClient};
 use rustix::fs::{Uid, chown};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
@@ -368,7 +368,7 @@ fn packages_are_pinned_with_hashes_and_only_those_without_a_wheel_are_built() {
     }
     assert_eq!(built.into_iter().collect::<Vec<_>>(), ["celery-once", "crontab", "redlock", "redlock-py"]);
     // What is built is built with what is pinned too.
-    for (name, _) in redjepsen::scenario::catalogue::WORKLOADS {
+    for (name, _) in model::scenario::catalogue::WORKLOADS {
         let workload = Options::default().scenario(name, "none", 7, Path::new("")).unwrap().workload;
         let Some(WorkloadClient::Python(client)) = &workload.client else { continue };
         let Some(requirements) = &client.requirements else { continue };

@@ -1,7 +1,7 @@
 //! Which model a history fits, as far as its operations tell.
 
-use crate::history::Outcome;
 use linearizability::history::{Content, Op, OpFunction, Table, Value};
+use model::history::Outcome;
 
 /// The model that the operations fit, or why none can be chosen.
 pub fn model(table: &Table) -> Result<&'static str, String> {

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 pub use self::flags::{CheckFlags, NilReads};
 use super::console::{Exit, Failure, exit_after, exit_for, look, print};
-use crate::checker::Validity;
-use crate::history::{self, HistoryError};
-use crate::report::linear::{KeyAnswer, LinearReport};
-use crate::report::{Counterexample, Origin, linear_html};
+use checker::Validity;
 use linearizability::explain::Explanation;
 use linearizability::formats::{Format, Loaded, Options, Source};
 use linearizability::history::{Content, Op, OpFunction, Table, Value};
 use linearizability::words::{self, Words};
 use linearizability::{Answer, Conflict, Limits, ModelSpec, Object};
+use model::history::{self, HistoryError};
+use report::linear::{KeyAnswer, LinearReport};
+use report::{Counterexample, Origin, linear_html};
 
 /// The models by name, with the operations of each.
 pub const MODELS: [(&str, &str); 12] = [

@@ -7,9 +7,9 @@ use std::path::{Component, Path, PathBuf};
 
 use super::conclude;
 use crate::cli::console::{Exit, Failure, tell};
-use crate::runner::open::create;
-use crate::store::night;
-use crate::suite::matrix::Matrix;
+use runner::open::create;
+use suite::matrix::Matrix;
+use summary::store::night;
 
 /// The file that makes a folder a part.
 const MATRIX: &str = night::FILE;

@@ -12,22 +12,22 @@ use self::progress::Progress;
 use super::console::{Exit, Failure, exit_after, look, print, tell, tell_progress};
 use super::flags::whole;
 use super::progress::CONSOLE;
-use crate::report::matrix as pages;
-use crate::runner::open::{open_state, program_sha256};
-use crate::runner::{self, Ended, Jobs, Prepared, Series, signals};
-use crate::runs;
-use crate::scenario::{Options, quoted};
-use crate::store::versions;
-use crate::suite::cut::Durations;
-use crate::suite::file;
-use crate::suite::matrix::{Circumstances, Matrix, Overall};
-use crate::suite::plan::{Clusters, Source, Suite};
-use crate::suite::shard::{self, Shard, ShardChoice};
-use crate::suite::since;
-use crate::suite::state::{Identity, State};
-use crate::topology::ClusterKind;
-use crate::units::Length;
-use crate::words::{length, plural};
+use base::runs;
+use base::units::Length;
+use base::words::{length, plural};
+use model::scenario::{Options, quoted};
+use model::topology::ClusterKind;
+use report::matrix as pages;
+use runner::open::{open_state, program_sha256};
+use runner::{Ended, Jobs, Prepared, Series, signals};
+use suite::cut::Durations;
+use suite::file;
+use suite::matrix::{Circumstances, Matrix, Overall};
+use suite::plan::{Clusters, Source, Suite};
+use suite::shard::{self, Shard, ShardChoice};
+use suite::since;
+use suite::state::{Identity, State};
+use summary::store::versions;
 
 #[derive(Debug, Args)]
 pub struct SuiteFlags {

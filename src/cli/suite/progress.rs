@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
-use crate::checker::Validity;
 use crate::cli::console::{is_live, tell, tell_progress};
 use crate::cli::progress::{BESIDE, LIVE_EVERY, STEPS, style, width};
-use crate::nemesis::Expectation;
-use crate::runner::{Outlook, SeriesProgress};
-use crate::suite::file::Found;
-use crate::suite::outcome::RunOutcome;
-use crate::suite::plan::PlannedCell;
-use crate::words::{length, plural, sanitize};
+use base::words::{length, plural, sanitize};
+use checker::Validity;
+use model::nemesis::Expectation;
+use runner::{Outlook, SeriesProgress};
+use suite::file::Found;
+use suite::outcome::RunOutcome;
+use suite::plan::PlannedCell;
 
 pub struct Progress {
     bar: ProgressBar,

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use redjepsen::cluster::Cluster;
-use redjepsen::fault_kinds::FaultKind;
-use redjepsen::faults::Injection;
-use redjepsen::members::Role;
-use redjepsen::topology::{ClusterOptions, SentinelOptions, Topology};
+use base::members::Role;
+use model::fault_kinds::FaultKind;
+use model::topology::{ClusterOptions, SentinelOptions, Topology};
+use system::cluster::Cluster;
+use system::faults::Injection;
 
 const KEY: &str = "lock:k0";
 /// A failover takes two or three seconds, and twice that if its first election fails.

@@ -1,8 +1,8 @@
 //! Histories written by hand, in few words. Times are in milliseconds. An operation is named by the moment of its
 //! invocation, which is also its index, so no two events of a test may share a millisecond.
 
-use redjepsen::checker::{Anomaly, AnomalyKind, Verdict, check};
-use redjepsen::history::{
+use checker::{Anomaly, AnomalyKind, Verdict, check};
+use model::history::{
     Claim, ClockBound, End, Fact, FactName, FaultKind, FaultWindow, Function, Header, History, Operation, Outcome,
     Phase, PhaseStamp, Phases, Process, Reading,
 };

@@ -10,10 +10,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use redjepsen::report::{self, Look, Report, RunFacts};
-use redjepsen::runner::Checked;
-use redjepsen::runner::simulate::simulate;
-use redjepsen::scenario::{Options, Scenario};
+use model::scenario::{Options, Scenario};
+use report::{Look, Report, RunFacts};
+use runner::Checked;
+use runner::simulate::simulate;
 
 pub use odd::{bare, far_away, oddities, pause};
 pub use svg::{malformed, text_boxes};

@@ -1,9 +1,9 @@
 //! Histories that load, but that redjepsen would never write.
 
-use redjepsen::checker::*;
-use redjepsen::history::*;
-use redjepsen::report::RunFacts;
-use redjepsen::runner::Checked;
+use checker::*;
+use model::history::*;
+use report::RunFacts;
+use runner::Checked;
 
 use super::{as_if_real, scenario};
 

@@ -3,8 +3,8 @@
 use std::fs;
 
 use assert_cmd::Command;
-use redjepsen::labs::explore::{NoScript, script};
-use redjepsen::scenario::catalogue;
+use labs::explore::{NoScript, script};
+use model::scenario::catalogue;
 use redlock_model::{Claim, Clocks, Counterexample, Fencing, Holding, Move, Settings, Step};
 
 fn explore(flags: &[&str]) -> (Option<i32>, String, String) {
@@ -132,7 +132,7 @@ fn the_files_are_a_page_a_drawing_without_collisions_and_a_script_that_a_run_tak
 
 /// The steps of a file, without what they do in the model.
 fn steps(file: &str) -> Vec<String> {
-    let nemesis: redjepsen::nemesis::Nemesis = toml::from_str(file).unwrap();
+    let nemesis: model::nemesis::Nemesis = toml::from_str(file).unwrap();
     nemesis.script.iter().map(ToString::to_string).collect()
 }
 

@@ -5,18 +5,18 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use redjepsen::checker::Validity;
-use redjepsen::nemesis::Expectation::{self, Valid, Violation};
-use redjepsen::report::matrix::Table;
-use redjepsen::report::{Look, matrix as pages};
-use redjepsen::scenario::{Cause, Finding, Library, Options};
-use redjepsen::suite::cut::Durations;
-use redjepsen::suite::file::Found;
-use redjepsen::suite::matrix::{Circumstances, Matrix, Overall};
-use redjepsen::suite::outcome::{Numbers, RunOutcome, Timing};
-use redjepsen::suite::plan::{PlannedCell, Suite};
-use redjepsen::suite::shard::Shard;
+use checker::Validity;
+use model::nemesis::Expectation::{self, Valid, Violation};
+use model::scenario::{Cause, Finding, Library, Options};
+use report::matrix::Table;
+use report::{Look, matrix as pages};
 use sha2::{Digest, Sha256};
+use suite::cut::Durations;
+use suite::file::Found;
+use suite::matrix::{Circumstances, Matrix, Overall};
+use suite::outcome::{Numbers, RunOutcome, Timing};
+use suite::plan::{PlannedCell, Suite};
+use suite::shard::Shard;
 
 /// A terminal of the usual width, with colours.
 const COLORED: Look = Look { color: true, width: Some(96) };
@@ -131,8 +131,10 @@ fn the_page_needs_nothing_but_itself_and_leads_to_the_reports_of_its_runs() {
     let matrix = mixed();
     let page = pages::html(&Table::new(&matrix));
     // One script, and that is ours: the page's policy has no other run, whatever strangers' texts are in it.
-    let script =
-        concat!(include_str!("../../../src/report/html/copy.js"), include_str!("../../../src/report/matrix/sort.js"));
+    let script = concat!(
+        include_str!("../../../crates/report/src/html/copy.js"),
+        include_str!("../../../crates/report/src/matrix/sort.js")
+    );
     assert_eq!(page.matches("<script").count(), 1);
     assert!(page.contains(&format!("<script>{script}</script>")) && !script.contains("</"));
     let hash = STANDARD.encode(Sha256::digest(script.as_bytes()));
@@ -288,10 +290,10 @@ fn of_a_part_that_is_joined_only_its_runs_are_believed() {
     assert_eq!((honest.counts, honest.verdict), (mixed().counts, mixed().verdict));
     let embellished = joined(|part| {
         part.verdict = Overall::AsExpected;
-        part.counts = redjepsen::suite::matrix::Counts { as_expected: 7, ..Default::default() };
+        part.counts = suite::matrix::Counts { as_expected: 7, ..Default::default() };
         for cell in &mut part.cells {
-            cell.standing = redjepsen::suite::outcome::CellStatus::AsExpected;
-            cell.tally = redjepsen::suite::outcome::Tally { planned: 0, valid: 99, ..Default::default() };
+            cell.standing = suite::outcome::CellStatus::AsExpected;
+            cell.tally = suite::outcome::Tally { planned: 0, valid: 99, ..Default::default() };
             cell.numbers.lost_updates.count = 0;
         }
     });

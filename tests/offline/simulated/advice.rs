@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use checker::Validity;
 use clap::ValueEnum;
-use redjepsen::checker::Validity;
-use redjepsen::runner::Checked;
-use redjepsen::runner::simulate::{can_be_simulated, simulate};
-use redjepsen::scenario::{Fencing, Options, Scenario, catalogue};
-use redjepsen::telling::Telling;
-use redjepsen::topology::ClusterKind;
+use model::scenario::{Fencing, Options, Scenario, catalogue};
+use model::topology::ClusterKind;
+use runner::Checked;
+use runner::simulate::{can_be_simulated, simulate};
+use summary::Telling;
 
 use crate::kit::on_all_processors;
 

@@ -1,11 +1,11 @@
 //! What `client-check` says of clients: of one that is complete, and of the same one with something left out of what it said.
 
-use redjepsen::history::{History, Outcome, Phase, Process, Reading};
-use redjepsen::labs::client_check::{self, ClientCheck, Refused, Stopped};
-use redjepsen::nemesis::Nemesis;
-use redjepsen::report::Look;
-use redjepsen::runner::simulate::{simulate, simulated_history};
-use redjepsen::scenario::{Scenario, catalogue};
+use labs::client_check::{self, ClientCheck, Refused, Stopped};
+use model::history::{History, Outcome, Phase, Process, Reading};
+use model::nemesis::Nemesis;
+use model::scenario::{Scenario, catalogue};
+use report::Look;
+use runner::simulate::{simulate, simulated_history};
 
 use crate::kit;
 
@@ -79,7 +79,7 @@ fn what_is_left_out_is_named_with_what_it_costs() {
     }
     let wanted = "start client:0 to before-write or end within 8ttl";
     let step = short[1].steps.iter_mut().find(|(_, event)| event.step == wanted).unwrap();
-    step.1.outcome = redjepsen::history::StepOutcome::WentOn;
+    step.1.outcome = model::history::StepOutcome::WentOn;
     let check = checked(&short);
     assert!(check.is_right() && !check.is_complete());
     assert!(!check.serves.contains(&"pause-before-write".to_string()), "{:?}", check.serves);
@@ -107,7 +107,7 @@ fn why_little_is_seen_of_a_client_is_said() {
     let place = broken[1].steps.iter().position(|(_, event)| event.step == wanted).unwrap();
     broken[1].steps.truncate(place + 1);
     let event = &mut broken[1].steps[place].1;
-    (event.outcome, event.text) = (redjepsen::history::StepOutcome::Failed, "client c0 is still at it".to_string());
+    (event.outcome, event.text) = (model::history::StepOutcome::Failed, "client c0 is still at it".to_string());
     let said = text(&checked(&broken));
     assert!(
         said.contains("what comes after step") && said.contains("client c0 is still at it was not tried"),
@@ -116,10 +116,10 @@ fn why_little_is_seen_of_a_client_is_said() {
     // Who waits for longer than it is to leaves something out only where it is to do that.
     let mut late = whole;
     let asked = late[1].steps.iter_mut().find(|(_, event)| event.step.starts_with("await client:1 ")).unwrap();
-    asked.1.outcome = redjepsen::history::StepOutcome::WentOn;
+    asked.1.outcome = model::history::StepOutcome::WentOn;
     let check = checked(&late);
     assert!(check.refused == Some(Refused::Late) && check.is_complete(), "{check:#?}");
-    late[0].run.as_mut().unwrap().claims.push(redjepsen::history::Claim::Promises);
+    late[0].run.as_mut().unwrap().claims.push(model::history::Claim::Promises);
     let check = checked(&late);
     assert!(!check.is_complete() && text(&check).contains("Give up after `acquire_timeout_ms`"), "{}", text(&check));
 }
@@ -131,7 +131,7 @@ fn a_breakpoint_that_is_passed_is_a_mistake_and_not_a_matter_of_taste() {
     let (time, _) = histories[1].steps.iter().find(|(_, event)| event.step == wanted).unwrap();
     let mut operations = histories[1].operations.iter();
     let operation = operations.rfind(|operation| operation.invoked <= *time).unwrap();
-    let contradiction = redjepsen::history::Contradiction {
+    let contradiction = model::history::Contradiction {
         line: operation.index + 3,
         process: operation.process,
         text: "it went on from `read` without reporting it again".to_string(),
@@ -213,7 +213,7 @@ fn stamps_of_another_clock_are_called_that_and_not_left_out() {
         });
         std::fs::write(&file, off.collect::<String>()).unwrap();
         let stopped = simulate(&client_check::stopped(&like("single")).unwrap()).unwrap().history;
-        let check = checked(&[redjepsen::history::load(&file).unwrap(), stopped]);
+        let check = checked(&[model::history::load(&file).unwrap(), stopped]);
         let text = text(&check);
         let told = ["stamps of c", said, "the first, of `acquiring`"];
         assert!(!check.is_complete() && told.iter().all(|part| text.contains(part)), "{text}");
@@ -227,7 +227,7 @@ fn client_that_never_answers_is_not_waited_for_again() {
     let mut silent = histories("single")[0].clone();
     assert!(!client_check::never_answers(&silent), "it answers");
     assert!(!client_check::never_answers(&History::default()));
-    let of_clients = |one: &&mut redjepsen::history::Operation| one.process != Process::Controller;
+    let of_clients = |one: &&mut model::history::Operation| one.process != Process::Controller;
     let hangs = "it hangs: no answer in time; it reported nothing after its `invoke`, and 10 s went by";
     for operation in silent.operations.iter_mut().filter(of_clients) {
         (operation.outcome, operation.old) = (Outcome::Info, Reading::Unknown);
@@ -238,9 +238,9 @@ fn client_that_never_answers_is_not_waited_for_again() {
     let check = checked(&[silent.clone(), nothing]);
     let said = text(&check);
     assert!(!check.is_right() && said.contains("never said `ok`") && said.contains("Answer each `invoke`"), "{said}");
-    let event = |text: &str| redjepsen::history::ClientEvent {
+    let event = |text: &str| model::history::ClientEvent {
         process: 0,
-        step: redjepsen::history::ClientStep::Ended,
+        step: model::history::ClientStep::Ended,
         text: text.into(),
     };
     for (how, told) in [(hangs, "does not answer each `invoke`"), ("it ended with exit code 1", "ends by itself")] {

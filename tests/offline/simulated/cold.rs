@@ -1,9 +1,9 @@
 //! A runtime that is cold takes seconds for its first lock, and faults wait for it: one that comes before any client has
 //! got to work strikes nothing.
 
-use redjepsen::history::{History, Outcome, Process};
-use redjepsen::runner::simulate::simulate;
-use redjepsen::scenario::Options;
+use model::history::{History, Outcome, Process};
+use model::scenario::Options;
+use runner::simulate::simulate;
 
 use crate::kit::scenario;
 

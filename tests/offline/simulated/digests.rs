@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use redjepsen::runner::simulate::simulated_history;
+use runner::simulate::simulated_history;
 use sha2::{Digest, Sha256};
 
 use crate::kit::{on_all_processors, scenario};

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use redjepsen::interrupt::Interrupt;
-use redjepsen::labs::fuzz::{Cause, Search, Shrunk, Until, draw};
-use redjepsen::runner::simulate::simulate;
-use redjepsen::scenario::{Options, Scenario};
-use redjepsen::topology::ClusterKind;
+use base::interrupt::Interrupt;
+use labs::fuzz::{Cause, Search, Shrunk, Until, draw};
+use model::scenario::{Options, Scenario};
+use model::topology::ClusterKind;
+use runner::simulate::simulate;
 
 use crate::kit::on_all_processors;
 

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use redjepsen::report::{self, Look};
-use redjepsen::runner::simulate::{simulate, simulated_history};
+use report::Look;
+use runner::simulate::{simulate, simulated_history};
 
 use crate::kit::scenario;
 

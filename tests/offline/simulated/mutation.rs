@@ -4,13 +4,11 @@
 
 use std::sync::LazyLock;
 
+use checker::AnomalyKind::{self, ImpossibleRead, LostUpdate, NotObtained, OverlappingHolders, TokenRegress};
+use checker::{Validity, Verdict, check};
+use model::history::{History, Operation, Outcome, Reading, load_reader};
 use proptest::prelude::*;
-use redjepsen::checker::AnomalyKind::{
-    self, ImpossibleRead, LostUpdate, NotObtained, OverlappingHolders, TokenRegress,
-};
-use redjepsen::checker::{Validity, Verdict, check};
-use redjepsen::history::{History, Operation, Outcome, Reading, load_reader};
-use redjepsen::runner::simulate::simulated_history;
+use runner::simulate::simulated_history;
 use serde_json::Value;
 
 use crate::kit::{cases, on_all_processors, scenario};

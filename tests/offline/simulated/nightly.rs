@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use redjepsen::checker::Validity;
-use redjepsen::nemesis::Expectation;
-use redjepsen::runner::simulate::simulate;
-use redjepsen::suite::file::{self, Found};
-use redjepsen::suite::plan::{Clusters, PlannedCell, Source, Suite};
-use redjepsen::topology::ClusterKind;
+use checker::Validity;
+use model::nemesis::Expectation;
+use model::topology::ClusterKind;
+use runner::simulate::simulate;
+use suite::file::{self, Found};
+use suite::plan::{Clusters, PlannedCell, Source, Suite};
 
 use crate::kit::on_all_processors;
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use redjepsen::checker::{AnomalyKind, Validity, Verdict};
-use redjepsen::runner::simulate::simulate;
-use redjepsen::scenario::Options;
+use checker::{AnomalyKind, Validity, Verdict};
+use model::scenario::Options;
+use runner::simulate::simulate;
 
 /// The controller's semaphore of two, which is granted to so many.
 fn granted_to(holders: u32, nemesis: &str) -> Verdict {

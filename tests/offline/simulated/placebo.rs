@@ -1,10 +1,10 @@
 //! Placebos: faults that a history reports and that never happened. A run that passed "through" one of them is never valid
 //! where its own history refutes the fault, and nothing else is refuted.
 
-use redjepsen::checker::{Validity, check};
-use redjepsen::fault_kinds::RulesOut;
-use redjepsen::history::{CallEffect, Command, FaultKind, FaultWindow, History, Operation, Phase, load_reader};
-use redjepsen::runner::simulate::simulated_history;
+use checker::{Validity, check};
+use model::fault_kinds::RulesOut;
+use model::history::{CallEffect, Command, FaultKind, FaultWindow, History, Operation, Phase, load_reader};
+use runner::simulate::simulated_history;
 
 use crate::kit::histories::read_later;
 use crate::kit::{on_all_processors, scenario};

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use redjepsen::checker::{AnomalyKind, Validity};
-use redjepsen::runner::Checked;
-use redjepsen::runner::simulate::simulate;
-use redjepsen::scenario::Options;
+use checker::{AnomalyKind, Validity};
+use model::scenario::Options;
+use runner::Checked;
+use runner::simulate::simulate;
 
 /// The controller's read-write lock, with this in its table.
 fn granted(more: &str, nemesis: &str) -> Checked {

@@ -1,12 +1,12 @@
 //! What the reader of a report sees, and that no history can prevent a report.
 
+use checker::*;
 use linearizability::Limits;
-use redjepsen::checker::*;
-use redjepsen::history::*;
-use redjepsen::locks::{LockSpec, NoOptions};
-use redjepsen::report::{self, Counterexample, Look};
-use redjepsen::runner::Checked;
-use redjepsen::scenario::Scenario;
+use model::history::*;
+use model::locks::{LockSpec, NoOptions};
+use model::scenario::Scenario;
+use report::{Counterexample, Look};
+use runner::Checked;
 
 use crate::kit::{as_if_real, bare, far_away, malformed, oddities, pause, scenario, terminal, text_boxes};
 
@@ -83,7 +83,7 @@ fn the_terminal_tells_the_verdict_first_and_in_few_lines() {
 }
 
 /// Redlock under pauses, with its workload changed.
-fn with(change: impl FnOnce(&mut redjepsen::scenario::Workload)) -> Checked {
+fn with(change: impl FnOnce(&mut model::scenario::Workload)) -> Checked {
     let mut scenario = scenario("redlock", "pause", 7, "12s");
     change(&mut scenario.workload);
     as_if_real(&scenario)
@@ -91,9 +91,9 @@ fn with(change: impl FnOnce(&mut redjepsen::scenario::Workload)) -> Checked {
 
 #[test]
 fn two_holders_do_no_harm_where_the_resource_refuses_late_writes() {
-    let guard = |workload: &mut redjepsen::scenario::Workload| {
+    let guard = |workload: &mut model::scenario::Workload| {
         assert!(workload.claims.contains(&Claim::MutualExclusion), "its file claims it");
-        workload.resource.fencing = redjepsen::scenario::Fencing::CompareAndSet;
+        workload.resource.fencing = model::scenario::Fencing::CompareAndSet;
     };
     let exclusion = |run: &Checked| {
         let told = run.report().telling.claims;
@@ -491,7 +491,7 @@ fn labels_of_a_drawing_never_lie_on_top_of_each_other() {
 #[test]
 fn lock_whose_key_never_ends_is_not_called_free() {
     let scenario = scenario("setnx-expire", "between-set-and-expire", 1, "9s");
-    let history = redjepsen::runner::simulate::simulate(&scenario).unwrap().history;
+    let history = runner::simulate::simulate(&scenario).unwrap().history;
     let said = |history: &History, holds: bool, text: &str| {
         let mut history = history.clone();
         history.facts.push(Fact { name: FactName::NothingEndless, holds, text: text.to_string() });

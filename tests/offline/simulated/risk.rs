@@ -5,17 +5,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use assert_cmd::Command;
+use base::units::Length;
+use checker::check;
+use labs::risk::distribution::Source;
+use labs::risk::{Distribution, Interval, Kind, Question, Risk, assess};
+use model::history::FaultKind;
+use model::nemesis::{Fault, Target, Targets};
+use model::plan::{Plan, PlannedFault};
+use model::scenario::{Options, Scenario};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use redjepsen::checker::check;
-use redjepsen::history::FaultKind;
-use redjepsen::labs::risk::distribution::Source;
-use redjepsen::labs::risk::{Distribution, Interval, Kind, Question, Risk, assess};
-use redjepsen::nemesis::{Fault, Target, Targets};
-use redjepsen::plan::{Plan, PlannedFault};
-use redjepsen::runner::simulate::simulate_plan;
-use redjepsen::scenario::{Options, Scenario};
-use redjepsen::units::Length;
+use runner::simulate::simulate_plan;
 
 use crate::kit::on_all_processors;
 
@@ -100,7 +100,7 @@ fn counted(scenario: &Scenario, pauses: &Distribution) -> Interval {
         lost / (scenario.time_limit.as_secs_f64() - BEGIN)
     });
     let mut rng = ChaCha8Rng::seed_from_u64(scenario.seed);
-    // The Bayesian bootstrap, as src/labs/risk/interval.rs has it.
+    // The Bayesian bootstrap, as crates/labs/src/risk/interval.rs has it.
     let drawn = (0..2000).map(|_| {
         let weights: Vec<f64> = lost.iter().map(|_| exponential(&mut rng)).collect();
         lost.iter().zip(&weights).map(|(lost, weight)| lost * weight).sum::<f64>() / weights.iter().sum::<f64>()

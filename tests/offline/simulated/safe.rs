@@ -3,12 +3,12 @@
 use std::ops::Range;
 use std::path::Path;
 
-use redjepsen::checker::Validity;
-use redjepsen::history::{FaultKind, ResourceKind};
-use redjepsen::labs::fuzz::{Cause, draw};
-use redjepsen::runner::simulate::simulate;
-use redjepsen::scenario::{Options, Scenario, catalogue};
-use redjepsen::topology::Program;
+use checker::Validity;
+use labs::fuzz::{Cause, draw};
+use model::history::{FaultKind, ResourceKind};
+use model::scenario::{Options, Scenario, catalogue};
+use model::topology::Program;
+use runner::simulate::simulate;
 
 use crate::kit::cases;
 use crate::kit::on_all_processors;

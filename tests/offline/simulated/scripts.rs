@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use redjepsen::checker::Validity;
-use redjepsen::history::{Function, History, Operation, Outcome, Phase, Process};
-use redjepsen::runner::simulate::simulate;
-use redjepsen::scenario::Options;
+use checker::Validity;
+use model::history::{Function, History, Operation, Outcome, Phase, Process};
+use model::scenario::Options;
+use runner::simulate::simulate;
 
 /// Operations of each client that were acknowledged, and that were not.
 fn ends(history: &History, clients: u32) -> Vec<(usize, usize)> {

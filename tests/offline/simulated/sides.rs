@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use redjepsen::checker::Validity;
-use redjepsen::nemesis::Expectation;
-use redjepsen::runner::simulate::simulate;
-use redjepsen::scenario::{Options, catalogue};
+use checker::Validity;
+use model::nemesis::Expectation;
+use model::scenario::{Options, catalogue};
+use runner::simulate::simulate;
 
 use crate::kit::on_all_processors;
 

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use redjepsen::checker::Validity;
-use redjepsen::history::{ClientStep, History, Outcome, Phase};
-use redjepsen::runner::simulate::simulate;
-use redjepsen::scenario::Options;
+use checker::Validity;
+use model::history::{ClientStep, History, Outcome, Phase};
+use model::scenario::Options;
+use runner::simulate::simulate;
 
 fn two_to_a_process() -> Options {
     let time_limit = Some("10s".parse().unwrap());

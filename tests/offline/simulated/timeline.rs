@@ -4,12 +4,11 @@ use std::io::Read;
 use std::path::Path;
 
 use base64::Engine as _;
-use redjepsen::checker::Validity;
-use redjepsen::history::{Sight, Sighting};
-use redjepsen::report;
-use redjepsen::runner::simulate::simulate;
-use redjepsen::telling::Remedy;
+use checker::Validity;
+use model::history::{Sight, Sighting};
+use runner::simulate::simulate;
 use serde_json::Value;
+use summary::Remedy;
 
 use crate::kit::scenario;
 
@@ -126,7 +125,7 @@ fn what_the_nodes_held_is_told_of_locks_and_not_of_counters() {
                 [Some(time), ends]
                     .into_iter()
                     .flatten()
-                    .map(move |time| (node, redjepsen::words::moment(time / 1000 * 1000)))
+                    .map(move |time| (node, base::words::moment(time / 1000 * 1000)))
             })
             .collect();
         for (nodes, text) in of_nodes(&folder) {
@@ -230,7 +229,7 @@ fn where_nothing_was_lost_or_the_lock_held_nothing_is_recommended() {
 
 #[test]
 fn other_tools_get_the_same_run() {
-    use redjepsen::report::export::{Format, export};
+    use report::export::{Format, export};
     let run = simulate(&scenario("redlock", "pause", 7, "12s")).unwrap();
     let report = run.report();
     let csv = export(&report, Format::Csv);

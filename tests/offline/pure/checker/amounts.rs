@@ -1,11 +1,11 @@
 //! Counters and lists: amounts that agree with the updates are never accused, all others are; and what is reported lost
 //! is exactly what a simulation knows to be lost.
 
+use checker::{AnomalyKind, Verdict};
+use model::history::{Amount, Outcome, Process, ResourceKind};
+use model::resource::ResourceValue;
 use proptest::prelude::*;
-use redjepsen::checker::{AnomalyKind, Verdict};
-use redjepsen::history::{Amount, Outcome, Process, ResourceKind};
-use redjepsen::report::{self, Report, Subject};
-use redjepsen::resource::ResourceValue;
+use report::{Report, Subject};
 
 use crate::kit::histories::Build;
 
@@ -24,7 +24,7 @@ impl Build {
     }
 }
 
-fn lost_update(verdict: &Verdict) -> Vec<&redjepsen::checker::Anomaly> {
+fn lost_update(verdict: &Verdict) -> Vec<&checker::Anomaly> {
     verdict.anomalies.iter().filter(|anomaly| anomaly.kind == AnomalyKind::LostUpdate).collect()
 }
 
@@ -326,7 +326,7 @@ proptest! {
             None => unreachable!(),
         }
         let silent = build.history.operations.iter().any(|operation| {
-            let wrote = operation.new.clone().map(redjepsen::history::Reading::Value);
+            let wrote = operation.new.clone().map(model::history::Reading::Value);
             wrote == Some(value.clone()) && operation.amount.is_none()
         });
         let verdict = build.check();

@@ -3,11 +3,11 @@
 //! Shares nothing with the checker except the meaning of a register: it tries the operations one by one, each only
 //! after everything that had completed before its invocation.
 
+use checker::{AnomalyKind, LostUpdates, check};
+use model::history::{Function, History, Operation, Outcome, Process, Reading, Text};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use redjepsen::checker::{AnomalyKind, LostUpdates, check};
-use redjepsen::history::{Function, History, Operation, Outcome, Process, Reading, Text};
 
 use crate::kit::histories;
 

@@ -1,8 +1,8 @@
 //! How two clients came to hold a lock at once: told where the history makes it certain, and only there.
 
-use redjepsen::checker::AnomalyKind::{LostUpdate, OverlappingHolders};
-use redjepsen::checker::{Anomaly, HowKind};
-use redjepsen::history::{
+use checker::AnomalyKind::{LostUpdate, OverlappingHolders};
+use checker::{Anomaly, HowKind};
+use model::history::{
     Fact, FactName, FaultKind, Opened, Outcome, Phase, Promotion, ResourceKind, SeenPromotion, StepEvent, StepOutcome,
 };
 

@@ -2,8 +2,8 @@
 
 use std::io::Cursor;
 
-use redjepsen::checker::{Validity, check};
-use redjepsen::history::{Contradiction, History, Outcome, Process, Reading, load_reader};
+use checker::{Validity, check};
+use model::history::{Contradiction, History, Outcome, Process, Reading, load_reader};
 
 const SOUND: &str = include_str!("../../../fixtures/pause-healed-in-time.jsonl");
 

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::io::Cursor;
 
-use redjepsen::checker::{AnomalyKind, STUCK_AFTER_TTLS, Validity, check};
-use redjepsen::history::{CallEffect, FaultKind, FaultWindow, History, Phase, load, load_reader};
-use redjepsen::runner::simulate::simulated_history;
+use checker::{AnomalyKind, STUCK_AFTER_TTLS, Validity, check};
+use model::history::{CallEffect, FaultKind, FaultWindow, History, Phase, load, load_reader};
+use runner::simulate::simulated_history;
 
 use crate::kit::scenario;
 

@@ -1,7 +1,7 @@
 //! Each claim needs evidence: if too little could have refuted it, the claim is unknown, and so is the run.
 
-use redjepsen::checker::{AnomalyKind, ClaimVerdict, LEAST_EVIDENCE, Validity};
-use redjepsen::history::{Amount, Claim, Outcome, Phase, Process, Reading, ResourceKind};
+use checker::{AnomalyKind, ClaimVerdict, LEAST_EVIDENCE, Validity};
+use model::history::{Amount, Claim, Outcome, Phase, Process, Reading, ResourceKind};
 
 use crate::kit::histories::{Build, MS};
 

@@ -1,8 +1,8 @@
 //! A run that proves nothing is unknown. Tests each gate, passed and failed.
 
-use redjepsen::checker::{AnomalyKind, Gate, Validity};
-use redjepsen::fault_kinds::RulesOut;
-use redjepsen::history::{
+use checker::{AnomalyKind, Gate, Validity};
+use model::fault_kinds::RulesOut;
+use model::history::{
     CallEffect, Claim, ClientEvent, ClientStep, Command, Contradiction, End, Expects, Fact, FactName, FaultKind,
     Opened, Outcome, Outlives, Phase, Process, Progress, ResourceKind, StepEvent, StepOutcome,
 };
@@ -344,7 +344,7 @@ pub fn keep(build: &mut Build, count: usize) {
     for operation in &mut build.history.operations {
         if operation.new.is_some() && !(8..8 + count as u64).contains(&(operation.index / 100)) {
             operation.outcome = Outcome::Fail;
-            operation.old = redjepsen::history::Reading::Unknown;
+            operation.old = model::history::Reading::Unknown;
         } else if operation.new.is_some() {
             left -= 1;
             operation.old = crate::kit::histories::reading(&match operation.index / 100 {

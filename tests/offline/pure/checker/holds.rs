@@ -1,9 +1,9 @@
 //! Overlapping holds: what is certain from the clients' timestamps, and what is not.
 
+use checker::{AnomalyKind::OverlappingHolders, Validity};
 use linearizability::{Answer, ModelSpec};
+use model::history::{Claim, Function, Outcome, Phase, Reading, ResourceKind, lock_table};
 use proptest::prelude::*;
-use redjepsen::checker::{AnomalyKind::OverlappingHolders, Validity};
-use redjepsen::history::{Claim, Function, Outcome, Phase, Reading, ResourceKind, lock_table};
 
 use crate::kit::histories::Build;
 
@@ -13,7 +13,7 @@ fn overlaps(build: &Build) -> (u64, Vec<Vec<u64>>) {
     (verdict.mutual_exclusion.violations, pairs.map(|anomaly| anomaly.operations).collect())
 }
 
-fn claimed(verdict: &redjepsen::checker::Verdict) -> bool {
+fn claimed(verdict: &checker::Verdict) -> bool {
     verdict.claims.iter().any(|claim| claim.claim == Claim::MutualExclusion && claim.claimed)
 }
 
@@ -197,7 +197,7 @@ fn the_lock_alone_is_held_to_exclusion_and_to_nothing_that_it_does_not_do() {
         (operation.f, operation.old, operation.new) = (Function::Hold, Reading::Unknown, None);
     }
     build.history.operations.last_mut().unwrap().old = Reading::Empty;
-    build.header().resource = redjepsen::history::ResourceKind::None;
+    build.header().resource = model::history::ResourceKind::None;
     let verdict = build.check();
     assert_eq!((verdict.valid, verdict.lost_updates.acknowledged), (Validity::Valid, 0), "{:?}", verdict.reasons);
     // The second client acquires before the first releases.

@@ -1,8 +1,8 @@
 //! A free lock is available: stuck ones are found key by key, and a lock kept for good reasons is not at fault.
 
-use redjepsen::checker::AnomalyKind::NotObtained;
-use redjepsen::checker::{STUCK_AFTER_TTLS, Validity};
-use redjepsen::history::{Claim, ClientEvent, ClientStep, Fact, FactName, FaultKind, Outcome, Phase};
+use checker::AnomalyKind::NotObtained;
+use checker::{STUCK_AFTER_TTLS, Validity};
+use model::history::{Claim, ClientEvent, ClientStep, Fact, FactName, FaultKind, Outcome, Phase};
 
 use crate::kit::histories::{Build, MS};
 

@@ -2,9 +2,9 @@
 
 use std::io::Cursor;
 
+use checker::{AnomalyKind, Validity, Verdict, check};
+use model::history::{Amount, History, HistoryError, Reading, ResourceKind, load, load_reader};
 use proptest::prelude::*;
-use redjepsen::checker::{AnomalyKind, Validity, Verdict, check};
-use redjepsen::history::{Amount, History, HistoryError, Reading, ResourceKind, load, load_reader};
 
 const HEALED_IN_TIME: &str = include_str!("../../../fixtures/pause-healed-in-time.jsonl");
 const OUTLIVES_LOCK: &str = include_str!("../../../fixtures/pause-outlives-lock.jsonl");

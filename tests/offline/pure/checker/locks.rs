@@ -1,8 +1,8 @@
 //! What a lock must do besides exclusion: issue rising tokens, and tell a client when its lock is lost.
 
-use redjepsen::checker::AnomalyKind::TokenRegress;
-use redjepsen::checker::Validity;
-use redjepsen::history::{Claim, Outcome, Phase};
+use checker::AnomalyKind::TokenRegress;
+use checker::Validity;
+use model::history::{Claim, Outcome, Phase};
 
 use crate::kit::histories::{Build, MS};
 

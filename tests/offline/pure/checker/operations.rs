@@ -2,7 +2,7 @@
 
 use linearizability::formats::{Loaded, Options, Source, word};
 use linearizability::history::{Content, NEVER, Outcome, Table, Value};
-use redjepsen::history::{HistoryError, lock_operations, operations};
+use model::history::{HistoryError, lock_operations, operations};
 
 const HEALED_IN_TIME: &str = include_str!("../../../fixtures/pause-healed-in-time.jsonl");
 const OUTLIVES_LOCK: &str = include_str!("../../../fixtures/pause-outlives-lock.jsonl");

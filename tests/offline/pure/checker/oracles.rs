@@ -3,14 +3,14 @@
 //!
 //! Time goes in steps of 100 ms, and the TTL is ten of them, so that a reader can ask of each step what was the case.
 
-use rand::seq::IndexedRandom;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use redjepsen::checker::AnomalyKind;
-use redjepsen::history::{
+use checker::AnomalyKind;
+use model::history::{
     Claim, ClientEvent, ClientStep, Fact, FactName, Failure, FaultKind, Function, Operation, Outcome, Phase,
     PhaseStamp, Process,
 };
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 
 use crate::kit::histories::{Build, MS, operation, reading};
 
@@ -347,7 +347,7 @@ fn waits_are_what_a_naive_reader_finds() {
             let Some(end) = end else { continue };
             attempts += 1;
             let client = format!("c{}", operation.process.number() % 3);
-            let heals = |window: &redjepsen::history::FaultWindow| {
+            let heals = |window: &model::history::FaultWindow| {
                 window.healed.filter(|(_, seen)| *seen).map_or(FOREVER, |(time, _)| time / STEP)
             };
             let hits = |target: String| history.faults.iter().filter(move |window| window.targets[0] == target);

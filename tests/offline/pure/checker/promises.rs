@@ -1,8 +1,8 @@
 //! What a lock library promises besides the lock: waits that end, and locks that run out.
 
-use redjepsen::checker::AnomalyKind::{self, LeftBehind, Unavailable, WaitedTooLong};
-use redjepsen::checker::Validity;
-use redjepsen::history::{Claim, Fact, FactName, FaultKind, Outcome, Phase};
+use checker::AnomalyKind::{self, LeftBehind, Unavailable, WaitedTooLong};
+use checker::Validity;
+use model::history::{Claim, Fact, FactName, FaultKind, Outcome, Phase};
 
 use crate::kit::histories::{Build, MS};
 

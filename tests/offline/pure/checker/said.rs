@@ -1,8 +1,8 @@
 //! What a library says is so, and in time: of a release, to a client that asks, of a loss, and of a lock that it hands out.
 
-use redjepsen::checker::AnomalyKind::{self, EndedByItself, ExpiredGrant, FalseOwnership, FalseRelease, ToldLate};
-use redjepsen::checker::{HowKind, Validity};
-use redjepsen::history::{Claim, ClientEvent, ClientStep, FaultKind, Outcome, Phase};
+use checker::AnomalyKind::{self, EndedByItself, ExpiredGrant, FalseOwnership, FalseRelease, ToldLate};
+use checker::{HowKind, Validity};
+use model::history::{Claim, ClientEvent, ClientStep, FaultKind, Outcome, Phase};
 
 use crate::kit::histories::{Build, MS};
 

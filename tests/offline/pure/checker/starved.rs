@@ -1,10 +1,10 @@
 //! Members that did not run though the machine did: what they excuse, what they explain, and what they do not excuse.
 
-use redjepsen::checker::AnomalyKind::{self, ExpiredGrant, NotObtained, OverlappingHolders, ToldLate, WaitedTooLong};
-use redjepsen::checker::{HowKind, Validity};
-use redjepsen::fault_kinds::FaultKind;
-use redjepsen::history::WhyWaited::{self, Gone, Late, Processor, Silent, Stopped};
-use redjepsen::history::{Claim, Phase, StepOutcome, Waited, load_reader};
+use checker::AnomalyKind::{self, ExpiredGrant, NotObtained, OverlappingHolders, ToldLate, WaitedTooLong};
+use checker::{HowKind, Validity};
+use model::fault_kinds::FaultKind;
+use model::history::WhyWaited::{self, Gone, Late, Processor, Silent, Stopped};
+use model::history::{Claim, Phase, StepOutcome, Waited, load_reader};
 
 use super::{gates, liveness, promises, said};
 use crate::kit::histories::{Build, MS};

@@ -1,13 +1,13 @@
 //! What is told of every kind of verdict: valid, invalid by each kind of anomaly, unknown for each reason.
 
-use redjepsen::checker::properties::Property;
-use redjepsen::checker::{AnomalyKind, Gap, Validity};
-use redjepsen::history::{
+use checker::properties::Property;
+use checker::{AnomalyKind, Gap, Validity};
+use model::history::{
     Amount, Claim, ClientEvent, ClientStep, Contradiction, Fact, FactName, Outcome, Phase, Process, Progress, Reading,
     ResourceKind, StepOutcome,
 };
-use redjepsen::report::{self, Report, RunFacts, Subject};
-use redjepsen::telling::Telling;
+use report::{Report, RunFacts, Subject};
+use summary::Telling;
 
 use super::gates::{delayed, keep, kept, play, with_fault};
 use crate::kit::histories::{Build, MS};
@@ -304,7 +304,7 @@ fn a_valid_run_says_what_it_stood() {
         build.history.operations.iter_mut().for_each(|one| {
             (one.f, one.new, one.old) = match one.process {
                 Process::Controller => (one.f, None, Reading::Empty),
-                Process::Client(_) => (redjepsen::history::Function::Hold, None, Reading::Unknown),
+                Process::Client(_) => (model::history::Function::Hold, None, Reading::Unknown),
             };
         });
     });

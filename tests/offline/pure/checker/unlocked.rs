@@ -1,11 +1,11 @@
 //! Writes and compare-and-sets without a lock: which are merely overwritten, and which are lost.
 
+use checker::{AnomalyKind::*, check};
 use linearizability::history::{Content, NEVER, Op, OpFunction, Value, Values};
 use linearizability::{Answer, FailedCas, ModelSpec, Options, search_object};
+use model::history::{Function, History, Outcome, Process, Reading};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use redjepsen::checker::{AnomalyKind::*, check};
-use redjepsen::history::{Function, History, Outcome, Process, Reading};
 
 use super::brute::{is_legal, random_history};
 use crate::kit::histories::Build;

@@ -1,7 +1,7 @@
 //! Lost updates, stale and impossible reads, contradictions with real time: each next to its nearest legal neighbour.
 
-use redjepsen::checker::{AnomalyKind::*, Validity};
-use redjepsen::history::{Claim, FaultKind, Outcome, Phase, Process};
+use checker::{AnomalyKind::*, Validity};
+use model::history::{Claim, FaultKind, Outcome, Phase, Process};
 
 use crate::kit::histories::{Build, MS, reading};
 

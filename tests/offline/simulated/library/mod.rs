@@ -7,15 +7,15 @@ mod told;
 
 use std::path::Path;
 
-use redjepsen::checker::Validity;
-use redjepsen::history::{self, RecordedCommand};
-use redjepsen::labs::library::examined::{Examined, Tried, TriedRun};
-use redjepsen::labs::library::kind::{Kind, OfItsKind};
-use redjepsen::labs::library::sent::{Sent, Upkeep, When};
-use redjepsen::labs::library::strikes::{Scripted, Setting, Strike};
-use redjepsen::labs::library::struck::{Did, Struck};
-use redjepsen::runner::simulate::simulate;
-use redjepsen::scenario::{Options, Scenario};
+use checker::Validity;
+use labs::library::examined::{Examined, Tried, TriedRun};
+use labs::library::kind::{Kind, OfItsKind};
+use labs::library::sent::{Sent, Upkeep, When};
+use labs::library::strikes::{Scripted, Setting, Strike};
+use labs::library::struck::{Did, Struck};
+use model::history::{self, RecordedCommand};
+use model::scenario::{Options, Scenario};
+use runner::simulate::simulate;
 
 fn command(when: When, name: &str) -> Sent {
     let example = format!("{name} lock:k0");

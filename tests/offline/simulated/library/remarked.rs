@@ -1,12 +1,12 @@
 //! What no claim is about, and is told all the same.
 
-use redjepsen::checker::properties::{busy_polling, false_losses, stray_commands};
-use redjepsen::checker::{AnomalyKind, Validity};
-use redjepsen::history::{self, FaultKind, FaultWindow, History, Phase, PhaseStamp, RecordedCommand};
-use redjepsen::labs::library::examined::TriedRun;
-use redjepsen::labs::library::kind::OfItsKind;
-use redjepsen::labs::library::page::terminal;
-use redjepsen::report::Look;
+use checker::properties::{busy_polling, false_losses, stray_commands};
+use checker::{AnomalyKind, Validity};
+use labs::library::examined::TriedRun;
+use labs::library::kind::OfItsKind;
+use labs::library::page::terminal;
+use model::history::{self, FaultKind, FaultWindow, History, Phase, PhaseStamp, RecordedCommand};
+use report::Look;
 
 use super::{examined, recorded, run, run_of, run_that_releases_by, tried};
 

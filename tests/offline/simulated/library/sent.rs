@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use redjepsen::history::{self, RecordedCommand};
-use redjepsen::labs::library::releases::reach_again;
-use redjepsen::labs::library::sent::{Sent, Upkeep, When, is_renewed, only_in, sent, upkeep};
-use redjepsen::labs::library::strikes::{Scripted, scenarios};
-use redjepsen::labs::library::struck::{Did, Struck, struck, struck_when};
-use redjepsen::runner::simulate::simulate;
-use redjepsen::scenario::Options;
+use labs::library::releases::reach_again;
+use labs::library::sent::{Sent, Upkeep, When, is_renewed, only_in, sent, upkeep};
+use labs::library::strikes::{Scripted, scenarios};
+use labs::library::struck::{Did, Struck, struck, struck_when};
+use model::history::{self, RecordedCommand};
+use model::scenario::Options;
+use runner::simulate::simulate;
 
 use super::{command, recorded, run_of, run_with, setting};
 

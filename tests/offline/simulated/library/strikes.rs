@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use redjepsen::checker::Validity;
-use redjepsen::labs::library::kind::{Kind, OfItsKind, judged};
-use redjepsen::labs::library::pairs::pairs;
-use redjepsen::labs::library::sent::{Sent, Upkeep, When};
-use redjepsen::labs::library::strikes::{Aim, Place, Scripted, Setting, Strike, scenarios};
-use redjepsen::labs::library::{beside, takeovers};
-use redjepsen::locks::LockSpec;
-use redjepsen::nemesis::Nemesis;
-use redjepsen::runner::simulate::simulate;
-use redjepsen::scenario::{Options, Scenario, Workload};
+use checker::Validity;
+use labs::library::kind::{Kind, OfItsKind, judged};
+use labs::library::pairs::pairs;
+use labs::library::sent::{Sent, Upkeep, When};
+use labs::library::strikes::{Aim, Place, Scripted, Setting, Strike, scenarios};
+use labs::library::{beside, takeovers};
+use model::locks::LockSpec;
+use model::nemesis::Nemesis;
+use model::scenario::{Options, Scenario, Workload};
+use runner::simulate::simulate;
 
 use super::{command, forgets, kind, played, run_with, setting, upkeep_of};
 
@@ -188,7 +188,7 @@ fn scenarios_are_about_the_locks_keys_and_waiting_has_its_own() {
     for scripted in waiting {
         let on = if scripted.aims[0].strike == Strike::Idle { "" } else { " on lock:k*" };
         assert!(scripted.toml.contains(&format!("SUBSCRIBE{on} client:0")), "{}", scripted.toml);
-        assert!(toml::from_str::<redjepsen::nemesis::Nemesis>(&scripted.toml).is_ok(), "{}", scripted.toml);
+        assert!(toml::from_str::<model::nemesis::Nemesis>(&scripted.toml).is_ok(), "{}", scripted.toml);
     }
     // What follows the operation's key may be drawn anew each time, and a command may name it elsewhere than where keys are.
     for (key, is_keyed, command_on) in

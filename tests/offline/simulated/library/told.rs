@@ -1,16 +1,16 @@
 //! What its page tells.
 
-use redjepsen::checker::properties::early_refusals::{self, Had};
-use redjepsen::checker::properties::slow_releases as releases;
-use redjepsen::checker::properties::{client_crashes, false_losses};
-use redjepsen::checker::{Validity, check};
-use redjepsen::history::{self, Phase, PhaseStamp, RecordedCommand};
-use redjepsen::labs::library::examined::{Came, Examined, Tried, TriedRun, breaks_by_itself, share_by_itself};
-use redjepsen::labs::library::kind::OfItsKind;
-use redjepsen::labs::library::page::{html, terminal};
-use redjepsen::labs::library::sent::{Sent, When};
-use redjepsen::labs::library::struck::{Did, Struck};
-use redjepsen::report::Look;
+use checker::properties::early_refusals::{self, Had};
+use checker::properties::slow_releases as releases;
+use checker::properties::{client_crashes, false_losses};
+use checker::{Validity, check};
+use labs::library::examined::{Came, Examined, Tried, TriedRun, breaks_by_itself, share_by_itself};
+use labs::library::kind::OfItsKind;
+use labs::library::page::{html, terminal};
+use labs::library::sent::{Sent, When};
+use labs::library::struck::{Did, Struck};
+use model::history::{self, Phase, PhaseStamp, RecordedCommand};
+use report::Look;
 
 use super::{command, examined, recorded, run, run_of, run_that_releases_by, strike, tried};
 

@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use redjepsen::checker::{HowKind, Validity};
-use redjepsen::history::{FaultKind, load_reader};
-use redjepsen::nemesis::Expectation;
-use redjepsen::report::RunFacts;
-use redjepsen::runner::Checked;
-use redjepsen::runner::simulate::{simulate, simulated_history};
-use redjepsen::scenario::{Options, Scenario, catalogue};
+use checker::{HowKind, Validity};
+use model::history::{FaultKind, load_reader};
+use model::nemesis::Expectation;
+use model::scenario::{Options, Scenario, catalogue};
+use report::RunFacts;
+use runner::Checked;
+use runner::simulate::{simulate, simulated_history};
 
 use crate::kit::{cases, on_all_processors, scenario};
 use lines::Lines;

@@ -1,0 +1,137 @@
+//! Which fault explains an anomaly other than two holders at once ([`super::causes`]): one that was seen to be in effect at the
+//! time at which it could bring the anomaly about.
+
+use super::AnomalyKind;
+use super::reach::{Needed, last_of_one_kind, lost_between, most_telling, overlaps, telling};
+use super::verdict::{Anomaly, Blames, How, HowKind};
+use super::words::{Words, seconds};
+use base::members::Role;
+use model::history::{FaultWindow, History, Operation, Phase, ResourceKind, SeenPromotion};
+
+/// Writes into each anomaly the fault that explains it.
+pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
+    for anomaly in anomalies {
+        let blames = anomaly.kind.def().blames;
+        if matches!(blames, Blames::Nothing | Blames::Holders) {
+            continue;
+        }
+        let operations = operations(history, anomaly);
+        let of_updates = blames == Blames::Writes;
+        let replicated = history.run.as_ref().is_some_and(|run| run.resource == ResourceKind::Replicated);
+        let from = operations.iter().map(|operation| operation.invoked).min();
+        // What is replicated goes with the primary that had it.
+        let seen = history.promotions.iter().rfind(|seen| {
+            replicated
+                && of_updates
+                && seen.promotion.key == anomaly.key
+                && from.is_some_and(|from| from <= seen.time)
+                && seen.time <= anomaly.time
+        });
+        if let Some(seen) = seen {
+            anomaly.how = promoted(seen);
+            anomaly.fault = trigger(history, seen).map(|window| window.fault);
+        } else if of_updates {
+            anomaly.fault = between_reading_and_writing(history, anomaly, &operations, replicated);
+        } else {
+            anomaly.fault = in_effect(history, anomaly, &operations);
+        }
+    }
+}
+
+/// The operations of an anomaly, the one that acted out of turn first.
+fn operations<'h>(history: &'h History, anomaly: &Anomaly) -> Vec<&'h Operation> {
+    let places = anomaly.operations.iter().filter_map(|index| history.place_of(*index));
+    let mut operations: Vec<&Operation> = places.map(|place| &history.operations[place]).collect();
+    if anomaly.kind == AnomalyKind::LostUpdate && operations.len() > 1 {
+        operations.swap(0, 1);
+    }
+    operations
+}
+
+/// The fault for which the others had to take a primary for gone, when another node took its place.
+pub(super) fn trigger<'h>(history: &'h History, seen: &SeenPromotion) -> Option<&'h FaultWindow> {
+    let primary = &seen.promotion.instead_of;
+    let is_watcher = |name: &String| matches!(Role::of(name), Some(Role::Node | Role::Sentinel));
+    // Whom only clients do not hear is not replaced.
+    let silent = |window: &&FaultWindow| match &window.links {
+        Some(links) => links
+            .iter()
+            .any(|(one, other)| (one == primary && is_watcher(other)) || (other == primary && is_watcher(one))),
+        None => window.kind.does.silences && !window.kind.is_at_command(),
+    };
+    let hits = |window: &&FaultWindow| window.was_observed() && window.targets.contains(primary) && silent(window);
+    let faults = history.faults.iter().filter(hits);
+    most_telling(faults.filter(|window| overlaps(window, seen.promotion.after_ns, seen.time)))
+}
+
+/// `By 4.046 s n1 was the primary of k0 in place of n0`.
+pub(super) fn promoted(seen: &SeenPromotion) -> Option<How> {
+    let promotion = &seen.promotion;
+    let text = format!(
+        "By {} {} was the primary of {} in place of {}",
+        seconds(seen.time),
+        promotion.node,
+        promotion.key,
+        promotion.instead_of
+    );
+    How::new(HowKind::Promoted, text, [seen.index])
+}
+
+/// An update is lost because somebody wrote late what it had read early, or because the data were lost by the server that
+/// had them.
+fn between_reading_and_writing(
+    history: &History,
+    anomaly: &Anomaly,
+    operations: &[&Operation],
+    replicated: bool,
+) -> Option<u32> {
+    let words = Words::new(history);
+    let from = operations.iter().map(|operation| operation.invoked).min()?;
+    let keeper = if replicated { Role::Node } else { Role::Resource };
+    let needed = Needed::new(history, &anomaly.key, anomaly.time);
+    let keepers = |window: &FaultWindow| window.hits(keeper) && (!replicated || needed.hits(window));
+    let ranked = history.faults.iter().filter(|window| window.was_observed()).filter_map(|window| {
+        let late = operations.iter().position(|operation| {
+            let read = operation.phase(Phase::Read).map_or(operation.invoked, |stamp| stamp.received);
+            let end = operation.phase(Phase::Written).map(|stamp| stamp.received).or(operation.completed);
+            // Packets to others than the keeper of the data delay no write.
+            let keeps =
+                if window.kind.is_of_the_network() { window.hits(keeper) } else { !window.kind.does.wall_clock };
+            keeps
+                && window.targets.contains(&words.process(operation.process))
+                && overlaps(window, read, end.unwrap_or(history.last_time))
+        });
+        let gone = keepers(window) && lost_between(window, from, anomaly.time);
+        let place = late.or(gone.then_some(operations.len()))?;
+        Some(((telling(window.kind, late.is_some()), place), window))
+    });
+    first_of_one_kind(ranked.collect())
+}
+
+/// Of the faults with the lowest rank the last, if they are of one kind.
+fn first_of_one_kind<R: Ord>(ranked: Vec<(R, &FaultWindow)>) -> Option<u32> {
+    let lowest = ranked.iter().map(|(rank, _)| rank).min()?;
+    let equals = ranked.iter().filter(|(rank, _)| rank == lowest).map(|(_, window)| *window);
+    last_of_one_kind(&equals.collect::<Vec<_>>()).map(|window| window.fault)
+}
+
+/// Among the faults in effect at the time, a pause explains most, then a node that forgot or misjudged, then delayed
+/// packets, then a partition. Ties go to a client that took part, then to faults on enough nodes, then to those that began
+/// before the anomaly.
+fn in_effect(history: &History, anomaly: &Anomaly, operations: &[&Operation]) -> Option<u32> {
+    let words = Words::new(history);
+    let start = operations.iter().map(|operation| operation.invoked).min()?;
+    let end = operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(start).max(anomaly.time);
+    let needed = Needed::new(history, &anomaly.key, anomaly.time);
+    let ranked = history.faults.iter().filter(|window| window.was_observed()).filter_map(|window| {
+        let hit = operations.iter().position(|operation| {
+            let end = operation.completed.unwrap_or(history.last_time);
+            window.targets.contains(&words.process(operation.process)) && overlaps(window, operation.invoked, end)
+        });
+        let on_a_node = || window.hits(Role::Node) && overlaps(window, start, end);
+        let place = hit.or_else(|| on_a_node().then_some(operations.len()))?;
+        let too_few = hit.is_none() && !needed.hits(window);
+        Some(((telling(window.kind, hit.is_some()), place, too_few, window.inject > anomaly.time), window))
+    });
+    first_of_one_kind(ranked.collect())
+}

@@ -1,0 +1,357 @@
+//! How it came that two clients held a lock at once, as far as the history makes it certain.
+//!
+//! Two questions come first. Had the earlier holder's lock run out when the other one had it, by the holder's own account? Then
+//! the holder stayed too long, and what kept it at that moment explains it: a pause, an answer that did not come, a machine that
+//! stood still, or the script, which kept it at a breakpoint. Or had it not? Then somebody gave the same lock away twice, and what came in between may
+//! explain it: a node that forgot, a replica that was promoted, a client whose acquisition or release was disturbed.
+//! What was in effect at some other moment explains nothing. Where only an order is known, only the order is told; nobody
+//! can tell from a history when a command was carried out, only when it was sent and answered.
+
+use super::attribute::{promoted, trigger};
+use super::reach::{Needed, kept_from, most_telling, overlaps};
+use super::starved::{did_not_run, how};
+use super::verdict::{Anomaly, How, HowKind};
+use super::words::{Words, length, seconds};
+use base::members::Role;
+use model::fault_kinds::{OnData, OnPackets, OnProcess};
+use model::history::{
+    CallEffect, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, SeenPromotion, WhyWaited,
+};
+
+/// Says of each overlap how it came about, and which fault explains it.
+pub(super) fn of_overlaps(history: &History, overlapping: &mut [Anomaly]) {
+    for anomaly in overlapping {
+        let holders = &mut anomaly.operations;
+        let &[earlier, later, ..] = holders.as_slice() else { continue };
+        let of = |earlier| Overlap::new(history, history.place_of(earlier)?, history.place_of(later)?);
+        let found = match holders.len() {
+            2 => of(earlier).map(|overlap| overlap.causes()),
+            // Of several who may have it at once, one that stayed too long explains it, and is told first, or else what struck
+            // the last one while it asked. Nobody knows which of them was one too many.
+            _ => {
+                let stayed = |(place, holder): (usize, &u64)| Some((place, of(*holder)?.stayed()?));
+                let found = holders.iter().enumerate().filter(|(_, holder)| **holder != later).find_map(stayed);
+                match found {
+                    Some((place, found)) => {
+                        holders.swap(0, place);
+                        Some(found)
+                    }
+                    None => of(earlier).map(|overlap| Causes { how: None, fault: overlap.struck_while_it_asked() }),
+                }
+            }
+        };
+        if let Some(found) = found {
+            anomaly.how = found.how;
+            anomaly.fault = found.fault.map(|window| window.fault);
+        }
+    }
+}
+
+/// What explains an overlap.
+#[derive(Default)]
+struct Causes<'h> {
+    how: Option<How>,
+    fault: Option<&'h FaultWindow>,
+}
+
+/// Two holds of a lock, the later of which began before the earlier was over.
+struct Overlap<'h> {
+    history: &'h History,
+    words: Words<'h>,
+    first: usize,
+    second: usize,
+    /// When each had the lock.
+    began: PhaseStamp,
+    taken: PhaseStamp,
+}
+
+impl<'h> Overlap<'h> {
+    fn new(history: &'h History, first: usize, second: usize) -> Option<Overlap<'h>> {
+        let acquired = |place: usize| history.operations[place].phase(Phase::Acquired);
+        let (began, taken) = (acquired(first)?, acquired(second)?);
+        (began.stamped.is_some() && taken.stamped.is_some()).then_some(Overlap {
+            history,
+            words: Words::new(history),
+            first,
+            second,
+            began,
+            taken,
+        })
+    }
+
+    fn causes(&self) -> Causes<'h> {
+        let extended = self.extended_too_late();
+        let found = self.stayed().unwrap_or_else(|| self.given_twice());
+        Causes { how: extended.or(found.how).or_else(|| self.without_validity()), ..found }
+    }
+
+    /// What kept the first holder, if its lock had run out when the other one had it.
+    fn stayed(&self) -> Option<Causes<'h>> {
+        let ran_out = self.ran_out().filter(|ran_out| *ran_out <= self.taken.time())?;
+        Some(self.stayed_too_long(ran_out))
+    }
+
+    fn operation(&self, place: usize) -> &'h Operation {
+        &self.history.operations[place]
+    }
+
+    fn client(&self, place: usize) -> String {
+        self.words.client(place)
+    }
+
+    /// Until when the first holder had its lock, by what it had been told when the other one got it; None if locks do not
+    /// run out.
+    fn ran_out(&self) -> Option<u64> {
+        let run = self.history.run.as_ref().filter(|run| run.expires)?;
+        let told = self.operation(self.first).phases.iter().filter(|stamp| {
+            matches!(stamp.phase, Phase::Acquired | Phase::Extended)
+                && stamp.stamped.is_some_and(|_| stamp.time() <= self.taken.time())
+        });
+        let until = |stamp: PhaseStamp| {
+            stamp.time().saturating_add(stamp.validity_ms.unwrap_or(run.ttl_ms).saturating_mul(1_000_000))
+        };
+        told.map(until).max()
+    }
+
+    /// The first holder was told that it still had its lock when the other one had it.
+    fn extended_too_late(&self) -> Option<How> {
+        let mut extensions = self.operation(self.first).phases.iter().filter(|stamp| stamp.phase == Phase::Extended);
+        let extended = extensions.find(|stamp| stamp.stamped > self.taken.stamped)?;
+        let text = format!(
+            "At {} {} was told that its lock was extended, {} after {} had taken it",
+            seconds(extended.time()),
+            self.client(self.first),
+            length(extended.time() - self.taken.time()),
+            self.client(self.second),
+        );
+        How::new(HowKind::Extended, text, [extended.index, self.taken.index])
+    }
+
+    /// What kept the first holder at the moment at which its lock ran out.
+    fn stayed_too_long(&self, ran_out: u64) -> Causes<'h> {
+        let holder = self.operation(self.first);
+        let stopped = self.most_telling(|window| {
+            window.kind.suspends() && self.hits(window, self.first) && is_in_effect(window, ran_out)
+        });
+        if stopped.is_some() {
+            return Causes { how: None, fault: stopped };
+        }
+        if let Some(how) = self.machine_stood_still(ran_out).or_else(|| self.did_not_run(ran_out)) {
+            return Causes { how: Some(how), fault: None };
+        }
+        if let Some((kept, gone_on)) = self.breakpoint(holder, ran_out) {
+            let text = format!(
+                "The script stopped {} at `{}` at {}, and its lock ran out there",
+                self.client(self.first),
+                phase_name(kept.phase),
+                seconds(kept.time()),
+            );
+            let lines = [self.began.index, kept.index, gone_on.index];
+            return Causes { how: How::new(HowKind::Breakpoint, text, lines), fault: None };
+        }
+        let last = holder.phases.iter().filter(|stamp| stamp.time() <= ran_out).last().map(|stamp| stamp.phase);
+        let waits_for_resource = matches!(last, Some(Phase::Acquired | Phase::BeforeWrite | Phase::Extended));
+        let fault = self.most_telling(|window| {
+            window.kind.is_of_the_network()
+                && waits_for_resource
+                && window.hits(Role::Resource)
+                && self.hits(window, self.first)
+                && is_in_effect(window, ran_out)
+        });
+        Causes { how: None, fault }
+    }
+
+    /// Whether the machine stood still when the first holder's lock ran out, and had not yet when it was taken.
+    fn machine_stood_still(&self, ran_out: u64) -> Option<How> {
+        let stalls = self.history.stalls.iter().zip(&self.history.stall_lines);
+        let mut meanwhile =
+            stalls.filter(|((from, to), _)| (*from..=*to).contains(&ran_out) && *from >= self.began.time());
+        let (&(from, to), line) = meanwhile.next()?;
+        let text = format!(
+            "The machine stood still from {} to {}, and {}'s lock ran out meanwhile",
+            seconds(from),
+            seconds(to),
+            self.client(self.first),
+        );
+        How::new(HowKind::StoodStill, text, [self.began.index, *line])
+    }
+
+    /// Whether the first holder did not run when its lock ran out, though the machine did and no fault kept it.
+    fn did_not_run(&self, ran_out: u64) -> Option<How> {
+        let client = self.client(self.first);
+        let (_, ended) = self.operation(self.first).certain_hold()?;
+        let times = (self.began.time(), ran_out, u64::try_from(ended).unwrap_or(0));
+        let (line, waited) = did_not_run(self.history, &client, times)?;
+        let text = format!("{}, and its lock ran out meanwhile", how(&client, waited));
+        let kind = if waited.why == WhyWaited::Processor { HowKind::Starved } else { HowKind::StoppedOutside };
+        How::new(kind, text, [self.began.index, line])
+    }
+
+    /// What came between the two acquisitions, or disturbed them.
+    fn given_twice(&self) -> Causes<'h> {
+        let (first, second) = (self.operation(self.first), self.operation(self.second));
+        let steals = self.history.run.as_ref().is_some_and(|run| run.steals);
+        let half = second
+            .phase(Phase::HalfAcquired)
+            .filter(|half| (self.began.time()..=self.taken.time()).contains(&half.time()));
+        if let Some(half) = half.filter(|_| steals) {
+            let text = format!(
+                "{} took it from another client, as this lock lets it do, and was about to say so at {}",
+                self.client(self.second),
+                seconds(half.time()),
+            );
+            let fault = self.most_telling(|window| {
+                let does = window.kind.does;
+                let keeps = does.process == OnProcess::Stops || does.packets == OnPackets::Cut;
+                keeps && self.hits(window, self.first) && overlaps(window, half.time(), self.taken.time())
+            });
+            return Causes { how: How::new(HowKind::Stolen, text, [half.index, self.taken.index]), fault };
+        }
+        if let Some(seen) = self.promotion() {
+            return Causes { how: promoted(seen), fault: trigger(self.history, seen) };
+        }
+        let needed = Needed::new(self.history, &first.key, self.taken.time());
+        let kept = kept_from(self.history, &self.client(self.first), asked(first), self.began.time());
+        let lost = |from| needed.lost(self.history, &kept, from, self.taken.time());
+        let struck = || {
+            let lost = lost(asked(first));
+            self.most_telling(|window| {
+                let of_the_first = window.kind.is_at_command() && self.hits(window, self.first);
+                if window.hits(Role::Node) && (window.kind.does.data != OnData::Kept || of_the_first) {
+                    return match window.kind.does.data {
+                        OnData::Lost => lost.flatten().is_some_and(|lost| lost.fault == window.fault),
+                        OnData::InDoubt if !needed.hits(window) => false,
+                        OnData::InDoubt | OnData::Kept => overlaps(window, asked(first), self.taken.time()),
+                    };
+                }
+                self.hits(window, self.second) && overlaps(window, asked(second), self.taken.time())
+                    || self.hits(window, self.first) && overlaps(window, asked(first), self.began.time())
+            })
+        };
+        // Once too few nodes have the first one's key, nothing else is needed.
+        let fault = lost(self.began.time()).unwrap_or_else(struck);
+        if let Some(how) = self.without_validity() {
+            return Causes { how: Some(how), fault };
+        }
+        match (fault, self.release_in_between()) {
+            (None, Some((how, fault))) => Causes { how, fault: fault.or(self.late_command()) },
+            (None, None) => Causes { how: None, fault: self.late_command() },
+            (Some(_), _) => Causes { how: None, fault },
+        }
+    }
+
+    /// What happened to a command of the second holder while it asked.
+    fn struck_while_it_asked(&self) -> Option<&'h FaultWindow> {
+        let from = asked(self.operation(self.second));
+        self.most_telling(|window| {
+            window.kind.is_at_command() && self.hits(window, self.second) && overlaps(window, from, self.taken.time())
+        })
+    }
+
+    /// Somebody's command that was kept from a node until the first of these two had the lock.
+    fn late_command(&self) -> Option<&'h FaultWindow> {
+        self.most_telling(|window| {
+            window.kind.is_at_command()
+                && window.on_call == Some(CallEffect::HoldRequest)
+                && window.hits(Role::Node)
+                && window.healed.is_some_and(|(time, _)| (self.began.time()..=self.taken.time()).contains(&time))
+        })
+    }
+
+    /// The last promotion for this key before the second client got the lock, unless it was over and done with when the
+    /// first one asked: it came after that, or what had brought it about still kept the old primary apart.
+    fn promotion(&self) -> Option<&'h SeenPromotion> {
+        let (first, taken) = (self.operation(self.first), self.taken.time());
+        let mut of_key = self.history.promotions.iter().filter(|seen| first.key == seen.promotion.key);
+        let seen = of_key.rfind(|seen| seen.time <= taken)?;
+        let still_apart = || trigger(self.history, seen).is_some_and(|window| overlaps(window, asked(first), taken));
+        (asked(first) <= seen.time || still_apart()).then_some(seen)
+    }
+
+    /// A client that had the lock by its own account for no time at all.
+    fn without_validity(&self) -> Option<How> {
+        let of = [(self.second, self.taken), (self.first, self.began)];
+        let (place, stamp) = of.into_iter().find(|(_, stamp)| stamp.validity_ms == Some(0))?;
+        let text = format!("At {} {} got the lock with no validity left", seconds(stamp.time()), self.client(place));
+        How::new(HowKind::Expired, text, [stamp.index])
+    }
+
+    /// Somebody who had the lock before was still giving it back when the first of these two had it already.
+    fn release_in_between(&self) -> Option<(Option<How>, Option<&'h FaultWindow>)> {
+        let key = &self.operation(self.first).key;
+        let began = self.began.time();
+        // Most of a long history was over by then, or came after that.
+        let is_under_way = |other: &Operation| {
+            other.invoked <= began && (other.outcome == Outcome::Info || other.completed.is_none_or(|end| end > began))
+        };
+        let mut others = self.history.operations.iter().enumerate().filter(|(place, other)| {
+            is_under_way(other) && other.key == *key && ![self.first, self.second].contains(place)
+        });
+        others.find_map(|(place, other)| {
+            let (held_from, _) = self.history.certain_hold(other)?;
+            let sent = other.phases.iter().filter(|stamp| stamp.phase == Phase::Releasing).last()?;
+            let over = other.phase(Phase::Released);
+            let until = over
+                .map(PhaseStamp::time)
+                .or(other.completed.filter(|_| other.outcome != Outcome::Info))
+                .unwrap_or(u64::MAX);
+            let before = i64::try_from(began).is_ok_and(|began| held_from < began);
+            if !before || until <= began || sent.time() >= self.taken.time() {
+                return None;
+            }
+            let end = over.map_or(String::new(), |over| format!(" to {}", seconds(over.time())));
+            let text = format!(
+                "{}, which had taken the lock before at {}, was giving it back from {}{end}",
+                self.client(place),
+                seconds(u64::try_from(held_from).unwrap_or(0)),
+                seconds(sent.time()),
+            );
+            let acquired = other.phase(Phase::Acquired).map(|stamp| stamp.index);
+            let lines = acquired.into_iter().chain([sent.index]).chain(over.map(|over| over.index));
+            let release_began = other.phase(Phase::Releasing).map_or(sent.time(), PhaseStamp::time);
+            let fault = self.most_telling(|window| {
+                self.hits(window, place) && overlaps(window, release_began, until.min(self.taken.time()))
+            });
+            Some((How::new(HowKind::Released, text, lines), fault))
+        })
+    }
+
+    /// The breakpoint at which the script kept an operation at this moment: the stamps of its arrival and of its going on.
+    /// Whoever stops at one reports the phase again when it goes on.
+    fn breakpoint(&self, operation: &Operation, moment: u64) -> Option<(PhaseStamp, PhaseStamp)> {
+        let in_background = |stamp: &PhaseStamp| matches!(stamp.phase, Phase::Extended | Phase::Owned);
+        let acts: Vec<PhaseStamp> = operation.phases.iter().filter(|stamp| !in_background(stamp)).collect();
+        let around = |pair: &&[PhaseStamp]| {
+            pair[0].phase == pair[1].phase && pair[0].time() <= moment && moment < pair[1].time()
+        };
+        let pair = acts.windows(2).find(around)?;
+        let let_go = self.history.let_go(&self.words.process(operation.process), pair[0])?;
+        (let_go > moment).then_some((pair[0], pair[1]))
+    }
+
+    fn hits(&self, window: &FaultWindow, place: usize) -> bool {
+        window.targets.contains(&self.client(place))
+    }
+
+    /// The most telling of the faults that were seen to happen and fit.
+    fn most_telling(&self, fits: impl Fn(&FaultWindow) -> bool) -> Option<&'h FaultWindow> {
+        most_telling(self.history.faults.iter().filter(|window| window.was_observed() && fits(window)))
+    }
+}
+
+/// Before an operation asked for the lock.
+fn asked(operation: &Operation) -> u64 {
+    operation.phase(Phase::Acquiring).map_or(operation.invoked, PhaseStamp::time)
+}
+
+fn is_in_effect(window: &FaultWindow, moment: u64) -> bool {
+    overlaps(window, moment, moment)
+}
+
+/// A phase as the protocol writes it.
+fn phase_name(phase: Phase) -> String {
+    match serde_json::to_value(phase) {
+        Ok(serde_json::Value::String(name)) => name,
+        _ => format!("{phase:?}"),
+    }
+}

@@ -1,0 +1,102 @@
+//! The gate on breakpoints: a script that keeps a holder waiting until its lock has run out brings about what follows,
+//! whatever lock it is.
+//!
+//! A script may mean to do so, where a lock is renewed meanwhile; then its steps say so ([`Opened::meant`]), and this gate
+//! has nothing to say. Otherwise something took longer than the script foresaw, such as a release that a library tried
+//! again and again. Whatever a fault was in the way of is the fault's doing, and a lock that another client got before
+//! its time was over is the lock's.
+
+use std::collections::BTreeSet;
+
+use super::super::verdict::{Anomaly, Gate, GateName};
+use super::super::words::{Words, seconds};
+use super::gate;
+use base::members::client_name;
+use model::history::{History, Opened, Operation, Phase, PhaseStamp};
+
+/// A holder whose lock ran out while it stood at a breakpoint.
+struct Kept<'h> {
+    operation: &'h Operation,
+    from: Phase,
+    ended: u64,
+    opened: u64,
+}
+
+/// Whether no violation is about a holder whom only the script kept from ending in time. None if there is no script, or
+/// locks never run out.
+pub fn nobody_kept(history: &History, anomalies: &[Anomaly]) -> Option<Gate> {
+    let run = history.run.as_ref().filter(|run| run.script_steps > 0 && run.expires)?;
+    let ttl_ns = run.ttl_ms.saturating_mul(1_000_000);
+    let opened = history.steps.iter().flat_map(|(time, step)| step.opens.iter().map(move |opened| (*time, opened)));
+    let kept: Vec<Kept> = opened.filter_map(|(time, opened)| kept(history, time, opened, ttl_ns)).collect();
+    let name = GateName::BreakpointsBrief;
+    let Some(first) = kept.first() else {
+        return Some(gate(name, true, "no breakpoint kept a holder beyond its lock's life".to_string()));
+    };
+    let involved: BTreeSet<u64> = kept.iter().map(|kept| kept.operation.index).collect();
+    let is_of_it = |anomaly: &Anomaly| anomaly.operations.iter().any(|operation| involved.contains(operation));
+    let words = Words::new(history);
+    let what = format!(
+        "{} stood at `{}` until {}, though its lock ran out at {}, and no fault kept it there but the script",
+        words.process(first.operation.process),
+        first.from.word(),
+        seconds(first.opened),
+        seconds(first.ended),
+    );
+    // What a library says of a lock that has run out is its own, whatever kept its client.
+    let of_the_lock =
+        |anomaly: &&Anomaly| anomaly.kind.contradicts().is_some() && !anomaly.kind.property().is_conditional();
+    let of_the_claims = || anomalies.iter().filter(of_the_lock);
+    if of_the_claims().next().is_none() || !of_the_claims().all(is_of_it) {
+        return Some(gate(name, true, format!("{what}; no violation rests on that")));
+    }
+    let text = format!("{what}: what follows says nothing of the lock");
+    Some(Gate { undermines_violations: true, ..gate(name, false, text) })
+}
+
+/// The holder that a script let go from a breakpoint by this time, if its lock had run out there by itself.
+fn kept<'h>(history: &'h History, time: u64, opened: &Opened, ttl_ns: u64) -> Option<Kept<'h>> {
+    let Opened { client, from, meant: false } = *opened else { return None };
+    if !(Phase::HalfAcquired..=Phase::BeforeWrite).contains(&from) {
+        return None;
+    }
+    let words = Words::new(history);
+    let name = client_name(client);
+    let is_its = |operation: &&Operation| words.process(operation.process) == name && operation.invoked <= time;
+    let operation = history.operations.iter().rev().find(is_its)?;
+    // By the client's own stamps: on a busy machine reports are read late.
+    let stood = operation.phase(from).filter(|stamp| stamp.received <= time)?.time();
+    // Whoever stands there may be asked whether it has the lock.
+    let acts = operation.phases.iter().filter(|stamp| stamp.phase != Phase::Owned);
+    let next = acts.map(PhaseStamp::time).filter(|at| *at > stood).min();
+    let opened = next.map_or(time, |next| next.min(time));
+    let granted = operation.phases.iter().filter(|stamp| matches!(stamp.phase, Phase::Acquired | Phase::Extended));
+    let until = granted.filter(|stamp| stamp.time() <= opened).map(|stamp| {
+        let left = stamp.validity_ms.map_or(ttl_ns, |left| left.saturating_mul(1_000_000));
+        stamp.time().saturating_add(left)
+    });
+    let ended = until.max().filter(|ended| stood <= *ended && *ended < opened)?;
+    let by_a_fault = history.faults.iter().any(|window| {
+        let (since, until) = window.span();
+        (window.kind.suspends() || window.kind.is_at_command())
+            && window.targets.contains(&name)
+            && since <= ended
+            && until.is_none_or(|until| ended <= until)
+    });
+    let is_real = by_a_fault || was_robbed(history, operation, ttl_ns);
+    (!is_real).then_some(Kept { operation, from, ended, opened })
+}
+
+/// Whether another client had acquired the lock before its time can have been over.
+fn was_robbed(history: &History, holder: &Operation, ttl_ns: u64) -> bool {
+    let Some(acquired) = holder.phase(Phase::Acquired) else { return false };
+    // The node set it after the request left.
+    let asked = holder.phase(Phase::Acquiring).map_or(holder.invoked, PhaseStamp::time);
+    let earliest = asked.saturating_add(ttl_ns);
+    let of_others =
+        history.operations.iter().filter(|other| other.key == holder.key && other.process != holder.process);
+    // Who reads beside a reader robs nobody.
+    of_others.filter(|other| !(other.f.is_shared() && holder.f.is_shared())).any(|other| {
+        other.phase(Phase::Acquired).is_some_and(|other| acquired.time() < other.time() && other.time() < earliest)
+    })
+}

@@ -1,0 +1,383 @@
+//! Gates: conditions that a run must meet to prove anything, so that a run in which nothing happened is never valid.
+//!
+//! Each gate looks for its evidence in the history; whatever the history does not say counts as false. Only doubt that
+//! the resource was empty, and a script that kept a holder beyond its lock's life, undermine violations too: old values
+//! would look like values from nowhere, and what the script did like what the lock did.
+
+mod breakpoints;
+mod faults;
+mod refuted;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) use self::breakpoints::nobody_kept;
+use self::faults::{faults_healed, faults_met_holds, faults_observed, progress};
+use super::AnomalyKind;
+use super::starved::a_server_was_missing;
+use super::verdict::{Anomaly, Gate, GateName};
+use super::words::{Words, count, list, seconds};
+use model::history::{
+    ClientEvent, ClientStep, FactName, FaultWindow, Function, History, Operation, Outcome, Phase, Process, StepOutcome,
+};
+
+/// Fewer acknowledged updates than this say nothing about a lock.
+pub const LEAST_ACKNOWLEDGED: u64 = 10;
+
+/// Checks every gate that applies to the history, in a fixed order: first what went wrong with the run, then what there
+/// was too little of. Sorts the operations of each key; otherwise linear.
+pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
+    let faults: Vec<&FaultWindow> = history.faults.iter().filter(|window| window.skipped.is_none()).collect();
+    let has_faults = history.run.as_ref().is_some_and(|run| run.faults_expected) || !faults.is_empty();
+    let script_steps = history.run.as_ref().map_or(0, |run| run.script_steps);
+    let mut gates = vec![
+        completed(history),
+        Gate { undermines_violations: true, ..fact(history, FactName::ResourceEmpty, GateName::ResourceEmpty) },
+        fact(history, FactName::ClientsReady, GateName::ClientsReady),
+        fact(history, FactName::NodesReady, GateName::NodesReady),
+        clients_steady(history),
+        clients_consistent(history),
+        clients_careful(anomalies),
+    ];
+    if script_steps > 0 {
+        gates.push(script_played(history, script_steps));
+    }
+    gates.extend(cancellations_taken(history));
+    if has_faults {
+        gates.push(faults_observed(history, &faults));
+        gates.push(faults_healed(&faults));
+    }
+    gates.push(fact(history, FactName::NodesHealthy, GateName::NodesHealthy));
+    gates.push(final_reads(history));
+    gates.extend([enough_acknowledged(history), every_client(history), contention(history)]);
+    if has_faults {
+        // A script decides whom its faults hit and when, and has a gate of its own.
+        if script_steps == 0 {
+            gates.push(faults_met_holds(history, &faults));
+        }
+        gates.extend(progress(history, &faults));
+    }
+    gates
+}
+
+/// Where a gate that failed stands among the reasons: first a server that was missing, since the rest may follow from that; then what
+/// leaves nothing to believe, then what the run came to grief by, then what there was too little of. Without updates most scripts and
+/// faults come to nothing, and of a script that broke off there are few.
+pub(super) fn rank(history: &History, gate: &Gate) -> u32 {
+    use GateName::*;
+    let broke_off = history.steps.iter().any(|(_, step)| step.outcome == StepOutcome::Failed);
+    match gate.which() {
+        Some(NodesHealthy) if a_server_was_missing(history) => 0,
+        Some(
+            Completed | ResourceEmpty | ClientsReady | NodesReady | ClientsSteady | ClientsConsistent | ClientsCareful
+            | BreakpointsBrief,
+        ) => 1,
+        Some(EnoughAcknowledged) if !broke_off => 2,
+        Some(ScriptPlayed | CancellationsTaken | FaultsObserved | FaultsHealed) => 3,
+        _ => 4,
+    }
+}
+
+fn gate(name: GateName, passed: bool, text: String) -> Gate {
+    Gate { name: name.word().to_string(), passed, text, undermines_violations: false }
+}
+
+fn completed(history: &History) -> Gate {
+    let (passed, text) = match (&history.end, history.truncated_at_line) {
+        (_, Some(line)) => (false, format!("the history was cut off in the middle of line {line}")),
+        (None, None) => (false, "the history stops without saying that the run ended".to_string()),
+        (Some(end), None) if end.completed => (true, "the run went to its planned end".to_string()),
+        (Some(end), None) => (false, format!("the run did not go to its planned end: {}", or_silence(&end.text))),
+    };
+    gate(GateName::Completed, passed, text)
+}
+
+/// A gate on a fact that the controller verified. If the fact was reported more than once, it must hold each time.
+fn fact(history: &History, name: FactName, gate_name: GateName) -> Gate {
+    let said: Vec<_> = history.facts.iter().filter(|fact| fact.name == name).collect();
+    let what = match name {
+        FactName::ResourceEmpty => "the resource was empty at the start",
+        FactName::ClientsReady => "every client was ready at the start",
+        FactName::NodesReady => "every node answered at the start",
+        FactName::NodesHealthy => "every node answered at the end",
+        FactName::FinalReads => "every key was read at the end",
+        FactName::NothingEndless => "no lock was left that outlasts its TTL",
+        FactName::NothingTooLong => "no node kept a lock that outlasts its TTL",
+    };
+    let detail = |text: &str| if text.is_empty() { String::new() } else { format!(": {text}") };
+    match (said.iter().find(|fact| !fact.holds), said.last()) {
+        (Some(fact), _) => gate(gate_name, false, format!("this does not hold: {what}{}", detail(&fact.text))),
+        (None, Some(fact)) => gate(gate_name, true, format!("{what}{}", detail(&fact.text))),
+        (None, None) => gate(gate_name, false, format!("the history does not say whether {what}")),
+    }
+}
+
+/// No client failed by itself. A client that dies, hangs or talks nonsense is replaced, but is not what the run was
+/// meant to test. A client killed by a fault does not count, once for each fault: the fault kills one process.
+fn clients_steady(history: &History) -> Gate {
+    let words = Words::new(history);
+    let broken = failed_by_themselves(history);
+    let Some((time, first)) = broken.first() else {
+        return gate(GateName::ClientsSteady, true, "no client failed by itself".to_string());
+    };
+    let more = broken.len() as u64 - 1;
+    let others = if more == 0 { String::new() } else { format!(", and {more} more like it") };
+    let client = words.process(Process::Client(first.process));
+    let what = match ended_by_itself(&first.text) {
+        true => what_ended(&client, *time),
+        false => format!("{client} failed and was replaced at {}", seconds(*time)),
+    };
+    gate(GateName::ClientsSteady, false, format!("{what}{others}: {}", or_silence(&first.text)))
+}
+
+/// Nobody killed it, so that its program ended is the client's own doing, or its library's.
+fn what_ended(client: &str, time: u64) -> String {
+    format!("{client}'s program ended by itself at {}, with no fault that kills it", seconds(time))
+}
+
+/// The clients whose programs ended by themselves: no claim says that they do not, so none is broken, and what such a run
+/// shows of the lock is not believed. But whoever runs the library wants to know.
+pub(super) fn ended_by_themselves(history: &History) -> Vec<Anomaly> {
+    let words = Words::new(history);
+    let ended = failed_by_themselves(history).into_iter().filter(|(_, event)| ended_by_itself(&event.text));
+    let anomalies = ended.filter_map(|(time, event)| {
+        let process = Process::Client(event.process);
+        // What it was doing then, or had done last.
+        let mut before = history.operations.iter().filter(|one| one.process == process && one.invoked <= *time);
+        let doing = before.next_back()?;
+        let summary = format!("{}: {}", what_ended(&words.process(process), *time), or_silence(&event.text));
+        Some(Anomaly::new(AnomalyKind::EndedByItself, &doing.key, *time, vec![doing.index], summary))
+    });
+    anomalies.collect()
+}
+
+/// The ends of clients that no fault explains, in their order.
+fn failed_by_themselves(history: &History) -> Vec<&(u64, ClientEvent)> {
+    let words = Words::new(history);
+    let mut kills: Vec<(&FaultWindow, &String)> = (history.faults.iter())
+        .filter(|window| window.kind.ends_processes() && window.was_observed())
+        .flat_map(|window| window.targets.iter().map(move |target| (window, target)))
+        .collect();
+    // After the heal the client was running again, so an end later than that is its own.
+    let healed = |window: &FaultWindow| window.healed.map_or(u64::MAX, |(healed, _)| healed);
+    kills.sort_by_key(|(window, _)| healed(window));
+    let mut killed = |time: u64, process: u32| {
+        let client = words.process(Process::Client(process));
+        let kill = kills
+            .iter()
+            .position(|(window, target)| **target == client && window.inject <= time && time <= healed(window));
+        kill.map(|kill| kills.remove(kill)).is_some()
+    };
+    let ended = history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ended);
+    ended.filter(|(time, event)| !killed(*time, event.process)).collect()
+}
+
+/// Whether what is said of a client that had to be replaced is that its process ended, not that it was ended for what it
+/// said or did not say.
+fn ended_by_itself(text: &str) -> bool {
+    text.starts_with("it ended")
+}
+
+/// No client makes two statements that can't both be true.
+fn clients_consistent(history: &History) -> Gate {
+    let words = Words::new(history);
+    let text = match &history.contradictions[..] {
+        [] => "no client contradicted itself".to_string(),
+        [first, more @ ..] => {
+            let client = words.process(first.process);
+            let others = match more.len() as u64 {
+                0 => String::new(),
+                more => format!(", and {} more", count(more, "operation")),
+            };
+            format!("{client} contradicts itself in line {}{others}: {}", first.line, first.text)
+        }
+    };
+    gate(GateName::ClientsConsistent, history.contradictions.is_empty(), text)
+}
+
+/// No client lost an update by releasing the lock while its own write was still in flight.
+fn clients_careful(anomalies: &[Anomaly]) -> Gate {
+    let careless = anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::WriteInFlight);
+    let text = match careless {
+        None => "no update was lost to a write still in flight when its client released the lock".to_string(),
+        Some(first) => first.summary.clone(),
+    };
+    gate(GateName::ClientsCareful, careless.is_none(), text)
+}
+
+/// Every step of a script had its effect; otherwise the situation that the script is about never arose.
+fn script_played(history: &History, steps: u32) -> Gate {
+    let name = GateName::ScriptPlayed;
+    match history.steps.iter().find(|(_, step)| step.outcome == StepOutcome::Failed) {
+        Some((_, step)) => {
+            let text = format!("step {}, `{}`: {}", step.number, step.step, or_silence(&step.text));
+            gate(name, false, text)
+        }
+        None if history.steps.len() as u64 == u64::from(steps) => {
+            gate(name, true, format!("all {} were carried out", count(u64::from(steps), "step")))
+        }
+        None => {
+            let why = match history.end.as_ref().is_some_and(|end| end.completed) {
+                true => "the time limit ended",
+                false => "the run ended",
+            };
+            let text = match history.steps.len() {
+                0 => format!("the script never began: {why} while clients were still to show that the lock works"),
+                made => format!("the script stopped after step {made} of {steps}: {why}"),
+            };
+            gate(name, false, text)
+        }
+    }
+}
+
+/// Each operation that was cancelled ended for that reason; otherwise nothing is known of what a cancelled one leaves
+/// behind. None if none was cancelled.
+fn cancellations_taken(history: &History) -> Option<Gate> {
+    let cancelled = history
+        .cancelled
+        .iter()
+        .filter_map(|(index, time)| Some((*time, history.operations.get(history.place_of(*index)?)?)));
+    let all = history.cancelled.len() as u64;
+    if all == 0 {
+        return None;
+    }
+    let name = GateName::CancellationsTaken;
+    let words = Words::new(history);
+    let mut in_spite = cancelled.filter(|(_, operation)| operation.error() != Some(CANCELLED));
+    Some(match in_spite.next() {
+        None => gate(name, true, format!("each of {} ended by that", count(all, "cancelled operation"))),
+        Some((time, operation)) => {
+            let client = words.process(operation.process);
+            let how = match (operation.completed, operation.error()) {
+                (None, _) => "it never ended".to_string(),
+                (Some(_), Some(error)) => format!("it ended with: {error}"),
+                (Some(_), None) => "it went on to its end".to_string(),
+            };
+            gate(name, false, format!("{client}'s operation was cancelled at {}, and {how}", seconds(time)))
+        }
+    })
+}
+
+/// What a client says of an operation that ended because it was cancelled.
+const CANCELLED: &str = "cancelled";
+
+/// The acknowledged updates, or the holds if nothing is written.
+pub(super) fn acknowledged(history: &History) -> impl Iterator<Item = &Operation> + Clone {
+    let is_update = |operation: &&Operation| operation.f.writes() || operation.f == Function::Hold;
+    history.operations.iter().filter(is_update).filter(|operation| operation.outcome == Outcome::Ok)
+}
+
+/// Whether the operation is what a run is about: it writes the resource or takes the lock.
+fn is_work(operation: &Operation) -> bool {
+    operation.f.is_locked() || operation.f.writes()
+}
+
+/// What clients said most often about operations that did not succeed, and how often.
+fn most_often_said(history: &History) -> Option<(String, u64)> {
+    let mut said: BTreeMap<String, u64> = BTreeMap::new();
+    for operation in history.operations.iter().filter(|operation| operation.outcome != Outcome::Ok) {
+        let error = operation.error().filter(|error| !error.is_empty());
+        let text = operation.text().filter(|text| !text.is_empty());
+        let told: Vec<&str> = error.into_iter().chain(text).collect();
+        if !told.is_empty() {
+            *said.entry(told.join(", ")).or_default() += 1;
+        }
+    }
+    said.into_iter().max_by_key(|(_, times)| *times)
+}
+
+fn enough_acknowledged(history: &History) -> Gate {
+    let found = acknowledged(history).count() as u64;
+    let of = format!("{} acknowledged, of at least {LEAST_ACKNOWLEDGED}", count(found, "update"));
+    let text = match most_often_said(history).filter(|_| found < LEAST_ACKNOWLEDGED) {
+        Some((said, times)) => format!("{} ended with: {said}; {of}", count(times, "attempt")),
+        None => of,
+    };
+    gate(GateName::EnoughAcknowledged, found >= LEAST_ACKNOWLEDGED, text)
+}
+
+/// Every client that was started had an update acknowledged; one that had none contributes nothing to the result.
+fn every_client(history: &History) -> Gate {
+    let name = GateName::EveryClient;
+    let words = Words::new(history);
+    let got: BTreeSet<String> = acknowledged(history).map(|operation| words.process(operation.process)).collect();
+    let without: Vec<String> = started(history).into_iter().filter(|client| !got.contains(client)).collect();
+    match &without[..] {
+        [] => gate(name, true, format!("each of {} had updates acknowledged", count(got.len() as u64, "client"))),
+        _ => gate(name, false, format!("{} never had an update acknowledged", list(&without))),
+    }
+}
+
+/// The names of a run's clients.
+fn started(history: &History) -> Vec<String> {
+    let clients = history.run.as_ref().map_or(0, |run| run.clients);
+    (0..clients).map(|client| Words::new(history).process(Process::Client(client))).collect()
+}
+
+/// Whether the operation acquired the lock, or succeeded without one.
+fn held(operation: &Operation) -> bool {
+    operation.phases.has(Phase::Acquired) || operation.outcome == Outcome::Ok
+}
+
+/// At least two clients had updates acknowledged, and two wanted the same lock at the same time and both got it.
+fn contention(history: &History) -> Gate {
+    let words = Words::new(history);
+    let clients: BTreeSet<String> = acknowledged(history).map(|operation| words.process(operation.process)).collect();
+    let mut keys: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
+    for operation in history.operations.iter().filter(|operation| is_work(operation) && held(operation)) {
+        keys.entry(&operation.key).or_default().push(operation);
+    }
+    let contended = keys.values_mut().any(|operations| {
+        operations.sort_by_key(|operation| operation.invoked);
+        let mut in_flight: BTreeSet<(u64, String, bool)> = BTreeSet::new();
+        operations.iter().any(|operation| {
+            while in_flight.first().is_some_and(|(end, ..)| *end <= operation.invoked) {
+                in_flight.pop_first();
+            }
+            let client = words.process(operation.process);
+            let shared = operation.f.is_shared();
+            // Two who both read do not keep each other out.
+            let contended = in_flight.iter().any(|(_, other, reads)| *other != client && !(shared && *reads));
+            // Without a completion it counts as over at once: a dead client no longer contends.
+            in_flight.insert((operation.completed.unwrap_or(operation.invoked), client, shared));
+            contended
+        })
+    });
+    let got = format!("{} had updates acknowledged", count(clients.len() as u64, "client"));
+    let (passed, text) = match (clients.len(), contended) {
+        (0 | 1, _) => (false, format!("{got}; without a second one there is no contention")),
+        (_, false) => (false, format!("{got}, but no two clients ever contended for a key that both of them then had")),
+        (_, true) => (true, format!("{got}, and clients contended for one key")),
+    };
+    gate(GateName::Contention, passed, text)
+}
+
+/// The controller reported that it read every key, and the reads are in the history.
+fn final_reads(history: &History) -> Gate {
+    let said = fact(history, FactName::FinalReads, GateName::FinalReads);
+    if !said.passed {
+        return said;
+    }
+    let mut over: BTreeMap<&str, u64> = BTreeMap::new();
+    for operation in acknowledged(history) {
+        let over = over.entry(&operation.key).or_default();
+        *over = (*over).max(operation.completed.unwrap_or(u64::MAX));
+    }
+    for read in &history.operations {
+        let is_final = (read.process, read.f, read.outcome) == (Process::Controller, Function::Read, Outcome::Ok)
+            && over.get(read.key.as_str()).is_some_and(|&over| over <= read.invoked);
+        if is_final {
+            over.remove(read.key.as_str());
+        }
+    }
+    match over.keys().next() {
+        None => said,
+        Some(key) => {
+            let missing = count(over.len() as u64, "key");
+            gate(GateName::FinalReads, false, format!("{missing} not read after the last update, for example {key}"))
+        }
+    }
+}
+
+fn or_silence(text: &str) -> &str {
+    if text.is_empty() { "no reason was given" } else { text }
+}

@@ -1,0 +1,313 @@
+//! Faults that the history refutes: a member acts that was stopped or killed, an answer comes that no server could have sent, or
+//! comes sooner than it could. What each kind rules out, it [declares](RulesOut).
+//!
+//! A fault counts from when its effect was seen to when its heal was ordered. A report may reach the controller late, so
+//! the moment of an act is the client's own stamp; without one it lies between the order to begin the operation and the
+//! report. A reply may have been on its way when the fault began, so a server acted only if it was asked after that.
+
+use std::collections::{BTreeSet, HashSet};
+
+use super::super::words::{Words, seconds};
+use base::members::{Role, client_name, node_name};
+use model::fault_kinds::RulesOut;
+use model::history::{
+    CallEffect, Command, FaultWindow, Function, History, Operation, Outcome, Phase, PhaseStamp, Process, Reading,
+    ResourceKind,
+};
+
+/// The clocks of two machines part by less than one part in this many.
+const DRIFT: i64 = 5_000;
+
+/// From when to when, in nanoseconds of run time.
+type Span = (i64, i64);
+
+/// Packets of a delay may leave this much sooner, in nanoseconds: it counts in milliseconds.
+const DELAY_STEP: i64 = 1_000_000;
+
+/// A member certainly did not answer, or not so soon.
+struct Outage<'h> {
+    window: &'h FaultWindow,
+    target: &'h str,
+    /// The only one that gets no answers; `None` if nobody does.
+    cut_from: Option<String>,
+    lets: Lets,
+    span: Span,
+}
+
+/// Which answers come in spite of an outage.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lets {
+    Nothing,
+    Reads,
+    /// Those that take at least this long, in nanoseconds.
+    Later(i64),
+}
+
+/// Two moments of an operation between which somebody must have answered its client.
+struct Answered {
+    client: String,
+    by: By,
+    did: &'static str,
+    span: Span,
+}
+
+/// Who must have answered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// At least one of the lock's nodes.
+    ANode,
+    /// The server that keeps the resource; a node, if the nodes keep it.
+    Resource,
+}
+
+/// What speaks against the faults, if anything does.
+pub(super) fn refuted(history: &History, faults: &[&FaultWindow]) -> Option<String> {
+    let words = Words::new(history);
+    let outages: Vec<Outage> = faults.iter().flat_map(|window| outages(history, window)).collect();
+    let answers: Vec<Answered> = history.operations.iter().flat_map(|operation| answers(operation, words)).collect();
+    let acted = outages.iter().find_map(|outage| acted(history, outage, words));
+    let served = || answers.iter().find_map(|answer| served(history, &outages, answer));
+    let unsided = || faults.iter().find_map(|window| nobody_was_cut_off(history, window, &answers));
+    let kept = || faults.iter().find_map(|window| old_value(history, window, words));
+    acted.or_else(served).or_else(unsided).or_else(kept)
+}
+
+/// When an observed fault was certainly in effect, by the clients' stamps.
+fn certain_span(history: &History, window: &FaultWindow) -> Option<Span> {
+    let (since, until) = window.certain_span()?;
+    let error = history.clock.map_or(0, |clock| i64::try_from(clock.error_ns).unwrap_or(i64::MAX));
+    let margin = |time: i64| error.saturating_add(time / DRIFT);
+    let (since, until) = (run_time(since), run_time(until));
+    Some((since.saturating_add(margin(since)), until.saturating_sub(margin(until))))
+}
+
+fn outages<'h>(history: &'h History, window: &'h FaultWindow) -> Vec<Outage<'h>> {
+    let Some(span) = certain_span(history, window) else { return Vec::new() };
+    let target = |name: &str| window.targets.iter().find(|target| *target == name);
+    let of_targets = |lets: Lets| -> Vec<Outage<'h>> {
+        // What another such fault does to it meanwhile, such as a kill and a start, may end this one.
+        let alone = |target: &&String| {
+            let mut others = history.faults.iter().filter(|other| other.fault != window.fault && other.kind.halts());
+            !others.any(|other| other.targets.contains(*target) && overlap(window.span(), other.span()))
+        };
+        let targets = window.targets.iter().filter(alone);
+        targets.map(|target| Outage { window, target, cut_from: None, lets, span }).collect()
+    };
+    // A client without its request, or without its reply, has no answer: each link counts for both ends.
+    let across = |lets: &dyn Fn(i64) -> Lets| -> Vec<Outage<'h>> {
+        let links: BTreeSet<&(String, String)> = window.links.iter().flatten().collect();
+        let ends: BTreeSet<(&String, &String)> =
+            links.iter().flat_map(|(one, other)| [(one, other), (other, one)]).collect();
+        let outage = |(from, to): (&String, &String)| {
+            let ways = links.iter().filter(|(one, other)| (one, other) == (from, to) || (one, other) == (to, from));
+            let lets = lets(ways.count() as i64);
+            Some(Outage { window, target: target(from)?, cut_from: Some(to.clone()), lets, span })
+        };
+        ends.into_iter().filter_map(outage).collect()
+    };
+    match window.kind.does.rules_out {
+        RulesOut::Acts | RulesOut::Answers => of_targets(Lets::Nothing),
+        RulesOut::Writes => of_targets(Lets::Reads),
+        RulesOut::AnswersAcross => across(&|_| Lets::Nothing),
+        RulesOut::SoonAnswersAcross => match window.delay_ns {
+            Some(late) => across(&|ways| Lets::Later(run_time(late).saturating_mul(ways).saturating_sub(DELAY_STEP))),
+            None => Vec::new(),
+        },
+        RulesOut::AnswersToCommands => match (window.on_call, &window.on_each) {
+            (Some(effect), Some(command)) if keeps_answers(effect) => match command {
+                Command::Any => across(&|_| Lets::Nothing),
+                Command::Write => across(&|_| Lets::Reads),
+                Command::Named(_) => Vec::new(),
+            },
+            _ => Vec::new(),
+        },
+        RulesOut::OldValues | RulesOut::Nothing(_) => Vec::new(),
+    }
+}
+
+/// Whether no answer comes to a command that this befalls.
+fn keeps_answers(effect: CallEffect) -> bool {
+    effect == CallEffect::HoldRequest || effect.waits_for_the_reply()
+}
+
+fn overlap((from, to): (u64, Option<u64>), (other_from, other_to): (u64, Option<u64>)) -> bool {
+    to.is_none_or(|to| other_from <= to) && other_to.is_none_or(|to| from <= to)
+}
+
+/// What a client did while it stood still, or after its process was gone.
+fn acted(history: &History, outage: &Outage, words: Words) -> Option<String> {
+    let Outage { window, target, span: (since, until), .. } = outage;
+    if window.kind.does.rules_out != RulesOut::Acts {
+        return None;
+    }
+    let its = |operation: &&Operation| words.process(operation.process) == *target;
+    let mut operations: Vec<&Operation> = history.operations.iter().filter(its).collect();
+    let mut until = *until;
+    if window.kind.ends_processes() {
+        // The client goes on as another process; the one that was killed never does.
+        let there = there_before(history, window.inject);
+        operations.retain(|operation| there.contains(&operation.process));
+        until = i64::MAX;
+    }
+    let within = |time: i64| *since < time && time < until;
+    let told = |did: String| Some(format!("{}, but {target} {did}", reported(window, target)));
+    let begun = || operations.iter().filter(|operation| within(run_time(operation.invoked)));
+    let finished = begun().find_map(|operation| {
+        let completed = operation.completed.filter(|_| operation.outcome != Outcome::Info)?;
+        Some((operation.invoked, completed)).filter(|(_, completed)| within(run_time(*completed)))
+    });
+    if let Some((from, to)) = finished {
+        let (from, to) = (seconds(from), seconds(to));
+        return told(format!("began and finished an operation in that time, from {from} to {to}"));
+    }
+    let said = |stamp: &PhaseStamp| within(stamp.stamped.unwrap_or(run_time(stamp.received)));
+    let stamped = operations.iter().find_map(|operation| {
+        let begun = within(run_time(operation.invoked));
+        operation.phases.iter().filter(|stamp| stamp.stamped.is_some() || begun).find(said)
+    });
+    let stamp = stamped?;
+    let at = stamp.stamped.map_or(stamp.received, |stamped| u64::try_from(stamped).unwrap_or(0));
+    told(format!("reported `{}` at {} in that time", stamp.phase.word(), seconds(at)))
+}
+
+/// The processes that are known to have been there before this time.
+fn there_before(history: &History, time: u64) -> HashSet<Process> {
+    let began = history.operations.iter().filter(|operation| operation.invoked < time);
+    let ready = history.clients.iter().filter(|(at, _)| *at < time).map(|(_, event)| Process::Client(event.process));
+    began.map(|operation| operation.process).chain(ready).collect()
+}
+
+/// A client that reads, after the only servers of its data lost them all, what was written before.
+fn old_value(history: &History, window: &FaultWindow, words: Words) -> Option<String> {
+    let header = history.run.as_ref().filter(|run| run.resource == ResourceKind::Replicated)?;
+    let all = (0..header.nodes).all(|node| window.targets.contains(&node_name(node)));
+    let (since, _) = window.certain_span().filter(|_| all && window.kind.does.rules_out == RulesOut::OldValues)?;
+    let there = |value: &str, key: &str| {
+        let wrote = |one: &&Operation| one.key == key && one.new.as_deref() == Some(value) && one.f.writes();
+        let mut writes = history.operations.iter().filter(wrote);
+        let over =
+            |one: &Operation| one.outcome == Outcome::Ok && one.completed.is_some_and(|over| over < window.inject);
+        // A value that another operation writes as well may have come from that one.
+        writes.next().is_some_and(over) && writes.next().is_none()
+    };
+    history.operations.iter().filter(|one| one.invoked > since && one.outcome == Outcome::Ok).find_map(|one| {
+        let Reading::Value(value) = &one.old else { return None };
+        there(value, &one.key).then(|| {
+            let (client, at) = (words.process(one.process), seconds(one.invoked));
+            let whom = base::words::list(&window.targets);
+            let (fault, flushed) = (window.fault, seconds(since));
+            format!(
+                "fault {fault} was reported to {} {whom} by {flushed}, but {client} still read {value} after {at}",
+                window.kind.says.verb
+            )
+        })
+    })
+}
+
+/// What servers that could not answer must have answered.
+fn served(history: &History, outages: &[Outage], answer: &Answered) -> Option<String> {
+    let header = history.run.as_ref()?;
+    let covers = |outage: &&Outage| {
+        let comes = match outage.lets {
+            Lets::Nothing => false,
+            Lets::Reads => answer.did == READ,
+            Lets::Later(least) => answer.span.1.saturating_sub(answer.span.0) >= least,
+        };
+        !comes && outage.span.0 < answer.span.0 && answer.span.1 < outage.span.1
+    };
+    let unreachable = |is_it: &dyn Fn(&str) -> bool| {
+        let mut during = outages.iter().filter(covers).filter(|outage| is_it(outage.target));
+        during.find(|outage| outage.cut_from.as_ref().is_none_or(|from| *from == answer.client))
+    };
+    let outage = match answer.by {
+        By::Resource if !matches!(header.resource, ResourceKind::Replicated | ResourceKind::Row) => {
+            unreachable(&|target| Role::of(target) == Some(Role::Resource))
+        }
+        _ => {
+            let nodes = (0..header.nodes).map(node_name).map(|node| unreachable(&|target| target == node));
+            nodes.collect::<Option<Vec<_>>>()?.into_iter().next()
+        }
+    }?;
+    let others = match answer.by {
+        By::ANode if header.nodes > 1 => ", when no node could answer it",
+        _ => "",
+    };
+    let did = match answer.by {
+        By::Resource if answer.did == WROTE => format!("{} acknowledged a write of {}", outage.target, answer.client),
+        _ => format!("{} {}", answer.client, answer.did),
+    };
+    Some(format!(
+        "{}, but {did} in that time, from {} to {}{others}",
+        reported(outage.window, outage.target),
+        seconds(u64::try_from(answer.span.0).unwrap_or(0)),
+        seconds(u64::try_from(answer.span.1).unwrap_or(0)),
+    ))
+}
+
+/// A partition whose sides are not known, where each client that it names (or every client, if it names none) got a lock
+/// from the only node, and if it names no node, also reached the resource: then nobody was cut off from anything.
+fn nobody_was_cut_off(history: &History, window: &FaultWindow, answers: &[Answered]) -> Option<String> {
+    let header =
+        history.run.as_ref().filter(|run| run.nodes == 1 && window.kind.does.rules_out == RulesOut::AnswersAcross)?;
+    let span = certain_span(history, window).filter(|_| window.links.is_none())?;
+    let names = |role: Role| window.targets.iter().filter(move |target| Role::of(target) == Some(role)).cloned();
+    let mut clients: Vec<String> = names(Role::Client).collect();
+    if clients.is_empty() {
+        clients = (0..header.clients).map(client_name).collect();
+    }
+    let reached = |client: &String, by: By| {
+        let mut its = answers.iter().filter(|answer| answer.by == by && answer.client == *client);
+        its.any(|answer| span.0 < answer.span.0 && answer.span.1 < span.1)
+    };
+    let named = names(Role::Node).next().is_some();
+    let all = clients.iter().all(|client| reached(client, By::ANode) && (named || reached(client, By::Resource)));
+    let whom = base::words::list(&window.targets);
+    all.then(|| format!("{}, but each client reached the node in that time", reported(window, &whom)))
+}
+
+const READ: &str = "read the resource";
+const WROTE: &str = "wrote the resource";
+
+/// What must have been answered for an operation to come as far as it did.
+fn answers(operation: &Operation, words: Words) -> Vec<Answered> {
+    let client = words.process(operation.process);
+    let answer = |by: By, did: &'static str, span: Span| Answered { client: client.clone(), by, did, span };
+    let mut found = Vec::new();
+    let mut between = |by: By, did: &'static str, from: Phase, to: Phase| {
+        let mut stamps = operation.phases.iter().enumerate();
+        let Some((place, stamp)) = stamps.find(|(_, stamp)| stamp.phase == to) else { return };
+        // A client that waits at a breakpoint, or asks again, reports a phase more than once.
+        let began = operation.phases.before(place).filter(|stamp| stamp.phase == from).last();
+        let began = began.and_then(|stamp| stamp.stamped).unwrap_or(run_time(operation.invoked));
+        found.push(answer(by, did, (began, stamp.stamped.unwrap_or(run_time(stamp.received)))));
+    };
+    if operation.f.is_locked() {
+        between(By::ANode, "got a lock", Phase::Acquiring, Phase::Acquired);
+    }
+    between(By::Resource, READ, Phase::Acquired, Phase::Read);
+    between(By::Resource, WROTE, Phase::BeforeWrite, Phase::Written);
+    if let Some(completed) = operation.completed.filter(|_| operation.outcome == Outcome::Ok) {
+        let whole = (run_time(operation.invoked), run_time(completed));
+        if operation.f.is_locked() {
+            found.push(answer(By::ANode, "got a lock", whole));
+        }
+        match operation.f {
+            Function::Hold => {}
+            Function::Read | Function::Shared => found.push(answer(By::Resource, READ, whole)),
+            Function::Rmw | Function::Write | Function::Cas => found.push(answer(By::Resource, WROTE, whole)),
+        }
+    }
+    found
+}
+
+/// What is said of a fault.
+fn reported(window: &FaultWindow, target: &str) -> String {
+    let (since, until) = window.certain_span().unwrap_or((window.inject, u64::MAX));
+    let until = if until == u64::MAX { "the end".to_string() } else { seconds(until) };
+    let what = window.kind.says.verb;
+    format!("fault {} was reported to {what} {target} from {} to {until}", window.fault, seconds(since))
+}
+
+fn run_time(time: u64) -> i64 {
+    i64::try_from(time).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,187 @@
+//! Did two clients believe at once that they held a key's lock, or more than may? Those who hold it for reading may be any
+//! number, as long as nobody beside them has it for writing.
+//!
+//! A certain hold is built from the clients' own stamps, which are taken on the safe side (PROTOCOL.md) and come from
+//! one clock. It begins when the client had acquired the lock. It ends when the client releases the lock, when its library
+//! says that the lock is lost, or, if the client falls silent, at its last act as the holder. It is never longer than what the
+//! client believed, so an overlap of two certain holds is certain. The outcome of the operation does not matter: a failed or
+//! indeterminate one held the lock all the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::AnomalyKind;
+use super::verdict::Anomaly;
+use super::words::{Words, count, length, seconds};
+use base::mutants::planted;
+use model::history::{History, Operation, Phase, PhaseStamp, Process};
+
+/// More anomalies of one kind than this help nobody; they are still counted.
+const MOST_LISTED: usize = 1000;
+
+/// A time in which a client certainly believed that it held a lock, in nanoseconds of run time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Hold {
+    start: i64,
+    end: i64,
+    /// Place of the operation in the history.
+    place: usize,
+    /// Whether it is for reading, beside others who read.
+    shared: bool,
+}
+
+/// The findings on holds.
+pub(super) struct Overlaps {
+    /// The first [`MOST_LISTED`] overlaps.
+    pub anomalies: Vec<Anomaly>,
+    /// All pairs of overlapping holds; of a lock that several may hold, the holds that were one too many.
+    pub violations: u64,
+    pub comparable_holds: u64,
+    /// Pairs of holds for reading that went on at once, as they may.
+    pub side_by_side: u64,
+}
+
+/// Finds the pairs of overlapping holds on each key or, if several may hold the lock, each hold that began when as many had it
+/// already. Sorts the holds; the rest takes n log n plus the pairs listed.
+pub(super) fn check(history: &History) -> Overlaps {
+    let words = Words::new(history);
+    let permits = history.permits() as usize + usize::from(planted("holds.one-more"));
+    let mut keys: BTreeMap<&str, Vec<Hold>> = BTreeMap::new();
+    for (place, operation) in history.operations.iter().enumerate() {
+        if let Some((start, end)) =
+            history.certain_hold(operation).filter(|_| !planted("holds.last-key") || operation.key != "k0")
+        {
+            let (start, end) = match (start, end) {
+                _ if planted("holds.first-client") && operation.process == Process::Client(0) => continue,
+                (start, end) if planted("holds.ends-swapped") => (end, start),
+                (start, end) => (start, end - i64::from(planted("holds.end-one-early"))),
+            };
+            let shared = operation.f.is_shared();
+            keys.entry(&operation.key).or_default().push(Hold { start, end, place, shared });
+        }
+    }
+    let mut overlaps = Overlaps { anomalies: Vec::new(), violations: 0, comparable_holds: 0, side_by_side: 0 };
+    for holds in keys.values_mut() {
+        // By start, then by end, so that a hold of length zero precedes those that begin with it.
+        holds.sort_unstable();
+        overlaps.comparable_holds += holds.len() as u64;
+        // Holds that had not ended when the latest one began, by their end.
+        let mut open: BTreeSet<(i64, usize)> = BTreeSet::new();
+        let mut by_place: BTreeMap<usize, Hold> = BTreeMap::new();
+        let mut readers = 0;
+        for hold in holds.iter() {
+            while let Some(&(end, place)) = open.first()
+                && end <= hold.start - i64::from(planted("holds.touch"))
+            {
+                open.pop_first();
+                readers -= u64::from(by_place.remove(&place).is_some_and(|gone| gone.shared));
+            }
+            let room = MOST_LISTED - overlaps.anomalies.len();
+            if permits == 1 {
+                let beside = if hold.shared { readers } else { 0 };
+                overlaps.side_by_side += beside;
+                overlaps.violations += open.len() as u64 - beside;
+                let earlier = by_place.values().filter(|earlier| !(earlier.shared && hold.shared)).take(room);
+                overlaps.anomalies.extend(earlier.map(|earlier| anomaly(history, *earlier, *hold, words)));
+            } else if open.len() >= permits {
+                overlaps.violations += 1;
+                let earlier = || by_place.values().copied().collect();
+                overlaps.anomalies.extend((room > 0).then(|| one_too_many(history, earlier(), *hold, words)));
+            }
+            open.insert((hold.end, hold.place));
+            by_place.insert(hold.place, *hold);
+            readers += u64::from(hold.shared);
+        }
+    }
+    overlaps
+}
+
+fn anomaly(history: &History, earlier: Hold, later: Hold, words: Words) -> Anomaly {
+    let operation = |hold: Hold| &history.operations[hold.place];
+    let time = run_time(later.start);
+    let together = run_time(earlier.end.min(later.end).saturating_sub(later.start));
+    let modes = match (earlier.shared, later.shared) {
+        (true, false) => ", the first for reading,",
+        (false, true) => ", the second for reading,",
+        _ => "",
+    };
+    let summary = format!(
+        "{} and {} both held the lock of {}{modes} for {} from {}: {} acquired it at {} and {} {}",
+        words.client(earlier.place),
+        words.client(later.place),
+        operation(earlier).key,
+        length(together),
+        seconds(time),
+        words.client(earlier.place),
+        seconds(run_time(earlier.start)),
+        if is_ended_by_loss(operation(earlier), earlier) {
+            "did not learn that it had lost it until"
+        } else {
+            "still acted as its holder at"
+        },
+        seconds(run_time(earlier.end)),
+    );
+    Anomaly::new(
+        AnomalyKind::OverlappingHolders,
+        &operation(earlier).key,
+        time,
+        vec![operation(earlier).index, operation(later).index],
+        summary,
+    )
+}
+
+/// Whether a hold ended because the client's library said that the lock was lost.
+fn is_ended_by_loss(operation: &Operation, hold: Hold) -> bool {
+    let ends = |stamp: &PhaseStamp| matches!(stamp.phase, Phase::Releasing | Phase::Lost | Phase::Released);
+    let end = operation.phases.iter().find(ends);
+    end.is_some_and(|stamp| stamp.phase == Phase::Lost && stamp.stamped == Some(hold.end))
+}
+
+/// A hold that began when the lock had as many holders as it may have, or more: these, by when they took it.
+fn one_too_many(history: &History, mut earlier: Vec<Hold>, later: Hold, words: Words) -> Anomaly {
+    earlier.sort_unstable();
+    let index = |hold: &Hold| history.operations[hold.place].index;
+    let key = &history.operations[later.place].key;
+    let time = run_time(later.start);
+    let end = earlier.iter().map(|hold| hold.end).fold(later.end, i64::min);
+    let summary = format!(
+        "{} held the lock of {key} at once for {} from {}, and no more than {} may: {} acquired it at {}, when {} still had it",
+        count(earlier.len() as u64 + 1, "client"),
+        length(run_time(end.saturating_sub(later.start))),
+        seconds(time),
+        history.permits(),
+        words.client(later.place),
+        seconds(time),
+        words.clients(earlier.iter().map(|hold| hold.place)),
+    );
+    let mut operations: Vec<u64> = earlier.iter().map(index).collect();
+    operations.insert(1, index(&later));
+    Anomaly::new(AnomalyKind::OverlappingHolders, key, time, operations, summary)
+}
+
+/// The times in which at least so many of these spans go on at once, in their order.
+pub(super) fn at_least<T: Copy + Ord>(number: usize, spans: impl Iterator<Item = (T, T)>) -> Vec<(T, T)> {
+    // One that begins as another one ends is not at once with it.
+    let lasting = spans.filter(|(start, end)| start < end);
+    let mut turns: Vec<(T, bool)> = lasting.flat_map(|(start, end)| [(start, true), (end, false)]).collect();
+    turns.sort_unstable();
+    let (mut open, mut since, mut found) = (0, None, Vec::new());
+    for (time, begins) in turns {
+        match begins {
+            true => open += 1,
+            false => open -= 1,
+        }
+        match since {
+            None if open == number => since = Some(time),
+            Some(start) if open < number => {
+                found.push((start, time));
+                since = None;
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn run_time(stamp: i64) -> u64 {
+    u64::try_from(stamp).unwrap_or(0)
+}

@@ -1,0 +1,438 @@
+//! Can a free lock be acquired? A key is stuck if its lock is free and asked for, but nobody acquires it for longer
+//! than any expiry explains, with or without faults.
+//!
+//! Free means that nothing in the history keeps the lock: no live client that holds it, may hold it or renews it, and
+//! no fault that is or may still be in effect, such as one whose heal nobody saw. A machine that stood still keeps it as
+//! a fault does. A dead holder keeps nothing: a lock must get over it.
+//!
+//! An attempt that failed without the lock did not get it, whatever word it failed with. One whose end is not known may
+//! have held the lock, so it accuses nobody; but if the key would be stuck without it, evidence is missing.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+
+use super::AnomalyKind;
+use super::evidence::{Evidence, NotCounted};
+use super::holds::at_least;
+use super::starved::{Needs, covered, kept};
+use super::verdict::{Anomaly, Gap};
+use super::words::{count, length, list, seconds};
+use base::mutants::planted;
+use model::history::{ClientStep, FactName, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp, Process};
+
+/// A free lock gets this many TTLs to be acquired before it counts as stuck: one for a node that expires a key late,
+/// the others for contenders, which need several attempts.
+pub const STUCK_AFTER_TTLS: u64 = 3;
+/// The minimum for very short TTLs, in nanoseconds.
+const STUCK_AFTER_NS: u64 = 2_000_000_000;
+/// Attempts that follow each other so closely ask for the lock without a break: clients think in between.
+const RETRY_GAP_NS: u64 = 100_000_000;
+/// This many attempts show that a lock was asked for, however short they were.
+const ATTEMPTS: usize = 5;
+
+/// The findings on liveness.
+pub(super) struct Liveness {
+    /// One anomaly for each time that a key was stuck.
+    pub anomalies: Vec<Anomaly>,
+    pub evidence: Evidence,
+    /// The longest time for which a lock was free and requested.
+    pub longest_gap: Option<Gap>,
+    /// Nanoseconds from the last heal to the next acquisition of any key; None if there was no heal or no acquisition.
+    pub reacquired_after_ns: Option<u64>,
+}
+
+/// A start and an end, in nanoseconds of run time.
+type Span = (u64, u64);
+
+/// What is known about the lock of one key.
+#[derive(Default)]
+struct Key<'h> {
+    /// How many may have it at once; while fewer do, it is free.
+    permits: usize,
+    /// When a live client certainly had it, and when one had it if attempts in doubt did.
+    held: Vec<Span>,
+    /// When a live client had it if the attempts in doubt got it.
+    perhaps_held: Vec<Span>,
+    /// Attempts that failed, in the order of their invocations.
+    failed: Vec<(Span, &'h Operation)>,
+    /// Attempts that may have got the lock and may not, in the order of their invocations.
+    in_doubt: Vec<(Span, &'h Operation)>,
+    /// Attempts that got the lock, from when they asked to when they had it.
+    asked: Vec<Span>,
+}
+
+/// Sorts the holds of each key; linear otherwise.
+pub(super) fn check(history: &History) -> Liveness {
+    let keys = keys(history);
+    let faults = faults(history);
+    let healed = history.faults.iter().filter_map(|window| window.healed.filter(|_| window.was_observed()));
+    let last_heal = healed.map(|(time, _)| time).max();
+    let acquired = || keys.values().flat_map(|key| &key.asked).map(|(_, acquired)| *acquired);
+    let healthy = history.facts.iter().any(|fact| fact.name == FactName::NodesHealthy && fact.holds);
+    // If no client ever got any lock, a stuck lock can't be told from clients that can't use it.
+    let tells = healthy && acquired().next().is_some();
+    let (mut anomalies, mut doubts) = (Vec::new(), Vec::new());
+    let (mut gaps, mut gaps_at_worst) = (Vec::new(), Vec::new());
+    let mut undecided = None;
+    for (name, key) in &keys {
+        let (certain, worst, last_time) = (key.for_certain(), key.at_worst(), history.last_time);
+        for stretch in stuck(history, &certain, &faults).filter(|_| tells) {
+            match kept(history, Needs::Lock(name), (stretch.from, stretch.last), stretch.last - stretch.from) {
+                Some(why) => _ = undecided.get_or_insert(stretch.but(name, &why)),
+                None => anomalies.push(stretch.anomaly(name)),
+            };
+        }
+        gaps.extend(longest_gap(name, &certain, last_time));
+        let found = stuck(history, &worst, &faults).filter(|_| tells);
+        doubts.extend(found.map(|stretch| stretch.doubt(name)));
+        gaps_at_worst.extend(longest_gap(name, &worst, last_time));
+    }
+    let reacquired_after_ns = last_heal
+        .filter(|_| !faults.iter().any(|(_, until)| *until == u64::MAX))
+        .and_then(|healed| acquired().filter(|&time| time > healed).min().map(|time| time - healed));
+    let longest_gap = gaps.into_iter().max_by_key(length_of);
+    let allowed = history.run.as_ref().and_then(|run| run.longest_gap_ms).map(|ms| ms.saturating_mul(1_000_000));
+    let is_too_long = |gap: &&Gap| allowed.is_some_and(|most| length_of(gap) > most);
+    if let Some(gap) = longest_gap.as_ref().filter(is_too_long) {
+        match kept(history, Needs::Lock(&gap.key), (gap.from, gap.to), length_of(gap)) {
+            Some(why) => _ = undecided.get_or_insert(but(&gap.key, gap.from, gap.to, &why)),
+            None => anomalies.push(unavailable(gap)),
+        }
+    }
+    doubts.extend(
+        gaps_at_worst
+            .iter()
+            .max_by_key(|gap| length_of(gap))
+            .into_iter()
+            .filter(is_too_long)
+            .map(|gap| doubt(&gap.key, gap.from, gap.to)),
+    );
+    let mut evidence = evidence(&keys, &faults, last_heal);
+    evidence.missing = evidence.missing.or(doubts.into_iter().next());
+    evidence.not_counted = undecided.map(NotCounted::Undecided);
+    Liveness { anomalies, evidence, longest_gap, reacquired_after_ns }
+}
+
+fn keys(history: &History) -> BTreeMap<&str, Key<'_>> {
+    let ended = history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ended);
+    let ended: HashMap<u32, u64> = ended.map(|(time, event)| (event.process, *time)).collect();
+    let (lasts, permits) = (Lasts::new(history), history.permits() as usize);
+    let mut keys: BTreeMap<&str, Key> = BTreeMap::new();
+    for operation in history.operations.iter().filter(|operation| operation.f.is_locked()) {
+        let key = keys.entry(&operation.key).or_default();
+        let died = match operation.process {
+            Process::Client(process) => ended.get(&process).copied(),
+            Process::Controller => None,
+        };
+        let acquired = operation.phase(Phase::Acquired).map(|stamp| stamp.received);
+        key.asked.extend(acquired.map(|acquired| (operation.invoked, acquired)));
+        let attempt = (operation.invoked, operation.completed.or(died).unwrap_or(history.last_time));
+        match without_the_lock(operation) {
+            Some(true) if asked(operation) => key.failed.push((attempt, operation)),
+            Some(true) => key.in_doubt.push((attempt, operation)),
+            Some(false) => {
+                key.perhaps_held.push(lasts.possible_hold(operation, died));
+                key.in_doubt.push((attempt, operation));
+            }
+            None => key.held.push(lasts.possible_hold(operation, died)),
+        }
+    }
+    for key in keys.values_mut() {
+        key.held.sort_unstable();
+        key.permits = permits;
+        key.asked.sort_unstable();
+    }
+    keys
+}
+
+impl<'h> Key<'h> {
+    /// When as many had it as may, given when each had it.
+    fn taken<'k>(&self, held: Cow<'k, [Span]>) -> Cow<'k, [Span]> {
+        match self.permits {
+            1 => held,
+            permits => Cow::Owned(at_least(permits, held.iter().copied())),
+        }
+    }
+
+    /// What counts where no lock may be accused wrongly: every client that may have had it had it.
+    fn for_certain(&self) -> Case<'_, 'h> {
+        Case::new(self.taken(sorted(&self.held, &self.perhaps_held)), self.failed.clone(), &self.asked)
+    }
+
+    /// What may have been: attempts in doubt did not get it.
+    fn at_worst(&self) -> Case<'_, 'h> {
+        let mut failed: Vec<_> = self.failed.iter().chain(&self.in_doubt).copied().collect();
+        failed.sort_by_key(|(attempt, _)| *attempt);
+        Case::new(self.taken(Cow::Borrowed(&self.held)), failed, &self.asked)
+    }
+}
+
+/// What one way to take what is in doubt makes of a key, in the order of time.
+struct Case<'k, 'h> {
+    held: Cow<'k, [Span]>,
+    failed: Vec<(Span, &'h Operation)>,
+    /// All attempts whose end is known, with and without success.
+    asked: Cow<'k, [Span]>,
+}
+
+impl<'k, 'h> Case<'k, 'h> {
+    fn new(held: Cow<'k, [Span]>, failed: Vec<(Span, &'h Operation)>, got: &'k [Span]) -> Case<'k, 'h> {
+        let without: Vec<Span> = failed.iter().map(|(span, _)| *span).collect();
+        Case { held, failed, asked: sorted(got, &without) }
+    }
+}
+
+/// These spans, which are sorted, and some more.
+fn sorted<'k>(spans: &'k [Span], more: &[Span]) -> Cow<'k, [Span]> {
+    if more.is_empty() {
+        return Cow::Borrowed(spans);
+    }
+    let mut all = [spans, more].concat();
+    all.sort_unstable();
+    Cow::Owned(all)
+}
+
+/// Whether a phase says that the client had the lock.
+fn is_of_a_holder(stamp: PhaseStamp) -> bool {
+    stamp.phase >= Phase::Acquired
+}
+
+/// Whether an attempt that did not report the lock certainly ended without it; None if its client had the lock.
+///
+/// A client that fails without having had the lock has none, whatever the word; but these words are for holders.
+fn without_the_lock(operation: &Operation) -> Option<bool> {
+    let of_a_holder = ["fenced", "conflict", "lock-lost"];
+    let word = operation.error().unwrap_or_default();
+    match operation.outcome {
+        _ if operation.phases.iter().any(is_of_a_holder) => None,
+        Outcome::Ok => None,
+        Outcome::Fail => Some(!of_a_holder.contains(&word)),
+        Outcome::Info => Some(false),
+    }
+}
+
+fn asked(operation: &Operation) -> bool {
+    operation.phases.has(Phase::Acquiring)
+}
+
+/// What ends a hold other than its holder, as far as the history tells.
+struct Lasts {
+    /// Whether the lock expires by itself.
+    expires: bool,
+    /// Whether holders renew the lock.
+    is_renewed: bool,
+    ttl_ns: u64,
+}
+
+impl Lasts {
+    fn new(history: &History) -> Lasts {
+        let is_renewed = history.operations.iter().any(|operation| operation.phases.has(Phase::Extended));
+        let mut stamps = history.operations.iter().flat_map(|operation| &operation.phases);
+        let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
+        Lasts { is_renewed, ttl_ns, expires: stamps.any(|stamp| stamp.validity_ms.is_some()) }
+    }
+
+    /// When a live client had the lock or may have had it, given that the client died at `died`.
+    fn possible_hold(&self, operation: &Operation, died: Option<u64>) -> Span {
+        let (mut start, mut over, mut runs_out) = (None, None, None);
+        for PhaseStamp { phase, received, validity_ms, .. } in &operation.phases {
+            start = start.or((phase >= Phase::HalfAcquired).then_some(received));
+            over = over.or(matches!(phase, Phase::Lost | Phase::Released).then_some(received));
+            runs_out = runs_out.max(validity_ms.map(|left| received.saturating_add(left.saturating_mul(1_000_000))));
+        }
+        let start = start.unwrap_or(operation.invoked);
+        let end = match (over, operation.completed) {
+            (Some(over), _) => over,
+            (None, Some(completed)) if operation.outcome != Outcome::Info => completed,
+            (None, None) => u64::MAX,
+            // It is not known whether it gave the lock back. If locks run out, this one does at some time after that.
+            (None, Some(completed)) if self.expires => {
+                let asked_last = completed.saturating_add(self.ttl_ns);
+                runs_out.filter(|_| !self.is_renewed).unwrap_or(asked_last)
+            }
+            (None, Some(completed)) if operation.phases.has(Phase::Releasing) => completed,
+            // It never reported a release, so only its death ends its hold.
+            (None, Some(_)) => u64::MAX,
+        };
+        let runs_out = runs_out.filter(|_| !self.is_renewed).unwrap_or(u64::MAX);
+        (start, end.min(runs_out).min(died.unwrap_or(u64::MAX)).max(start))
+    }
+}
+
+/// When faults were or may have been in effect, or may have kept a lock after their heal.
+fn faults(history: &History) -> Vec<Span> {
+    let until = |window: &FaultWindow| match (window.healed, window.aftermath_ns) {
+        (Some((time, true)), Some(aftermath)) => time.saturating_add(aftermath),
+        _ => u64::MAX,
+    };
+    let windows = history.faults.iter().filter(|window| window.skipped.is_none());
+    windows.map(|window| (window.inject, until(window))).collect()
+}
+
+/// A time in which the lock was free and requested, and not acquired for too long.
+struct Stretch<'h> {
+    from: u64,
+    /// When the last attempt meanwhile was over.
+    last: u64,
+    attempts: Vec<&'h Operation>,
+}
+
+/// Each time at which the lock was free and requested, but not acquired for too long.
+fn stuck<'h>(history: &History, key: &Case<'_, 'h>, faults: &[Span]) -> impl Iterator<Item = Stretch<'h>> {
+    let unit = if planted("liveness.ttl-in-microseconds") { 1_000 } else { 1_000_000 };
+    let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(unit));
+    let patience =
+        ttl_ns.saturating_mul(STUCK_AFTER_TTLS).max(STUCK_AFTER_NS) * if planted("liveness.patient") { 100 } else { 1 };
+    let kept: Vec<Span> = faults.iter().chain(&history.stalls).copied().collect();
+    let taken = sorted(&key.held, &kept);
+    // A sentinel after everything else ends the last stretch.
+    let taken = taken.iter().copied().chain([(history.last_time, u64::MAX)]);
+    let mut found = Vec::new();
+    let mut failed = key.failed.as_slice();
+    let mut free_from: u64 = 0;
+    for (from, until) in taken {
+        if free_from.saturating_add(patience) < from {
+            let over = failed.iter().take_while(|((_, completed), _)| *completed <= free_from).count();
+            failed = &failed[over..];
+            let meanwhile = failed.iter().take_while(|((invoked, _), _)| *invoked < from);
+            let attempts: Vec<_> = meanwhile.filter(|((_, completed), _)| *completed > free_from).collect();
+            let last = attempts.iter().map(|((_, completed), _)| (*completed).min(from)).max().unwrap_or(0);
+            let waited = last.saturating_sub(free_from);
+            let tried = attempts.len() >= ATTEMPTS + usize::from(planted("liveness.one-attempt-more"))
+                || 2 * covered(attempts.iter().map(|(span, _)| *span), free_from, from) >= waited;
+            if waited > patience && tried {
+                let attempts = attempts.into_iter().map(|(_, operation)| *operation).collect();
+                found.push(Stretch { from: free_from, last, attempts });
+            }
+        }
+        free_from = free_from.max(until);
+    }
+    found.into_iter()
+}
+
+/// The longest time in which the lock of a key was not held for all that is known, and it was requested at nearly
+/// every moment.
+fn longest_gap(name: &str, key: &Case, last_time: u64) -> Option<Gap> {
+    let mut longest: Option<Gap> = None;
+    let mut asked = key.asked.iter().copied().peekable();
+    // Attempts that had begun and were not over when the lock was last taken, in the order in which they began.
+    let mut open: Vec<Span> = Vec::new();
+    let mut free_from = 0;
+    for (from, until) in key.held.iter().copied().chain([(last_time, u64::MAX)]) {
+        open.extend(std::iter::from_fn(|| asked.next_if(|(began, _)| *began < from)));
+        // Stretches in which the lock is requested, as long as it is free.
+        let mut stretch: Option<Span> = None;
+        for &(began, ended) in &open {
+            let (began, ended) = (began.max(free_from), ended.min(from));
+            stretch = match stretch {
+                Some((start, end)) if began <= end.saturating_add(RETRY_GAP_NS) => Some((start, end.max(ended))),
+                _ => Some((began, ended)).filter(|(began, ended)| began < ended),
+            };
+            if let Some((from, to)) = stretch
+                && longest.as_ref().is_none_or(|gap| length_of(gap) < to - from)
+            {
+                longest = Some(Gap { key: name.to_string(), from, to });
+            }
+        }
+        free_from = free_from.max(until);
+        open.retain(|(_, ended)| *ended > free_from);
+    }
+    longest
+}
+
+fn length_of(gap: &Gap) -> u64 {
+    gap.to.saturating_sub(gap.from)
+}
+
+fn unavailable(gap: &Gap) -> Anomaly {
+    Anomaly::new(
+        AnomalyKind::Unavailable,
+        &gap.key,
+        gap.to,
+        Vec::new(),
+        format!(
+            "the lock of {} was free and requested from {} on, yet no client acquired it for {}, which is longer than the workload allows",
+            gap.key,
+            seconds(gap.from),
+            length(length_of(gap)),
+        ),
+    )
+}
+
+impl Stretch<'_> {
+    fn anomaly(&self, key: &str) -> Anomaly {
+        Anomaly::new(
+            AnomalyKind::NotObtained,
+            key,
+            self.last,
+            self.attempts.iter().take(2).map(|operation| operation.index).collect(),
+            format!(
+                "no client acquired the lock of {key} for {} from {}, though it was free: {} failed, with no fault in effect",
+                length(self.last - self.from),
+                seconds(self.from),
+                count(self.attempts.len() as u64, "attempt"),
+            ),
+        )
+    }
+
+    /// Why it shows nothing.
+    fn but(&self, key: &str, why: &str) -> String {
+        but(key, self.from, self.last, why)
+    }
+
+    /// What is missing if it is not certain that it came to this.
+    fn doubt(&self, key: &str) -> String {
+        doubt(key, self.from, self.last)
+    }
+}
+
+fn but(key: &str, from: u64, to: u64, why: &str) -> String {
+    let lasted = length(to.saturating_sub(from));
+    format!("no client acquired the lock of {key} for {lasted} from {}, but {why}", seconds(from))
+}
+
+fn doubt(key: &str, from: u64, to: u64) -> String {
+    format!(
+        "no client is known to have held the lock of {key} for {} from {}, and only attempts with an unknown outcome may \
+         have",
+        length(to.saturating_sub(from)),
+        seconds(from),
+    )
+}
+
+/// The attempts after the last heal, or all attempts if there was no fault: had they failed for long enough, the claim
+/// would be broken.
+fn evidence(keys: &BTreeMap<&str, Key>, faults: &[Span], last_heal: Option<u64>) -> Evidence {
+    let since = last_heal.unwrap_or(0);
+    let when = match last_heal {
+        Some(healed) => format!("after the last heal at {}", seconds(healed)),
+        None => "in the run".to_string(),
+    };
+    let acquired = |key: &Key| key.asked.iter().filter(|(_, time)| *time >= since).count() as u64;
+    let without = |key: &Key| {
+        let attempts = key.failed.iter().chain(&key.in_doubt);
+        attempts.filter(|((invoked, _), _)| *invoked >= since).count() as u64
+    };
+    let obtained: u64 = keys.values().map(acquired).sum();
+    let attempts = obtained + keys.values().map(without).sum::<u64>();
+    let failed: Vec<String> = keys
+        .iter()
+        .filter(|(_, key)| without(key) > 0 && acquired(key) == 0)
+        .map(|(name, key)| format!("{name} ({})", count(without(key), "attempt")))
+        .collect();
+    let missing = if faults.iter().any(|(_, until)| *until == u64::MAX) {
+        Some("a fault was not seen to be healed and may still be in effect".to_string())
+    } else if attempts == 0 {
+        Some(format!("no client is known to have asked for the lock {when}"))
+    } else if !failed.is_empty() {
+        Some(format!(
+            "no client acquired the lock of {} {when}, but it was held, or not free for long enough to blame the lock",
+            list(&failed)
+        ))
+    } else {
+        None
+    };
+    let span = if last_heal.is_some() { "since the last heal" } else { "in the run" };
+    let text = format!("{obtained} of {} {span} got the lock", count(attempts, "attempt"));
+    Evidence { count: attempts, text, missing, not_counted: None }
+}

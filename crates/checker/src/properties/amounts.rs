@@ -1,0 +1,53 @@
+//! The number of a counter and the length of a list match the updates that they descend from. Goes with `updates` if the
+//! resource is one of these. The theory is in `checker/amounts.rs`.
+
+use super::super::evidence::{self, Findings};
+use super::{AnomalyDef, AnomalyKind, Blames, Circumstances, ClaimDef, Lines, Property, Rank, Seen};
+use base::words::{count, line, plural};
+use model::history::{Claim, ResourceKind};
+
+/// More of a summary is in the report.
+const LONGEST: usize = 300;
+
+pub static DEF: Property = Property {
+    id: "amounts",
+    rank: Rank::Claim(ClaimDef {
+        claim: Claim::Amounts,
+        conditional: false,
+        decides: |run| {
+            run.claims.contains(&Claim::Updates) && matches!(run.resource, ResourceKind::Counter | ResourceKind::List)
+        },
+        concerns: evidence::has_amounts,
+        counted: |_| 0,
+        retitled: |_| None,
+        reason: |seen| {
+            seen.first_of(AnomalyKind::WrongAmount).map(|anomaly| anomaly.summary.clone()).unwrap_or_default()
+        },
+        found: |seen| match seen.contradictions() {
+            0 => "all amounts match".to_string(),
+            wrong => plural(wrong, "wrong amount"),
+        },
+        headline,
+    }),
+    title: "Amounts match the updates",
+    applies: "runs whose resource is a counter or a list",
+    parameter: None,
+    check: |case| Findings {
+        anomalies: case.updates_where(|kind| kind == AnomalyKind::WrongAmount),
+        evidence: evidence::amounts(case.history, &case.updates.measured),
+    },
+};
+
+/// A counter's number or a list's length differs from the number of updates that it descends from.
+pub static WRONG_AMOUNT: AnomalyDef =
+    AnomalyDef { name: "wrong amount", incident: "A wrong amount", lines: Lines::Operations, blames: Blames::Effects };
+
+/// The first wrong amount, as the check says it.
+fn headline(seen: &Seen, of: &Circumstances) -> String {
+    let first = seen.first_of(AnomalyKind::WrongAmount);
+    let first = first.map_or(String::new(), |anomaly| format!(": {}", line(&anomaly.summary, LONGEST)));
+    match seen.verdict.count_of(AnomalyKind::WrongAmount) {
+        0 | 1 => format!("{} left a wrong amount{first}.", of.lock),
+        more => format!("{} left {} wrong amounts, the first{first}.", of.lock, count(more)),
+    }
+}

@@ -1,0 +1,76 @@
+//! How often those who wait ask a node for the lock: no claim says anything of that, but a node has others to serve.
+
+use serde::Serialize;
+
+use super::{Advisory, Remark};
+use base::words::{length, sanitize};
+use model::history::{History, Operation, Phase, PhaseStamp, Process, RecordedCommand};
+
+pub static DEF: Advisory = Advisory {
+    id: "busy-polling",
+    title: "A waiting client rests between its requests",
+    applies: "runs without faults whose nodes recorded their commands, and whose clients are processes",
+    check: |run| {
+        let found = most_often(run.history, run.commands)?;
+        Remark::new(1, 1, found.words())
+    },
+};
+
+/// Who asks more often than this in a second hardly rests in between.
+const OFTEN: u64 = 500;
+/// A shorter wait says nothing of that, in nanoseconds.
+const SHORT: u64 = 200_000_000;
+
+/// A client that asked a node again and again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Asking {
+    pub client: String,
+    pub node: String,
+    /// How often it named the lock there in a second.
+    pub per_second: u64,
+    /// For how long, in nanoseconds.
+    pub waited: u64,
+}
+
+impl Asking {
+    /// `c1 asked n0 for it 1900 times a second, for 400 ms`
+    pub fn words(&self) -> String {
+        let Asking { client, node, per_second, waited } = self;
+        sanitize(&format!("{client} asked {node} for it {per_second} times a second, for {}", length(*waited)), 200)
+    }
+}
+
+/// The one that asked most often, of those of a run without faults that waited long, and whose clients are processes.
+pub fn most_often(history: &History, commands: &[RecordedCommand]) -> Option<Asking> {
+    let run = history.run.as_ref().filter(|run| run.threads == 1 && history.faults.is_empty())?;
+    let of_clients = history.operations.iter().filter(|one| one.f.is_locked() && one.process != Process::Controller);
+    let waits = of_clients.filter_map(|one| Some((one, waited(one)?)));
+    let asked = waits.filter_map(|(operation, (from, until))| {
+        let client = run.client_name(operation.process);
+        let (node, times) = busiest(commands, |command| {
+            command.from.as_ref() == Some(&client)
+                && (from..until).contains(&command.time)
+                && command.key().is_some_and(|key| key.contains(&*operation.key))
+        })?;
+        let waited = until - from;
+        let per_second = (u128::from(times) * 1_000_000_000 / u128::from(waited)) as u64;
+        Some(Asking { client, node, per_second, waited })
+    });
+    asked.filter(|asking| asking.per_second > OFTEN).max_by_key(|asking| asking.per_second)
+}
+
+/// From when to when an operation asked for the lock, if that took long.
+fn waited(operation: &Operation) -> Option<(u64, u64)> {
+    let from = operation.phase(Phase::Acquiring)?.time();
+    let until = operation.phase(Phase::Acquired).map(PhaseStamp::time).or(operation.completed)?;
+    (until.saturating_sub(from) >= SHORT).then_some((from, until))
+}
+
+/// The node that got most of these, and how many.
+fn busiest(commands: &[RecordedCommand], is_it: impl Fn(&RecordedCommand) -> bool) -> Option<(String, u64)> {
+    let mut times = std::collections::BTreeMap::<&str, u64>::new();
+    for command in commands.iter().filter(|command| !command.in_script && is_it(command)) {
+        *times.entry(&command.node).or_default() += 1;
+    }
+    times.into_iter().max_by_key(|(_, times)| *times).map(|(node, times)| (node.to_string(), times))
+}

@@ -1,0 +1,76 @@
+//! Programs of clients that ended by themselves: no lock claims that they do not, but whoever uses the library wants to know.
+
+use serde::Serialize;
+
+use super::super::liveness::STUCK_AFTER_TTLS;
+use super::super::starved::everyone_ran;
+use super::super::verdict::Verdict;
+use super::{Advisory, AnomalyKind, Remark, was_disturbed};
+use base::words::sanitize;
+use model::history::{ClientStep, History, Outcome, Phase, Process};
+
+pub static DEF: Advisory = Advisory {
+    id: "client-crashes",
+    title: "No client ends by itself",
+    applies: "every run",
+    check: |run| {
+        let ended = by_itself(run.history, run.verdict)?;
+        Remark::new(run.verdict.count_of(AnomalyKind::EndedByItself), run.history.clients.len() as u64, ended.how)
+    },
+};
+
+/// How signals are named that others send: who sent them is not known.
+const FROM_OTHERS: [&str; 4] = ["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"];
+
+/// How a program ended that no fault ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Ended {
+    /// Its exit code and its last words.
+    pub how: String,
+    /// Whether anything had been done to anybody in its run by then.
+    pub faulty: bool,
+}
+
+/// How the first program of a run ended that ended by itself. None if all went on, and where the machine had stood still by then,
+/// or a member just had.
+pub fn by_itself(history: &History, verdict: &Verdict) -> Option<Ended> {
+    let ended = verdict.anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::EndedByItself)?;
+    let time = ended.time;
+    let stood_still = history.stalls.iter().any(|(from, _)| *from <= time);
+    let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
+    let just = (time.saturating_sub(ttl_ns.saturating_mul(STUCK_AFTER_TTLS)), time);
+    let stood_still = stood_still || !everyone_ran(history, just, ttl_ns);
+    let is_it = |at: u64, step| at == time && step == ClientStep::Ended;
+    let (_, event) = history.clients.iter().find(|(at, event)| is_it(*at, event.step))?;
+    if stood_still || FROM_OTHERS.iter().any(|signal| event.text.contains(&format!("({signal})"))) {
+        return None;
+    }
+    let how = sanitize(without_log(&event.text), 400);
+    let how = if had_no_lock(history, event.process, time) { format!("{how}; it had no lock then") } else { how };
+    Some(Ended { how, faulty: was_disturbed(history, time) })
+}
+
+/// Whether the history makes certain that a client's process had no lock when it ended: it had begun no operation, or each of them was
+/// answered before and left it without a lock. The end of a process ends its operation, which may have had the lock until then, whatever
+/// phases its client told: a program that dies may leave some untold.
+fn had_no_lock(history: &History, process: u32, time: u64) -> bool {
+    let Some(header) = history.run.as_ref().filter(|header| header.threads == 1) else { return false };
+    let client = header.client_name(Process::Client(process));
+    let began =
+        history.operations.iter().filter(|one| one.invoked <= time && header.client_name(one.process) == client);
+    began.filter(|one| one.f.is_locked()).all(|one| {
+        let said = |phase| one.phase(phase).is_some_and(|stamp| stamp.time() <= time);
+        let answered = one.completed.is_some_and(|end| end < time);
+        match one.outcome {
+            Outcome::Ok => answered,
+            Outcome::Fail => answered && (said(Phase::Released) || one.phase(Phase::Acquired).is_none()),
+            Outcome::Info => said(Phase::Released),
+        }
+    })
+}
+
+/// What is said of an end, without the log's path in the run's folder.
+fn without_log(text: &str) -> &str {
+    let before = text.split_once("/client.log)").and_then(|(before, _)| before.rsplit_once(" ("));
+    before.map_or(text, |(said, _)| said)
+}

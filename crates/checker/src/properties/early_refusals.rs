@@ -1,0 +1,150 @@
+//! Attempts to take a lock that were given up long before their time, with nothing in the way but a holder, or not even one. No claim is
+//! broken by that, but whoever asks for ten seconds and is refused after one has not got what was asked for.
+
+use serde::Serialize;
+
+use super::super::starved::everyone_ran;
+use super::{Advisory, Remark};
+use base::words::{length, plural};
+use model::history::{History, Operation, Outcome, Phase, PhaseStamp, Process};
+
+pub static DEF: Advisory = Advisory {
+    id: "early-refusals",
+    title: "An attempt waits for as long as it was asked to",
+    applies: "runs without faults and scripts whose attempts have a timeout",
+    check: |run| {
+        let each = [Had::ByOthers, Had::ByNobody].map(|had| (early(run.history, had), had.words()));
+        let found: Vec<_> = each.iter().filter(|(refusals, _)| refusals.early > 0).collect();
+        let text: Vec<String> = found.iter().map(|(refusals, while_)| refusals.words(while_)).collect();
+        let sum = |number: fn(&Refusals) -> u64| found.iter().map(|(refusals, _)| number(refusals)).sum();
+        Remark::new(sum(|refusals| refusals.early), sum(|refusals| refusals.of), text.join("; "))
+    },
+};
+
+/// An attempt is given up early if it took less than this part of its limit.
+const EARLY: u64 = 2;
+
+/// How a failure that was no refusal speaks, in lower case.
+const OF_CONNECTIONS: [&str; 6] = ["connect", "econn", "epipe", "broken pipe", "socket", "network"];
+
+/// Who had the lock during an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Had {
+    /// As many as may have it, at some time of it.
+    ByOthers,
+    /// Nobody at any time of it, and everybody who had had it had given it back.
+    ByNobody,
+}
+
+/// How attempts came out during which the lock was had in one of these ways.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Refusals {
+    /// How many were refused early, of how many.
+    pub early: u64,
+    pub of: u64,
+    /// The one that was refused soonest, measured by its limit.
+    pub soonest: Option<Refusal>,
+}
+
+/// An attempt that was refused early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    /// For how long its client was ready to wait, and how long it waited, in nanoseconds.
+    pub limit: u64,
+    pub waited: u64,
+}
+
+/// Early refusals of a run without faults, in which every member ran; and without a script, which may ask for the shortest of waits.
+pub fn early(history: &History, had: Had) -> Refusals {
+    let mut refusals = Refusals::default();
+    let Some(run) = history.run.as_ref().filter(|run| run.script_steps == 0) else { return refusals };
+    if !history.faults.is_empty() {
+        return refusals;
+    }
+    let attempts = history.operations.iter().filter(|one| one.f.is_locked() && one.process != Process::Controller);
+    for attempt in attempts {
+        let limit = history.acquire_timeouts.get(&attempt.index).copied().or(run.acquire_timeout_ms);
+        let acquired = attempt.phase(Phase::Acquired).map(PhaseStamp::time);
+        let (Some(limit), Some(end)) = (limit, acquired.or(attempt.completed)) else { continue };
+        let others =
+            || history.operations.iter().filter(|other| other.index != attempt.index && other.key == attempt.key);
+        let is_so = match had {
+            Had::ByOthers => {
+                let holders = others().filter(|other| is_in_the_way(other, attempt, end, history.last_time));
+                holders.count() >= history.permits() as usize
+            }
+            Had::ByNobody => others().all(|other| had_nothing(other, attempt.invoked, end)),
+        };
+        if !is_so {
+            continue;
+        }
+        refusals.of += 1;
+        let limit = limit.saturating_mul(1_000_000);
+        let refusal = Refusal { limit, waited: end.saturating_sub(attempt.invoked) };
+        let is_early = refusal.waited.saturating_mul(EARLY) < limit;
+        if acquired.is_none()
+            && is_refused(attempt)
+            && is_early
+            && everyone_ran(history, (attempt.invoked, end), refusal.waited)
+        {
+            refusals.early += 1;
+            refusals.soonest = soonest(refusals.soonest, Some(refusal));
+        }
+    }
+    refusals
+}
+
+impl Had {
+    pub fn words(self) -> &'static str {
+        match self {
+            Had::ByOthers => "while another client held the lock",
+            Had::ByNobody => "while nobody had the lock",
+        }
+    }
+}
+
+impl Refusals {
+    /// `whoever asked for 10 s was refused after 1.2 s while nobody had the lock, 12 of 40 attempts`
+    pub fn words(&self, while_: &str) -> String {
+        let Some(soonest) = self.soonest else { return String::new() };
+        let (limit, waited) = (length(soonest.limit), length(soonest.waited));
+        let (early, attempts) = (self.early, plural(self.of, "attempt"));
+        format!("whoever asked for {limit} was refused after {waited} {while_}, {early} of {attempts}")
+    }
+
+    /// Both together.
+    pub fn and(self, other: &Refusals) -> Refusals {
+        Refusals {
+            early: self.early + other.early,
+            of: self.of + other.of,
+            soonest: soonest(self.soonest, other.soonest),
+        }
+    }
+}
+
+fn soonest(one: Option<Refusal>, other: Option<Refusal>) -> Option<Refusal> {
+    let share = |refusal: &Refusal| u128::from(refusal.waited) * 1_000_000 / u128::from(refusal.limit.max(1));
+    one.into_iter().chain(other).min_by_key(share)
+}
+
+/// Whether the lock was refused, and not a connection.
+fn is_refused(attempt: &Operation) -> bool {
+    let Some(failure) = attempt.failure.as_ref().filter(|_| attempt.outcome == Outcome::Fail) else { return false };
+    let text = failure.text.as_ref().map_or(String::new(), |text| text.to_string().to_lowercase());
+    failure.error.as_deref() == Some("not-acquired") && !OF_CONNECTIONS.iter().any(|word| text.contains(word))
+}
+
+/// Whether another client had the lock at some time of an attempt that ended at `end`.
+fn is_in_the_way(other: &Operation, attempt: &Operation, end: u64, last: u64) -> bool {
+    let at = |phase| other.phase(phase).map(PhaseStamp::time);
+    let Some(from) = at(Phase::Acquired) else { return false };
+    let until = at(Phase::Releasing).or(at(Phase::Lost)).or(other.completed).unwrap_or(last);
+    let both_read = other.f.is_shared() && attempt.f.is_shared();
+    other.process != attempt.process && !both_read && from < end && until > attempt.invoked
+}
+
+/// Whether an operation did not have the lock from `from` to `end`, nor may have left it taken.
+fn had_nothing(other: &Operation, from: u64, end: u64) -> bool {
+    let at = |phase| other.phase(phase).map(PhaseStamp::time);
+    at(Phase::Acquired).is_none_or(|acquired| acquired > end || at(Phase::Released).is_some_and(|gone| gone < from))
+}

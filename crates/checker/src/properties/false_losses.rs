@@ -1,0 +1,211 @@
+//! Losses that a library told of a lock that its holder had: no claim is broken by that, but whoever believes it gives up its work.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::super::starved::everyone_ran;
+use super::{Advisory, Remark};
+use base::redis_commands;
+use base::words::{length, list, plural};
+use model::history::{History, Operation, Outcome, Phase, PhaseStamp, Process, RecordedCommand};
+
+pub static DEF: Advisory = Advisory {
+    id: "false-losses",
+    title: "A holder is told of a loss only if its lock is gone",
+    applies: "runs whose nodes recorded their commands, without faults or with few nodes struck",
+    check: |run| {
+        let losses = false_losses(run.history, run.commands);
+        Remark::new(losses.told, losses.of, losses.words())
+    },
+};
+
+/// A lock is as good as new for this part of its TTL after it was taken or extended.
+const NEW: u64 = 2;
+
+/// How holders were told of losses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FalseLosses {
+    /// How many were told that their lock was lost while they had it, of how many holders.
+    pub told: u64,
+    pub of: u64,
+    /// The one that was told soonest.
+    pub soonest: Option<FalseLoss>,
+    /// The nodes that had been struck, if any were: fewer than half of them all.
+    pub struck: Vec<String>,
+}
+
+/// A loss that was none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct FalseLoss {
+    /// How long after the lock had been taken or extended, in nanoseconds.
+    pub after: u64,
+    pub ttl: u64,
+    /// Whether its release said so, before which nothing had removed the key.
+    pub by_release: bool,
+}
+
+/// Those of a run in which no fault was injected but on a minority of the nodes, and every member ran. `commands`: what the
+/// nodes carried out; where they were not recorded, nothing is said, since whatever removed the lock's key would not be known.
+pub fn false_losses(history: &History, commands: &[RecordedCommand]) -> FalseLosses {
+    let mut losses = FalseLosses::default();
+    let Some(run) = &history.run else { return losses };
+    let Some(struck) = struck_nodes(history).filter(|struck| 2 * struck.len() < run.nodes.max(1) as usize) else {
+        return losses;
+    };
+    if !history.stalls.is_empty() || commands.is_empty() {
+        return losses;
+    }
+    losses.struck = struck.iter().map(|node| node.to_string()).collect();
+    let ttl = run.ttl_ms.saturating_mul(1_000_000);
+    let holders = history.operations.iter().filter(|one| one.f.is_locked() && one.process != Process::Controller);
+    for holder in holders {
+        let Some(acquired) = holder.phase(Phase::Acquired).map(PhaseStamp::time) else { continue };
+        losses.of += 1;
+        let Some(lost) = holder.phase(Phase::Lost).map(PhaseStamp::time) else { continue };
+        let grants = holder.phases.iter().filter(|stamp| matches!(stamp.phase, Phase::Acquired | Phase::Extended));
+        let Some(granted) = grants.map(|stamp| stamp.time()).filter(|time| *time <= lost).max() else { continue };
+        let after = lost - granted;
+        // What the release itself removes it has. A loss that a check finds is told right before it.
+        let releasing = holder.phase(Phase::Releasing).map(PhaseStamp::time);
+        let by_release = releasing.is_some_and(|releasing| releasing <= lost);
+        let client = run.client_name(holder.process);
+        let gone_by = |command: &RecordedCommand| match releasing {
+            Some(releasing) if command.from.as_ref() == Some(&client) || command.in_script => {
+                if by_release {
+                    releasing
+                } else {
+                    lost.saturating_sub(CLOCK)
+                }
+            }
+            _ => lost,
+        };
+        // What named its key from when it asked for it, so that it is known what became of the key at a node.
+        let of_its_key: Vec<&RecordedCommand> = commands
+            .iter()
+            .filter(|command| within(command.time, holder.invoked, lost) && names(command, &holder.key))
+            .filter(|command| !struck.contains(&*command.node))
+            .collect();
+        let gone = |command: &&RecordedCommand| {
+            removes(command) && within(command.time, acquired, gone_by(command))
+                || may_run_out(command, run.ttl_ms / NEW)
+        };
+        let may_be_gone = || {
+            let left: BTreeSet<&str> = of_its_key.iter().map(|command| &*command.node).collect();
+            let is_majority = struck.is_empty() && !left.is_empty() || 2 * left.len() > run.nodes as usize;
+            !is_majority || of_its_key.iter().any(gone)
+        };
+        let taken = || history.operations.iter().any(|other| has_it_too(other, holder, acquired, lost));
+        // What others may have left at a node is not known where another one is struck.
+        let is_clear = || struck.is_empty() || history.operations.iter().all(|other| was_over(other, holder, lost));
+        if after < ttl / NEW
+            && !may_be_gone()
+            && !taken()
+            && is_clear()
+            && everyone_ran(history, (granted, lost), after)
+        {
+            let loss = FalseLoss { after, ttl, by_release };
+            losses.told += 1;
+            losses.soonest = losses.soonest.into_iter().chain([loss]).min();
+        }
+    }
+    losses
+}
+
+/// The nodes on which there were faults, if all faults were on nodes, or at commands that were sent to them.
+fn struck_nodes(history: &History) -> Option<BTreeSet<&str>> {
+    let mut struck = BTreeSet::new();
+    for window in history.faults.iter().filter(|window| window.skipped.is_none()) {
+        let nodes: Vec<&str> = window.nodes().collect();
+        let are_all = nodes.len() == window.targets.len() || window.kind.is_at_command();
+        if nodes.is_empty() || !are_all {
+            return None;
+        }
+        struck.extend(nodes);
+    }
+    Some(struck)
+}
+
+/// Whether another operation had given its lock back when this holder asked for it, or began only when that was told of its loss.
+fn was_over(other: &Operation, holder: &Operation, lost: u64) -> bool {
+    let gave_back = other.phase(Phase::Released).is_some() && other.outcome == Outcome::Ok;
+    other.index == holder.index
+        || other.key != holder.key
+        || other.process == Process::Controller
+        || other.invoked > lost
+        || gave_back && other.completed.is_some_and(|over| over <= holder.invoked)
+}
+
+impl FalseLosses {
+    /// `a holder was told that 8 ms after its client had got or extended the lock, whose TTL is 1 s, 3 of 40 holders; nobody else
+    /// had it then, and nothing had removed its key`
+    pub fn words(&self) -> String {
+        let FalseLosses { told, of, soonest, struck } = self;
+        let Some(soonest) = soonest else { return String::new() };
+        let by_whom = if soonest.by_release { "a release said that" } else { "a holder was told that" };
+        format!(
+            "{by_whom} {} after its client had got or extended the lock, whose TTL is {}, {told} of {}; nobody else had \
+             it then, and nothing had removed its key{}",
+            length(soonest.after),
+            length(soonest.ttl),
+            plural(*of, "holder"),
+            match &struck[..] {
+                [] => String::new(),
+                struck => format!(" at the nodes that were left, a majority: {} had been struck", list(struck)),
+            }
+        )
+    }
+
+    /// Both together.
+    pub fn and(self, other: &FalseLosses) -> FalseLosses {
+        FalseLosses {
+            told: self.told + other.told,
+            of: self.of + other.of,
+            soonest: self.soonest.into_iter().chain(other.soonest).min(),
+            struck: if self.struck.is_empty() { other.struck.clone() } else { self.struck },
+        }
+    }
+}
+
+/// Whether a command names a key that belongs to this one of the run.
+fn names(command: &RecordedCommand, key: &str) -> bool {
+    command.words.iter().skip(1).any(|word| word.contains(key))
+}
+
+fn removes(command: &RecordedCommand) -> bool {
+    redis_commands::removes(&command.name())
+}
+
+/// Whether a command may have a key run out in less than so many milliseconds: it says so, or says it in a way that is not read here.
+fn may_run_out(command: &RecordedCommand, within_ms: u64) -> bool {
+    let number = |place: usize| command.words.get(place).and_then(|word| word.parse::<u64>().ok());
+    let after = |option: &str| {
+        let place = command.words.iter().skip(3).position(|word| word.eq_ignore_ascii_case(option));
+        place.and_then(|place| number(place + 4))
+    };
+    let seconds = |number: Option<u64>| number.map(|seconds| seconds.saturating_mul(1000));
+    let lives_ms = match &*command.name() {
+        "PEXPIRE" | "PSETEX" => number(2),
+        "EXPIRE" | "SETEX" => seconds(number(2)),
+        "SET" => after("PX").or(seconds(after("EX"))),
+        name if redis_commands::renews(name) => None,
+        _ => return false,
+    };
+    lives_ms.is_none_or(|lives_ms| lives_ms < within_ms)
+}
+
+/// What a node's clock may be off, as its commands tell the time, in nanoseconds.
+const CLOCK: u64 = 5_000_000;
+
+fn within(time: u64, from: u64, to: u64) -> bool {
+    (from.saturating_sub(CLOCK)..=to.saturating_add(CLOCK)).contains(&time)
+}
+
+/// Whether another client has it as well at some time of these, as far as it knows.
+fn has_it_too(other: &Operation, holder: &Operation, from: u64, to: u64) -> bool {
+    let at = |phase| other.phase(phase).map(PhaseStamp::time);
+    other.process != holder.process
+        && other.key == holder.key
+        && at(Phase::Acquired).is_some_and(|had| had <= to.saturating_add(CLOCK))
+        && at(Phase::Released).or(other.completed).is_none_or(|until| until >= from)
+}

@@ -1,0 +1,110 @@
+//! No lock is handed out that has run out by the library's own word: a validity of nothing where it was acquired.
+//!
+//! The library may have looked before its client was stopped or its clock was set, and the client asked it after that;
+//! so whoever may have been stopped meanwhile, or had a wrong clock, is not held to it.
+
+use std::collections::BTreeSet;
+
+use super::super::evidence::{Findings, NotCounted};
+use super::super::starved::{Needs, kept};
+use super::super::verdict::Anomaly;
+use super::super::words::{Words, count, length, number, seconds};
+use super::{AnomalyDef, AnomalyKind, Blames, Case, ClaimDef, Lines, Property, Rank, Seen};
+use base::words::plural;
+use model::history::{Claim, History, Phase, PhaseStamp};
+
+pub static DEF: Property = Property {
+    id: "grants",
+    rank: Rank::Claim(ClaimDef::of_answers(
+        Claim::Grants,
+        |run| run.claims.contains(&Claim::Grants),
+        found,
+        |seen, of| format!("{} handed out a lock that had run out by its own word{}.", of.lock, seen.times()),
+    )),
+    title: "No lock is handed out that has run out",
+    applies: "runs whose clients say how long their lock is valid",
+    parameter: None,
+    check,
+};
+
+/// A lock was handed out with no validity left, by the library's own word.
+pub static EXPIRED_GRANT: AnomalyDef = AnomalyDef {
+    name: "lock handed out when it had run out",
+    incident: "A lock handed out when it had run out",
+    lines: Lines::Grants,
+    blames: Blames::Nothing,
+};
+
+fn found(seen: &Seen) -> String {
+    match (seen.contradictions(), seen.verdict.claim(Claim::Grants)) {
+        (0, Some(claim)) if claim.not_counted.is_some() => format!("{} valid", number(claim.evidence)),
+        (0, _) => "each valid when it was handed out".to_string(),
+        (many, _) => plural(many, "expired grant"),
+    }
+}
+
+/// Reports locks without any validity left when their clients got them.
+fn check(case: &Case) -> Findings {
+    let (history, stops) = (case.history, case.stops());
+    let words = Words::new(history);
+    let (mut anomalies, mut grants, mut shortest, mut undecided) = (Vec::new(), 0, u64::MAX, None);
+    let (mut excused, mut excuses) = (0, BTreeSet::new());
+    for (place, operation) in history.operations.iter().enumerate() {
+        let Some(acquired) = operation.phase(Phase::Acquired) else { continue };
+        let Some(validity_ms) = acquired.validity_ms else { continue };
+        let asked = operation.phase(Phase::Acquiring).map_or(operation.invoked, PhaseStamp::time);
+        let (client, at) = (words.client(place), acquired.time());
+        if let Some(why) = stops.why(history, &client, asked, at).or_else(|| wrong_clock(history, &client, asked, at)) {
+            if validity_ms == 0 {
+                excused += 1;
+                excuses.insert(why);
+            }
+            continue;
+        }
+        grants += 1;
+        shortest = shortest.min(validity_ms);
+        if validity_ms > 0 {
+            continue;
+        }
+        let summary = format!(
+            "{client} was given the lock of {} at {} with no validity left by the library's own word, {} after it had asked",
+            operation.key,
+            seconds(at),
+            length(at.saturating_sub(asked)),
+        );
+        if let Some(why) = kept(history, Needs::ClientAlone(&client), (asked, at), 0) {
+            undecided.get_or_insert(format!("{summary}, but {why}"));
+            continue;
+        }
+        anomalies.push(Anomaly::new(AnomalyKind::ExpiredGrant, &operation.key, at, vec![operation.index], summary));
+    }
+    let left = if grants == 0 {
+        String::new()
+    } else {
+        format!(", the shortest {}", length(shortest.saturating_mul(1_000_000)))
+    };
+    let text = format!("{} with a validity{left}", count(grants, "grant"));
+    let mut findings = Findings::new(anomalies, grants, text, "no client says how long the lock that it got is valid");
+    let excuses: Vec<String> = excuses.into_iter().collect();
+    findings.evidence.not_counted = (excused > 0).then(|| {
+        NotCounted::Explained(format!(
+            "{} handed out with nothing left,{} after {}",
+            number(excused),
+            if excused == 1 { "" } else { " each" },
+            excuses.join(" or ")
+        ))
+    });
+    findings.undecided(undecided)
+}
+
+/// That a client's clock was wrong meanwhile.
+fn wrong_clock(history: &History, client: &str, from: u64, to: u64) -> Option<String> {
+    let mut of_clock = history.faults.iter().filter(|window| window.kind.does.wall_clock && window.skipped.is_none());
+    let is_wrong = of_clock.any(|window| {
+        let (inject, healed) = window.span();
+        window.targets.iter().any(|target| target == client)
+            && inject <= to
+            && healed.is_none_or(|healed| from <= healed)
+    });
+    is_wrong.then(|| "its client's clock was set".to_string())
+}

@@ -1,0 +1,40 @@
+//! How long after the loss of its lock a holder is told. A workload that states a time is held to it by the claim `losses`.
+
+use super::super::owners::Owners;
+use super::super::stopped::Stops;
+use super::super::words::{Words, length};
+use super::losses::{gone, held};
+use super::{Advisory, Recorded, Remark};
+use model::history::Operation;
+
+pub static DEF: Advisory = Advisory {
+    id: "loss-report-delay",
+    title: "A holder is told at once that its lock is gone",
+    applies: "runs whose clients say how long their lock is valid, or in which another client takes it",
+    check,
+};
+
+/// A shorter delay is no news, in nanoseconds: a library looks only now and then.
+const AT_ONCE_NS: u64 = 100_000_000;
+
+/// Reports the longest time for which a holder acted without its lock, but for the time in which it was stopped.
+fn check(run: &Recorded) -> Option<Remark> {
+    let (history, words) = (run.history, Words::new(run.history));
+    let (owners, stops) = (Owners::new(history), Stops::new(history));
+    let delay = |(place, operation): (usize, &Operation)| {
+        let (until, told) = held(operation)?;
+        let from = gone(history, &owners, place, until)?.from;
+        let stopped = stops.of(&words.client(place), from, until);
+        Some((until.saturating_sub(from).saturating_sub(stopped), place, told.is_some()))
+    };
+    let holders = history.operations.iter().enumerate().filter(|(_, operation)| operation.f.is_locked());
+    let delays: Vec<(u64, usize, bool)> = holders.filter_map(delay).collect();
+    let late = || delays.iter().filter(|(delay, ..)| *delay > AT_ONCE_NS);
+    let (longest, place, told) = late().max_by_key(|(delay, ..)| *delay)?;
+    let (client, longest) = (words.client(*place), length(*longest));
+    let text = match told {
+        true => format!("{client} was told {longest} after its lock was gone"),
+        false => format!("{client} acted for {longest} without its lock, and was not told"),
+    };
+    Remark::new(late().count() as u64, delays.len() as u64, text)
+}

@@ -1,0 +1,80 @@
+//! A client that is told, when it asks, that it has the lock has it.
+
+use super::super::evidence::Findings;
+use super::super::owners::{run_time, time, took_it_back};
+use super::super::verdict::Anomaly;
+use super::super::words::{Words, count, seconds};
+use super::{AnomalyDef, AnomalyKind, Blames, Case, ClaimDef, Lines, Property, Rank};
+use base::words::plural;
+use model::history::{Claim, Operation, Phase, PhaseStamp};
+
+pub static DEF: Property = Property {
+    id: "ownership",
+    rank: Rank::Claim(ClaimDef::of_answers(
+        Claim::Ownership,
+        |run| run.claims.contains(&Claim::Ownership),
+        |seen| match seen.contradictions() {
+            0 => "every answer true".to_string(),
+            many => plural(many, "untrue answer"),
+        },
+        |seen, of| format!("{} told a client that it had a lock that another one had{}.", of.lock, seen.times()),
+    )),
+    title: "A client that is told that it has the lock has it",
+    applies: "runs whose holders ask whether they have the lock",
+    parameter: Some("check_every"),
+    check,
+};
+
+/// A client that asked was told that it had a lock that another client had.
+pub static FALSE_OWNERSHIP: AnomalyDef = AnomalyDef {
+    name: "client told that it has another one's lock",
+    incident: "A client told that it has another one's lock",
+    lines: Lines::Answers,
+    blames: Blames::Nothing,
+};
+
+/// Reports each time that a client was told that it has a lock that another one certainly had.
+fn check(case: &Case) -> Findings {
+    let (history, owners) = (case.history, case.owners());
+    let words = Words::new(history);
+    let error = history.clock.map_or(0, |clock| clock.error_ns);
+    let (mut anomalies, mut asked) = (Vec::new(), 0);
+    for (place, operation) in history.operations.iter().enumerate() {
+        let mut is_told = false;
+        for stamp in of_a_holder(operation).filter(|stamp| matches!(stamp.phase, Phase::Owned | Phase::Lost)) {
+            let Some(at) = stamp.stamped else { continue };
+            let read = if stamp.phase == Phase::Owned { time(stamp.received.saturating_add(error)) } else { at };
+            let other = owners.other(&operation.key, operation.process, at, read);
+            let Some(other) = other.filter(|other| !took_it_back(operation, other)) else { continue };
+            asked += 1;
+            // Asked again and again, it is one story.
+            if stamp.phase == Phase::Lost || std::mem::replace(&mut is_told, true) {
+                continue;
+            }
+            let summary = format!(
+                "{} asked at {} whether it had the lock of {} and was told that it had, though {} had had it since {}",
+                words.client(place),
+                seconds(run_time(at)),
+                operation.key,
+                words.client(other.place),
+                seconds(run_time(other.from)),
+            );
+            let operations = vec![operation.index, history.operations[other.place].index];
+            anomalies.push(Anomaly::new(
+                AnomalyKind::FalseOwnership,
+                &operation.key,
+                stamp.time(),
+                operations,
+                summary,
+            ));
+        }
+    }
+    let text = format!("{} about a lock that another client had by then", count(asked, "answer"));
+    Findings::new(anomalies, asked, text, "no client was asked about a lock that another one certainly had by then")
+}
+
+/// The stamps between having the lock and giving it back.
+fn of_a_holder(operation: &Operation) -> impl Iterator<Item = PhaseStamp> {
+    let had = operation.phases.iter().skip_while(|stamp| stamp.phase != Phase::Acquired);
+    had.take_while(|stamp| stamp.phase != Phase::Releasing)
+}

@@ -1,0 +1,184 @@
+//! A bounded wait ends in time, and a lock runs out however its holder ends.
+
+use super::super::evidence::Findings;
+use super::super::starved::{Needs, kept};
+use super::super::verdict::Anomaly;
+use super::super::words::{Words, count, length, seconds};
+use super::{AnomalyDef, AnomalyKind, Blames, Case, ClaimDef, Lines, Property, Rank};
+use base::members::Role;
+use base::mutants::planted;
+use base::words::plural;
+use model::history::{Claim, FactName, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp};
+
+pub static DEF: Property = Property {
+    id: "promises",
+    rank: Rank::Claim(ClaimDef {
+        claim: Claim::Promises,
+        conditional: false,
+        decides: |run| run.claims.contains(&Claim::Promises),
+        // Where a library is under test whose locks run out; elsewhere only if they are broken.
+        concerns: |history| history.facts.iter().any(|fact| fact.name == FactName::NothingEndless),
+        counted: |_| 0,
+        retitled: |_| None,
+        reason: |seen| seen.first_summary(),
+        found: |seen| match seen.contradictions() {
+            0 => "all kept".to_string(),
+            broken => plural(broken, "broken promise"),
+        },
+        headline: |seen, of| match seen.verdict.count_of(AnomalyKind::WaitedTooLong) {
+            0 => format!("{} left a lock behind that outlasts its TTL.", of.lock),
+            waits => {
+                let their = if waits == 1 { "its" } else { "their" };
+                format!("{} let {} overrun {their} timeout{}.", of.lock, plural(waits, "attempt"), of.cause)
+            }
+        },
+    }),
+    title: "Attempts keep to their timeout, and locks expire",
+    applies: "runs whose attempts have a timeout, or whose locks expire",
+    parameter: None,
+    check,
+};
+
+/// An attempt to acquire the lock overran its timeout by far.
+pub static WAITED_TOO_LONG: AnomalyDef = AnomalyDef {
+    name: "attempt past its timeout",
+    incident: "An attempt past its timeout",
+    lines: Lines::Operations,
+    blames: Blames::Effects,
+};
+
+/// A lock was left on a node that never expires, or long after its TTL.
+pub static LEFT_BEHIND: AnomalyDef = AnomalyDef {
+    name: "lock that outlasts its TTL",
+    incident: "A lock that outlasts its TTL",
+    lines: Lines::LeftBehind,
+    blames: Blames::Effects,
+};
+
+/// A wait may overrun by this part of itself, and by no less than [`LEAST_OVERRUN_NS`]: clients look again only now and
+/// then, and machines are busy.
+const OVERRUN: f64 = 0.5;
+const LEAST_OVERRUN_NS: u64 = 1_000_000_000;
+
+/// Examines each attempt that was to end within a time limit, and what was left on the nodes.
+fn check(case: &Case) -> Findings {
+    let history = case.history;
+    let mut anomalies = Vec::new();
+    let mut undecided = None;
+    let waits = waits(case, &mut anomalies, &mut undecided);
+    endless(history, &mut anomalies);
+    let text = format!("{} with a timeout", count(waits, "attempt"));
+    Findings::new(anomalies, waits, text, "no attempt is known to have had a timeout").undecided(undecided)
+}
+
+/// Reports attempts that went on for much longer than they were allowed to, though nobody kept their client from ending
+/// them, and no request from an answer. One for which something kept somebody is not reported; says so of the first. Returns how many
+/// attempts there were.
+fn waits(case: &Case, found: &mut Vec<Anomaly>, undecided: &mut Option<String>) -> u64 {
+    let (history, stops) = (case.history, case.stops());
+    let Some(run) = &history.run else { return 0 };
+    let Some(usual) = run.acquire_timeout_ms else { return 0 };
+    let overrun = run.longest_overrun_ms.map(|ms| ms.saturating_mul(1_000_000));
+    let words = Words::new(history);
+    let mut attempts = 0;
+    for (place, operation) in history.operations.iter().enumerate().filter(|(_, operation)| operation.f.is_locked()) {
+        let limit = history.acquire_timeouts.get(&operation.index).copied().unwrap_or(usual).saturating_mul(1_000_000);
+        let overrun = overrun.unwrap_or_else(|| ((limit as f64 * OVERRUN) as u64).max(LEAST_OVERRUN_NS));
+        let most = limit.saturating_add(overrun);
+        // A stated limit may be short of what a busy controller takes to read a report, so the client's own stamps count.
+        let when = |stamp: PhaseStamp| if run.longest_overrun_ms.is_some() { stamp.time() } else { stamp.received };
+        let asked = operation.phase(Phase::Acquiring).filter(|_| run.longest_overrun_ms.is_some());
+        let asked = asked.map_or(operation.invoked, PhaseStamp::time);
+        let acquired = operation.phase(Phase::Acquired).map(when);
+        let Some(end) = acquired.or(operation.completed.filter(|_| ended_without_the_lock(operation))) else {
+            continue;
+        };
+        attempts += 1;
+        let waited = end.saturating_sub(asked);
+        let client = words.process(operation.process);
+        let from = answered_from(history, asked, end);
+        let mut hindered = stops.of(&client, from, end);
+        if run.waits_by_wall_clock {
+            hindered = hindered.saturating_add(clock_off(history, &client, from, end));
+        }
+        let took = end.saturating_sub(from).saturating_sub(hindered);
+        if took <= most - u64::from(planted("waits.end-one-early")) {
+            continue;
+        }
+        let outcome = match (acquired, operation.outcome) {
+            (Some(_), _) => "got it",
+            (None, Outcome::Info) => "had neither got it nor given up",
+            (None, _) => "gave up",
+        };
+        let summary = format!(
+            "{} asked for the lock at {} and {outcome} {} later, past its timeout of {}",
+            words.client(place),
+            seconds(asked),
+            length(waited),
+            length(limit),
+        );
+        if let Some(why) = kept(history, Needs::Client(&client), (asked, end), took - most) {
+            undecided.get_or_insert(format!("{summary}, but {why}"));
+            continue;
+        }
+        let operations = vec![operation.index];
+        found.push(Anomaly::new(AnomalyKind::WaitedTooLong, &operation.key, end, operations, summary));
+    }
+    attempts
+}
+
+/// From when on nodes answered again, if a fault kept one from it: a lock may wait for an answer for as long as it was
+/// told that one takes, which is not its limit for waiting. Once such a fault is healed, TCP may wait for as long again
+/// as it lasted before it sends again what was lost.
+fn answered_from(history: &History, from: u64, to: u64) -> u64 {
+    let silences = |window: &&FaultWindow| window.kind.does.silences && window.hits(Role::Node);
+    let answered = |window: &FaultWindow| {
+        let healed = window.healed.filter(|(_, seen)| *seen).map_or(u64::MAX, |(time, _)| time);
+        healed.saturating_add(healed.saturating_sub(window.inject))
+    };
+    let hit = history.faults.iter().filter(silences).filter(|window| window.skipped.is_none() && window.inject < to);
+    hit.map(answered).fold(from, u64::max).min(to)
+}
+
+/// Whether an attempt came to an end of which it is known that the lock was not obtained before. One that nobody knows the
+/// outcome of went on until then if its client said that it asked, and nothing after that.
+fn ended_without_the_lock(operation: &Operation) -> bool {
+    let asked = || operation.phases.has(Phase::Acquiring);
+    let got_further = || operation.phases.iter().any(|stamp| stamp.phase > Phase::HalfAcquired);
+    match operation.outcome {
+        Outcome::Ok => false,
+        Outcome::Fail => true,
+        Outcome::Info => asked() && !got_further(),
+    }
+}
+
+/// By how much the wall clock of a client may have been set back meanwhile: no more than it was ever wrong, whether that
+/// began or ended then. What earlier histories leave out may be any length.
+fn clock_off(history: &History, client: &str, from: u64, to: u64) -> u64 {
+    let of_clock = |window: &&FaultWindow| window.kind.does.wall_clock && window.skipped.is_none();
+    let hit = history.faults.iter().filter(of_clock).filter(|window| {
+        let (inject, healed) = window.span();
+        window.targets.iter().any(|target| target == client)
+            && inject <= to
+            && healed.is_none_or(|healed| from <= healed)
+    });
+    hit.map(|window| window.clock_off_ns.unwrap_or(u64::MAX)).fold(0, u64::saturating_add)
+}
+
+/// Reports what the nodes kept though its time should be over soon.
+fn endless(history: &History, found: &mut Vec<Anomaly>) {
+    for fact in history.facts.iter().filter(|fact| !fact.holds) {
+        let what = match fact.name {
+            FactName::NothingEndless => "after the last client had gone, a lock was left that outlasts its TTL",
+            FactName::NothingTooLong => "a node kept a lock that outlasts its TTL",
+            _ => continue,
+        };
+        found.push(Anomaly::new(
+            AnomalyKind::LeftBehind,
+            history.operations.first().map_or("", |operation| &operation.key),
+            history.last_time,
+            Vec::new(),
+            format!("{what}: {}", fact.text),
+        ));
+    }
+}

@@ -1,0 +1,114 @@
+//! What clients go on sending for a lock that they have nothing to do with any more: that breaks no claim by itself, but it may keep
+//! what nobody has, or take what nobody asked for.
+
+use serde::Serialize;
+
+use super::super::starved::everyone_ran;
+use super::{Advisory, Remark, was_disturbed};
+use base::redis_commands::{self, asks, changes_a_lock, runs_a_script};
+use base::words::{length, plural, sanitize};
+use model::history::{History, Operation, Outcome, Phase, Process, RecordedCommand};
+
+pub static DEF: Advisory = Advisory {
+    id: "stray-commands",
+    title: "No client sends commands for a lock that it does not have any more",
+    applies: "runs whose nodes recorded their commands, and whose clients are processes",
+    check: |run| {
+        let found = goes_on(run.history, run.commands)?;
+        Remark::new(found.operations, found.of, found.words())
+    },
+};
+
+/// What comes within this part of a TTL may have been on its way, or due.
+const DUE: u64 = 2;
+
+/// What a client sent for a lock when its operation on it had been over for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GoesOn {
+    pub client: String,
+    /// `PEXPIRE lock:k0 1000`
+    pub command: String,
+    /// How long after the end of its operation, in nanoseconds.
+    pub after: u64,
+    /// Whether its lock had been given back then; otherwise it had never had it.
+    pub was_had: bool,
+    /// Whether it gives a key more time to live.
+    pub renews: bool,
+    /// After how many operations of the run, of how many.
+    pub operations: u64,
+    pub of: u64,
+    /// Whether anything had been done to anybody by then.
+    pub faulty: bool,
+}
+
+impl GoesOn {
+    /// `c0 sent PEXPIRE lock:k0 1000 1.2 s after it had given the lock back, which gives a key more time to live; after 3 of 40
+    /// operations`
+    pub fn words(&self) -> String {
+        let GoesOn { client, command, after, was_had, renews, operations, of, .. } = self;
+        let over = if *was_had { "it had given the lock back" } else { "its attempt was over, without the lock" };
+        let renews = if *renews { ", which gives a key more time to live" } else { "" };
+        let (after, all) = (length(*after), plural(*of, "operation"));
+        sanitize(&format!("{client} sent {command} {after} after {over}{renews}; after {operations} of {all}"), 300)
+    }
+}
+
+/// The latest of a run, whose clients are processes: a thread may send what another one of its process is about.
+pub fn goes_on(history: &History, commands: &[RecordedCommand]) -> Option<GoesOn> {
+    let run = history.run.as_ref().filter(|run| run.threads == 1)?;
+    let due = run.ttl_ms.saturating_mul(1_000_000) / DUE;
+    let of_clients = || history.operations.iter().filter(|one| one.process != Process::Controller);
+    let ended = of_clients().filter(|one| one.f.is_locked()).filter_map(|one| Some((one, over(one)?)));
+    let (mut latest, mut operations, mut of): (Option<GoesOn>, u64, u64) = (None, 0, 0);
+    for (operation, over) in ended {
+        of += 1;
+        let client = run.client_name(operation.process);
+        let next = of_clients().filter(|other| other.invoked >= over && run.client_name(other.process) == client);
+        let until = next.map(|other| other.invoked).min().unwrap_or(history.last_time);
+        let is_its = |(_, command): &(usize, &RecordedCommand)| {
+            command.from.as_ref() == Some(&client)
+                && (over + due..until).contains(&command.time)
+                && command.key().is_some_and(|key| key.contains(&*operation.key))
+                && is_about_locks(command)
+                && was_quiet(history, command.time, due)
+        };
+        let Some((place, command)) = commands.iter().enumerate().rfind(is_its) else { continue };
+        operations += 1;
+        let after = command.time - over;
+        if latest.as_ref().is_none_or(|latest| latest.after < after) {
+            let all = std::iter::once(command).chain(RecordedCommand::called(&commands[place + 1..], &command.node));
+            let renews = all.map(RecordedCommand::name).any(|name| redis_commands::renews(&name));
+            let faulty = was_disturbed(history, command.time);
+            let was_had = operation.phase(Phase::Acquired).is_some();
+            let command = command.example();
+            latest = Some(GoesOn { client, command, after, was_had, renews, operations: 0, of: 0, faulty });
+        }
+    }
+    latest.map(|latest| GoesOn { operations, of, ..latest })
+}
+
+/// When an operation was over for its client: it gave the lock back, or was refused. One whose release is in doubt may be at it still.
+fn over(operation: &Operation) -> Option<u64> {
+    let was_had = operation.phase(Phase::Acquired).is_some();
+    let is_over = match operation.outcome {
+        Outcome::Info => false,
+        _ if was_had => operation.phase(Phase::Released).is_some(),
+        outcome => outcome == Outcome::Fail,
+    };
+    operation.completed.filter(|_| is_over)
+}
+
+/// Who leaves a channel, or asks how its node is, does nothing to the lock.
+fn is_about_locks(command: &RecordedCommand) -> bool {
+    let name = command.name();
+    !command.in_script && (changes_a_lock(&name) || asks(&name) || runs_a_script(&name))
+}
+
+/// Whether no fault was in effect, and neither the machine nor a member stood still, for so long before.
+fn was_quiet(history: &History, time: u64, due: u64) -> bool {
+    let from = time.saturating_sub(due);
+    let meets = |began: u64, ended: Option<u64>| began <= time && ended.is_none_or(|ended| ended >= from);
+    !history.faults.iter().map(|window| window.span()).any(|(began, ended)| meets(began, ended))
+        && !history.stalls.iter().any(|(began, ended)| meets(*began, Some(*ended)))
+        && everyone_ran(history, (from, time), due)
+}

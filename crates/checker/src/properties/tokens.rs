@@ -1,0 +1,50 @@
+//! Fencing tokens rise from acquisition to acquisition. The theory is in `checker/locks.rs`.
+
+use super::super::evidence::{self, Findings};
+use super::super::words;
+use super::{AnomalyDef, Blames, ClaimDef, Lines, Property, Rank};
+use base::words::{count, plural};
+use model::history::Claim;
+
+pub static DEF: Property = Property {
+    id: "tokens",
+    rank: Rank::Claim(ClaimDef {
+        claim: Claim::Tokens,
+        conditional: false,
+        decides: |run| run.claims.contains(&Claim::Tokens),
+        concerns: |history| {
+            history.operations.iter().flat_map(|operation| &operation.phases).any(|stamp| stamp.token.is_some())
+        },
+        counted: |verdict| verdict.lock.token_regressions,
+        retitled: |_| None,
+        reason: |seen| {
+            let regressions = words::count(seen.verdict.lock.token_regressions, "acquisition");
+            format!("{regressions} with a token that does not rise")
+        },
+        found: |seen| match (seen.verdict.lock.token_regressions, seen.verdict.lock.tokens) {
+            (0, 0) => "no token was seen".to_string(),
+            (0, tokens) => format!("{} in rising order", plural(tokens, "token")),
+            (many, tokens) => format!("{} of {} did not rise", count(many), plural(tokens, "token")),
+        },
+        headline: |seen, of| {
+            let tokens = seen.verdict.lock.token_regressions;
+            let rise = if tokens == 1 { "does not rise" } else { "do not rise" };
+            format!("{} handed out {} that {rise}.", of.lock, plural(tokens, "token"))
+        },
+    }),
+    title: "Fencing tokens rise",
+    applies: "runs whose locks come with tokens",
+    parameter: None,
+    check: |case| Findings {
+        anomalies: case.tokens.anomalies.clone(),
+        evidence: evidence::tokens(case.history, case.tokens.comparable),
+    },
+};
+
+/// An acquisition had a token that is not greater than an earlier one's.
+pub static TOKEN_REGRESS: AnomalyDef = AnomalyDef {
+    name: "token that does not rise",
+    incident: "A token that does not rise",
+    lines: Lines::Grants,
+    blames: Blames::Effects,
+};

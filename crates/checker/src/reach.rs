@@ -1,0 +1,134 @@
+//! Which of several faults could bring something about: whether those on nodes reach as many of them as that takes.
+
+use std::collections::BTreeSet;
+
+use base::members::Role;
+use model::fault_kinds::{OnData, OnPackets};
+use model::history::{FactName, FaultKind, FaultWindow, History};
+
+/// On which nodes the key of a lock has to be.
+pub(super) enum Needed<'h> {
+    /// On so many of those that know nothing of each other.
+    Several(usize),
+    /// On one of these, which are primaries.
+    OneOf(Vec<&'h str>),
+}
+
+impl<'h> Needed<'h> {
+    /// Of this key at this moment, as far as the history tells.
+    pub fn new(history: &'h History, key: &str, moment: u64) -> Needed<'h> {
+        let mut of_key = history.promotions.iter().filter(|seen| seen.promotion.key == key).peekable();
+        if let Some(first) = of_key.peek() {
+            let before = &first.promotion.instead_of;
+            let last = of_key.take_while(|seen| seen.time <= moment).last();
+            return Needed::OneOf(vec![last.map_or(before, |seen| &seen.promotion.node).as_str()]);
+        }
+        let ready = history.facts.iter().find(|fact| fact.name == FactName::NodesReady);
+        if let Some((_, roles)) = ready.and_then(|fact| fact.text.split_once("; ")) {
+            return Needed::OneOf(roles.split(", ").filter_map(|one| one.split(' ').next()).collect());
+        }
+        Needed::Several(history.run.as_ref().map_or(1, |run| run.nodes as usize / 2 + 1))
+    }
+
+    /// Whether these are enough of them.
+    fn are(&self, nodes: &BTreeSet<&str>) -> bool {
+        match self {
+            Needed::Several(least) => nodes.len() >= *least,
+            Needed::OneOf(primaries) => primaries.iter().any(|primary| nodes.contains(primary)),
+        }
+    }
+
+    /// Whether this fault hits enough of them.
+    pub fn hits(&self, window: &FaultWindow) -> bool {
+        self.are(&window.nodes().collect())
+    }
+
+    /// The fault without which too few nodes would have lost the key, of those that struck between these two moments; `kept` are
+    /// the nodes that never had it. Later faults found nothing any more. None if all of them hit too few nodes; `Some(None)` if
+    /// it took several kinds of them, or nobody can tell which it was.
+    pub fn lost(
+        &self,
+        history: &'h History,
+        kept: &BTreeSet<&'h str>,
+        from: u64,
+        to: u64,
+    ) -> Option<Option<&'h FaultWindow>> {
+        let mut lost: Vec<&FaultWindow> =
+            history.faults.iter().filter(|window| lost_between(window, from, to)).collect();
+        lost.sort_by_key(|window| window.inject);
+        let nodes = |windows: &[&'h FaultWindow]| -> BTreeSet<&'h str> {
+            kept.iter().copied().chain(windows.iter().flat_map(|window| window.nodes())).collect()
+        };
+        let enough = (1..=lost.len()).find(|enough| self.are(&nodes(&lost[..*enough])))?;
+        let is_needed = |one: &&FaultWindow| match self {
+            // Nobody knows which of several primaries has the key.
+            Needed::OneOf(primaries) if primaries.len() > 1 => self.hits(one),
+            _ => {
+                let others = lost[..enough].iter().copied().filter(|other| other.fault != one.fault);
+                !self.are(&nodes(&others.collect::<Vec<_>>()))
+            }
+        };
+        Some(last_of_one_kind(&lost.iter().copied().filter(is_needed).collect::<Vec<_>>()))
+    }
+}
+
+/// Whether this fault was seen to take from nodes what they kept, at some moment from `from` to `to`. It does that once, when it
+/// strikes, and whatever is written later stays.
+pub(super) fn lost_between(window: &FaultWindow, from: u64, to: u64) -> bool {
+    window.kind.does.data == OnData::Lost
+        && window.injected.is_some_and(|(answered, seen)| seen && window.inject <= to && answered >= from)
+}
+
+/// The nodes that a client could not reach all the while.
+pub(super) fn kept_from<'h>(history: &'h History, client: &str, from: u64, to: u64) -> BTreeSet<&'h str> {
+    let all_the_while = |window: &&FaultWindow| {
+        let certain = window.certain_span().is_some_and(|(since, until)| since <= from && to <= until);
+        certain || (window.was_observed() && window.kind.is_at_command() && overlaps(window, from, to))
+    };
+    let nodes = |window: &'h FaultWindow| -> Vec<&'h str> {
+        let is_node = |name: &&str| Role::of(name) == Some(Role::Node);
+        let does = window.kind.does;
+        match &window.links {
+            _ if window.kind.halts() || window.kind.refuses_writes() => window.nodes().collect(),
+            _ if window.kind.is_at_command() && window.targets.iter().any(|target| target == client) => {
+                window.nodes().collect()
+            }
+            Some(links) if does.packets == OnPackets::Cut => {
+                let others = links.iter().filter_map(|(one, other)| match (one == client, other == client) {
+                    (true, _) => Some(other.as_str()),
+                    (_, true) => Some(one.as_str()),
+                    _ => None,
+                });
+                others.filter(is_node).collect()
+            }
+            _ => Vec::new(),
+        }
+    };
+    history.faults.iter().filter(all_the_while).flat_map(nodes).collect()
+}
+
+/// The last of these faults, which all could have done it, if they are of one kind. Else nobody knows which of them did.
+pub(super) fn last_of_one_kind<'h>(windows: &[&'h FaultWindow]) -> Option<&'h FaultWindow> {
+    let last = windows.iter().max_by_key(|window| window.inject)?;
+    windows.iter().all(|window| window.kind == last.kind).then_some(*last)
+}
+
+/// The most telling of these faults; among equals, the last if they are of one kind.
+pub(super) fn most_telling<'h>(windows: impl Iterator<Item = &'h FaultWindow>) -> Option<&'h FaultWindow> {
+    let by = |window: &FaultWindow| telling(window.kind, !window.hits(Role::Node));
+    let windows: Vec<&FaultWindow> = windows.collect();
+    let most = windows.iter().map(|window| by(window)).min()?;
+    let equals: Vec<&FaultWindow> = windows.into_iter().filter(|window| by(window) == most).collect();
+    last_of_one_kind(&equals)
+}
+
+/// How much a kind of fault explains by itself, on a client involved or on a node; a lower number explains more.
+pub(super) fn telling(kind: FaultKind, on_client: bool) -> u8 {
+    if on_client { kind.blame.client } else { kind.blame.node }
+}
+
+/// Whether the fault was in effect at some moment from `start` to `end`.
+pub(super) fn overlaps(window: &FaultWindow, start: u64, end: u64) -> bool {
+    let (from, to) = window.span();
+    from <= end && to.is_none_or(|to| to >= start)
+}

@@ -1,0 +1,339 @@
+//! Which updates were rolled back: an older value was seen after them, and they were never seen again.
+//!
+//! If every update reports what it replaced, an update is lost when the lineage of the final value leaves it out
+//! ([`super::lineage`]). A blind write reports nothing of the kind, and the next write hides what was lost before it.
+//! What is left are sightings: an operation found value `v` although update `w` had come after `v` and was over. No
+//! order allows that, so whatever is found here contradicts the register, whichever way it is read:
+//!
+//! - `w` came after `v` if it descends from it, or if a part of the lineage of `v` was over before `w` was invoked;
+//! - `w` was over once it was acknowledged, or once somebody had read its value;
+//! - `w` is not in the lineage of `v`.
+//!
+//! The values alone can't always tell which went wrong: either `w` was lost or the sighting was stale. As with the last
+//! value of a register, what was seen last is assumed to have survived. So the history is read backwards, and each
+//! operation is kept unless it contradicts one already kept. A read that does is stale. An update that does is lost,
+//! unless an operation that saw it was kept. Whatever happened on the discarded side of a split brain is no evidence.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::AnomalyKind;
+use super::lineage::Lineage;
+use super::order::{anomaly, latest_known};
+use super::register::{EMPTY, Moment, NEVER, Register, Root, invoked};
+use super::verdict::Anomaly;
+use super::words::{Words, reading, seconds};
+use model::history::Outcome;
+
+/// An operation that found a value: its invocation, and its place in the history.
+type Sighting = (Moment, usize);
+
+/// The last time a value was found, and its node.
+type Found = (Moment, usize);
+
+const NOTHING: Found = ((0, 0), EMPTY);
+
+/// Finds the updates that were rolled back: one anomaly for each first sighting of an older value. Takes their nodes
+/// out of later comparisons, so that one cause is reported once. Sorts the operations; otherwise linear.
+pub(super) fn check(register: &Register, lineage: &mut Lineage, words: Words) -> Vec<Anomaly> {
+    let mut found = Vec::new();
+    if !register.has_writes {
+        return found;
+    }
+    for ((sighting, seen), nodes) in rolled_back(register, lineage) {
+        let mut lost: Vec<usize> = nodes.iter().filter(|&&node| register.nodes[node].acknowledged).copied().collect();
+        // A value that was seen but never acknowledged is not a loss; on its own it is a question of order.
+        if lost.is_empty() {
+            continue;
+        }
+        lost.sort_unstable_by_key(|&node| register.nodes[node].invoked);
+        for node in nodes {
+            lineage.gone[node] = true;
+        }
+        found.push(rollback(register, sighting.1, seen, &lost, words));
+    }
+    found
+}
+
+/// The nodes that are gone, by the sighting that shows it and the node that was sighted.
+fn rolled_back(register: &Register, lineage: &Lineage) -> BTreeMap<(Sighting, usize), Vec<usize>> {
+    let mut kept = Kept::new(register);
+    for &node in lineage.lines.iter().flat_map(|line| &line.lost) {
+        kept.out[node] = true;
+    }
+    let mut events: Vec<Access> = Vec::new();
+    for (node, here) in register.nodes.iter().enumerate().filter(|(node, _)| !kept.out[*node]) {
+        events.extend(here.reads.iter().map(|read| Access {
+            invoked: read.invoked,
+            over: read.completed,
+            place: read.place,
+            node,
+            writes: false,
+        }));
+        let over = kept.over[node];
+        events.extend(here.writer().map(|place| Access { invoked: here.invoked, over, place, node, writes: true }));
+    }
+    // If one invocation read and wrote, its write comes first: whoever saw that write has been processed already.
+    events.sort_unstable_by_key(|event| Reverse((event.invoked, event.writes)));
+    let mut gone: BTreeMap<(Sighting, usize), Vec<usize>> = BTreeMap::new();
+    for event in events {
+        let node = event.node;
+        match kept.against(&event) {
+            _ if event.writes && kept.stands[node] => kept.keep_write(register, &event),
+            None if event.writes => kept.keep_write(register, &event),
+            None => kept.keep_sighting(register, node, (event.invoked, event.place)),
+            Some(seen) if event.writes => {
+                // The sightings are in descending order.
+                let later = kept.sightings[seen].partition_point(|(invoked, _)| *invoked > event.over);
+                let Some(first) = later.checked_sub(1) else { continue };
+                gone.entry((kept.sightings[seen][first], seen)).or_default().push(node);
+            }
+            Some(_) => {}
+        }
+    }
+    gone
+}
+
+/// An operation and the node that it read or wrote.
+struct Access {
+    invoked: Moment,
+    /// By when it had certainly happened.
+    over: Moment,
+    place: usize,
+    node: usize,
+    writes: bool,
+}
+
+/// What has been kept so far, going backwards from the end of the history.
+struct Kept {
+    /// Whether a node is ignored: it is already known to be lost, or its lineage has no beginning.
+    out: Vec<bool>,
+    /// By when a node had certainly been written.
+    over: Vec<Moment>,
+    /// By when a part of a node's lineage had certainly been there, as a rank among all such moments.
+    rank: Vec<usize>,
+    /// These moments, ascending.
+    beginnings: Vec<Moment>,
+    /// The first node of each node's tree.
+    tree: Vec<usize>,
+    /// Who found a node's value, in descending order.
+    sightings: Vec<Vec<Sighting>>,
+    /// Whether anything was kept that wrote a node, saw it or built on it.
+    stands: Vec<bool>,
+    /// By when a node had been replaced by one that stands.
+    replaced: Vec<Moment>,
+    found: Latest,
+    above: Above,
+}
+
+impl Kept {
+    fn new(register: &Register) -> Kept {
+        let nodes = &register.nodes;
+        let mut over: Vec<Moment> = nodes.iter().map(|node| node.completed).collect();
+        for &node in register.order.iter().rev() {
+            let read = nodes[node].reads.iter().map(|read| read.completed).min();
+            over[node] = over[node].min(read.unwrap_or(NEVER));
+            if let Ok(parent) = nodes[node].parent() {
+                over[parent] = over[parent].min(over[node]);
+            }
+        }
+        let (mut since, mut tree, mut out) = (over.clone(), vec![EMPTY; nodes.len()], vec![false; nodes.len()]);
+        for &node in &register.order {
+            match nodes[node].parent() {
+                Ok(parent) => {
+                    (since[node], tree[node], out[node]) = (since[parent].min(since[node]), tree[parent], out[parent]);
+                }
+                Err(Root::Empty) => since[node] = (0, 0),
+                Err(root) => (tree[node], out[node]) = (node, root == Root::Broken),
+            }
+        }
+        let mut beginnings = since.clone();
+        beginnings.sort_unstable();
+        Kept {
+            rank: since.iter().map(|since| beginnings.partition_point(|other| other < since)).collect(),
+            out,
+            over,
+            beginnings,
+            tree,
+            sightings: vec![Vec::new(); nodes.len()],
+            stands: vec![false; nodes.len()],
+            replaced: vec![NEVER; nodes.len()],
+            found: Latest::new(nodes.len()),
+            above: Above::new(register),
+        }
+    }
+
+    /// The node whose sighting the operation contradicts, if any: the operation was over before that sighting, and came
+    /// after a part of that node's lineage.
+    fn against(&self, event: &Access) -> Option<usize> {
+        let begun = self.beginnings.partition_point(|since| *since < event.invoked);
+        let elsewhere = self.found.before(begun, self.tree[event.node]);
+        let (last, seen) = elsewhere.max(self.above.of(event.node));
+        if last > event.over {
+            return Some(seen);
+        }
+        (!event.writes && self.replaced[event.node] < event.invoked).then_some(event.node)
+    }
+
+    fn keep_write(&mut self, register: &Register, event: &Access) {
+        self.stand(register, event.node);
+        if let Ok(parent) = register.nodes[event.node].parent() {
+            self.keep_sighting(register, parent, (event.invoked, event.place));
+        }
+    }
+
+    fn keep_sighting(&mut self, register: &Register, node: usize, sighting: Sighting) {
+        self.stand(register, node);
+        self.sightings[node].push(sighting);
+        self.found.add(self.rank[node], (sighting.0, node), self.tree[node]);
+        self.above.add(node, (sighting.0, node));
+    }
+
+    fn stand(&mut self, register: &Register, node: usize) {
+        let mut node = node;
+        while !std::mem::replace(&mut self.stands[node], true) {
+            let Ok(parent) = register.nodes[node].parent() else { return };
+            self.replaced[parent] = self.replaced[parent].min(self.over[node]);
+            node = parent;
+        }
+    }
+}
+
+/// The latest sightings of two trees among those of a lower rank: a tree of maxima (Fenwick, 1994).
+struct Latest(Vec<[(Found, usize); 2]>);
+
+impl Latest {
+    fn new(ranks: usize) -> Latest {
+        Latest(vec![[(NOTHING, usize::MAX); 2]; ranks + 1])
+    }
+
+    fn add(&mut self, rank: usize, found: Found, tree: usize) {
+        let mut place = rank + 1;
+        while let Some(best) = self.0.get_mut(place) {
+            join(best, (found, tree));
+            place += place & place.wrapping_neg();
+        }
+    }
+
+    /// The latest sighting of a lower rank and of another tree.
+    fn before(&self, rank: usize, tree: usize) -> Found {
+        let (mut best, mut place) = ([(NOTHING, usize::MAX); 2], rank);
+        while place > 0 {
+            self.0[place].iter().for_each(|&one| join(&mut best, one));
+            place &= place - 1;
+        }
+        best.iter().find(|(_, of)| *of != tree).map_or(NOTHING, |(found, _)| *found)
+    }
+}
+
+/// Keeps the latest two of different trees, the latest first.
+fn join(best: &mut [(Found, usize); 2], one: (Found, usize)) {
+    if one.1 == best[0].1 {
+        best[0].0 = best[0].0.max(one.0);
+    } else if one.0 > best[0].0 {
+        *best = [one, best[0]];
+    } else if one.0 > best[1].0 {
+        best[1] = one;
+    }
+}
+
+/// For each node, which of its ancestors was found last: maxima over ranges of nodes, numbered so that all descendants
+/// of a node follow it.
+struct Above {
+    number: Vec<usize>,
+    /// The size of each node's subtree, including the node.
+    size: Vec<usize>,
+    maxima: Vec<Found>,
+}
+
+impl Above {
+    fn new(register: &Register) -> Above {
+        let nodes = &register.nodes;
+        let mut size = vec![1; nodes.len()];
+        for &node in register.order.iter().rev() {
+            if let Ok(parent) = nodes[node].parent() {
+                size[parent] += size[node];
+            }
+        }
+        let (mut number, mut next) = (vec![0; nodes.len()], 0);
+        // For each node, the first number that is still free for its descendants.
+        let mut free = vec![0; nodes.len()];
+        for &node in &register.order {
+            let from = match nodes[node].parent() {
+                Ok(parent) => &mut free[parent],
+                Err(_) => &mut next,
+            };
+            number[node] = *from;
+            *from += size[node];
+            free[node] = number[node] + 1;
+        }
+        Above { number, size, maxima: vec![NOTHING; 2 * nodes.len()] }
+    }
+
+    fn add(&mut self, node: usize, found: Found) {
+        let leaves = self.maxima.len() / 2;
+        let (mut low, mut high) = (leaves + self.number[node] + 1, leaves + self.number[node] + self.size[node]);
+        while low < high {
+            if low % 2 == 1 {
+                self.maxima[low] = self.maxima[low].max(found);
+                low += 1;
+            }
+            if high % 2 == 1 {
+                high -= 1;
+                self.maxima[high] = self.maxima[high].max(found);
+            }
+            (low, high) = (low / 2, high / 2);
+        }
+    }
+
+    fn of(&self, node: usize) -> Found {
+        let (mut place, mut latest) = (self.maxima.len() / 2 + self.number[node], NOTHING);
+        while place > 0 {
+            latest = latest.max(self.maxima[place]);
+            place /= 2;
+        }
+        latest
+    }
+}
+
+fn rollback(register: &Register, sighting: usize, seen: usize, lost: &[usize], words: Words) -> Anomaly {
+    let operation = &register.operations[sighting];
+    let nodes = lost;
+    let mut places: Vec<usize> = lost.iter().filter_map(|&node| register.nodes[node].writer()).collect();
+    let lost = places.iter().map(|&place| register.operations[place].index).collect();
+    let found = invoked(operation);
+    // An update counts as over also once somebody has read it.
+    let over = if nodes.iter().all(|&node| register.nodes[node].completed < found) {
+        "had been acknowledged"
+    } else {
+        "had been acknowledged or read"
+    };
+    // Two primaries at once may each show the other's value as older: then nothing is known to have gone by then.
+    let never_again = match nodes {
+        _ if !nodes.iter().all(|&node| all_seen_by(register, node, found)) => "",
+        [_] => ", and nobody ever saw it again",
+        _ => ", and nobody ever saw them again",
+    };
+    let summary = format!(
+        "{} found {} after {}; {} {over} by then and came after that value{never_again}",
+        words.client(sighting),
+        reading(register.key, &operation.old),
+        seconds(operation.invoked),
+        words.new_values(&places),
+    );
+    let time = match operation.outcome {
+        Outcome::Ok => latest_known(register, sighting),
+        Outcome::Fail | Outcome::Info => operation.invoked,
+    };
+    places.truncate(1);
+    places.extend(register.nodes[seen].writer().filter(|&writer| writer != sighting));
+    places.push(sighting);
+    Anomaly { lost, ..anomaly(register, AnomalyKind::LostUpdate, time, places, summary) }
+}
+
+/// Whether everybody who ever read a value had done so before a moment.
+fn all_seen_by(register: &Register, node: usize, moment: Moment) -> bool {
+    let here = &register.nodes[node];
+    here.reads.iter().all(|read| read.completed < moment)
+        && here.children.iter().all(|&child| register.nodes[child].completed < moment)
+}

@@ -1,0 +1,61 @@
+//! When a client could neither act nor speak: a fault had stopped it, or the machine stood still. A clock that is wrong
+//! stops nobody.
+
+use std::collections::BTreeMap;
+
+use super::starved::covered;
+use model::fault_kinds::OnProcess;
+use model::history::{FaultWindow, History};
+
+/// The times in which each client, or a part of its threads, was stopped, or the machine, ordered by their starts.
+pub(super) struct Stops<'h> {
+    of_clients: BTreeMap<&'h str, Vec<(u64, u64)>>,
+    of_the_machine: &'h [(u64, u64)],
+}
+
+impl<'h> Stops<'h> {
+    pub fn new(history: &'h History) -> Stops<'h> {
+        let mut of_clients: BTreeMap<&str, Vec<(u64, u64)>> = BTreeMap::new();
+        for window in history.faults.iter().filter(|window| stops(window)) {
+            for target in &window.targets {
+                of_clients.entry(target).or_default().push(span(window));
+            }
+        }
+        for spans in of_clients.values_mut() {
+            spans.extend(&history.stalls);
+            spans.sort_unstable();
+        }
+        Stops { of_clients, of_the_machine: &history.stalls }
+    }
+
+    fn spans(&self, client: &str) -> &[(u64, u64)] {
+        self.of_clients.get(client).map_or(self.of_the_machine, Vec::as_slice)
+    }
+
+    /// For how much of this time a client may have been stopped, in nanoseconds.
+    pub fn of(&self, client: &str, from: u64, to: u64) -> u64 {
+        covered(self.spans(client).iter().copied(), from, to)
+    }
+
+    /// Why a client may have been stopped at some moment of this time, both ends included: `its client was paused`.
+    pub fn why(&self, history: &History, client: &str, from: u64, to: u64) -> Option<String> {
+        self.spans(client).iter().find(|(start, end)| *start <= to && from <= *end).map(|(start, end)| {
+            let is_it = |window: &&FaultWindow| {
+                stops(window) && window.targets.iter().any(|target| target == client) && span(window) == (*start, *end)
+            };
+            match history.faults.iter().find(is_it) {
+                Some(window) => format!("its client was {}", window.kind.says.done),
+                None => "the machine stood still".to_string(),
+            }
+        })
+    }
+}
+
+fn stops(window: &FaultWindow) -> bool {
+    window.kind.does.process != OnProcess::GoesOn && window.skipped.is_none()
+}
+
+/// From when to when it lasted: one whose heal nobody saw may still last.
+fn span(window: &FaultWindow) -> (u64, u64) {
+    (window.inject, window.healed.filter(|(_, seen)| *seen).map_or(u64::MAX, |(time, _)| time))
+}

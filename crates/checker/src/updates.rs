@@ -1,0 +1,302 @@
+//! Did every acknowledged update survive, in an order that agrees with real time?
+//!
+//! Decides exactly whether some order of the operations on each key is legal for a register, if the values are unique:
+//! reports an anomaly iff there is none. The parts: what the values say ([`super::register`]), what survived
+//! ([`super::lineage`], and under blind writes [`super::rollback`]), what real time says ([`super::order`]), and the
+//! amounts ([`super::amounts`]). This module puts the losses together.
+//!
+//! A write that the resource acknowledged (phase `written`) happened, whatever its client said later. A known limit, on
+//! the side of not accusing: any other indeterminate write that nobody saw never counts as having happened.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use super::AnomalyKind;
+use super::amounts;
+use super::lineage::{Last, Line, LineKind, Lineage};
+use super::order;
+use super::register::{Register, effective, sent};
+use super::rollback;
+use super::verdict::{Anomaly, KeyEnd, LostUpdates};
+use super::words::{Words, reading, seconds};
+use base::mutants::planted;
+use model::history::{Function, History, Operation, Outcome, Phase};
+
+/// The findings on updates.
+pub(super) struct Updates {
+    pub anomalies: Vec<Anomaly>,
+    pub lost: LostUpdates,
+    pub keys: Vec<KeyEnd>,
+    /// The places of the read-modify-writes and compare-and-sets that were acknowledged or seen, and whether it is known
+    /// what they replaced.
+    pub happened: Vec<(u32, bool)>,
+    /// For each key with updates, how many of them could be compared by amount with the line that they are on.
+    pub measured: Vec<(String, u64)>,
+}
+
+/// Checks each key separately. Near-linear: values are hashed, a key's independent lines are sorted.
+pub(super) fn check(history: &History) -> Updates {
+    let words = Words::new(history);
+    let mut operations = amounts::told_by_lists(&history.operations);
+    let ignored = planted("updates.written-in-doubt");
+    let done = if ignored { Vec::new() } else { written_in_doubt(&history.operations) };
+    for &(place, received) in &done {
+        let operation = operations.edit(place);
+        operation.outcome = Outcome::Ok;
+        // The report carries no index, so it counts as the last of its nanosecond.
+        (operation.completed, operation.completed_index) = (Some(received), Some(u64::MAX));
+    }
+    for (place, operation) in history.operations.iter().enumerate() {
+        // What a reader's lock keeps from writers must still be there when it gives it back.
+        if let Some(until) = history.kept_until(operation) {
+            operations.edit(place).invoked = until;
+        }
+    }
+    let in_doubt: HashSet<usize> = done.iter().map(|(place, _)| *place).collect();
+    let mut keys: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let mut acknowledged = 0;
+    let (mut happened, mut measured) = (Vec::new(), Vec::new());
+    let touches = |operation: &Operation| operation.f != Function::Hold;
+    for (place, operation) in operations.iter().enumerate().filter(|(_, operation)| touches(operation)) {
+        keys.entry(&operation.key).or_default().push(place);
+        acknowledged += u64::from(operation.f.writes() && operation.outcome == Outcome::Ok);
+    }
+    if planted("updates.last-key") && keys.len() > 1 {
+        keys.pop_last();
+    }
+    let mut anomalies = Vec::new();
+    let mut ends = Vec::new();
+    for (key, mut places) in keys {
+        places.truncate(places.len() - usize::from(planted("updates.last-operation")));
+        let mut register = Register::new(&operations, key, &places);
+        let mut found = amounts::check(&register, &places, words);
+        let (length, wrong) = amounts::lengths(&register, &places, words);
+        measured.extend((register.nodes.len() > 1).then(|| (key.to_string(), length)));
+        // What a client in doubt did not say is not asked of it, as long as nobody saw its value.
+        let is_asked = |&(place, known): &(usize, bool)| known || !in_doubt.contains(&place) || register.is_seen(place);
+        happened.extend(register.happened().filter(is_asked).map(|(place, known)| (place as u32, known)));
+        // If something was reported already, this has the same cause.
+        found.extend(wrong.filter(|_| found.is_empty()));
+        found.extend(order::impossible_reads(&mut register, words));
+        let mut lineage = Lineage::new(&register, &places);
+        found.extend(losses(&register, &lineage, words));
+        found.extend(rollback::check(&register, &mut lineage, words));
+        found.extend(order::check(&register, &lineage, words));
+        let lost = found.iter().map(|anomaly| anomaly.lost.len() as u64).sum();
+        let end = amounts::end(&register, &lineage, &places, lost);
+        found.extend(amounts::no_room(&register, &lineage, &end, words));
+        anomalies.extend(found);
+        ends.push(end);
+    }
+    let count = ends.iter().map(|end| end.lost).sum();
+    let fraction = if acknowledged == 0 { 0.0 } else { count as f64 / acknowledged as f64 };
+    Updates { anomalies, lost: LostUpdates { count, acknowledged, fraction }, keys: ends, happened, measured }
+}
+
+/// The places of the writes that the resource acknowledged though their clients did not answer `ok`, and when the
+/// reports of it were received.
+fn written_in_doubt(operations: &[Operation]) -> Vec<(usize, u64)> {
+    let in_doubt = |operation: &Operation| operation.f.writes() && operation.outcome == Outcome::Info;
+    let places = operations.iter().enumerate().filter(|(_, operation)| in_doubt(operation));
+    places.filter_map(|(place, operation)| Some((place, operation.phase(Phase::Written)?.received))).collect()
+}
+
+/// Updates that one event took out of the lineage.
+#[derive(Default)]
+struct Gone {
+    /// The first nodes of their branches.
+    heads: BTreeSet<usize>,
+    lost: Vec<usize>,
+}
+
+/// One anomaly for each event that took acknowledged updates out of the lineage, however many it took.
+fn losses(register: &Register, lineage: &Lineage, words: Words) -> Vec<Anomaly> {
+    let mut found = Vec::new();
+    // Grouped by the node that their branches left and the one that erased them.
+    let mut erased: BTreeMap<(usize, Option<usize>), Gone> = BTreeMap::new();
+    for line in &lineage.lines {
+        match line.kind {
+            LineKind::Branch { parent } => {
+                for &node in &line.lost {
+                    let (head, parent, eraser) = eraser(register, lineage, (line.nodes[0], parent), node);
+                    let gone = erased.entry((parent, eraser)).or_default();
+                    gone.lost.push(node);
+                    gone.heads.insert(head);
+                }
+                if let (true, Some(survivor)) = (line.lost.is_empty(), lineage.next(parent)) {
+                    found.push(two_successors(register, line.nodes[0], survivor, words));
+                }
+            }
+            LineKind::Main(_) => {
+                if let (false, Some(last)) = (line.lost.is_empty(), lineage.last) {
+                    found.push(left_out(register, lineage, line, last, words));
+                }
+            }
+        }
+    }
+    for ((parent, eraser), gone) in erased {
+        found.push(match (eraser, lineage.last) {
+            (Some(eraser), _) => erasing(register, lineage, (parent, eraser), &gone, words),
+            (None, Some(last)) => reverted(register, &gone, last, words),
+            (None, None) => unreachable!("only a final read ends a line early"),
+        });
+    }
+    found
+}
+
+/// Returns which write erased a lost update: the first on the other line that certainly took effect after it, or else that was
+/// acknowledged after it. With it come the branch that this line erased and the node that both left: the update's own branch, given
+/// as its first node and the node before it, or one that this branch left in turn. No write erased what a final read did not see.
+fn eraser(
+    register: &Register,
+    lineage: &Lineage,
+    (mut head, mut parent): (usize, usize),
+    lost: usize,
+) -> (usize, usize, Option<usize>) {
+    let over = node_effective(register, lost);
+    loop {
+        let Some(survivor) = lineage.next(parent) else { return (head, parent, None) };
+        let outer = lineage.head(survivor);
+        let above = register.nodes[outer].parent().ok();
+        if let Some(later) = lineage.first_after(survivor, over) {
+            // What is in doubt is so for as long as one write takes, so a few steps decide.
+            let certain = lineage.from(later).iter().take(DOUBTFUL).find(|&&node| comes_after(register, node, over));
+            return (head, parent, Some(*certain.unwrap_or(&later)));
+        }
+        let Some(above) = above else {
+            let line = lineage.from(survivor);
+            let last = &line[line.len().saturating_sub(DOUBTFUL)..];
+            let last = last.iter().find(|&&node| comes_after(register, node, over));
+            return (head, parent, last.or(line.last()).copied());
+        };
+        (head, parent) = (outer, above);
+    }
+}
+
+/// Among so many writes of a line one is looked for that came after an update for certain.
+const DOUBTFUL: usize = 16;
+
+/// Whether a node's write certainly took effect after a moment: it was sent after it, or what it wrote was seen by a client that
+/// asked after it.
+fn comes_after(register: &Register, node: usize, moment: u64) -> bool {
+    let here = &register.nodes[node];
+    sent(&register.operations[writer(register, node)]) >= moment
+        || here.reads.iter().any(|read| read.invoked.0 >= moment)
+        || here.children.iter().any(|&child| register.nodes[child].invoked.0 >= moment)
+}
+
+/// Several operations read one value, and the lineage did not continue with the first one of these branches.
+fn erasing(
+    register: &Register,
+    lineage: &Lineage,
+    (parent, eraser): (usize, usize),
+    gone: &Gone,
+    words: Words,
+) -> Anomaly {
+    let survivor = writer(register, lineage.next(parent).unwrap_or(eraser));
+    let eraser = writer(register, eraser);
+    let heads: Vec<usize> = gone.heads.iter().map(|&node| writer(register, node)).collect();
+    let time = effective(&register.operations[eraser]);
+    let lost = places(register, &gone.lost);
+    let readers = words.readers(
+        std::iter::once(survivor).chain(heads.iter().copied()),
+        &reading(register.key, &register.operations[survivor].old),
+    );
+    let builds_on = if eraser == survivor {
+        String::new()
+    } else {
+        format!(", which builds on {}'s {},", words.client(survivor), words.new_value(survivor))
+    };
+    let on_others = if heads.iter().any(|head| lost.contains(head)) {
+        String::new()
+    } else {
+        let verb = if lost.len() == 1 { "builds" } else { "build" };
+        format!("{verb} on {} and ", words.new_values(&heads))
+    };
+    let was = if lost.len() == 1 { "was" } else { "were" };
+    let acknowledged = if lost.iter().all(|&place| effective(&register.operations[place]) <= time) {
+        "had been acknowledged".to_string()
+    } else {
+        format!("{was} acknowledged all the same")
+    };
+    let summary = format!(
+        "{readers}; {}'s write of {}{builds_on} at {} erased {}, which {on_others}{acknowledged}",
+        words.client(eraser),
+        words.new_value(eraser),
+        seconds(time),
+        words.new_values(&lost),
+    );
+    let mut places = vec![heads[0], eraser];
+    places.extend(&heads[1..]);
+    places.extend((survivor != eraser).then_some(survivor));
+    lost_update(register, time, places, &lost, summary)
+}
+
+/// The final read saw a value that acknowledged updates had replaced.
+fn reverted(register: &Register, gone: &Gone, last: Last, words: Words) -> Anomaly {
+    let read = &register.operations[last.operation];
+    let time = read.completed.unwrap_or(read.invoked);
+    let heads = gone.heads.iter().map(|&node| writer(register, node));
+    let involved = heads.clone().take(1).chain([last.operation]).chain(heads.skip(1)).collect();
+    let lost = places(register, &gone.lost);
+    let (builds, was) = if lost.len() == 1 { ("builds", "was") } else { ("build", "were") };
+    let summary = format!(
+        "the final read at {} found {}; {}, which {builds} on that and had been acknowledged by then, {was} gone",
+        seconds(time),
+        reading(register.key, &read.old),
+        words.new_values(&lost),
+    );
+    lost_update(register, time, involved, &lost, summary)
+}
+
+/// Acknowledged updates in a separate lineage that fits neither before nor after that of the last value.
+fn left_out(register: &Register, lineage: &Lineage, line: &Line, last: Last, words: Words) -> Anomaly {
+    let lost = places(register, &line.lost);
+    let written = node_effective(register, line.lost[0]);
+    let overwriter = lineage.first_after(lineage.head(last.node), written).map(|node| writer(register, node));
+    let by = overwriter.unwrap_or(last.operation);
+    let operation = &register.operations[by];
+    let time =
+        if overwriter.is_some() { effective(operation) } else { operation.completed.unwrap_or(operation.invoked) };
+    let summary = format!(
+        "{} of {} had been acknowledged, but what {} saw at {} descends from other values only",
+        words.new_values(&lost),
+        register.key,
+        words.client(last.operation),
+        seconds(register.operations[last.operation].completed.unwrap_or_default()),
+    );
+    lost_update(register, time, vec![lost[0], by], &lost, summary)
+}
+
+/// Two operations replaced one value, but nothing acknowledged was lost.
+fn two_successors(register: &Register, loser: usize, survivor: usize, words: Words) -> Anomaly {
+    let places = vec![writer(register, loser), writer(register, survivor)];
+    let time = places.iter().map(|&place| effective(&register.operations[place])).max().unwrap_or_default();
+    let summary = format!(
+        "{}, and what each then wrote, {}, was acknowledged or seen: no order allows that",
+        words.readers(places.iter().copied(), &reading(register.key, &register.operations[places[0]].old)),
+        words.new_values(&places),
+    );
+    order::anomaly(register, AnomalyKind::OrderViolation, time, places, summary)
+}
+
+fn lost_update(register: &Register, time: u64, places: Vec<usize>, lost: &[usize], summary: String) -> Anomaly {
+    let lost = lost.iter().map(|&place| register.operations[place].index).collect();
+    Anomaly { lost, ..order::anomaly(register, AnomalyKind::LostUpdate, time, places, summary) }
+}
+
+/// The places of the operations that wrote these nodes, in their order in the history.
+fn places(register: &Register, nodes: &[usize]) -> Vec<usize> {
+    let mut places: Vec<usize> = nodes.iter().map(|&node| writer(register, node)).collect();
+    places.sort_unstable();
+    places
+}
+
+fn writer(register: &Register, node: usize) -> usize {
+    register.nodes[node]
+        .writer()
+        .expect("only a root has no writer, and what is lost or overwrites is no root without one")
+}
+
+fn node_effective(register: &Register, node: usize) -> u64 {
+    effective(&register.operations[writer(register, node)])
+}

@@ -1,0 +1,398 @@
+//! What the checker concludes: types only.
+
+use serde::{Deserialize, Serialize};
+
+use super::AnomalyKind;
+use super::sentence::Sentence;
+use model::history::Claim;
+
+/// The checker's conclusion about one history.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    pub valid: Validity,
+    /// Why the verdict is not `valid`, most important first, one sentence each; empty when it is.
+    pub reasons: Vec<String>,
+    /// The outcome and the evidence of each claim: those that the workload makes, and those that the history bears on.
+    #[serde(default)]
+    pub claims: Vec<ClaimVerdict>,
+    pub lost_updates: LostUpdates,
+    /// The final state of each key, in the order of their names.
+    #[serde(default)]
+    pub keys: Vec<KeyEnd>,
+    pub mutual_exclusion: MutualExclusion,
+    #[serde(default)]
+    pub lock: LockProperties,
+    pub gates: Vec<Gate>,
+    /// Ordered by time.
+    pub anomalies: Vec<Anomaly>,
+    /// What would break conditional claims that the workload does not make. It decides nothing.
+    #[serde(skip)]
+    pub unclaimed: Vec<Anomaly>,
+    pub counts: Counts,
+}
+
+/// How one claim came out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimVerdict {
+    pub claim: Claim,
+    /// Whether the workload makes this claim, so that it decides the verdict.
+    pub claimed: bool,
+    /// The claim taken by itself, whatever the gates say: unknown if too little could have falsified it.
+    pub valid: Validity,
+    /// How many facts could have falsified it.
+    pub evidence: u64,
+    /// What these facts are, with their number.
+    pub text: String,
+    /// What is missing, if they are too few.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    /// What would have contradicted it, and why that does not count: `1 handed out with nothing left, after its client was blocked`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_counted: Option<String>,
+}
+
+/// Three-valued, as in Jepsen: `true`, `false` or `"unknown"` in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Validity {
+    Valid,
+    Invalid,
+    Unknown,
+}
+
+/// Acknowledged updates that did not survive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LostUpdates {
+    /// How many are certainly lost: in no lineage of the register's final value, whatever the indeterminate operations
+    /// did. Under blind writes, which hide what was before them: those rolled back, so that an older value was read
+    /// later and they were never seen again. Without those lost to a write that was in flight when its client released
+    /// the lock ([`AnomalyKind::WriteInFlight`]).
+    pub count: u64,
+    /// Acknowledged updates in all.
+    pub acknowledged: u64,
+    /// `count / acknowledged`, 0 if nothing was acknowledged.
+    pub fraction: f64,
+}
+
+/// The final state of a key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyEnd {
+    pub key: String,
+    /// Updates of it that were acknowledged.
+    pub acknowledged: u64,
+    /// How many of them are certainly lost, without those lost to writes in flight.
+    pub lost: u64,
+    /// How many of these no anomaly names, because only the amount shows that they are gone.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost_unnamed: u64,
+    /// Updates that took effect, as far as the final value tells, without having been acknowledged.
+    pub unacknowledged: u64,
+    /// A counter's number or a list's length after the last update; None for a register, or if it was not read.
+    pub amount: Option<u64>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// Times at which two clients certainly held the lock at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MutualExclusion {
+    /// Pairs of overlapping holds; of a lock that several may hold, the holds that were one too many.
+    pub violations: u64,
+    /// Holds whose extent in time is certain enough to be compared.
+    pub comparable_holds: u64,
+}
+
+/// What a lock owes its users besides exclusion.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockProperties {
+    /// Acquisitions that had a fencing token and began and ended at known times.
+    pub tokens: u64,
+    /// Acquisitions whose token was not greater than that of an acquisition that was over before they began.
+    pub token_regressions: u64,
+    /// Nanoseconds from the last heal to the next acquisition; None if nothing was healed or nobody acquired it after.
+    pub reacquired_after_ns: Option<u64>,
+    /// The longest wait on a free lock, with faults or without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_gap: Option<Gap>,
+    /// Holders that went on acting after another client had acquired their lock, without being told.
+    pub untold_losses: Vec<UntoldLoss>,
+}
+
+/// A time in which clients asked for a key's free lock, and none acquired it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    pub key: String,
+    /// In nanoseconds of run time.
+    pub from: u64,
+    pub to: u64,
+}
+
+/// A holder that was not told that its lock was gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UntoldLoss {
+    /// Index of its `invoke` event.
+    pub operation: u64,
+    /// When another client had acquired the lock, in nanoseconds of run time.
+    pub time: u64,
+    /// The last moment at which it certainly still acted as the holder.
+    pub acted_until: u64,
+    pub fault: Option<u32>,
+}
+
+/// A condition that a run must meet to prove anything.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gate {
+    /// A stable name, such as `faults-observed`.
+    pub name: String,
+    pub passed: bool,
+    /// What was found, in words and numbers.
+    pub text: String,
+    /// Whether a failure of this gate puts the evidence itself in doubt, so that not even a violation can be believed
+    /// (for example, the resource was not empty at the start).
+    pub undermines_violations: bool,
+}
+
+/// What the gates are called, which is the same in every version.
+macro_rules! gate_names {
+    ($($gate:ident = $word:literal: $title:literal, $applies:literal),* $(,)?) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum GateName {
+            $($gate),*
+        }
+
+        impl GateName {
+            pub const ALL: &[GateName] = &[$(GateName::$gate),*];
+
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(GateName::$gate => $word),*
+                }
+            }
+
+            /// What it asks for, and of which runs.
+            pub(super) const fn title_and_applies(self) -> (&'static str, &'static str) {
+                match self {
+                    $(GateName::$gate => ($title, $applies)),*
+                }
+            }
+        }
+    };
+}
+
+gate_names! {
+    Completed = "completed": "The run goes to its planned end", "every run",
+    ResourceEmpty = "resource-empty": "The resource is empty at the start", "every run",
+    ClientsReady = "clients-ready": "Every client is ready at the start", "every run",
+    NodesReady = "nodes-ready": "Every node answers at the start", "every run",
+    ClientsSteady = "clients-steady": "No client fails by itself", "every run",
+    ClientsConsistent = "clients-consistent": "No client contradicts itself", "every run",
+    ClientsCareful = "clients-careful": "No update is lost to a write in flight when its client releases the lock", "every run",
+    ScriptPlayed = "script-played": "Every step of the script has its effect", "runs with a script",
+    CancellationsTaken = "cancellations-taken": "Each cancelled operation ends by that", "runs that cancel operations",
+    FaultsObserved = "faults-observed": "Every fault is seen to happen", "runs with faults",
+    FaultsHealed = "faults-healed": "Every fault is seen to be undone", "runs with faults",
+    NodesHealthy = "nodes-healthy": "Every node answers at the end", "every run",
+    FinalReads = "final-reads": "Every key is read at the end", "every run",
+    EnoughAcknowledged = "enough-acknowledged": "Enough updates are acknowledged", "every run",
+    EveryClient = "every-client": "Every client has an update acknowledged", "every run",
+    Contention = "contention": "Clients compete for the lock", "every run",
+    FaultsMetHolds = "faults-met-holds": "A fault hits a holder", "runs with faults that no script places",
+    ProgressBefore = "progress-before": "Updates are acknowledged before the faults", "runs with faults",
+    ProgressDuring = "progress-during": "Updates are acknowledged during the faults, as the nemesis says", "runs with faults",
+    ProgressAfter = "progress-after": "Updates are acknowledged after the faults", "runs with faults",
+    BreakpointsBrief = "breakpoints-brief": "No script keeps a holder until its lock has expired", "runs with a script whose locks expire",
+}
+
+impl Gate {
+    /// Which gate it is; None of one that only a later version has.
+    pub fn which(&self) -> Option<GateName> {
+        GateName::ALL.iter().copied().find(|gate| gate.word() == self.name)
+    }
+}
+
+/// What speaks against an advisory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remark {
+    /// The advisory's id.
+    pub id: String,
+    /// What the advisory says.
+    pub title: String,
+    /// How many operations, clients or releases speak against it, of how many that could.
+    pub count: u64,
+    pub of: u64,
+    /// The worst of them, in a sentence without a full stop.
+    pub text: String,
+}
+
+impl Remark {
+    /// One of an advisory that fills in what it is; None if nothing speaks against it.
+    pub(super) fn new(count: u64, of: u64, text: String) -> Option<Remark> {
+        (count > 0).then(|| Remark { id: String::new(), title: String::new(), count, of, text })
+    }
+}
+
+/// One thing that should not have happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Anomaly {
+    pub kind: AnomalyKind,
+    pub key: String,
+    /// When it became visible, in nanoseconds of run time.
+    pub time: u64,
+    /// The operations involved, as indices of their `invoke` events. Two holders: the earlier one first. A lost update:
+    /// the loser first, then the operation that overwrote it.
+    pub operations: Vec<u64>,
+    /// The fault that explains it, if one was in effect on one of the clients or on the lock's nodes.
+    pub fault: Option<u32>,
+    /// Acknowledged updates that this anomaly lost, as indices of their `invoke` events.
+    pub lost: Vec<u64>,
+    /// What happened, in one plain sentence.
+    pub summary: String,
+    /// How that came about, where the history makes it certain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub how: Option<How>,
+}
+
+impl Anomaly {
+    /// One that lost no update, and that nobody has explained yet.
+    pub(super) fn new(kind: AnomalyKind, key: &str, time: u64, operations: Vec<u64>, summary: String) -> Anomaly {
+        Anomaly { kind, key: key.to_string(), time, operations, fault: None, lost: Vec::new(), how: None, summary }
+    }
+}
+
+/// How the fault that explains an anomaly is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blames {
+    /// Not at all: it is the library's or the program's own doing.
+    Nothing,
+    /// By `causes`, which says how two holders came about.
+    Holders,
+    /// Between reading and writing, or where the data were lost.
+    Writes,
+    /// Whatever was in effect.
+    Effects,
+}
+
+/// How an anomaly came about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct How {
+    pub kind: HowKind,
+    pub sentence: Sentence,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HowKind {
+    /// The earlier holder was told that it still had the lock when another client had it.
+    Extended,
+    /// The machine stood still when the earlier holder's lock ran out.
+    StoodStill,
+    /// The earlier holder waited for a processor when its lock ran out.
+    Starved,
+    /// Another process had stopped the earlier holder when its lock ran out.
+    StoppedOutside,
+    /// A script kept the earlier holder at a breakpoint when its lock ran out.
+    Breakpoint,
+    /// The lock lets a client take it from another one, and it was taken so.
+    Stolen,
+    /// Another node had become the primary.
+    Promoted,
+    /// A client got a lock that was over by its own account.
+    Expired,
+    /// Somebody who had the lock before gave it back meanwhile.
+    Released,
+}
+
+impl How {
+    /// None if no line of the history says it. The text has no full stop.
+    pub(super) fn new(kind: HowKind, text: String, lines: impl IntoIterator<Item = u64>) -> Option<How> {
+        Sentence::new(format!("{text}."), lines).map(|sentence| How { kind, sentence })
+    }
+}
+
+/// How many operations there were, by outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    pub ok: u64,
+    pub fail: u64,
+    pub info: u64,
+}
+
+impl Verdict {
+    /// The outcome of a claim; None if the workload does not make it and the history does not bear on it.
+    pub fn claim(&self, claim: Claim) -> Option<&ClaimVerdict> {
+        self.claims.iter().find(|verdict| verdict.claim == claim)
+    }
+
+    /// Whether anything of this kind was found.
+    pub fn has(&self, kind: AnomalyKind) -> bool {
+        self.count_of(kind) > 0
+    }
+
+    /// The number of anomalies of this kind.
+    pub fn count_of(&self, kind: AnomalyKind) -> u64 {
+        self.anomalies.iter().filter(|anomaly| anomaly.kind == kind).count() as u64
+    }
+}
+
+impl Serialize for Validity {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Validity::Valid => serializer.serialize_bool(true),
+            Validity::Invalid => serializer.serialize_bool(false),
+            Validity::Unknown => serializer.serialize_str("unknown"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Validity {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match serde_json::Value::deserialize(deserializer)? {
+            serde_json::Value::Bool(true) => Ok(Validity::Valid),
+            serde_json::Value::Bool(false) => Ok(Validity::Invalid),
+            serde_json::Value::String(word) if word == "unknown" => Ok(Validity::Unknown),
+            other => Err(serde::de::Error::custom(format!("`valid` must be true, false or \"unknown\", not {other}"))),
+        }
+    }
+}
+
+/// The 95 % confidence interval of a share, if `count` of `of` were seen: the score interval of Wilson (1927),
+/// "Probable inference, the law of succession, and statistical inference", JASA 22, 209-212, which also holds for small
+/// numbers and for shares of 0 and 1 (Brown, Cai and DasGupta, 2001, "Interval estimation for a binomial proportion").
+/// None if `of` is 0.
+///
+/// It is for what is independent, such as whether runs are broken. Updates are not: one late write may wipe out several.
+pub fn wilson_95(count: u64, of: u64) -> Option<(f64, f64)> {
+    /// The 97.5 % point of the normal distribution.
+    const Z: f64 = 1.959_963_984_540_054;
+    if of == 0 {
+        return None;
+    }
+    let n = of as f64;
+    let share = (count as f64 / n).min(1.0);
+    let divisor = 1.0 + Z * Z / n;
+    let centre = (share + Z * Z / (2.0 * n)) / divisor;
+    let half = Z / divisor * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
+    // At the ends the formula gives exactly 0 and 1, except for rounding.
+    let low = if count == 0 { 0.0 } else { (centre - half).max(0.0) };
+    let high = if count >= of { 1.0 } else { (centre + half).min(1.0) };
+    Some((low, high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_those_of_the_tables() {
+        // Newcombe (1998), "Two-sided confidence intervals for the single proportion", table I, method 3.
+        for (count, of, low, high) in
+            [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)]
+        {
+            let (found_low, found_high) = wilson_95(count, of).unwrap();
+            assert!((found_low - low).abs() < 5e-5 && (found_high - high).abs() < 5e-5, "{count} of {of}");
+        }
+        assert_eq!(wilson_95(0, 0), None);
+        assert_eq!(wilson_95(7, 7).unwrap().1, 1.0);
+    }
+}

@@ -1,0 +1,482 @@
+//! What a lock client of the user's own can show: which claims its reports bear on, at which phases it stops when it is told to,
+//! and so which scenarios it can serve. Two runs tell that: one in which it works by itself, and one whose script stops it at
+//! each phase in turn and lets another client ask for the lock meanwhile.
+//!
+//! Pure: the runs are made elsewhere, by the same controller as any other, and judged by the same checker. Whether its *lock* is
+//! any good is not asked here.
+
+pub mod page;
+mod unwritten;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use checker::Validity;
+use checker::properties::Property;
+use model::history::{
+    Claim, ClientStep, Function, History, Operation, Outcome, Phase, PhaseStamp, Process, ResourceKind, StepEvent,
+    StepOutcome,
+};
+use model::nemesis::{Nemesis, Step};
+use model::scenario::Scenario;
+
+/// What the runs of a check are filed under, after the workload's name.
+const NAME: &str = "client-check";
+
+/// The phases at which a script may stop a client.
+const STOPS: [Phase; 8] = [
+    Phase::Acquiring,
+    Phase::HalfAcquired,
+    Phase::Acquired,
+    Phase::Read,
+    Phase::BeforeWrite,
+    Phase::Written,
+    Phase::Releasing,
+    Phase::HalfReleased,
+];
+
+/// What a client leaves out of these, its lock may not have.
+const OPTIONAL: [Phase; 2] = [Phase::HalfAcquired, Phase::HalfReleased];
+
+/// How long a step may take: whoever extends its lock works for longer than that lives.
+const WITHIN: &str = "8ttl";
+
+/// For no longer than this clients work by themselves.
+const MOST_TIME: Duration = Duration::from_secs(60);
+
+/// The run in which clients work by themselves for as long as they need to show enough, if the first one was too short for that.
+pub fn longer_at_work(like: &Scenario, at_work: &History) -> Option<Scenario> {
+    let time_limit = Duration::from_nanos(slow(at_work)?.saturating_mul(2 * ENOUGH)).min(MOST_TIME);
+    Some(Scenario { time_limit, ..self::at_work(like) })
+}
+
+/// Whether no client ever answered an operation: a script would only wait for each of them again.
+pub fn never_answers(at_work: &History) -> bool {
+    let mut operations = at_work.operations.iter().filter(by_a_client).peekable();
+    let hangs =
+        |one: &Operation| one.error() == Some("crash") && one.text().is_some_and(|text| text.starts_with("it hangs"));
+    operations.peek().is_some() && operations.all(hangs)
+}
+
+/// The step that is to stop a client at this phase.
+fn start(phase: Phase) -> String {
+    format!("start client:0 to {} or end within {WITHIN}", phase.word())
+}
+
+/// Whether such an operation comes by this phase.
+fn belongs(phase: Phase, kind: ResourceKind) -> bool {
+    let of_the_resource = matches!(phase, Phase::Read | Phase::BeforeWrite | Phase::Written);
+    match kind {
+        ResourceKind::None => !of_the_resource,
+        ResourceKind::Replicated => of_the_resource,
+        _ => true,
+    }
+}
+
+/// The run in which clients work by themselves.
+pub fn at_work(like: &Scenario) -> Scenario {
+    let mut scenario = like.clone();
+    scenario.nemesis_name = NAME.to_string();
+    scenario
+}
+
+/// The run in which a script stops one client at each phase in turn, and lets another ask for a lock that is held.
+///
+/// # Errors
+///
+/// If a step is not understood, which is a mistake of this file.
+pub fn stopped(like: &Scenario) -> Result<Scenario, String> {
+    let mut script = Vec::new();
+    for phase in STOPS.into_iter().filter(|phase| belongs(*phase, like.workload.resource.kind)) {
+        script.extend([
+            start(phase),
+            // One that does not wait goes on meanwhile.
+            "wait 0.15ttl".to_string(),
+            "go client:0".to_string(),
+            format!("await client:0 end within {WITHIN} or go on"),
+        ]);
+    }
+    if like.workload.resource.kind != ResourceKind::Replicated {
+        // As many as may have it, and then one more.
+        let asks = like.workload.permits;
+        script.extend((0..asks).map(|holder| format!("start client:{holder} to acquired or end within {WITHIN}")));
+        script.push(format!("start client:{asks} giving up after 0.2ttl"));
+        script.push(format!("await client:{asks} end within 0.6ttl or go on"));
+        script.extend((0..asks).map(|holder| format!("go client:{holder}")));
+        script.extend((0..=asks).map(|client| format!("await client:{client} end within {WITHIN} or go on")));
+    }
+    let script = script.iter().map(|step| step.parse::<Step>().map_err(|error| error.to_string()));
+    let mut scenario = at_work(like);
+    scenario.nemesis = Nemesis { script: script.collect::<Result<_, _>>()?, ..scenario.nemesis };
+    // It begins once clients have worked by themselves for a while, which takes its time where each has the lock for long.
+    scenario.time_limit = scenario.time_limit.max(MOST_TIME);
+    Ok(scenario)
+}
+
+/// What became of the order to stop at a phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// It waited, and reported the phase again when it went on.
+    Waited,
+    /// It was never seen to come by that phase.
+    NotReported,
+    /// It came by, and went on as it should not, in its own contradiction's words.
+    WentOn(String),
+    /// The script did not come so far.
+    NotTried,
+}
+
+/// A phase of the protocol, as the client reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PhaseUse {
+    pub phase: Phase,
+    /// In how many of the operations that succeeded it was reported, and in how many of these it had a stamp that agrees with
+    /// what the controller saw.
+    pub reported: u64,
+    pub stamped: u64,
+    pub of: u64,
+    pub stopped: Stopped,
+}
+
+/// A claim, and whether the client's reports suffice to judge it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimUse {
+    pub claim: Claim,
+    /// Whether the workload makes it, so that a run without it is unknown.
+    pub claimed: bool,
+    pub evidence: String,
+    /// What the client leaves out; `None` if the claim can be judged.
+    pub missing: Option<String>,
+    /// Whether it was broken without any fault.
+    pub broken: bool,
+}
+
+impl ClaimUse {
+    /// Whether it is about what need not come up in a run.
+    pub fn is_conditional(&self) -> bool {
+        Property::of(self.claim).is_conditional()
+    }
+}
+
+/// What a client did that asked for a lock that another one held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It said that it was refused, after so many nanoseconds.
+    After(u64),
+    /// It got the lock after so many nanoseconds, while as many had it as may.
+    NotAtAll(u64),
+    /// It does not know what became of it.
+    Unsure,
+    /// It was still waiting after three times the limit that it had.
+    Late,
+    /// No client was stopped while it had the lock.
+    NotTried,
+}
+
+/// Everything that is told of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCheck {
+    /// What it calls itself.
+    pub name: String,
+    /// Operations of both runs that succeeded, that failed, and that are in doubt.
+    pub answers: [u64; 3],
+    /// What it does that the protocol forbids; one of each kind.
+    pub mistakes: Vec<String>,
+    /// Whether one of them is that it answers `ok` to writes that the resource never had.
+    pub unwritten: bool,
+    /// If nothing was answered with `ok`: the answer that came most often, how often, and what was said with it first.
+    pub never_ok: Option<(u64, String)>,
+    /// The phases of which stamps are there and are not of the clients' common clock.
+    pub unfit: Vec<Phase>,
+    pub phases: Vec<PhaseUse>,
+    pub claims: Vec<ClaimUse>,
+    /// Where the script got no further, if it did not come to its end.
+    pub broke_off: Option<String>,
+    /// How long an operation takes at work, in nanoseconds, if that is why a claim of the workload can't be judged.
+    pub slow: Option<u64>,
+    /// `None` if there is no lock to ask for.
+    pub refused: Option<Refused>,
+    /// How often it reported a token, how long the lock is valid, a renewal, and a loss.
+    pub extras: [(&'static str, u64); 4],
+    /// The scenarios that it can serve.
+    pub serves: Vec<String>,
+    /// Those that it can't serve, by what they need.
+    pub lacks: BTreeMap<String, Vec<String>>,
+    /// Those that are not about the workload.
+    pub not_about: u64,
+}
+
+impl ClientCheck {
+    /// What both runs show. `catalogue` has every nemesis by its name, and why it is not about the workload if it is not.
+    pub fn new(at_work: &History, stopped: &History, catalogue: &[(String, Result<Nemesis, String>)]) -> ClientCheck {
+        let kind = at_work.run.as_ref().map_or(ResourceKind::Register, |run| run.resource);
+        let phases: Vec<PhaseUse> = STOPS
+            .into_iter()
+            .chain([Phase::Released])
+            .filter(|phase| belongs(*phase, kind))
+            .map(|phase| phase_use(phase, at_work, stopped))
+            .collect();
+        let histories = [at_work, stopped];
+        let operations = || histories.iter().flat_map(|history| &history.operations).filter(by_a_client);
+        let count = |outcome| operations().filter(|operation| operation.outcome == outcome).count() as u64;
+        let stamps = || operations().flat_map(|operation| &operation.phases);
+        let told = |phase| stamps().filter(|stamp| stamp.phase == phase).count() as u64;
+        let unwritten = histories.into_iter().find_map(unwritten::unwritten);
+        let mut unfit: Vec<Phase> =
+            histories.iter().flat_map(|history| history.unfit_stamps.values()).map(|unfit| unfit.phase).collect();
+        unfit.sort_unstable();
+        unfit.dedup();
+        let mut check = ClientCheck {
+            name: name(at_work),
+            answers: [Outcome::Ok, Outcome::Fail, Outcome::Info].map(count),
+            unwritten: unwritten.is_some(),
+            mistakes: unwritten.into_iter().chain(mistakes(at_work, stopped)).collect(),
+            never_ok: most_often(operations()),
+            unfit,
+            claims: claims(at_work),
+            broke_off: broke_off(stopped),
+            slow: slow(at_work),
+            refused: (kind != ResourceKind::Replicated).then(|| {
+                let holds = phases.iter().any(|used| used.phase == Phase::Acquired && used.stopped == Stopped::Waited);
+                if holds { refused(stopped) } else { Refused::NotTried }
+            }),
+            extras: [
+                ("tokens", stamps().filter(|stamp| stamp.token.is_some()).count() as u64),
+                ("validity", stamps().filter(|stamp| stamp.validity_ms.is_some()).count() as u64),
+                ("renewals", told(Phase::Extended)),
+                ("losses", told(Phase::Lost)),
+            ],
+            phases,
+            serves: Vec::new(),
+            lacks: BTreeMap::new(),
+            not_about: 0,
+        };
+        for (name, nemesis) in catalogue {
+            match nemesis {
+                Err(_) => check.not_about += 1,
+                Ok(nemesis) => match check.lacks_for(nemesis) {
+                    None => check.serves.push(name.clone()),
+                    Some(what) => check.lacks.entry(what).or_default().push(name.clone()),
+                },
+            }
+        }
+        check
+    }
+
+    /// Whether it speaks the protocol as it is.
+    pub fn is_right(&self) -> bool {
+        self.mistakes.is_empty() && self.answers[0] > 0
+    }
+
+    /// Whether every claim of the workload can be judged, a script can stop it wherever such a lock comes by, and its lock keeps
+    /// others out.
+    pub fn is_complete(&self) -> bool {
+        let stops = |used: &PhaseUse| {
+            used.stopped == Stopped::Waited || OPTIONAL.contains(&used.phase) || used.phase == Phase::Released
+        };
+        self.is_right()
+            && self.claims.iter().all(|claim| !claim.claimed || claim.missing.is_none() || claim.is_conditional())
+            && self.phases.iter().all(stops)
+            && !matches!(self.refused, Some(Refused::Unsure | Refused::NotAtAll(_)))
+            && !self.overstays()
+    }
+
+    /// Whether it waits for longer than it is to, and its workload says that it does not.
+    pub fn overstays(&self) -> bool {
+        let promises = self.claims.iter().any(|made| made.claim == Claim::Promises && made.claimed);
+        promises && self.refused == Some(Refused::Late)
+    }
+
+    /// What a scenario needs that the client lacks.
+    fn lacks_for(&self, nemesis: &Nemesis) -> Option<String> {
+        nemesis.script.iter().find_map(|step| {
+            let phase = step.phase()?;
+            // Renewals and losses come when they come; whether there are any, the two runs need not have shown.
+            let used = self.phases.iter().find(|used| used.phase == phase)?;
+            let stops = matches!(step, Step::Start { .. } | Step::Go { .. });
+            match &used.stopped {
+                Stopped::WentOn(_) if stops => Some(format!("stopping at `{}`", phase.word())),
+                _ if used.reported == 0 && !matches!(used.stopped, Stopped::Waited) => {
+                    Some(format!("the phase `{}`", phase.word()))
+                }
+                Stopped::NotReported | Stopped::NotTried if stops && phase != Phase::Released => {
+                    Some(format!("stopping at `{}`", phase.word()))
+                }
+                _ => None,
+            }
+        })
+    }
+}
+
+/// The step with which a script broke off: `step 3, 'await client:0 end within 8ttl': client c0 did not reach 'end' within 8 s`.
+fn broke_off(stopped: &History) -> Option<String> {
+    let failed = |event: &&StepEvent| matches!(event.outcome, StepOutcome::Failed | StepOutcome::NotLive);
+    let event = stopped.steps.iter().map(|(_, event)| event).find(failed)?;
+    Some(format!("step {}, '{}': {}", event.number, event.step, event.text))
+}
+
+/// A client does this much in a run that is long enough for it.
+pub const ENOUGH: u64 = 8;
+
+/// How long operations take, the middle one of them, where one client had no time for enough.
+fn slow(at_work: &History) -> Option<u64> {
+    let over = at_work.operations.iter().filter(by_a_client).filter(|one| one.outcome == Outcome::Ok);
+    let mut took: Vec<u64> = over.filter_map(|one| Some(one.completed?.saturating_sub(one.invoked))).collect();
+    took.sort_unstable();
+    let middle = *took.get(took.len() / 2)?;
+    (middle.saturating_mul(ENOUGH) > at_work.last_time).then_some(middle)
+}
+
+fn by_a_client(operation: &&Operation) -> bool {
+    operation.process != Process::Controller
+}
+
+/// The answer that came most often, if none was `ok`: how often, and what was said with it first.
+fn most_often<'h>(operations: impl Iterator<Item = &'h Operation>) -> Option<(u64, String)> {
+    let mut answers: BTreeMap<(&str, &str), (u64, &str)> = BTreeMap::new();
+    for operation in operations {
+        let word = match operation.outcome {
+            Outcome::Ok => return None,
+            Outcome::Fail => "fail",
+            Outcome::Info => "info",
+        };
+        let said = operation.text().unwrap_or_default();
+        answers.entry((word, operation.error().unwrap_or_default())).or_insert((0, said)).0 += 1;
+    }
+    let ((word, error), (times, said)) = answers.into_iter().max_by_key(|(_, (times, _))| *times)?;
+    let of = [error, said].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
+    Some((times, format!("`{word}`{}{of}", if of.is_empty() { "" } else { ", " })))
+}
+
+/// The name of a client by its number.
+fn named(history: &History, client: u32) -> String {
+    history.run.as_ref().map_or(String::new(), |run| run.client_name(Process::Client(client)))
+}
+
+/// Whether it is an operation of this client, however often the client was started again.
+fn is_of(history: &History, operation: &Operation, client: &str) -> bool {
+    history.run.as_ref().is_some_and(|run| run.client_name(operation.process) == client)
+}
+
+/// The first name that a client gave.
+fn name(history: &History) -> String {
+    let ready = history.clients.iter().find(|(_, event)| event.step == ClientStep::Ready);
+    ready.map_or_else(String::new, |(_, event)| event.text.clone())
+}
+
+/// What the protocol forbids, without what follows from it.
+fn mistakes(at_work: &History, stopped: &History) -> Vec<String> {
+    let mut mistakes: Vec<String> = Vec::new();
+    for (when, history) in [("at work", at_work), ("stopped by a script", stopped)] {
+        let ended = history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ended);
+        let contradictions = history.contradictions.iter().map(|contradiction| contradiction.text.clone());
+        for text in contradictions.chain(ended.map(|(_, event)| event.text.clone())) {
+            let text = format!("{when}: {text}");
+            // A mistake that it makes every time is one.
+            if mistakes.len() < MOST_MISTAKES && !mistakes.iter().any(|other| alike(other, &text)) {
+                mistakes.push(text);
+            }
+        }
+    }
+    mistakes
+}
+
+const MOST_MISTAKES: usize = 12;
+
+/// Whether two texts differ only in numbers and in what they quote, which is between backticks.
+fn alike(one: &str, other: &str) -> bool {
+    let without = |text: &str| {
+        let own = text.split('`').step_by(2).collect::<String>();
+        own.chars().filter(|c| !c.is_ascii_digit()).collect::<String>()
+    };
+    without(one) == without(other)
+}
+
+fn phase_use(phase: Phase, at_work: &History, stopped: &History) -> PhaseUse {
+    let succeeded = || {
+        let of_it = |operation: &&Operation| operation.outcome == Outcome::Ok && comes_by(phase, operation.f);
+        at_work.operations.iter().filter(by_a_client).filter(of_it)
+    };
+    let with = |wanted: fn(model::history::PhaseStamp) -> bool| {
+        succeeded().filter(|operation| operation.phase(phase).is_some_and(wanted)).count() as u64
+    };
+    PhaseUse {
+        phase,
+        reported: with(|_| true),
+        stamped: with(|stamp| stamp.stamped.is_some()),
+        of: succeeded().count() as u64,
+        stopped: how_it_stopped(phase, stopped),
+    }
+}
+
+fn comes_by(phase: Phase, f: Function) -> bool {
+    match phase {
+        Phase::BeforeWrite | Phase::Written => f.writes(),
+        _ => true,
+    }
+}
+
+/// What became of the first operation that was to stop at this phase.
+fn how_it_stopped(phase: Phase, history: &History) -> Stopped {
+    let wanted = start(phase);
+    let Some((time, step)) = history.steps.iter().find(|(_, event)| event.step == wanted) else {
+        return Stopped::NotTried;
+    };
+    if step.outcome != StepOutcome::Happened {
+        return Stopped::NotReported;
+    }
+    // The step is over when the phase was reported, so its operation is the latest one that was invoked by then.
+    let first = |operation: &&Operation| is_of(history, operation, "c0") && operation.invoked <= *time;
+    let operation = history.operations.iter().rfind(first);
+    let said = operation.and_then(|operation| {
+        let end = operation.completed_index.unwrap_or(u64::MAX);
+        let of_it = |line: u64| (operation.index + 1..=end.saturating_add(1)).contains(&line);
+        history.contradictions.iter().find(|contradiction| of_it(contradiction.line))
+    });
+    match said {
+        Some(contradiction) => Stopped::WentOn(contradiction.text.clone()),
+        None => Stopped::Waited,
+    }
+}
+
+/// What the second client of the script did while the first one had the lock.
+fn refused(history: &History) -> Refused {
+    let asks = history.permits();
+    let of_it = |event: &StepEvent, word: &str| event.step.starts_with(&format!("{word} client:{asks} "));
+    let asked = history.steps.iter().find(|(_, event)| of_it(event, "start"));
+    let Some((from, _)) = asked else { return Refused::NotTried };
+    let awaited = history.steps.iter().find(|(time, event)| time > from && of_it(event, "await"));
+    if awaited.is_some_and(|(_, event)| event.outcome != StepOutcome::Happened) {
+        return Refused::Late;
+    }
+    let one_more = |operation: &&Operation| {
+        is_of(history, operation, &named(history, asks)) && history.acquire_timeouts.contains_key(&operation.index)
+    };
+    let Some(operation) = history.operations.iter().find(one_more) else { return Refused::NotTried };
+    let answered = operation.phase(Phase::Acquired).map(PhaseStamp::time).or(operation.completed);
+    let after = answered.unwrap_or(operation.invoked).saturating_sub(operation.invoked);
+    let had_it = |holder: u32| {
+        let mut of_holder = history.operations.iter().filter(|one| is_of(history, one, &named(history, holder)));
+        let began = |one: &Operation| one.phase(Phase::Acquired).is_some_and(|stamp| Some(stamp.time()) < answered);
+        let over = |one: &Operation| one.phase(Phase::Releasing).map(PhaseStamp::time).or(one.completed);
+        of_holder.any(|one| began(one) && over(one) > answered)
+    };
+    match operation.outcome {
+        Outcome::Ok if !(0..asks).all(had_it) => Refused::NotTried,
+        Outcome::Ok => Refused::NotAtAll(after),
+        Outcome::Info => Refused::Unsure,
+        Outcome::Fail => Refused::After(after),
+    }
+}
+
+fn claims(history: &History) -> Vec<ClaimUse> {
+    let verdict = checker::check(history);
+    let claims = verdict.claims.into_iter().map(|claim| ClaimUse {
+        claim: claim.claim,
+        claimed: claim.claimed,
+        evidence: claim.text,
+        missing: claim.missing,
+        broken: claim.valid == Validity::Invalid,
+    });
+    claims.collect()
+}

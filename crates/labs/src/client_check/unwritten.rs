@@ -1,0 +1,82 @@
+//! Writes that a client answers with `ok`, and that the resource never had. Whatever the lock does, a server keeps the last of the writes
+//! that it has acknowledged: in a run without faults, anything else is the client's doing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::words::{list, plural, quoted};
+use model::history::{Amount, History, Operation, Outcome, Process, Reading, ResourceKind};
+
+/// What shows that writes which were answered with `ok` never reached the resource, in a sentence.
+pub(super) fn unwritten(history: &History) -> Option<String> {
+    let acknowledged = |one: &&Operation| one.f.writes() && one.outcome == Outcome::Ok && one.new.is_some();
+    let mut keys: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
+    for operation in history.operations.iter().filter(acknowledged) {
+        keys.entry(&operation.key).or_default().push(operation);
+    }
+    never_seen(history, &keys).or_else(|| keys.iter().find_map(|(key, writes)| overtaken(history, key, writes)))
+}
+
+/// The last read of a key by the controller, if it could read it.
+fn last_read<'h>(history: &'h History, key: &str) -> Option<&'h Operation> {
+    let is_it = |one: &&Operation| one.process == Process::Controller && *one.key == *key;
+    history.operations.iter().rfind(is_it)
+}
+
+/// Whether none of these writes was in the resource at the end, nor any other value of the run.
+fn never_seen(history: &History, keys: &BTreeMap<&str, Vec<&Operation>>) -> Option<String> {
+    let values: BTreeSet<&str> = history.operations.iter().filter_map(|one| one.new.as_deref()).collect();
+    let mut ends = Vec::new();
+    for key in keys.keys() {
+        let read = last_read(history, key)?;
+        ends.push(match (&read.old, &read.amount) {
+            (Reading::Empty, _) => format!("{key} was empty"),
+            (_, Some(Amount::Elements(elements))) if elements.iter().any(|one| values.contains(&**one)) => return None,
+            (Reading::Value(value), _) if !values.contains(&**value) => format!("{key} held {}", quoted(value)),
+            // What it held was not of the resource's kind, and the controller says so.
+            (Reading::Unknown, _) => format!("of {key} {}", read.text().filter(|text| text.starts_with("it holds "))?),
+            _ => return None,
+        });
+    }
+    let writes = keys.values().map(Vec::len).sum::<usize>();
+    (writes > 0).then(|| {
+        let writes = plural(writes as u64, "write");
+        format!("`ok` was answered to {writes}, and the resource has none of their values: at the end {}", list(&ends))
+    })
+}
+
+/// Whether a value was still read from a key after a later write to it had been acknowledged. Replicas may be behind, and what a stall
+/// leaves in a connection may arrive late.
+fn overtaken(history: &History, key: &str, writes: &[&Operation]) -> Option<String> {
+    let kind = history.run.as_ref().map(|run| run.resource);
+    if kind == Some(ResourceKind::Replicated) || !history.stalls.is_empty() {
+        return None;
+    }
+    let mut by_end: Vec<&Operation> = writes.to_vec();
+    by_end.sort_by_key(|write| write.completed);
+    let ends: BTreeMap<&str, u64> =
+        writes.iter().filter_map(|write| Some((write.new.as_deref()?, write.completed?))).collect();
+    let reads = history.operations.iter().filter(|one| *one.key == *key && one.outcome == Outcome::Ok);
+    reads.filter(|read| read.old != Reading::Unknown).find_map(|read| {
+        // An empty key is older than every write.
+        let over = match &read.old {
+            Reading::Value(value) => *ends.get(&**value)?,
+            _ => 0,
+        };
+        // Of the writes that were acknowledged before the read began, one that began after that value's.
+        let before = by_end.partition_point(|write| write.completed.is_some_and(|end| end < read.invoked));
+        let later = by_end[..before].iter().rfind(|write| write.invoked > over)?;
+        let who = match read.process {
+            Process::Controller => "the resource still held".to_string(),
+            process => {
+                let client = history.run.as_ref().map_or(process.to_string(), |run| run.client_name(process));
+                format!("{client} still read")
+            }
+        };
+        let value = match &read.old {
+            Reading::Value(value) => quoted(value),
+            _ => "nothing".to_string(),
+        };
+        let new = quoted(later.new.as_deref().unwrap_or_default());
+        Some(format!("`ok` was answered to the write of {new} to {key}, and later {who} {value}, which is older"))
+    })
+}

@@ -1,0 +1,187 @@
+//! What an exhaustive search of the model found, for people: on the terminal, as a page and as a drawing.
+
+mod html;
+mod picture;
+mod text;
+
+use std::path::Path;
+
+use redlock_model::search::GaveUp;
+use redlock_model::{
+    Claim, Clocks, Counterexample, Crash, Fencing, Holding, Memory, Outcome, Restart, Settings, Verdict,
+};
+
+use crate::explore::{NoScript, Script};
+use base::files::{self, Unwritten};
+use base::words::{count, length, plural};
+use report::incident;
+
+/// Everything that a search found.
+#[derive(Debug)]
+pub struct Exploration<'a> {
+    pub settings: &'a Settings,
+    pub outcome: &'a Outcome,
+    /// How long it took, in nanoseconds.
+    pub took_ns: u64,
+    /// For a violation: how to bring it about on real Redis.
+    pub script: Option<Result<Script, NoScript>>,
+    /// The command that finds it again, without `--out`.
+    pub command: String,
+}
+
+/// The script's file in the folder of a report.
+pub const SCRIPT: &str = "scenario.toml";
+
+impl Exploration<'_> {
+    /// Writes the page, and with a violation its drawing and the script: each whole or not at all.
+    pub fn write(&self, folder: &Path) -> Result<(), Unwritten> {
+        let mut unwritten = Unwritten::default();
+        let mut put = |name: &str, text: &str| unwritten.note(files::write(&folder.join(name), text));
+        put("explore.html", &self.html(folder));
+        if let Some(counterexample) = self.counterexample() {
+            let scene = picture::scene(self.settings, counterexample);
+            put("counterexample.svg", &incident::draw(&scene, &self.headline(), true).into_string());
+        }
+        if let Some(Ok(script)) = &self.script {
+            put(SCRIPT, &script.file);
+        }
+        unwritten.conclude()
+    }
+
+    /// The command that carries the script out.
+    fn run_command(script: &Script, folder: &Path) -> String {
+        let file = folder.join(SCRIPT).display().to_string();
+        let file = shlex::try_quote(&file).map(|quoted| quoted.to_string()).unwrap_or(file.clone());
+        let Script { workload, nodes, .. } = script;
+        format!("redjepsen run --cluster local --workload {workload} --nodes {nodes} --nemesis {file}")
+    }
+
+    fn counterexample(&self) -> Option<&Counterexample> {
+        match &self.outcome.verdict {
+            Verdict::Violated(counterexample) => Some(counterexample),
+            _ => None,
+        }
+    }
+
+    fn verdict(&self) -> (&'static str, &'static str) {
+        match self.outcome.verdict {
+            Verdict::Holds => ("HOLDS", "valid"),
+            Verdict::Violated(_) => ("VIOLATED", "invalid"),
+            Verdict::Undecided(_) => ("UNDECIDED", "unknown"),
+        }
+    }
+
+    /// What was found, in a sentence without its end.
+    fn headline(&self) -> String {
+        let broken = match self.settings.claim {
+            Claim::MutualExclusion => "two clients hold the lock at once",
+            Claim::Updates(_) => "an update is lost",
+        };
+        match &self.outcome.verdict {
+            Verdict::Violated(way) => {
+                let (steps, states) = (way.moves.len() as u64, way.moves.len() as u64 + 1);
+                let way = format!("{} ({})", plural(steps, "step"), plural(states, "state"));
+                format!("{broken} after {way}, and no way is shorter")
+            }
+            Verdict::Holds => {
+                let never = match self.settings.claim {
+                    Claim::MutualExclusion => "no two clients hold the lock at once",
+                    Claim::Updates(_) => "no update is lost",
+                };
+                format!("{never} in any of {} states, which are all within these bounds", count(self.outcome.states))
+            }
+            Verdict::Undecided(limit) => {
+                let (what, remedy) = match limit {
+                    GaveUp::Time => ("time", "--timeout 10m"),
+                    GaveUp::Memory => ("memory", "--memory 16GiB"),
+                    GaveUp::NoMoreMemory => ("the memory that this machine gives", ""),
+                };
+                let depth = plural(u64::from(self.outcome.depth), "step");
+                let more = if remedy.is_empty() { String::new() } else { format!(", or more, such as {remedy}") };
+                format!("no violation within {depth}; then {what} ran out: take smaller bounds{more}")
+            }
+        }
+    }
+
+    /// What was checked, on what, and what that says, as names and texts.
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let Outcome { verdict, states, steps, depth } = self.outcome;
+        let reach = match verdict {
+            Verdict::Holds => "all there are".to_string(),
+            _ => format!("all within {}", plural(u64::from(*depth), "step")),
+        };
+        let searched = format!(
+            "{}, {reach}; {} tried, {} deep, in {}",
+            plural(*states, "state"),
+            plural(*steps, "step"),
+            plural(u64::from(*depth), "step"),
+            length(self.took_ns),
+        );
+        let says = match verdict {
+            Verdict::Violated(_) => "the algorithm allows this; the steps above are the proof",
+            Verdict::Holds => {
+                "exhaustive for these bounds and this model only: more nodes, clients or time were not looked at"
+            }
+            Verdict::Undecided(_) => "nothing beyond that depth",
+        };
+        let mut facts = vec![("property", self.property().to_string()), ("bounds", self.bounds())];
+        facts.extend(["rules", "", "", ""].into_iter().zip(self.rules()));
+        facts.extend([("searched", searched), ("which says", says.to_string())]);
+        facts
+    }
+
+    fn property(&self) -> &'static str {
+        match self.settings.claim {
+            Claim::MutualExclusion => "mutual exclusion: no two clients hold the lock at once",
+            Claim::Updates(_) => "updates: each write replaces the value that its writer read, so none is lost",
+        }
+    }
+
+    fn bounds(&self) -> String {
+        let bounds = self.settings.bounds;
+        let counted = |number: u32, noun: &str| plural(number.into(), noun);
+        format!(
+            "{}, {}, a TTL of {}, time from 0 to {}",
+            counted(bounds.nodes, "node"),
+            counted(bounds.clients, "client"),
+            counted(bounds.ttl, "tick"),
+            counted(bounds.time, "tick"),
+        )
+    }
+
+    fn rules(&self) -> Vec<String> {
+        let mut rules = vec![
+            match self.settings.clocks {
+                Clocks::Lagging => "clients' clocks may lag behind",
+                Clocks::Perfect => "clients' clocks are right",
+            }
+            .to_string(),
+            match self.settings.holding {
+                Holding::UntilRelease => "a client acts as the holder until it releases",
+                Holding::WhileValid => "a client acts as the holder only while its clock says that the lock is valid",
+            }
+            .to_string(),
+        ];
+        rules.push(match self.settings.crash {
+            None => "no node crashes".to_string(),
+            Some(Crash { memory, restart, times }) => {
+                let keeps = if memory == Memory::Lost { "loses its keys" } else { "keeps its keys" };
+                let back = if restart == Restart::AtOnce { "may be back at once" } else { "stays away for a TTL" };
+                let often = if times == 1 { "once".to_string() } else { format!("{times} times") };
+                format!("a node that crashes {keeps} and {back}; that happens {often} at most")
+            }
+        });
+        match self.settings.claim {
+            Claim::MutualExclusion => {}
+            Claim::Updates(Fencing::None) => rules.push("the resource accepts every write".to_string()),
+            Claim::Updates(Fencing::Token) => rules.push("the resource refuses a write with an old token".to_string()),
+            Claim::Updates(Fencing::TokenReads) => {
+                rules.push("the resource refuses a read or write with an old token".to_string());
+            }
+            Claim::Updates(Fencing::CompareAndSet) => {
+                rules.push("the resource refuses a write unless it replaces what the writer read".to_string());
+            }
+        }
+        rules
+    }
+}

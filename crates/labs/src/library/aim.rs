@@ -1,0 +1,184 @@
+//! What goes wrong at which command of a library, at which node, and what that is called.
+
+use std::fmt::{self, Write};
+
+use super::sent::{Sent, When};
+use model::fault_kinds::ordinal;
+
+/// What goes wrong at a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Strike {
+    /// The reply comes when the lock has run out and another client has it.
+    LateReply,
+    /// The request comes when the lock has run out and another client has it.
+    LateRequest,
+    /// The client stops before it reads the reply, until the lock has run out.
+    Pause,
+    /// The connection breaks after the server has done it.
+    Reset,
+    /// The server closes the connection when it has done it, in place of a reply.
+    Close,
+    /// The connection breaks some time after it, while its client waits.
+    Idle,
+    /// The reply never comes.
+    LostReply,
+    /// The client dies before it reads the reply.
+    Kill,
+    /// The server refuses it with an error.
+    Refused,
+    /// It arrives when its client has given the lock back.
+    Overtaken,
+    /// Its event loop is blocked before it reads the reply, until the lock has run out.
+    Block,
+    /// Whoever asked is cancelled while the reply is on its way; of a release, the request.
+    Cancel,
+    /// The reply comes when the time is over for which the client was ready to wait.
+    GivenUp,
+    /// The client's wall clock is set back before it reads the reply.
+    ClockBack,
+    /// The client's wall clock is set forward before it reads the reply.
+    ClockForward,
+    /// The node stops when it has done it, until the lock has run out.
+    NodePause,
+    /// The node is killed when it has done it and before it answers, and comes back with nothing.
+    NodeRestart,
+    /// The same, but it had synced its file before it answered.
+    NodeRestartSynced,
+    /// The node's wall clock is set forward when it has done it: the lock has run out there.
+    NodeClock,
+}
+
+/// At which node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    All,
+    Node(u32),
+}
+
+/// A strike at one command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aim {
+    pub strike: Strike,
+    pub sent: Sent,
+    pub at: Place,
+}
+
+impl Strike {
+    fn word(self) -> &'static str {
+        match self {
+            Strike::LateReply => "late-reply",
+            Strike::LateRequest => "late-request",
+            Strike::Pause => "pause-before-reply",
+            Strike::Reset => "reset-after",
+            Strike::Close => "close-after",
+            Strike::Idle => "connection-reset-later",
+            Strike::LostReply => "lost-reply",
+            Strike::Kill => "kill-before-reply",
+            Strike::Refused => "refused",
+            Strike::Overtaken => "overtaken-by-release",
+            Strike::Block => "block-before-reply",
+            Strike::Cancel => "cancel-before-reply",
+            Strike::GivenUp => "given-up-before-reply",
+            Strike::ClockBack => "clock-back-before-reply",
+            Strike::ClockForward => "clock-forward-before-reply",
+            Strike::NodePause => "node-pause-after",
+            Strike::NodeRestart => "node-restart-before-reply",
+            Strike::NodeRestartSynced => "node-restart-synced-before-reply",
+            Strike::NodeClock => "node-clock-forward-after",
+        }
+    }
+
+    fn what(self) -> &'static str {
+        match self {
+            Strike::LateReply => "the reply comes when the lock has run out",
+            Strike::LateRequest => "the request comes when the lock has run out",
+            Strike::Pause => "the client stops before it reads the reply, until the lock has run out",
+            Strike::Reset => "the connection breaks when it was carried out",
+            Strike::Close => "the server closes the connection when it was carried out, in place of a reply",
+            Strike::Idle => "its connection breaks some time after it",
+            Strike::LostReply => "the reply never comes",
+            Strike::Kill => "the client dies before it reads the reply",
+            Strike::Refused => "the server refuses it with an error",
+            Strike::Overtaken => "it arrives when the lock was given back",
+            Strike::Block => "the client's event loop is blocked before it reads the reply, until the lock has run out",
+            Strike::Cancel => "the operation is cancelled before the reply comes",
+            Strike::GivenUp => "the time for which the client was ready to wait is over before the reply comes",
+            Strike::ClockBack => "the client's wall clock is set back before it reads the reply",
+            Strike::ClockForward => "the client's wall clock is set forward before it reads the reply",
+            Strike::NodePause => "the node stops once it was carried out, until the lock has run out",
+            Strike::NodeRestart => "the node is killed before it answers, and comes back empty",
+            Strike::NodeRestartSynced => "the node is killed before it answers, and comes back with what it had synced",
+            Strike::NodeClock => {
+                "the node's wall clock is set forward once it was carried out, past the end of the lock"
+            }
+        }
+    }
+
+    /// What the nodes keep on their disks, if that matters.
+    pub(super) fn persistence(self) -> Option<&'static str> {
+        match self {
+            Strike::NodeRestart => Some("none"),
+            Strike::NodeRestartSynced => Some("always"),
+            _ => None,
+        }
+    }
+}
+
+impl Aim {
+    /// `2nd SET on lock:k*`: whatever key of the run it is, and whatever follows in it.
+    pub(super) fn command(&self) -> String {
+        let key = self.sent.on().map_or_else(String::new, |pattern| format!(" on {pattern}"));
+        format!("{}{}{key}", self.nth(), self.sent.name)
+    }
+
+    fn nth(&self) -> String {
+        if self.sent.nth == 1 { String::new() } else { format!("{} ", ordinal(self.sent.nth)) }
+    }
+
+    /// `taking-set-late-reply-2nd-at-n1`
+    pub(super) fn name(&self) -> String {
+        let mut name =
+            format!("{}-{}-{}", doing(self.sent.when), self.sent.name.to_ascii_lowercase(), self.strike.word());
+        if self.sent.nth > 1 {
+            let _ = write!(name, "-{}", ordinal(self.sent.nth));
+        }
+        if self.sent.nth_key > 1 {
+            let _ = write!(name, "-on-{}-key", ordinal(self.sent.nth_key));
+        }
+        if let Place::Node(node) = self.at {
+            let _ = write!(name, "-at-n{node}");
+        }
+        name
+    }
+
+    /// `while it takes the lock: at its 2nd SET at n1, the reply never comes`
+    pub(super) fn text(&self) -> String {
+        let at = match self.at {
+            Place::All => String::new(),
+            Place::Node(node) => format!(" at n{node}"),
+        };
+        let on = match self.sent.on() {
+            Some(pattern) if self.sent.nth_key > 1 => format!(" on {pattern}"),
+            _ => String::new(),
+        };
+        format!("{}: at its {}{}{on}{at}, {}", self.sent.when, self.nth(), self.sent.name, self.strike.what())
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::All => f.write_str("nodes"),
+            Place::Node(node) => write!(f, "node:{node}"),
+        }
+    }
+}
+
+fn doing(when: When) -> &'static str {
+    match when {
+        When::Taking => "taking",
+        When::Waiting => "waiting",
+        When::Holding => "holding",
+        When::Releasing => "releasing",
+    }
+}

@@ -1,0 +1,24 @@
+//! Scenarios of the catalogue that need one free permit, for a lock with several: other clients have all of them but one.
+
+use super::sent::Upkeep;
+use super::steps::{Steps, others};
+use super::strikes::{Scripted, Setting};
+use model::nemesis::{Need, Step};
+use model::scenario::catalogue;
+
+/// The scenarios that such clients can play; none for a lock that one client may hold, which plays them as they are.
+pub fn scenarios(setting: &Setting) -> Vec<Scripted> {
+    let Some(others) = others(setting.permits).filter(|others| *others > 0) else { return Vec::new() };
+    let of = |(name, _): &(&str, _)| {
+        let (name, nemesis) = catalogue::nemesis(name).ok()?;
+        let cancels = nemesis.script.iter().any(|step| matches!(step, Step::Cancel { .. }));
+        if !nemesis.needs().contains(&Need::FreePermit) || cancels && !setting.cancels {
+            return None;
+        }
+        let mut steps = Steps::new(Upkeep::None);
+        steps.steps.extend(nemesis.script.iter().map(ToString::to_string));
+        steps.beside(others);
+        Some(Scripted::of(name, &nemesis.description, &nemesis.story, None, others, &steps.steps))
+    };
+    catalogue::NEMESES.iter().filter_map(of).collect()
+}

@@ -1,0 +1,429 @@
+//! What came of the runs of a library's stages, and whether a lock of ours of the same kind fares better.
+
+use std::path::Path;
+use std::time::Instant;
+
+use tokio::task::block_in_place;
+
+use super::learnt::{MOST_BYTES, held_for};
+use super::{Examination, Made};
+use crate::fuzz::Cause;
+use crate::library::endless;
+use crate::library::examined::{Came, Tried, TriedRun, share_by_itself};
+use crate::library::kind::{self, Kind, OfItsKind};
+use crate::library::sent::When;
+use crate::library::strikes::{Aim, Scripted};
+use crate::library::struck;
+use base::files;
+use base::units::Length;
+use base::words::list;
+use checker::properties::early_refusals::{Had, Refusals};
+use checker::properties::false_losses::{self, FalseLosses};
+use checker::properties::slow_releases;
+use checker::properties::{busy_polling, client_crashes, early_refusals, stray_commands};
+use checker::{AnomalyKind, Sentence, Validity, check};
+use model::history::{self, Claim, History, RecordedCommand};
+use model::nemesis::{Expectation, Fault, Nemesis, Step};
+use model::plan::Plan;
+use model::scenario::{Options, Scenario, catalogue};
+use runner::simulate::{simulate_unless, usual};
+use runner::{Checked, RunnerError};
+use suite::file::{Block, Names};
+use suite::outcome::RunOutcome;
+
+/// The seeds of the runs of a lock of ours.
+const SEEDS: std::ops::Range<u64> = 1..4;
+
+/// How many sentences of an incident tell what it is about.
+const SENTENCES: usize = 3;
+
+/// A scenario that was tried, and how to try it again.
+pub(super) struct Case {
+    pub tried: Tried,
+    /// The name or the file of its nemesis.
+    pub nemesis: String,
+    /// What is run, with each TTL.
+    pub scenarios: Vec<Scenario>,
+    /// The strikes that it is made of; none if it is one of the catalogue.
+    pub aims: Vec<Aim>,
+}
+
+/// Adds the runs of a stage to the scenarios that were tried. `scripted` are those that were made for the library. Of a stage that
+/// learns, what a single client does only counts if it broke something, or its program ended.
+pub(super) fn collect(
+    page_folder: &Path,
+    made: &Made,
+    scripted: &[Scripted],
+    cases: &mut Vec<Case>,
+) -> Result<(), RunnerError> {
+    for cell in &made.suite.cells {
+        let counts =
+            |run: &TriedRun| cell.scenario.clients > 1 || run.valid == Some(Validity::Invalid) || run.ended.is_some();
+        let runs = made.state.runs.iter().filter(|run| run.cell == cell.name);
+        let mut runs: Vec<TriedRun> =
+            runs.map(|run| one(page_folder, made.state.folder(), run, &cell.scenario)).collect::<Result<_, _>>()?;
+        runs.retain(counts);
+        let place = match cases.iter().position(|case| case.tried.scenario == cell.nemesis) {
+            Some(place) => place,
+            None if runs.is_empty() => continue,
+            None => {
+                let own = scripted.iter().find(|scripted| scripted.name == cell.nemesis);
+                let file = page_folder.join("strikes").join(format!("{}.toml", cell.nemesis));
+                cases.push(Case {
+                    tried: Tried {
+                        scenario: cell.nemesis.clone(),
+                        description: cell.scenario.nemesis.description.clone(),
+                        searched: own.is_some(),
+                        plain: cell.scenario.nemesis.is_plain(),
+                        by_threads: cell.scenario.threads > 1,
+                        of_its_kind: OfItsKind::Unknown,
+                        without_strike: false,
+                        tried_alone: false,
+                        runs: Vec::new(),
+                    },
+                    nemesis: own.map_or(cell.nemesis.clone(), |_| file.display().to_string()),
+                    scenarios: Vec::new(),
+                    aims: own.map(|own| own.aims.clone()).unwrap_or_default(),
+                });
+                cases.len() - 1
+            }
+        };
+        let case = &mut cases[place];
+        case.tried.runs.extend(runs);
+        match case.scenarios.iter_mut().find(|scenario| scenario.ttl == cell.scenario.ttl) {
+            // One client alone shows nothing of another lock either.
+            Some(fewer) if fewer.clients < cell.scenario.clients => *fewer = cell.scenario.clone(),
+            Some(_) => {}
+            None => case.scenarios.push(cell.scenario.clone()),
+        }
+    }
+    acquit(page_folder, cases)
+}
+
+/// Judges those runs again that accuse keys of which other runs show that they are no locks.
+fn acquit(page_folder: &Path, cases: &mut [Case]) -> Result<(), RunnerError> {
+    let runs = cases.iter().flat_map(|case| &case.tried.runs);
+    let no_locks = runs.flat_map(|run| run.endless.no_locks.iter().cloned()).collect();
+    for case in cases {
+        for run in case.tried.runs.iter_mut().filter(|run| !run.endless.accused.is_empty()) {
+            let of = |scenario: &&Scenario| humantime::format_duration(scenario.ttl).to_string() == run.ttl;
+            let file = page_folder.join(&run.folder).join("history.jsonl");
+            let history = history::load(&file).map_err(RunnerError::could_not_run)?;
+            let Some(scenario) = case.scenarios.iter().find(of) else { continue };
+            let Some(history) = endless::acquitted(history, &no_locks) else { continue };
+            let keys = run.endless.accused.iter().cloned().collect::<Vec<_>>();
+            let checked = Checked::new(history, Some(scenario.clone()), Default::default());
+            run.endless.accused.clear();
+            run.valid = Some(checked.verdict.valid);
+            run.summary = format!(
+                "{} Its own report accuses {}: other runs show that clients acquire the lock beside such a key.",
+                checked.report().telling.summary,
+                list(&keys)
+            );
+            judge(run, &checked, scenario);
+        }
+    }
+    Ok(())
+}
+
+fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenario) -> Result<TriedRun, RunnerError> {
+    let folder = files::below(suite, &outcome.folder);
+    let mut run = TriedRun {
+        ttl: humantime::format_duration(scenario.ttl).to_string(),
+        valid: outcome.valid,
+        // What a script waits for at the least is a tenth of a TTL.
+        timing_was_kept: outcome.timing.late_ms.is_none_or(|late_ms| late_ms <= 2 * outcome.timing.limit_ms),
+        outlived: false,
+        summary: outcome.summary.clone(),
+        struck: Vec::new(),
+        when: Vec::new(),
+        anomaly: None,
+        account: String::new(),
+        ended: None,
+        refusals: Refusals::default(),
+        refusals_of_free: Refusals::default(),
+        false_losses: FalseLosses::default(),
+        endless: endless::Endless::default(),
+        untrue: Vec::new(),
+        goes_on: None,
+        asking: None,
+        slow_release: None,
+        folder: folder.as_ref().map_or(String::new(), |folder| relative(page_folder, folder)),
+        repeat: outcome.repeat.clone(),
+    };
+    if outcome.valid.is_some() {
+        let folder = folder.map_err(RunnerError::could_not_run)?;
+        let history = history::load(&folder.join("history.jsonl")).map_err(RunnerError::could_not_run)?;
+        // A run whose nodes could not tell everything is judged like any other.
+        let commands = files::read_inside(&folder.join(RecordedCommand::FILE), MOST_BYTES).unwrap_or_default();
+        let commands = RecordedCommand::read(&commands).unwrap_or_default();
+        run.struck = struck::struck(&history, &commands);
+        run.when = struck::struck_when(&run.struck);
+        run.slow_release = slow_releases::slowest(&history);
+        run.refusals = early_refusals::early(&history, Had::ByOthers);
+        run.refusals_of_free = early_refusals::early(&history, Had::ByNobody);
+        run.false_losses = false_losses::false_losses(&history, &commands);
+        run.endless = endless::endless(&history);
+        run.goes_on = stray_commands::goes_on(&history, &commands);
+        run.asking = busy_polling::most_often(&history, &commands);
+        let checked = Checked::new(history, Some(scenario.clone()), Default::default());
+        let untrue = checked.verdict.unclaimed.iter();
+        run.untrue = untrue.map(|anomaly| (anomaly.kind, anomaly.summary.clone())).collect();
+        judge(&mut run, &checked, scenario);
+        run.ended = client_crashes::by_itself(&checked.history, &checked.verdict);
+    } else if let Ok(folder) = folder
+        && let Ok(history) = history::load(&folder.join("history.jsonl"))
+    {
+        // A program that ends again and again leaves no run to judge.
+        run.ended = client_crashes::by_itself(&history, &check(&history));
+    }
+    Ok(run)
+}
+
+/// What went wrong in a run, if it broke the lock.
+fn judge(run: &mut TriedRun, checked: &Checked, scenario: &Scenario) {
+    let cause = Cause::of(&checked.history, &checked.verdict).map(|cause| cause.anomaly);
+    let first = || checked.verdict.anomalies.first().map(|anomaly| anomaly.kind);
+    let kind = cause.or_else(first).filter(|_| run.valid == Some(Validity::Invalid));
+    // A client that could not acquire the lock suffers from nothing that runs out.
+    let runs_out = |kind: AnomalyKind| !matches!(kind.contradicts(), Some(Claim::Liveness | Claim::Promises));
+    let is_outlived = |history: &History| history.operations.iter().any(|one| held_for(one) > Some(scenario.ttl));
+    run.outlived = kind.is_some_and(runs_out) && scenario.workload.lock.expires() && is_outlived(&checked.history);
+    run.anomaly = kind.map(|kind| kind.name().to_string());
+    run.account = kind.map_or(String::new(), |kind| account(checked, kind));
+}
+
+/// The first sentences of the incident that shows this, as the run's own report tells it; empty if it tells none.
+fn account(checked: &Checked, kind: AnomalyKind) -> String {
+    let telling = checked.report().telling;
+    let anomaly = telling.anomalies.iter().find(|anomaly| anomaly.kind == kind);
+    let incident = anomaly.and_then(|anomaly| telling.incidents.get(anomaly.incident.checked_sub(1)?));
+    let sentences = incident.iter().flat_map(|incident| &incident.sentences).take(SENTENCES);
+    sentences.map(Sentence::text).collect::<Vec<_>>().join(" ")
+}
+
+impl Case {
+    /// Whether its faults are drawn, and so are others in each run: what another lock withstood was not the same.
+    pub fn is_drawn(&self) -> bool {
+        self.scenarios.iter().any(|of| of.nemesis.script.is_empty() && of.nemesis.injects())
+    }
+
+    /// Whether several may have the lock, and others beside its clients did.
+    fn has_others(&self) -> bool {
+        self.scenarios.iter().any(|of| of.workload.permits > 1)
+    }
+
+    /// Whether what went wrong in the run that tells most may become of any lock of the kind that is had for so long.
+    fn has_outlived(&self, kind: &Kind) -> bool {
+        self.tried.telling().is_some_and(|run| kind.without_faults(run.outlived) == OfItsKind::Outlived)
+    }
+
+    /// What its client was doing when it was struck, in the run that tells most.
+    fn struck_when(&self) -> Vec<When> {
+        self.tried.telling().map(|run| run.when.clone()).unwrap_or_default()
+    }
+
+    /// The scenario of that run.
+    pub fn telling_scenario(&self) -> Option<&Scenario> {
+        let run = self.tried.telling()?;
+        self.scenarios.iter().find(|scenario| humantime::format_duration(scenario.ttl).to_string() == run.ttl)
+    }
+}
+
+pub(super) struct Compare<'a> {
+    pub examination: &'a Examination,
+    pub kind: &'a Kind,
+    pub page_folder: &'a Path,
+}
+
+impl Compare<'_> {
+    /// Compares whatever broke the lock with a lock of ours: in virtual time, and then, before anything is called the library's
+    /// own, on real servers, which do not do everything as simulated ones do. Returns the runs on these, if there are any.
+    pub async fn judge(&self, cases: &mut [Case]) -> Result<Option<Made>, RunnerError> {
+        self.in_virtual_time(cases);
+        let own = || cases.iter().filter(|case| case.tried.of_its_kind == OfItsKind::Holds);
+        let blocks = own().filter_map(|case| self.on_real_servers(case).transpose()).collect::<Result<Vec<_>, _>>()?;
+        if blocks.is_empty() {
+            return Ok(None);
+        }
+        let examination = self.examination;
+        let made = examination.make("of-its-kind", &examination.suite_file(blocks), None).await?;
+        for case in cases.iter_mut().filter(|case| case.tried.of_its_kind == OfItsKind::Holds) {
+            let of_it = made.suite.cells.iter().filter(|cell| cell.nemesis == case.tried.scenario);
+            let mut runs = Vec::new();
+            for cell in of_it {
+                for outcome in made.state.runs.iter().filter(|run| run.cell == cell.name) {
+                    let run = one(self.page_folder, made.state.folder(), outcome, &cell.scenario)?;
+                    runs.extend(run.valid.map(|valid| (valid, run.when)));
+                }
+            }
+            case.tried.of_its_kind = kind::judged(runs, &case.struck_when()).unwrap_or(OfItsKind::Unknown);
+        }
+        Ok(Some(made))
+    }
+
+    /// Plays the steps of what is called the library's own without what they inject, with the library itself: what it does then too, no
+    /// strike has brought about. Returns these runs, if there are any.
+    pub async fn without_strikes(&self, cases: &mut [Case], until: Instant) -> Result<Option<Made>, RunnerError> {
+        let examination = self.examination;
+        let folder = self.page_folder.join("without-strikes");
+        files::create_folder(&folder).map_err(RunnerError::could_not_run)?;
+        let mut blocks = Vec::new();
+        for case in cases.iter().filter(|case| case.tried.of_its_kind.is_own() && !case.tried.plain) {
+            let Some(of) = case.telling_scenario() else { continue };
+            let is_strike = |step: &&Step| {
+                matches!(step, Step::Inject(_) | Step::Heal(_) | Step::HealAll | Step::AwaitStrike { .. })
+            };
+            let script: Vec<Step> = of.nemesis.script.iter().filter(|step| !is_strike(step)).cloned().collect();
+            if script.is_empty() || script.len() == of.nemesis.script.len() {
+                continue;
+            }
+            let nemesis = Nemesis { script, faults: Vec::new(), ..of.nemesis.clone() };
+            let scenario = Scenario { nemesis: nemesis.clone(), ..of.clone() };
+            if scenario.check().is_err() || Plan::draw(&scenario).is_err() {
+                continue;
+            }
+            let file = folder.join(format!("{}.toml", case.tried.scenario));
+            let text = toml::to_string_pretty(&nemesis).map_err(RunnerError::could_not_run)?;
+            files::write(&file, text).map_err(RunnerError::could_not_run)?;
+            let with = Options {
+                ttl: Some(Length::Absolute(of.ttl)),
+                clients: Some(of.clients),
+                threads: Some(of.threads),
+                ..Options::default()
+            };
+            blocks.push(examination.block(&file.display().to_string(), with));
+        }
+        if blocks.is_empty() {
+            return Ok(None);
+        }
+        (examination.console.progress)("playing what is its own once more, with nothing injected");
+        let made = examination.make("without-strikes", &examination.suite_file(blocks), Some(until)).await?;
+        for case in cases.iter_mut().filter(|case| case.tried.of_its_kind.is_own() && !case.tried.plain) {
+            let Some(cell) = made.suite.cells.iter().find(|cell| cell.nemesis == case.tried.scenario) else { continue };
+            let outcomes = made.state.runs.iter().filter(|run| run.cell == cell.name);
+            let runs: Vec<TriedRun> = outcomes
+                .map(|outcome| one(self.page_folder, made.state.folder(), outcome, &cell.scenario))
+                .collect::<Result<_, _>>()?;
+            let is_alike = |run: &TriedRun| run.anomaly.is_some() && run.anomaly.as_deref() == case.tried.anomaly();
+            if runs.iter().any(is_alike) {
+                case.tried.without_strike = true;
+                case.tried.of_its_kind = OfItsKind::Unknown;
+            }
+        }
+        Ok(Some(made))
+    }
+
+    /// How a lock of ours of the same kind fares under what broke the library, in virtual time.
+    pub fn in_virtual_time(&self, cases: &mut [Case]) {
+        for case in cases.iter_mut().filter(|case| case.tried.came() == Came::Fell) {
+            let of_its_kind = block_in_place(|| self.of_its_kind(&case.scenarios, &case.struck_when()));
+            let of_its_kind = of_its_kind.or_else(|| self.without_faults(case));
+            let of_its_kind = of_its_kind.unwrap_or_else(|| self.expected(&case.tried.scenario));
+            let convicts = !case.is_drawn() && case.tried.is_certain();
+            case.tried.of_its_kind = match of_its_kind {
+                // The others who have a permit have it there for as long as the script lasts.
+                OfItsKind::Holds if case.has_others() && case.has_outlived(self.kind) => OfItsKind::Outlived,
+                own if own.is_own() && !convicts => OfItsKind::Unknown,
+                other => other,
+            };
+        }
+        // Which of the two it was, a run with a fault does not tell.
+        let by_itself: Vec<bool> = cases
+            .iter()
+            .map(|case| {
+                let plain = cases.iter().map(|case| &case.tried);
+                !case.tried.plain
+                    && case
+                        .tried
+                        .anomaly()
+                        .and_then(|anomaly| share_by_itself(plain, anomaly, case.tried.by_threads))
+                        .is_some_and(|share| case.tried.may_be_chance(share))
+            })
+            .collect();
+        for (case, by_itself) in cases.iter_mut().zip(by_itself) {
+            if by_itself && case.tried.of_its_kind.is_own() {
+                case.tried.of_its_kind = OfItsKind::Unknown;
+            }
+        }
+    }
+
+    /// The run of this case with a lock of ours, as a cell of a suite.
+    fn on_real_servers(&self, case: &Case) -> Result<Option<Block>, RunnerError> {
+        let Some(of) = case.telling_scenario() else { return Ok(None) };
+        let Some(scenario) = self.kind.scenario(of, &case.struck_when(), 1) else { return Ok(None) };
+        let folder = self.page_folder.join("of-its-kind");
+        files::create_folder(&folder).map_err(RunnerError::could_not_run)?;
+        let file = folder.join(format!("{}.toml", case.tried.scenario));
+        let text = toml::to_string_pretty(&scenario.nemesis).map_err(RunnerError::could_not_run)?;
+        files::write(&file, text).map_err(RunnerError::could_not_run)?;
+        let with = Options {
+            ttl: Some(Length::Absolute(of.ttl)),
+            nodes: Some(of.nodes),
+            clients: Some(of.clients),
+            ..Options::default()
+        };
+        let workload = Some(Names(vec![scenario.workload_name]));
+        let file = file.display().to_string();
+        Ok(Some(Block { workload, ..self.examination.block(&file, with) }))
+    }
+
+    /// Whether a lock of ours of the same kind falls to one of these as well, by runs in virtual time; None where those show
+    /// nothing. A run in which a client was struck while it was doing something else withstood something else.
+    pub fn of_its_kind(&self, scenarios: &[Scenario], when: &[When]) -> Option<OfItsKind> {
+        let runs = scenarios.iter().flat_map(|of| SEEDS.map(move |seed| (of, seed))).filter_map(|(of, seed)| {
+            let scenario = self.kind.scenario(of, when, seed)?;
+            let checked = simulate_unless(&self.examination.interrupt, usual(&scenario), &scenario).ok()??;
+            Some((checked.verdict.valid, struck::struck_when(&struck::struck(&checked.history, &[]))))
+        });
+        kind::judged(runs, when)
+    }
+
+    /// What is to be said where no lock of ours can play it, and nothing was injected but the death of clients whose locks ran out; else
+    /// None.
+    fn without_faults(&self, case: &Case) -> Option<OfItsKind> {
+        let (run, of) = (case.tried.telling()?, case.telling_scenario()?);
+        let cancels = of.nemesis.script.iter().any(|step| matches!(step, Step::Cancel { .. }));
+        let excuses = of.nemesis.injects() && !outlives_the_dead(&of.nemesis);
+        if cancels || excuses || self.kind.scenario(of, &case.struck_when(), 1).is_some() {
+            return None;
+        }
+        Some(self.kind.without_faults(run.outlived))
+    }
+
+    /// What the catalogue expects of that lock.
+    fn expected(&self, nemesis: &str) -> OfItsKind {
+        let (Some(reference), Ok((name, file))) = (&self.kind.reference, catalogue::nemesis(nemesis)) else {
+            return OfItsKind::Unknown;
+        };
+        let by_lock = catalogue::workload(reference).ok().and_then(|(_, workload)| workload.expect.get(&name).copied());
+        match file.expect.get(reference).copied().or(by_lock) {
+            Some(Expectation::Violation) => OfItsKind::Falls,
+            Some(Expectation::Valid) => OfItsKind::Holds,
+            None => OfItsKind::Unknown,
+        }
+    }
+}
+
+/// Whether all that is done is that clients die, and more than a TTL passes before anything is expected.
+fn outlives_the_dead(nemesis: &Nemesis) -> bool {
+    let kills = |fault: &Fault| fault.kind.ends_processes() && !fault.names(|target| !target.is_client());
+    let steps = || nemesis.script.iter();
+    let died = steps().rposition(|step| matches!(step, Step::Inject(_)));
+    let owed = steps().position(|step| matches!(step, Step::Expect { .. }));
+    let (Some(died), Some(owed)) = (died, owed) else { return false };
+    let waits = nemesis.script[died..owed.max(died)].iter().map(|step| match step {
+        Step::Wait(Length::Ttl(ttls)) => *ttls,
+        _ => 0.0,
+    });
+    nemesis.all_faults().all(kills) && waits.sum::<f64>() > 1.0
+}
+
+/// The way from one folder of a store to another one in it.
+pub(super) fn relative(from: &Path, to: &Path) -> String {
+    let (from, to): (Vec<_>, Vec<_>) = (from.components().collect(), to.components().collect());
+    let same = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
+    let up = std::iter::repeat_n("..".to_string(), from.len() - same);
+    let down = to[same..].iter().map(|part| part.as_os_str().to_string_lossy().into_owned());
+    up.chain(down).collect::<Vec<_>>().join("/")
+}

@@ -1,0 +1,99 @@
+//! What is known of a library from runs that only watch it or ask what its client can do.
+
+use std::time::Duration;
+
+use super::{ASKS, CANCELS_A_HOLDER, Made};
+use crate::library::sent::{self, Sent};
+use base::files;
+use base::units::Length;
+use model::history::{self, History, Operation, Phase, PhaseStamp, RecordedCommand};
+use model::scenario::Ability;
+use runner::RunnerError;
+use suite::outcome::RunOutcome;
+
+/// No run of some seconds records more.
+pub(super) const MOST_BYTES: u64 = 256 << 20;
+
+/// What is known from the runs of the first stage.
+pub(super) struct Learnt {
+    pub sent: Vec<Sent>,
+    /// In how many operations.
+    pub operations: u64,
+    /// The phases that clients reported.
+    pub phases: Vec<Phase>,
+    /// Whether a client holds the lock for longer than half its TTL where it was not told to: one that extends it does.
+    pub holds_long: bool,
+}
+
+/// The runs of a stage, of all its scenarios or of one, with what the nodes carried out in each; those that could not be made are left out.
+pub(super) fn runs_of(made: &Made, nemesis: Option<&str>) -> Result<Vec<(History, Vec<RecordedCommand>)>, RunnerError> {
+    let is_of = |run: &&RunOutcome| {
+        let cell = || made.suite.cells.iter().find(|cell| cell.name == run.cell);
+        run.valid.is_some() && nemesis.is_none_or(|name| cell().is_some_and(|cell| cell.nemesis == name))
+    };
+    let mut runs = Vec::new();
+    for run in made.state.runs.iter().filter(is_of) {
+        let folder = files::below(made.state.folder(), &run.folder).map_err(RunnerError::could_not_run)?;
+        let history = history::load(&folder.join("history.jsonl")).map_err(RunnerError::could_not_run)?;
+        let file = folder.join(RecordedCommand::FILE);
+        let text = files::read_inside(&file, MOST_BYTES).map_err(RunnerError::could_not_run)?;
+        let commands = RecordedCommand::read(&text)
+            .map_err(|error| RunnerError::could_not_run(format!("{}: {error}", file.display())))?;
+        runs.push((history, commands));
+    }
+    Ok(runs)
+}
+
+pub(super) fn learn(made: &Made) -> Result<Learnt, RunnerError> {
+    let runs = runs_of(made, None)?;
+    let operations = runs.iter().flat_map(|(history, _)| &history.operations);
+    let mut phases: Vec<Phase> =
+        operations.clone().flat_map(|operation| &operation.phases).map(|stamp| stamp.phase).collect();
+    phases.sort_unstable();
+    phases.dedup();
+    let count = operations.count() as u64;
+    // In one of them it was told to.
+    let holds_long = runs.iter().all(|(history, _)| holds_long(history));
+    Ok(Learnt { sent: sent::sent(&runs), operations: count, phases, holds_long })
+}
+
+/// Whether holds usually last for longer than half the TTL.
+fn holds_long(history: &History) -> bool {
+    let ttl = history.run.as_ref().map_or(Duration::MAX, |run| Duration::from_millis(run.ttl_ms));
+    let mut held: Vec<Duration> = history.operations.iter().filter_map(held_for).collect();
+    held.sort_unstable();
+    held.get(held.len() / 2).is_some_and(|held| *held > ttl / 2)
+}
+
+/// For how long its client had the lock, until it began to give it back, or the operation ended; None if it never had it.
+pub(super) fn held_for(operation: &Operation) -> Option<Duration> {
+    let until = operation.phase(Phase::Releasing).map(PhaseStamp::time).or(operation.completed).unwrap_or(u64::MAX);
+    Some(Duration::from_nanos(until.saturating_sub(operation.phase(Phase::Acquired)?.time())))
+}
+
+/// The TTLs of which no run could be made, each with the reason.
+pub(super) fn refused_ttls(made: &Made) -> Vec<(Length, String)> {
+    let failed = made.state.runs.iter().filter(|run| run.valid.is_none());
+    let ttl =
+        |run: &RunOutcome| made.suite.cells.iter().find(|cell| cell.name == run.cell).map(|cell| cell.scenario.ttl);
+    failed.filter_map(|run| Some((Length::Absolute(ttl(run)?), run.summary.clone()))).collect()
+}
+
+/// Whether a client whose threads are several could play what was asked of one.
+pub(super) fn was_played_by_threads(made: &Made) -> bool {
+    let cells = made.suite.cells.iter().filter(|cell| cell.nemesis == CANCELS_A_HOLDER && cell.scenario.threads > 1);
+    let mut names = cells.map(|cell| &cell.name);
+    names.any(|name| made.state.runs.iter().any(|run| run.cell == *name && run.valid.is_some()))
+}
+
+/// What this client can't do, each with what it says: the runs that asked for it could not be made.
+pub(super) fn unable(made: &Made) -> Vec<(Ability, String)> {
+    let why = |nemesis: &str| {
+        let cell = made.suite.cells.iter().find(|cell| cell.nemesis == nemesis)?;
+        match made.state.runs.iter().find(|run| run.cell == cell.name) {
+            Some(run) => run.valid.is_none().then(|| run.summary.clone()),
+            None => Some("it could not be asked whether it can".to_string()),
+        }
+    };
+    ASKS.iter().filter_map(|(ability, nemesis)| Some((*ability, why(nemesis)?))).collect()
+}

@@ -1,0 +1,504 @@
+//! From a workload to everything that was tried on its lock: the runs of `redjepsen library`.
+//!
+//! Stages, one after the other, each of them a suite: three runs without faults, from which it is learnt what the library sends; short
+//! ones that show what else its client takes; one in which nothing goes wrong; the scenarios of the catalogue that fit; strikes at each command that was seen; pairs
+//! of those that it withstood; all of that with other TTLs; and what broke it and is not the fate of its kind, with more seeds. That
+//! is [compared](compare) with a lock of ours of the same kind, in virtual time, and [made smaller](shrink) on real servers.
+
+mod compare;
+mod learnt;
+mod played;
+mod shrink;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use compare::{Case, Compare};
+use learnt::{Learnt, learn, refused_ttls, runs_of, unable, was_played_by_threads};
+
+use super::examined::{Came, Examined};
+use super::kind::Kind;
+use super::releases::reach_again;
+use super::sent::{self, Sent, Upkeep};
+use super::strikes::{self, Aim, Scripted, Setting};
+use super::{beside, pairs, takeovers};
+use base::files;
+use base::interrupt::Interrupt;
+use base::units::Length;
+use base::words::{length, plural};
+use model::scenario::{Ability, Options, Scenario, quoted};
+use model::topology::ClusterKind;
+use runner::open::open_whole;
+use runner::{Console, Ended, Jobs, RunnerError, Series, SeriesProgress, signals};
+use suite::file::SuiteFile;
+use suite::outcome::RunOutcome;
+use suite::plan::{Clusters, Source, Suite};
+use suite::state::State;
+use summary::store::versions;
+
+/// The library to try, and how.
+pub struct Request {
+    /// Name or path of its workload.
+    pub workload: String,
+    /// None: whichever kind can be had here.
+    pub cluster: Option<ClusterKind>,
+    /// After this, no more runs are begun.
+    pub budget: Duration,
+    /// The lock's times to live, at least one; the first is tried with everything.
+    pub ttl: Vec<Length>,
+    /// Number of seeds for each scenario.
+    pub seeds: u32,
+    pub jobs: Jobs,
+    /// Starts again, even if an earlier one could be continued.
+    pub fresh: bool,
+    /// Folder for the runs.
+    pub store: PathBuf,
+}
+
+/// How a stage shows its progress; true for a stage whose runs are watched and not judged.
+pub type ShowStage = fn(bool) -> Box<dyn SeriesProgress>;
+
+/// What came of a campaign.
+pub struct Finished {
+    pub examined: Examined,
+    /// The folder for its page: the links of the page start there.
+    pub folder: PathBuf,
+    /// Whether all runs were made.
+    pub is_complete: bool,
+    stages: Vec<Made>,
+}
+
+impl Finished {
+    /// Marks its stages as ended, so that the next campaign starts anew.
+    pub fn end(self) -> Result<(), RunnerError> {
+        let ended = self.stages.into_iter().try_for_each(|mut made| made.state.end());
+        ended.map_err(RunnerError::could_not_run)
+    }
+}
+
+/// When each stage has to end, as a share of the time that learning left. What one leaves is for the next.
+const CATALOGUE: f64 = 0.5;
+/// A command that was never struck may tell of a defect that no other one has; a pair, or another TTL, seldom does.
+const STRIKES: f64 = 0.84;
+const PAIRS: f64 = 0.72;
+const OTHER_TTLS: f64 = 0.84;
+const MORE_SEEDS: f64 = 0.86;
+const WHEN_QUIET: f64 = 0.91;
+const CONTROLS: f64 = 0.95;
+/// For no longer than this the machine is waited for.
+const LONGEST_UNREST: Duration = Duration::from_secs(60);
+/// So many timers in a row are to be on time: each late by less than this part of a TTL, as in a run whose timing was kept.
+const LOOKS: u32 = 100;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+const QUIET: u32 = 20;
+/// How long a run without a script takes: enough for two or three faults.
+const TIME_LIMIT: &str = "12s";
+/// The same where holders work for longer than their lock lives, as those do that extend it.
+const LONG_TIME_LIMIT: &str = "30s";
+
+/// The stages that judge nothing.
+const LEARNING: [&str; 3] = ["commands", "ttls", "abilities"];
+
+/// Of these, those whose runs ask whether they can be made.
+const ASKING: [&str; 2] = ["ttls", "abilities"];
+
+/// By which scenarios it is found out what a client can do that not all can.
+const ASKS: [(Ability, &str); 4] = [
+    (Ability::Threads, SHARES_A_LOCK),
+    (Ability::Cancel, CANCELS_A_HOLDER),
+    (Ability::Block, "blocked-holder"),
+    (Ability::ReleaseAgain, RELEASES_TWICE),
+];
+
+const SHARES_A_LOCK: &str = "shared-lock";
+const CANCELS_A_HOLDER: &str = "cancelled-holder";
+const RELEASES_TWICE: &str = "released-twice";
+/// In which a holder dies, so that another one takes its lock over.
+const LEAVES_A_LOCK: &str = "crash-holder";
+
+/// In which a script keeps a holder for longer than its lock lives, so that only something in the background renews it.
+const KEEPS_A_HOLDER: &str = "long-work";
+
+/// What a stage has made.
+struct Made {
+    suite: Suite,
+    state: State,
+    /// How many runs it lacks.
+    lacking: usize,
+    interrupted: bool,
+}
+
+impl Made {
+    /// Whether a scenario that is written step by step was not played.
+    fn lacks_a_script(&self) -> bool {
+        let was_played = |name: &str| self.state.runs.iter().any(|run| run.cell == name && run.valid.is_some());
+        self.suite.cells.iter().any(|cell| !cell.scenario.nemesis.script.is_empty() && !was_played(&cell.name))
+    }
+
+    fn is_without_faults(&self) -> bool {
+        self.suite.cells.iter().all(|cell| cell.scenario.nemesis.is_plain())
+    }
+}
+
+/// What came of a search.
+struct Searched {
+    cases: Vec<Case>,
+    page_folder: PathBuf,
+    /// How many runs are still to be made.
+    not_made: usize,
+}
+
+/// Everything that stages share.
+struct Examination {
+    request: Request,
+    console: Console,
+    show: ShowStage,
+    /// How long a run without a script takes, once that is known.
+    time_limit: Option<Length>,
+    interrupt: Interrupt,
+    remains: signals::Remains,
+    began: Instant,
+    /// When it was known what there is to play. Where clients take seconds to start, that takes a part of the time.
+    learnt: Instant,
+    /// The first run: without faults, with the first TTL.
+    plain: Scenario,
+}
+
+/// Tries everything there is to try, in the time that there is. A request that makes no sense is refused before the first run.
+pub async fn examine(request: Request, console: Console, show: ShowStage) -> Result<Finished, RunnerError> {
+    let began = Instant::now();
+    let with = Options { ttl: request.ttl.first().copied(), ..of_every_run(request.cluster, None) };
+    let plain = with.scenario(&request.workload, "none", 1, Path::new("")).map_err(RunnerError::request)?;
+    if plain.cluster_kind().is_simulated() {
+        return Err(RunnerError::request(
+            "--cluster sim makes no sense here: simulated servers can't be asked what they get; \
+             for a lock of redjepsen's own, `redjepsen fuzz` searches in virtual time",
+        ));
+    }
+    let (interrupt, remains) = signals::listen(console).map_err(RunnerError::could_not_run)?;
+    let examination =
+        Examination { request, console, show, time_limit: None, interrupt, remains, began, learnt: began, plain };
+    examination.made().await
+}
+
+fn of_every_run(cluster: Option<ClusterKind>, time_limit: Option<Length>) -> Options {
+    Options { cluster, time_limit: time_limit.or(TIME_LIMIT.parse().ok()), ..Options::default() }
+}
+
+impl Examination {
+    fn options(&self, ttl: Option<Length>) -> Options {
+        Options { ttl, ..self.of_every_run() }
+    }
+
+    fn of_every_run(&self) -> Options {
+        of_every_run(self.request.cluster, self.time_limit)
+    }
+
+    async fn made(mut self) -> Result<Finished, RunnerError> {
+        (self.console.progress)("learning what it sends, from three runs without faults");
+        let learnt = self.make("commands", &self.without_faults(), None).await?;
+        if learnt.lacking > 0 {
+            return Err(self.broke_off(&learnt));
+        }
+        let Learnt { sent, operations, phases, holds_long } = learn(&learnt)?;
+        if holds_long {
+            self.time_limit = LONG_TIME_LIMIT.parse().ok();
+        }
+        let abilities = self.make("abilities", &self.asking(), None).await?;
+        let mut unable = unable(&abilities);
+        let cancels_threads = was_played_by_threads(&abilities);
+        let twice = runs_of(&abilities, Some(RELEASES_TWICE))?;
+        if !twice.is_empty() && !twice.iter().any(|(history, commands)| reach_again(history, commands)) {
+            unable.push((Ability::ReleaseAgain, "a second release of its client does nothing".to_string()));
+        }
+        let kept = runs_of(&abilities, Some(KEEPS_A_HOLDER))?;
+        let upkeep = sent::upkeep(&sent, kept.first());
+        let kind = Kind::of(&self.plain, upkeep);
+        (self.console.progress)(&format!(
+            "{kind}; {} told apart in {operations} operations",
+            plural(sent.len() as u64, "command")
+        ));
+        let (fitting, not_about) = self.fitting(&phases, &unable, cancels_threads, upkeep);
+        let (taken, refused, asked) = self.taken_ttls().await?;
+        let can = |ability| unable.iter().all(|(unable, _)| *unable != ability);
+        let usual = taken.iter().map(|ttl| self.usual(*ttl)).chain([self.queue()]);
+        let several = (can(Ability::Threads) && upkeep == Upkeep::InTheBackground).then(|| self.several_renewed());
+        let usual = usual.chain(several).collect();
+        let usual = self.make("without-faults", &self.suite_file(usual), None).await?;
+        let mut stages: Vec<Made> = vec![learnt, abilities];
+        stages.extend(asked);
+        stages.push(usual);
+        self.learnt = Instant::now();
+        let setting = Setting {
+            nodes: self.plain.nodes,
+            expires: self.plain.workload.lock.expires(),
+            upkeep,
+            permits: self.plain.workload.permits,
+            cancels: can(Ability::Cancel),
+            blocks: can(Ability::Block),
+            knows_the_catalogue: true,
+        };
+        self.request.ttl = taken;
+        if holds_long {
+            // Each operation takes longer than a TTL, and so do those with which each run begins: of a short one there are more runs.
+            self.request.ttl.sort_by_key(|ttl| ttl.absolute().unwrap_or_default());
+        }
+        let Searched { mut cases, page_folder, not_made } =
+            self.search(&kind, &sent, setting, &fitting, &mut stages).await?;
+
+        let compare = Compare { examination: &self, kind: &kind, page_folder: &page_folder };
+        stages.extend(compare.judge(&mut cases).await?);
+        stages.extend(compare.without_strikes(&mut cases, self.until(CONTROLS)).await?);
+        let (name, version) = match &self.plain.workload.library {
+            Some(library) => (library.name.clone(), format!(" {}", library.version)),
+            None => (self.plain.workload_name.clone(), String::new()),
+        };
+        let found = shrink::all(&compare, &cases, self.until(1.0)).await?;
+        let examined = Examined {
+            workload: quoted(&self.request.workload),
+            name: format!("{name}{version}"),
+            kind: kind.clone(),
+            ttls: self.request.ttl.iter().map(ToString::to_string).collect(),
+            sent,
+            tried: cases.into_iter().map(|case| case.tried).collect(),
+            found,
+            not_about,
+            refused: refused.into_iter().map(|(ttl, why)| (ttl.to_string(), why)).collect(),
+            not_made,
+            took: self.began.elapsed(),
+            versions: stages.iter().flat_map(|made| versions(made.state.folder(), &made.state.runs)).collect(),
+        };
+        let is_complete = not_made == 0 && !self.interrupt.is_raised();
+        Ok(Finished { examined, folder: page_folder, is_complete, stages })
+    }
+
+    /// Plays all that there is to play, in the time that there is; the stages are added to `stages`.
+    async fn search(
+        &self,
+        kind: &Kind,
+        sent: &[Sent],
+        setting: Setting,
+        fitting: &[String],
+        stages: &mut Vec<Made>,
+    ) -> Result<Searched, RunnerError> {
+        let (first, others) = self.request.ttl.split_at(1);
+        let mut cases = Vec::new();
+        let catalogue = self.make("catalogue", &self.under(fitting, first), Some(self.until(CATALOGUE))).await?;
+        let folder = catalogue.state.folder().to_path_buf();
+        let compare =
+            |made: &Made, aims: &[Scripted], cases: &mut Vec<Case>| compare::collect(&folder, made, aims, cases);
+        // What broke while it was learnt broke with no fault.
+        for learnt in stages.iter().filter(|made| made.is_without_faults()) {
+            compare(learnt, &[], &mut cases)?;
+        }
+        // Whether it does so again decides what all the other runs can tell.
+        let by_itself = self.again(cases.iter().filter(|case| case.tried.came() == Came::Fell));
+        if !by_itself.cells.is_empty() {
+            let made = self.make("by-itself", &by_itself, None).await?;
+            compare(&made, &[], &mut cases)?;
+            stages.push(made);
+        }
+        compare(&catalogue, &[], &mut cases)?;
+        let knows_the_catalogue = !catalogue.lacks_a_script();
+        let takes_over = sent::only_in(&runs_of(&catalogue, Some(LEAVES_A_LOCK))?, sent);
+        let more = beside::scenarios(&setting).into_iter().chain(takeovers::takeovers(&takes_over, &setting));
+        let strikes = strikes::scenarios(sent, &Setting { knows_the_catalogue, ..setting });
+        let mut scripted: Vec<Scripted> = more.chain(strikes).collect();
+        let scripts = folder.join("strikes");
+        let mut files = write_scripts(&scripts, &scripted)?;
+        let mut not_made = catalogue.lacking;
+        let mut go_on = !catalogue.interrupted;
+        stages.push(catalogue);
+        if go_on && !files.is_empty() {
+            let strikes = self.make("strikes", &self.under(&files, first), Some(self.until(STRIKES))).await?;
+            compare(&strikes, &scripted, &mut cases)?;
+            (go_on, not_made) = (!strikes.interrupted, not_made + strikes.lacking);
+            // Which pairs are of interest is known once all of these are.
+            let pairs =
+                if strikes.lacking == 0 { pairs::pairs(&withstood(&cases), setting.upkeep) } else { Vec::new() };
+            stages.push(strikes);
+            if go_on && !pairs.is_empty() {
+                let of_pairs = write_scripts(&scripts, &pairs)?;
+                let made = self.make("pairs", &self.under(&of_pairs, first), Some(self.until(PAIRS))).await?;
+                compare(&made, &pairs, &mut cases)?;
+                (go_on, not_made) = (!made.interrupted, not_made + made.lacking);
+                stages.push(made);
+                scripted.extend(pairs);
+            }
+        }
+        files.splice(0..0, fitting.iter().cloned());
+        if go_on && !others.is_empty() {
+            let made = self.make("other-ttls", &self.under(&files, others), Some(self.until(OTHER_TTLS))).await?;
+            compare(&made, &scripted, &mut cases)?;
+            (go_on, not_made) = (!made.interrupted, not_made + made.lacking);
+            stages.push(made);
+        }
+        (self.console.progress)("comparing with a lock of ours of the same kind, in virtual time");
+        Compare { examination: self, kind, page_folder: &folder }.in_virtual_time(&mut cases);
+        let is_due = |case: &&Case| {
+            case.tried.came() == Came::Fell
+                && !case.tried.of_its_kind.is_fate()
+                && !(case.tried.plain && case.tried.is_certain())
+        };
+        let again = self.again(cases.iter().filter(is_due));
+        if go_on && !again.cells.is_empty() {
+            let made = self.make("more-seeds", &again, Some(self.until(MORE_SEEDS))).await?;
+            compare(&made, &scripted, &mut cases)?;
+            not_made += made.lacking;
+            stages.push(made);
+        }
+        if go_on {
+            stages.extend(self.when_quiet(&folder, &scripted, &mut cases).await?);
+        }
+        Ok(Searched { cases, page_folder: folder, not_made })
+    }
+
+    /// Plays what broke the lock only while the machine was late once more, one run after the other, as soon as the machine keeps time.
+    async fn when_quiet(
+        &self,
+        folder: &Path,
+        scripted: &[Scripted],
+        cases: &mut Vec<Case>,
+    ) -> Result<Option<Made>, RunnerError> {
+        let is_late =
+            |case: &&Case| case.tried.came() == Came::Fell && !case.tried.of_its_kind.is_fate() && case.tried.is_late();
+        let late = self.again(cases.iter().filter(is_late));
+        if late.cells.is_empty() || !self.is_quiet().await {
+            return Ok(None);
+        }
+        let late = SuiteFile { seed: late.seed + u64::from(late.runs), ..late };
+        let made = self.make_with("when-quiet", &late, Some(self.until(WHEN_QUIET)), Jobs::ALONE).await?;
+        compare::collect(folder, &made, scripted, cases)?;
+        for case in cases.iter_mut() {
+            let was_made = |run: &RunOutcome| {
+                made.suite.cells.iter().any(|cell| cell.name == run.cell && cell.nemesis == case.tried.scenario)
+            };
+            case.tried.tried_alone |= made.state.runs.iter().any(was_made);
+        }
+        Ok(Some(made))
+    }
+
+    /// Waits until timers of this machine are on time, for a while at most; true if they are.
+    async fn is_quiet(&self) -> bool {
+        let until = self.until(WHEN_QUIET).min(Instant::now() + LONGEST_UNREST);
+        while Instant::now() < until && !self.interrupt.is_raised() {
+            let mut latest = Duration::ZERO;
+            for _ in 0..LOOKS {
+                let began = Instant::now();
+                tokio::time::sleep(BETWEEN_LOOKS).await;
+                latest = latest.max(began.elapsed().saturating_sub(BETWEEN_LOOKS));
+            }
+            if latest * QUIET < self.plain.ttl {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Which of the TTLs the library takes, those that it does not, each with what it says, and the runs that asked.
+    async fn taken_ttls(&self) -> Result<(Vec<Length>, Vec<(Length, String)>, Option<Made>), RunnerError> {
+        let (first, others) = self.request.ttl.split_at(1);
+        if others.is_empty() {
+            return Ok((first.to_vec(), Vec::new(), None));
+        }
+        let shortly = others.iter().map(|ttl| self.shortly(*ttl)).collect();
+        let asked = self.make("ttls", &self.suite_file(shortly), None).await?;
+        let refused = refused_ttls(&asked);
+        let is_taken = |ttl: &&Length| !refused.iter().any(|(refused, _)| refused == *ttl);
+        let taken = first.iter().chain(others.iter().filter(is_taken)).copied().collect();
+        Ok((taken, refused, Some(asked)))
+    }
+
+    /// The moment by which this share of the budget is spent, of what learning left of it.
+    fn until(&self, share: f64) -> Instant {
+        let left = (self.began + self.request.budget).saturating_duration_since(self.learnt);
+        self.learnt + left.mul_f64(share)
+    }
+
+    fn broke_off(&self, learnt: &Made) -> RunnerError {
+        let why = learnt.state.runs.iter().find(|run| run.valid.is_none()).map(|run| run.summary.clone());
+        RunnerError::could_not_run(
+            why.unwrap_or_else(|| "interrupted before it was known what the library sends".to_string()),
+        )
+    }
+
+    /// Makes the runs of one stage, or goes on with them.
+    async fn make(&self, stage: &str, file: &SuiteFile, until: Option<Instant>) -> Result<Made, RunnerError> {
+        self.make_with(stage, file, until, self.request.jobs).await
+    }
+
+    /// The same with so many at a time.
+    async fn make_with(
+        &self,
+        stage: &str,
+        file: &SuiteFile,
+        until: Option<Instant>,
+        jobs: Jobs,
+    ) -> Result<Made, RunnerError> {
+        let name = format!("library-{}-{stage}", self.plain.workload_name);
+        let plan = |auto| {
+            let source = Source { name: &name, file, folder: Path::new("") };
+            Suite::plan(&source, Clusters { instead: self.request.cluster, auto }).map_err(RunnerError::request)
+        };
+        let prepared = runner::prepare(&plan(ClusterKind::Auto)?, &self.interrupt, self.console.say).await?;
+        if let Some(why) = prepared.not_here.values().chain(prepared.not_simulated.values()).next() {
+            return Err(RunnerError::could_not_run(why));
+        }
+        let suite = plan(prepared.auto)?;
+        let mut state = open_whole(&self.request.store, &suite, self.request.fresh, self.console.say)?;
+        (self.console.progress)(&format!(
+            "{}, planned for {}",
+            plural(suite.runs() as u64, "run"),
+            length(suite.planned_ms() * 1_000_000)
+        ));
+        let series = Series {
+            suite: &suite,
+            interrupt: self.interrupt.clone(),
+            remains: self.remains.clone(),
+            fail_fast: false,
+            until,
+            new_clusters: false,
+            observe: true,
+            jobs,
+            not_here: prepared.not_here,
+        };
+        let mut progress = (self.show)(LEARNING.contains(&stage));
+        let ended = series.make(&mut state, progress.as_mut()).await?;
+        // A client that can do nothing of what it is asked for has answered.
+        if let Ended::CannotRun(reason) = &ended
+            && !ASKING.contains(&stage)
+        {
+            return Err(RunnerError::could_not_run(reason));
+        }
+        let done = state.runs.iter().filter(|run| run.valid.is_some()).count();
+        let lacking = suite.runs().saturating_sub(done);
+        Ok(Made { suite, state, lacking, interrupted: matches!(ended, Ended::Interrupted) })
+    }
+}
+
+/// Writes the scenarios, and returns their files, in their order.
+fn write_scripts(folder: &Path, scripted: &[Scripted]) -> Result<Vec<String>, RunnerError> {
+    files::create_folder(folder).map_err(RunnerError::could_not_run)?;
+    let mut written = Vec::new();
+    for scripted in scripted {
+        let file = folder.join(format!("{}.toml", scripted.name));
+        files::write(&file, &scripted.toml).map_err(RunnerError::could_not_run)?;
+        written.push(file.display().to_string());
+    }
+    Ok(written)
+}
+
+/// The strikes that the library withstood one by one.
+fn withstood(cases: &[Case]) -> Vec<Aim> {
+    let held = cases.iter().filter(|case| case.tried.came() == Came::Held);
+    let mut withstood: Vec<Aim> = Vec::new();
+    for case in held {
+        // Some are struck in two scenarios.
+        if let [aim] = &case.aims[..]
+            && !withstood.contains(aim)
+        {
+            withstood.push(aim.clone());
+        }
+    }
+    withstood
+}

@@ -1,0 +1,213 @@
+//! What breaks a library, made smaller on real servers: the shrinker of `fuzz`, whose candidates are played there one by one.
+//!
+//! A candidate counts only if a lock of ours of the same kind has the lot that it had under the whole scenario: else something
+//! else would be left than what is the library's own.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
+
+use super::Examination;
+use super::compare::{Case, Compare};
+use crate::fuzz::{Cause, End, Trials, shrink_on};
+use crate::library::examined::{Came, Found};
+use crate::library::kind::OfItsKind;
+use crate::library::sent::When;
+use crate::library::struck;
+use base::files;
+use base::interrupt::Interrupt;
+use model::nemesis::{Expectation, Nemesis, Step, Target};
+use model::plan::seed_after;
+use model::scenario::{Scenario, quoted};
+use runner::{Console, KeepCluster, Place, RunSettings, Runner, RunnerError};
+
+/// With how many other seeds the smallest one is played.
+const AGAIN: u32 = 3;
+/// There is no point in beginning with less time than this.
+const LEAST: Duration = Duration::from_secs(20);
+/// The file in which is kept what was found, for whoever goes on.
+const KEPT: &str = "found.json";
+
+/// The smallest scenarios of what is not known to break every lock of the kind, one for each way in which it breaks this one.
+pub(super) async fn all(compare: &Compare<'_>, cases: &[Case], until: Instant) -> Result<Vec<Found>, RunnerError> {
+    let folder = compare.page_folder.join("found");
+    let mut found = kept(&folder);
+    let due: Vec<&Case> = due(cases).into_iter().filter(|case| !is_among(&found, case)).collect();
+    if due.is_empty() || compare.examination.interrupt.is_raised() || Instant::now() + LEAST > until {
+        return Ok(found);
+    }
+    files::create_folder(&folder).map_err(RunnerError::could_not_run)?;
+    let Examination { interrupt, remains, console: tells, .. } = compare.examination;
+    // Trials are many and short.
+    let console = Console { say: |_| {}, progress: |_| {}, show: |_| tokio::spawn(async {}), leave: tells.leave };
+    let mut runner = Runner::of_listener(console, interrupt.clone(), remains)?;
+    for (place, case) in due.iter().enumerate() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left < LEAST || interrupt.is_raised() {
+            break;
+        }
+        // What one leaves of its time is for the next.
+        let time = left / (due.len() - place) as u32;
+        (tells.progress)(&format!(
+            "shrinking {} on real servers, for {} s at most",
+            case.tried.scenario,
+            time.as_secs()
+        ));
+        let smaller = block_in_place(|| smaller(compare, &mut runner, case, &folder, &interrupt.or_after(time)));
+        if let Some(one) = smaller? {
+            (tells.progress)(&format!("{}: {} of {} steps", one.scenario, one.steps, one.steps_before));
+            found.push(one);
+            let text = serde_json::to_string_pretty(&found).map_err(RunnerError::could_not_run)?;
+            files::write(&folder.join(KEPT), text).map_err(RunnerError::could_not_run)?;
+        }
+    }
+    runner.remove_cluster().await?;
+    Ok(found)
+}
+
+/// Those that were found before this process went on.
+fn kept(folder: &Path) -> Vec<Found> {
+    let text = files::read_inside(&folder.join(KEPT), files::RESULTS).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+fn is_among(found: &[Found], case: &Case) -> bool {
+    found.iter().any(|found| found.scenario == case.tried.scenario)
+}
+
+/// One scenario for each incident at each command, with as few strikes as there are. Those of the catalogue are as small as they
+/// can be.
+fn due(cases: &[Case]) -> Vec<&Case> {
+    let is_due =
+        |case: &&Case| case.tried.came() == Came::Fell && !case.tried.of_its_kind.is_fate() && !case.aims.is_empty();
+    let mut due: Vec<&Case> = cases.iter().filter(is_due).collect();
+    due.sort_by_key(|case| (!case.tried.of_its_kind.is_own(), case.aims.len()));
+    let mut seen = BTreeSet::new();
+    due.retain(|case| {
+        let run = case.tried.telling();
+        let incident = run.and_then(|run| run.anomaly.clone());
+        let at =
+            run.map(|run| run.struck.iter().map(|struck| (struck.when, struck.command.clone())).collect::<Vec<_>>());
+        seen.insert((incident, at))
+    });
+    due
+}
+
+/// Shrinks one, plays the smallest again, and writes it. None if the whole scenario does not break the lock now.
+fn smaller(
+    compare: &Compare,
+    runner: &mut Runner,
+    case: &Case,
+    folder: &Path,
+    over: &Interrupt,
+) -> Result<Option<Found>, RunnerError> {
+    let Some(run) = case.tried.telling() else { return Ok(None) };
+    let Some(scenario) = case.telling_scenario() else { return Ok(None) };
+    let scenario = Scenario { record_commands: false, ..scenario.clone() };
+    let fate = compare.of_its_kind(std::slice::from_ref(&scenario), &run.when);
+    let mut trials = OnServers { compare, runner, fate, store: folder.join("runs"), known: BTreeSet::new() };
+    // Which it is now, alone on the machine.
+    let Some((cause, _)) = trials.played(&scenario) else { return Ok(None) };
+    let Some(shrunk) = shrink_on(&mut trials, &scenario, &cause, over) else { return Ok(None) };
+    let mut came_back = 0;
+    for seed in (1..).take(AGAIN as usize) {
+        let again = Scenario { seed: seed_after(shrunk.scenario.seed, seed), ..shrunk.scenario.clone() };
+        came_back += u32::from(trials.played(&again).is_some_and(|(now, _)| now.is(&cause)));
+    }
+    let nemesis = Nemesis {
+        description: case.tried.description.clone(),
+        story: format!(
+            "What is left of `{}`, by which {} falls ({cause}), after {} smaller ones were tried on real servers. It came back in \
+             {came_back} of {AGAIN} runs with other seeds.",
+            case.tried.scenario, scenario.workload_name, shrunk.tried
+        ),
+        expect: [(scenario.workload_name.clone(), Expectation::Violation)].into(),
+        clients: Some(shrunk.scenario.clients),
+        ..shrunk.scenario.nemesis.clone()
+    };
+    let file = folder.join(format!("{}.toml", case.tried.scenario));
+    let text = toml::to_string_pretty(&nemesis).map_err(RunnerError::could_not_run)?;
+    files::write(&file, text).map_err(RunnerError::could_not_run)?;
+    let request = &compare.examination.request;
+    let cluster = request.cluster.map_or(String::new(), |kind| format!(" --cluster {}", kind.word()));
+    Ok(Some(Found {
+        scenario: case.tried.scenario.clone(),
+        file: super::compare::relative(compare.page_folder, &file),
+        steps: nemesis.script.len(),
+        steps_before: scenario.nemesis.script.len(),
+        tried: shrunk.tried,
+        finished: shrunk.end == End::Smallest,
+        came_back,
+        of: AGAIN,
+        repeat: format!(
+            "redjepsen run --workload {} --nemesis {} --ttl {}{cluster}",
+            quoted(&request.workload),
+            quoted(&file.display().to_string()),
+            run.ttl
+        ),
+    }))
+}
+
+/// Trials on a real cluster, one run each.
+struct OnServers<'a, 'c> {
+    compare: &'a Compare<'c>,
+    runner: &'a mut Runner,
+    /// What a lock of ours does under the whole scenario.
+    fate: Option<OfItsKind>,
+    store: PathBuf,
+    /// What was tried: the shrinker comes back to many of them.
+    known: BTreeSet<String>,
+}
+
+impl OnServers<'_, '_> {
+    /// Plays a scenario. Returns how it broke the lock, and what its client was doing when it was struck.
+    fn played(&mut self, scenario: &Scenario) -> Option<(Cause, Vec<When>)> {
+        let place = Place::Store(self.store.clone());
+        let settings = RunSettings { place, repeat: None, keep_cluster: KeepCluster::ForNextRun, observe: false };
+        let made = Handle::current().block_on(self.runner.make(scenario, &settings)).ok()?;
+        let cause = Cause::of(&made.checked.history, &made.checked.verdict)?;
+        Some((cause, struck::struck_when(&struck::struck(&made.checked.history, &[]))))
+    }
+}
+
+impl Trials for OnServers<'_, '_> {
+    fn enough(&self) -> u64 {
+        1
+    }
+
+    /// A run takes seconds, so only steps that belong together.
+    fn is_worth_leaving_out(&self, one: &Step, other: &Step) -> bool {
+        let about = |step: &Step| match step {
+            Step::Start { client, .. } | Step::Go { client, .. } => Some(Target::Client(*client)),
+            Step::Await { client, .. } | Step::Expect { client, .. } => Some(Target::Client(*client)),
+            _ => None,
+        };
+        let fault = |step: &Step| match step {
+            Step::Inject(fault) | Step::Heal(fault) | Step::AwaitStrike { fault, .. } => Some(fault.clone()),
+            _ => None,
+        };
+        (about(one).is_some() && about(one) == about(other)) || (fault(one).is_some() && fault(one) == fault(other))
+    }
+
+    fn that_break(&mut self, scenario: &Scenario, cause: &Cause, _: u64) -> u64 {
+        let words: Vec<String> = scenario.nemesis.script.iter().map(ToString::to_string).collect();
+        let words = format!("{} clients, {:?}: {}", scenario.clients, scenario.persistence, words.join("; "));
+        // In virtual time nothing is lost by looking first: what a lock of ours no longer withstands says nothing.
+        if !self.known.insert(words) || !self.may_have_its_fate(scenario) {
+            return 0;
+        }
+        let Some((now, when)) = self.played(scenario) else { return 0 };
+        let fate = self.compare.of_its_kind(std::slice::from_ref(scenario), &when);
+        u64::from(now.is(cause) && !when.is_empty() && fate == self.fate)
+    }
+}
+
+impl OnServers<'_, '_> {
+    fn may_have_its_fate(&self, scenario: &Scenario) -> bool {
+        let falls = self.compare.of_its_kind(std::slice::from_ref(scenario), &[]) == Some(OfItsKind::Falls);
+        falls == (self.fate == Some(OfItsKind::Falls))
+    }
+}

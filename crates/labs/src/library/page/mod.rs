@@ -1,0 +1,267 @@
+//! What was tried of a library and what came of it, as text and as a page.
+
+mod html;
+mod remarks;
+mod text;
+
+pub use html::html;
+pub use text::terminal;
+
+use remarks::{by_itself, remarks};
+
+use crate::library::examined::{Came, Examined, Found, Symptom, Tried};
+use crate::library::kind::OfItsKind;
+use crate::library::sent::Sent;
+use base::words::{length, plural};
+
+/// The page's name, in the folder of the catalogue's runs.
+pub const FILE: &str = "library.html";
+
+/// `redis-py Lock 8.1.0 falls to 8 of 46 scenarios: to 3 as every lock with a TTL, on one node; to 5 that such a lock can withstand`.
+fn headline(examined: &Examined) -> String {
+    let fell = examined.that(Came::Fell).len();
+    let shown = fell + examined.that(Came::Held).len();
+    if fell == 0
+        && let Some(headline) = nothing_fell(examined, shown)
+    {
+        return headline;
+    }
+    let of = |kind| examined.that(Came::Fell).iter().filter(|tried| tried.of_its_kind == kind).count();
+    let (beyond, as_all, unknown) = (of(OfItsKind::Holds), of(OfItsKind::Falls), of(OfItsKind::Unknown));
+    let (unexcused, outlived) = (of(OfItsKind::Unexcused), of(OfItsKind::Outlived));
+    let mut parts = Vec::new();
+    if as_all > 0 {
+        parts.push(format!("to {as_all} as {} does", examined.kind));
+    }
+    if beyond > 0 {
+        parts.push(format!("to {beyond} that {} withstands", reference(examined)));
+    }
+    if unexcused > 0 {
+        parts.push(format!("to {unexcused} in which nothing was injected"));
+    }
+    if outlived > 0 {
+        parts.push(format!("to {outlived} in which it was held for longer than its TTL"));
+    }
+    if unknown > 0 {
+        parts.push(format!("to {unknown} unexplained"));
+    }
+    let scenarios = plural(shown as u64, "scenario");
+    // Most runs were in vain, and what is said of the others has to be read by that.
+    let (few, name) = match shows_little(examined) {
+        true => {
+            let (all, show) = (examined.tried.len(), if shown == 1 { "shows" } else { "show" });
+            (format!("Only {shown} of {} {show} anything of {}: ", plural(all as u64, "scenario"), examined.name), "it")
+        }
+        false => (String::new(), &*examined.name),
+    };
+    let plain: Vec<&Tried> = examined.that(Came::Fell).into_iter().filter(|tried| tried.plain).collect();
+    let parts = parts.join("; ");
+    let what = match fell {
+        0 if !few.is_empty() => format!("{name} withstood {}", if shown == 1 { "that one" } else { "those" }),
+        0 => format!("{name} withstood all of {scenarios} that show anything"),
+        _ if plain.iter().any(|tried| tried.is_certain()) => {
+            let by_threads = plain.iter().filter(|tried| tried.is_certain()).all(|tried| tried.by_threads);
+            let by = if by_threads { by_whom(examined) } else { String::new() };
+            format!("{name} breaks with no fault at all{by}; of {scenarios} it falls to {fell}: {parts}")
+        }
+        _ if !plain.is_empty() => {
+            let (broken, of) = plain.iter().map(|tried| tried.broken()).fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
+            let runs = plural(of as u64, "run");
+            format!("{name} falls to {fell} of {scenarios}: {parts}; with no fault at all in {broken} of {runs}")
+        }
+        _ => format!("{name} falls to {fell} of {scenarios}: {parts}"),
+    };
+    few + &what
+}
+
+/// The headline of a library that no scenario breaks, where that is not all, or not enough, to say of it; None if it is. What is known of it
+/// beside its claims comes first: nothing that sounds like praise may stand above a defect.
+fn nothing_fell(examined: &Examined, shown: usize) -> Option<String> {
+    let Examined { name, not_made, .. } = examined;
+    let (made, all) = (examined.runs(), examined.tried.len());
+    let scenarios = match shown {
+        0 => "no run shows anything".to_string(),
+        1 => format!("only 1 of {} shows anything, and it breaks no claim", plural(all as u64, "scenario")),
+        _ => format!("{shown} of {} show something, and no claim is broken", plural(all as u64, "scenario")),
+    };
+    let is_little = is_too_little(examined);
+    let too_little = format!("the time sufficed for {made} of {} so far", plural((made + not_made) as u64, "run"));
+    let (alone, beside) = (by_itself(examined).len() as u64, remarks(examined).len() as u64);
+    let defects = match (alone, beside) {
+        (0, 0) => None,
+        (0, beside) => Some(format!("{name} has {}, which no claim is about", plural(beside, "kind") + " of defect")),
+        (alone, _) => Some(format!("{name} has {} with no fault at all", plural(alone, "defect"))),
+    };
+    match (defects, is_little) {
+        (Some(defects), true) => Some(format!("{defects}; of its claims nothing is known yet: {too_little}")),
+        (Some(defects), false) => Some(format!("{defects}; {scenarios}")),
+        (None, true) => Some(format!("Nothing is known of {name} yet: {too_little}, and {scenarios}")),
+        (None, false) if shown == 0 => Some(format!("Nothing is known of {name}: {scenarios}")),
+        (None, false) => None,
+    }
+}
+
+/// Whether most is still to be done, so that what was withstood says nothing of the library yet.
+fn is_too_little(examined: &Examined) -> bool {
+    let shown = examined.that(Came::Held).len() + examined.that(Came::Fell).len();
+    examined.not_made > 0 && (shown < FEW || examined.not_made > examined.runs())
+}
+
+/// With fewer scenarios than this, and more to come, nothing is known of a library yet.
+const FEW: usize = 10;
+
+/// Who breaks it, where one client in each program does not.
+const BY_THREADS: &str = "by threads that share a program";
+
+/// The same where there is no fault. Unless as many processes hold, it may be their number; if these fall too, it is not the threads.
+fn by_whom(examined: &Examined) -> String {
+    match examined.crowd_of_processes() {
+        Some(Came::Held) => format!(", {BY_THREADS}"),
+        Some(Came::Fell) => String::new(),
+        _ => format!(", {BY_THREADS}, as far as is known"),
+    }
+}
+
+/// Whether fewer than half of the scenarios show anything.
+fn shows_little(examined: &Examined) -> bool {
+    examined.that(Came::Nothing).len() * 2 > examined.tried.len()
+}
+
+/// The lock that it is compared with.
+fn reference(examined: &Examined) -> String {
+    examined.kind.reference.as_ref().map_or("nothing".to_string(), |name| format!("`{name}`"))
+}
+
+/// What symptoms like this one mean: those of one rank have it in common.
+fn meaning(symptom: &Symptom, examined: &Examined) -> String {
+    match symptom.of_its_kind {
+        _ if symptom.is_plain() => "It breaks by itself: nothing was done to anybody".to_string(),
+        OfItsKind::Holds => format!("Its own: {}, {}, withstands the same", reference(examined), examined.kind),
+        OfItsKind::Unknown => {
+            "Unexplained: nothing to compare it with that was struck in the same way, or it does not happen every time, \
+             only when the machine is late, or with no fault too"
+                .to_string()
+        }
+        OfItsKind::Unexcused => "Its own: nobody who lived was struck, and no TTL excuses it".to_string(),
+        OfItsKind::Outlived => "Its kind: it was held for longer than its TTL, and nothing renews it".to_string(),
+        OfItsKind::Falls => format!("Its kind: {} falls to the same, {}", reference(examined), examined.kind),
+    }
+}
+
+/// `EVAL while it takes the lock: lost update, in 7 of 7 runs of 4 scenarios; \`single\` withstands it`.
+fn symptom(symptom: &Symptom, examined: &Examined) -> String {
+    let mut struck: Vec<String> = Vec::new();
+    for (place, when) in symptom.when.iter().enumerate() {
+        let command = symptom.commands.get(place).copied().unwrap_or_default();
+        let command = if command.is_empty() { "struck" } else { command };
+        struck.push(format!("{command} {when}"));
+    }
+    let struck = match struck.is_empty() {
+        true if symptom.is_plain() && symptom.is_by_threads() => {
+            format!("with no fault at all{}", by_whom(examined))
+        }
+        true if symptom.is_plain() => "with no fault at all".to_string(),
+        true if symptom.is_by_threads() => BY_THREADS.to_string(),
+        true => at_no_client(symptom),
+        false => struck.join(", then "),
+    };
+    let (broken, of) = symptom.broken();
+    let scenarios = plural(symptom.tried.len() as u64, "scenario");
+    let fate = match symptom.of_its_kind {
+        OfItsKind::Holds => format!("{} withstands it{}", reference(examined), seldom_by_itself(symptom, examined)),
+        OfItsKind::Falls => format!("{} falls too", reference(examined)),
+        OfItsKind::Unexcused => "nobody who lived was struck".to_string(),
+        OfItsKind::Outlived => "its TTL was over".to_string(),
+        OfItsKind::Unknown if examined.breaks_by_itself(symptom) && !symptom.is_plain() => {
+            "so it does with no fault too".to_string()
+        }
+        OfItsKind::Unknown => symptom.why_unexplained().unwrap_or("nothing to compare with").to_string(),
+    };
+    format!("{struck}: {}, in {broken} of {} of {scenarios}; {fate}", symptom.anomaly, plural(of as u64, "run"))
+}
+
+/// What is known of runs without a fault in which it happens too, though seldom.
+fn seldom_by_itself(symptom: &Symptom, examined: &Examined) -> String {
+    let share = examined.share_by_itself(symptom).filter(|_| !symptom.is_plain());
+    share.map_or(String::new(), |(broken, of)| {
+        format!("; with no fault it happens in {broken} of {}", plural(of as u64, "run"))
+    })
+}
+
+/// What happened to nodes and links, where no client was struck: `refusal of writes of n0`.
+fn at_no_client(symptom: &Symptom) -> String {
+    let first = symptom.tried.iter().find_map(|tried| tried.telling());
+    let mut struck: Vec<&str> = first.iter().flat_map(|run| &run.struck).map(|struck| &*struck.what).collect();
+    struck.dedup();
+    if struck.is_empty() { "with no fault".to_string() } else { struck.join(", then ") }
+}
+
+/// What struck a lock that held, how often, and what that did.
+fn withstood(tried: &Tried) -> String {
+    let Some(run) = tried.telling().filter(|run| !run.struck.is_empty()) else { return String::new() };
+    let struck: Vec<String> = run.struck.iter().map(ToString::to_string).collect();
+    let (strikes, runs) = (tried.strikes(), tried.broken().1);
+    let often = match (strikes, runs) {
+        (1, 1) => "once".to_string(),
+        _ => format!("{} in {}", plural(strikes, "strike"), plural(runs as u64, "run")),
+    };
+    format!("{} ({often})", struck.join("; and "))
+}
+
+/// `3 of 3 runs, 6 steps of 14: file`.
+fn shrunk(found: &Found) -> String {
+    let Found { steps, steps_before, tried, came_back, of, .. } = found;
+    let size = if steps == steps_before {
+        format!("all of its {steps} steps")
+    } else {
+        format!("{steps} of its {steps_before} steps")
+    };
+    let all = if found.finished { "" } else { ", which is not all that could be tried" };
+    format!(
+        "{size}, after {} on real servers{all}; broke the lock again in {came_back} of {} with other seeds",
+        plural(*tried, "trial"),
+        plural((*of).into(), "run")
+    )
+}
+
+/// `SET lock:k0 … NX PX 1000`, with what its script calls.
+fn command(sent: &Sent) -> String {
+    match sent.calls.is_empty() {
+        true => sent.example.clone(),
+        false => format!("{} (calls {})", sent.example, sent.calls.join(", ")),
+    }
+}
+
+/// `2 of 2 runs`.
+fn broken(tried: &Tried) -> String {
+    let (broken, of) = tried.broken();
+    format!("{broken} of {}", plural(of as u64, "run"))
+}
+
+/// What it was made from.
+fn facts(examined: &Examined) -> Vec<(&'static str, String)> {
+    let mut facts = vec![
+        ("kind", examined.kind.to_string()),
+        ("compared with", reference(examined)),
+        ("TTL", examined.ttls.join(", ")),
+        ("tried", format!("{} in {}", plural(examined.runs() as u64, "run"), length(examined.took.as_nanos() as u64))),
+    ];
+    for (ttl, why) in &examined.refused {
+        facts.push(("TTL refused", format!("{ttl}: {why}")));
+    }
+    if !examined.sent.is_empty() && examined.sent.iter().all(|sent| sent.key.is_none()) {
+        let why = "no command names the operation's key, so there was none to strike; \
+                   is the lock called by the whole of it?";
+        facts.push(("not struck", why.to_string()));
+    }
+    if examined.not_made > 0 {
+        facts.push(("not tried", format!("{}, for want of time", plural(examined.not_made as u64, "run"))));
+    }
+    let versions =
+        examined.versions.iter().map(|(what, version)| match version.starts_with(|c: char| c.is_ascii_digit()) {
+            true => format!("{what} {version}"),
+            false => version.clone(),
+        });
+    facts.push(("ran on", versions.collect::<Vec<_>>().join(", ")));
+    facts
+}

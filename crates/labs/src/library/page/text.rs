@@ -1,0 +1,85 @@
+//! What was tried of a library, in a terminal.
+
+use super::remarks::{ByItself, by_itself, remarks};
+use super::{broken, command, facts, headline, meaning, shrunk, symptom, withstood};
+use crate::library::examined::{Came, Examined};
+use base::words::{line, plural, sanitize, wrap};
+use report::Look;
+
+/// A line is cut off here where it is not the user's to read whole.
+const LONGEST: usize = 300;
+/// How much of what was withstood is listed.
+const MOST_HELD: usize = 25;
+
+/// The headline, what breaks it by symptom, what it withstands, and what shows nothing.
+pub fn terminal(examined: &Examined, look: Look) -> String {
+    let mut lines = vec![format!("{}.", look.paint("1", &line(&headline(examined), LONGEST)))];
+    for ByItself { what, run, .. } in by_itself(examined) {
+        lines.push(look.paint("1;31", &format!("{}.", line(&what, 2 * LONGEST))));
+        lines.push(format!("  repeat  {}", sanitize(&run.repeat, 400)));
+    }
+    lines.push(String::new());
+    lines.extend(facts(examined).into_iter().map(|(name, text)| format!("  {name:<14} {}", line(&text, LONGEST))));
+    for (place, sent) in examined.sent.iter().enumerate() {
+        let name = if place == 0 { "sends" } else { "" };
+        lines.push(format!("  {name:<14} {}, {}", sanitize(&command(sent), LONGEST), sent.when));
+    }
+    let mut said = None;
+    for group in examined.symptoms() {
+        let means = meaning(&group, examined);
+        if said.as_ref() != Some(&means) {
+            let code = if group.of_its_kind.is_fate() && !group.is_plain() { "1" } else { "1;31" };
+            lines.extend([String::new(), look.paint(code, &means)]);
+            said = Some(means);
+        }
+        lines.push(format!("  {}", symptom(&group, examined)));
+        let account = line(group.account(), 2 * LONGEST).replace('`', "");
+        lines.extend(wrap(&account, look.line() - 4).into_iter().map(|line| format!("    {line}")));
+        for tried in &group.tried {
+            lines.push(format!("    {} ({})", tried.scenario, broken(tried)));
+        }
+        if let Some(run) = group.tried.first().and_then(|tried| tried.telling()) {
+            lines.push(format!("    {}", sanitize(&run.summary, LONGEST)));
+            lines.push(format!("    repeat  {}", sanitize(&run.repeat, 400)));
+        }
+    }
+    if !examined.found.is_empty() {
+        lines.extend([String::new(), look.paint("1", "As small as it could be made")]);
+        for found in &examined.found {
+            lines.push(format!("  {}: {}", found.scenario, shrunk(found)));
+            lines.push(format!("    repeat  {}", sanitize(&found.repeat, 400)));
+        }
+    }
+    let held = examined.that(Came::Held);
+    if !held.is_empty() {
+        lines.extend([
+            String::new(),
+            look.paint("1;32", &format!("Withstands {}", plural(held.len() as u64, "scenario"))),
+        ]);
+        for tried in held.iter().take(MOST_HELD) {
+            let struck = withstood(tried);
+            let struck = if struck.is_empty() { struck } else { format!(": {}", sanitize(&struck, LONGEST)) };
+            lines.push(format!("  {}{struck}", tried.scenario));
+        }
+        if held.len() > MOST_HELD {
+            lines.push(format!("  and {} more, on the page", held.len() - MOST_HELD));
+        }
+    }
+    for remarks in remarks(examined) {
+        lines.extend([String::new(), look.paint("1;33", remarks.title)]);
+        lines.extend(remarks.of.iter().map(|(tried, what)| format!("  {}: {}", tried.scenario, line(what, LONGEST))));
+    }
+    let nothing = examined.nothing_shown();
+    if !nothing.is_empty() {
+        lines.extend([String::new(), look.paint("1;33", "Shows nothing of it")]);
+        for (why, tried) in nothing {
+            let names: Vec<&str> = tried.iter().map(|tried| &*tried.scenario).collect();
+            lines.push(format!("  {}: {}", names.join(", "), sanitize(&why, LONGEST)));
+        }
+    }
+    if !examined.not_about.is_empty() {
+        let names: Vec<&str> = examined.not_about.iter().map(|(name, _)| &**name).collect();
+        lines.extend([String::new(), look.paint("2", &format!("About other locks: {}", names.join(", ")))]);
+    }
+    lines.join("\n") + "\n"
+}

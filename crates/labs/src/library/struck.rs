@@ -1,0 +1,246 @@
+//! What the faults of a run struck, told by the run itself: what its client was doing, at which command, and what that did.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::sent::{When, name_for_all, queued, when};
+use base::redis_commands::changes_a_lock;
+use base::words::{list, plural};
+use model::fault_kinds::CallEffect;
+use model::history::{FaultWindow, History, Operation, Phase, PhaseStamp, RecordedCommand};
+
+/// A command at which a fault struck.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Struck {
+    /// What its client was doing or, if it was stopped there, what it was doing by then; None if it was in no operation.
+    pub when: Option<When>,
+    /// In capitals; `EVAL` stands for all that run a script. Empty if the history does not say.
+    pub command: String,
+    /// Which command of whom, and what it was answered, in the words of the history.
+    pub what: String,
+    /// How often it struck in this run.
+    pub times: u64,
+    /// Whether it was kept from its node, until the fault was healed.
+    pub was_kept_away: bool,
+    pub did: Did,
+}
+
+/// What a command did to the lock. Looked at were the commands that the node carried out, where they were recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Did {
+    /// It wrote a key of the lock by these commands: itself, or those that its script called.
+    Changed(Vec<String>),
+    /// It wrote none; these are the commands.
+    Nothing(Vec<String>),
+    /// It was kept from the node, and never came.
+    NeverCame,
+    /// It came, and the node refused it.
+    Refused,
+    /// Nothing was recorded of it.
+    Unknown,
+}
+
+/// A strike is noticed by then, in nanoseconds.
+const NOTICED: u64 = 250_000_000;
+/// What a node's clock may be off, as its commands tell the time, in nanoseconds.
+const CLOCK: u64 = 1_000_000;
+
+/// What the faults of a run struck, in their order: the commands, if any waited for one, or else whoever they hit.
+pub fn struck(history: &History, commands: &[RecordedCommand]) -> Vec<Struck> {
+    let observed = || history.faults.iter().filter(|window| window.was_observed());
+    let at_commands: Vec<Struck> = observed()
+        .filter(|window| window.kind.is_at_command())
+        .map(|window| at_command(history, window, commands))
+        .collect();
+    if !at_commands.is_empty() {
+        return at_commands;
+    }
+    let mut all: Vec<Struck> = Vec::new();
+    for window in observed() {
+        let what = format!("{} of {}", window.kind.says.name, list(&window.targets));
+        match all.iter_mut().find(|other| other.what == what) {
+            Some(other) => other.times += 1,
+            None => all.push(Struck {
+                when: doing(history, window, window.inject),
+                command: String::new(),
+                what,
+                times: 1,
+                was_kept_away: false,
+                did: Did::Unknown,
+            }),
+        }
+    }
+    all
+}
+
+/// What clients were doing when faults struck them: at each command, or else at the first fault that hit one. Empty if no
+/// client was at work.
+pub fn struck_when(struck: &[Struck]) -> Vec<When> {
+    let is_at_command = struck.iter().any(|struck| !struck.command.is_empty());
+    struck.iter().filter_map(|struck| struck.when).take(if is_at_command { usize::MAX } else { 1 }).collect()
+}
+
+/// What the client that a fault hit was doing at that time, or shortly before it, if its operation was over when the strike was
+/// noticed.
+fn doing(history: &History, window: &FaultWindow, time: u64) -> Option<When> {
+    let header = history.run.as_ref()?;
+    let hit = || history.operations.iter().filter(|one| window.targets.contains(&header.client_name(one.process)));
+    let at = |operation, time| match when(operation, time)? {
+        When::Taking if is_had_by_another(history, operation, time) => Some(When::Waiting),
+        doing => Some(doing),
+    };
+    hit().find_map(|operation| at(operation, time)).or_else(|| {
+        let shortly_before = |end: &u64| (time.saturating_sub(NOTICED)..time).contains(end);
+        let ended = hit().filter_map(|operation| Some((operation, operation.completed.filter(shortly_before)?)));
+        ended.max_by_key(|(_, end)| *end).and_then(|(operation, end)| at(operation, end))
+    })
+}
+
+/// Whether somebody else has the lock that this operation wants, as far as that client knows.
+fn is_had_by_another(history: &History, operation: &Operation, time: u64) -> bool {
+    let at = |other: &Operation, phase| other.phase(phase).map(PhaseStamp::time);
+    history.operations.iter().any(|other| {
+        other.process != operation.process
+            && other.key == operation.key
+            && at(other, Phase::Acquired).is_some_and(|from| from <= time)
+            && at(other, Phase::Released).or(other.completed).is_none_or(|until| until > time)
+    })
+}
+
+fn at_command(history: &History, window: &FaultWindow, commands: &[RecordedCommand]) -> Struck {
+    let what = window.texts.first().cloned().unwrap_or_default();
+    let named = Named::in_words(&what);
+    let was_kept_away = window.on_call == Some(CallEffect::HoldRequest);
+    let refused_until = refused_until(history, window).filter(|_| was_kept_away);
+    // What a node refuses it does not tell of: what comes after that is another one.
+    let place = named.as_ref().and_then(|named| named.place(window, commands));
+    let place = place.filter(|place| refused_until.is_none_or(|until| commands[*place].time < until));
+    let did = match place {
+        Some(place) => did(commands, place),
+        None if refused_until.is_some() => Did::Refused,
+        None if was_kept_away && named.is_some() && !commands.is_empty() => Did::NeverCame,
+        None => Did::Unknown,
+    };
+    // When it was carried out is known better than when the strike was noticed.
+    let carried_out = place.filter(|_| !was_kept_away).map(|place| commands[place].time);
+    // A majority of other nodes may have made a holder of it by the time when it was stopped.
+    let time = stopped_at(history, window).or(carried_out).unwrap_or(window.inject);
+    Struck {
+        when: doing(history, window, time),
+        command: named.map(|named| name_for_all(named.command)).unwrap_or_default(),
+        times: window.texts.iter().find_map(|text| times(text)).unwrap_or(1),
+        was_kept_away,
+        what,
+        did,
+    }
+}
+
+/// Until when a node refused writes that did so when what was kept away arrived; None if none did.
+fn refused_until(history: &History, window: &FaultWindow) -> Option<u64> {
+    let came = window.heal.unwrap_or(u64::MAX);
+    let refusals = history.faults.iter().filter(|other| other.kind.refuses_writes() && other.was_observed());
+    let mut until = refusals.filter(|other| other.inject <= came).map(|other| other.heal.unwrap_or(u64::MAX));
+    until.find(|until| *until >= came)
+}
+
+/// When its client stood still, if it was stopped or blocked before the fault at its command was healed.
+fn stopped_at(history: &History, window: &FaultWindow) -> Option<u64> {
+    let header = history.run.as_ref()?;
+    let is_client = |name: &String| history.operations.iter().any(|one| header.client_name(one.process) == *name);
+    let stopped = history.faults.iter().filter(|other| {
+        other.kind.suspends()
+            && other.was_observed()
+            && (window.inject..window.heal.unwrap_or(u64::MAX)).contains(&other.inject)
+            && other.targets.iter().any(|name| window.targets.contains(name) && is_client(name))
+    });
+    stopped.map(|other| other.injected.map_or(other.inject, |(time, _)| time)).min()
+}
+
+/// How often a fault struck, as its heal says it: `it struck once`, `it struck 3 times`.
+fn times(text: &str) -> Option<u64> {
+    let (_, after) = text.split_once("it struck ")?;
+    match after.split(' ').next()? {
+        "once" => Some(1),
+        number => number.parse().ok(),
+    }
+}
+
+/// `c0's 1st SET of lock:k0 to n0 was answered ...`, as the agent says it.
+struct Named<'t> {
+    client: &'t str,
+    command: &'t str,
+    node: &'t str,
+}
+
+impl Named<'_> {
+    fn in_words(text: &str) -> Option<Named<'_>> {
+        let (client, rest) = text.split_once("'s ")?;
+        let mut words = rest.split(' ');
+        let (_, command) = (words.next()?, words.next()?);
+        let node = words.skip_while(|word| *word != "to").nth(1)?;
+        Some(Named { client, command, node })
+    }
+
+    /// Which of the recorded commands it was.
+    fn place(&self, window: &FaultWindow, commands: &[RecordedCommand]) -> Option<usize> {
+        let is_it = |command: &RecordedCommand| {
+            !command.in_script
+                && command.from.as_deref() == Some(self.client)
+                && command.node == self.node
+                && command.words.first().is_some_and(|name| name.eq_ignore_ascii_case(self.command))
+        };
+        let mut its = commands.iter().enumerate().filter(|(_, command)| is_it(command));
+        let found = match window.on_call {
+            Some(CallEffect::HoldRequest) => its.find(|(_, command)| command.time > window.inject),
+            _ => its
+                .take_while(|(_, command)| command.time <= window.inject.saturating_add(CLOCK))
+                .last()
+                .filter(|(_, command)| command.time.saturating_add(NOTICED) >= window.inject),
+        };
+        found.map(|(place, _)| place)
+    }
+}
+
+/// What a recorded command did.
+fn did(commands: &[RecordedCommand], place: usize) -> Did {
+    let command = &commands[place];
+    let carried_out: Vec<&RecordedCommand> = std::iter::once(command)
+        .chain(queued(commands, place))
+        .chain(RecordedCommand::called(&commands[place + 1..], &command.node))
+        .collect();
+    let name = |command: &RecordedCommand| command.words.first().map(|name| name.to_ascii_uppercase());
+    let writes =
+        |command: &RecordedCommand| command.key().is_some() && name(command).is_some_and(|name| changes_a_lock(&name));
+    let changes: Vec<String> =
+        carried_out.iter().filter(|command| writes(command)).filter_map(|command| name(command)).collect();
+    match changes.is_empty() {
+        false => Did::Changed(changes),
+        true => Did::Nothing(carried_out.iter().filter_map(|command| name(command)).collect()),
+    }
+}
+
+impl Struck {
+    /// Whether what was struck was not the lock, so that to withstand it is no news. What a request that came late does is the
+    /// library's answer to it, and who waits has nothing to change.
+    pub fn is_void(&self) -> bool {
+        matches!(self.did, Did::Nothing(_)) && self.when != Some(When::Waiting) && !self.was_kept_away
+    }
+}
+
+impl fmt::Display for Struck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        if self.times > 1 {
+            write!(f, " ({})", plural(self.times, "time"))?;
+        }
+        match &self.did {
+            Did::Changed(by) => write!(f, "; it changed the lock's key by {}", list(by)),
+            Did::Nothing(by) => write!(f, "; it changed nothing of the lock ({})", list(by)),
+            Did::NeverCame => f.write_str("; it never came"),
+            Did::Refused => f.write_str("; the node refused it"),
+            Did::Unknown => Ok(()),
+        }
+    }
+}

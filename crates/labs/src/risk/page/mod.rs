@@ -1,0 +1,321 @@
+//! How often a lock loses updates, for people: on the terminal, as a page and as a plot.
+
+mod html;
+mod plot;
+mod text;
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::risk::distribution::Source;
+use crate::risk::{Distribution, Interval, Kind, Question, Risk, Row, YEAR};
+use base::files::{self, Unwritten};
+use base::units::nanos;
+use base::words::{count, length, list, plural};
+use report::plots;
+
+/// An answer with its question.
+#[derive(Debug)]
+pub struct RiskReport<'a> {
+    pub question: &'a Question,
+    pub risk: &'a Risk,
+    /// The command that finds the same, without `--out`.
+    pub command: String,
+}
+
+impl RiskReport<'_> {
+    /// Writes the page and the plot: each whole or not at all.
+    pub fn write(&self, folder: &Path) -> Result<(), Unwritten> {
+        let mut unwritten = Unwritten::default();
+        unwritten.note(files::write(&folder.join("risk.html"), self.html()));
+        let picture = plot::risk(&self.risk.rows, self.question.asked, &self.title());
+        if let Ok(svg) = plots::svg(&picture) {
+            unwritten.note(files::write(&folder.join("risk.svg"), svg));
+        }
+        if let Ok(png) = plots::png(&picture) {
+            unwritten.note(files::write(&folder.join("risk.png"), png));
+        }
+        unwritten.conclude()
+    }
+
+    fn title(&self) -> String {
+        format!("What {} loses by its TTL, and what a longer TTL costs", self.workload())
+    }
+
+    fn workload(&self) -> &str {
+        self.question.scenarios.first().map_or("the lock", |scenario| &scenario.workload_name)
+    }
+
+    /// The row that the answer is about.
+    fn asked(&self) -> Option<&Row> {
+        self.risk.rows.get(self.question.asked)
+    }
+
+    /// The answer in a sentence without its end.
+    fn headline(&self) -> String {
+        let Some(row) = self.asked() else { return "nothing was asked".to_string() };
+        let (ttl, workload) = (duration(row.ttl), self.workload());
+        if row.lost_without_faults {
+            return format!(
+                "with a TTL of {ttl}, {workload} loses updates without any fault: holders outlast their lock; raise --ttl \
+                 or lower --hold"
+            );
+        }
+        let (year, incidents) = (row.lost.times(YEAR), row.incidents.times(YEAR));
+        let runs: u64 = row.parts.iter().map(|part| part.runs).sum();
+        if runs == 0 {
+            let longest = self.question.faults.iter().map(|(_, distribution)| distribution.longest()).max();
+            let longer = match most_incidents(row) {
+                most if most > 0.0 => format!(
+                    "; longer ones, too rare to be measured, may cause up to {} incidents a year (95 %)",
+                    number(most)
+                ),
+                _ => String::new(),
+            };
+            return format!(
+                "with a TTL of {ttl}, no fault that was given can cost {workload} an update: the longest lasts {}, and it \
+                 takes {}{longer}",
+                duration(longest.unwrap_or_default()),
+                duration(row.shortest)
+            );
+        }
+        if row.lost.mean <= 0.0 {
+            return format!(
+                "with a TTL of {ttl}, {workload} lost no update in {} with a fault; at most {} a year cost any (95 %)",
+                plural(runs, "run"),
+                number(most_incidents(row))
+            );
+        }
+        format!(
+            "with a TTL of {ttl}, {workload} loses {} a year (95 %: {} to {}), {} of a million, in {} a year",
+            updates(year.mean),
+            number(year.low),
+            number(year.high),
+            number(per_million(row).mean),
+            match number(incidents.mean).as_str() {
+                "1" => "1 incident".to_string(),
+                several => format!("{several} incidents"),
+            }
+        )
+    }
+
+    /// What the same faults do to a resource that compares and sets.
+    fn with_guard(&self) -> Option<String> {
+        let guarded = self.risk.guarded?;
+        if guarded.runs == 0 {
+            return None;
+        }
+        let runs = format!("{} with a fault at the same TTL", plural(guarded.runs, "run"));
+        Some(match guarded.lost {
+            0 => format!(
+                "With fencing, a resource that refuses a write unless it replaces what its writer read, nothing is lost, by \
+                 construction; nothing was in {runs}."
+            ),
+            lost => {
+                format!("With a resource that compares and sets, {} in {runs}: that is a bug.", updates(lost as f64))
+            }
+        })
+    }
+
+    /// The table: heads and cells.
+    fn table(&self) -> ([&'static str; 7], Vec<[String; 7]>) {
+        let heads = [
+            "TTL",
+            "lost of a million",
+            "lost a year",
+            "incidents a year",
+            "runs with a loss",
+            "a dead holder's lock",
+            "in a year",
+        ];
+        let rows = self.risk.rows.iter().map(|row| {
+            let runs: u64 = row.parts.iter().map(|part| part.runs).sum();
+            let hits: u64 = row.parts.iter().map(|part| part.hits).sum();
+            let of = |interval: Interval| match row.lost_without_faults {
+                true => "without any fault".to_string(),
+                false if interval.mean <= 0.0 => "none seen".to_string(),
+                false => with_interval(interval),
+            };
+            let incidents = match of(row.incidents.times(YEAR)) {
+                none if row.incidents.mean <= 0.0 && most_incidents(row) > 0.0 => {
+                    format!("{none}, up to {}", number(most_incidents(row)))
+                }
+                some => some,
+            };
+            [
+                duration(row.ttl),
+                of(per_million(row)),
+                of(row.lost.times(YEAR)),
+                incidents,
+                if runs == 0 { "–".to_string() } else { format!("{} of {}", count(hits), count(runs)) },
+                format!("up to {}", duration(row.ttl)),
+                format!("{} s", number(row.unavailable_s)),
+            ]
+        });
+        (heads, rows.collect())
+    }
+
+    /// What was asked, what it rests on, and what it does not say, as names and texts.
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let mut facts = Vec::new();
+        if let Some(scenario) = self.question.scenarios.get(self.question.asked) {
+            let service = format!(
+                "{}, {}, holding it for {} each time, {} updates a second aimed at",
+                plural(u64::from(scenario.clients), "client"),
+                plural(u64::from(scenario.keys), "lock"),
+                scenario.hold,
+                scenario.rate
+            );
+            facts.push(("service", service));
+        }
+        for (kind, distribution) in &self.question.faults {
+            facts.push((kind.plural(), self.source(*kind, distribution)));
+        }
+        if let Some(row) = self.asked() {
+            facts.push(("updates", format!("{} acknowledged a second without faults", number(row.updates_per_s))));
+            facts.push((
+                "exposed",
+                format!(
+                    "{} clients at a time have the lock and have not written; a fault shorter than {} costs nothing",
+                    number(row.exposed),
+                    duration(row.shortest)
+                ),
+            ));
+        }
+        let crashes = number(self.question.crashes_per_day);
+        facts.push(("crashes", format!("{crashes} of each client a day, after which others wait for the TTL")));
+        facts.push(("runs", format!("{}, seed {}", plural(self.risk.runs, "simulated run"), self.seed())));
+        let mut limits = vec![
+            "it is simulated: locks and clients are the real code, servers, network and faults are a model".to_string(),
+        ];
+        limits.extend(self.beyond());
+        facts.extend(["which says", "", "", ""].into_iter().zip(limits));
+        facts
+    }
+
+    fn seed(&self) -> u64 {
+        self.question.scenarios.first().map(|scenario| scenario.seed).unwrap_or_default()
+    }
+
+    fn source(&self, kind: Kind, distribution: &Distribution) -> String {
+        let member = if kind == Kind::ClockStep { "node" } else { "client" };
+        let Distribution { name, over, .. } = distribution;
+        let many = number(distribution.count());
+        let longest = duration(distribution.longest());
+        let over = duration(*over);
+        match &distribution.source {
+            Source::Measured => format!("{name}: {many} in {over} of a {member}, the longest {longest}"),
+            Source::Profile { description, .. } => format!(
+                "profile {name}, an example and not a measurement: {many} in {over} of a {member}, the longest {longest} \
+                 ({description})"
+            ),
+        }
+    }
+
+    /// What measurements do not reach.
+    fn beyond(&self) -> Vec<String> {
+        let measured = self.question.faults.iter().filter(|(_, distribution)| distribution.is_measured());
+        let mut limits: Vec<String> = Vec::new();
+        let longest: Vec<String> = measured
+            .map(|(kind, distribution)| {
+                format!("none of the {} is longer than {}", kind.plural(), duration(distribution.longest()))
+            })
+            .collect();
+        if !longest.is_empty() {
+            limits.push(format!("{}, so this says nothing about longer ones", list(&longest)));
+        }
+        let unseen = self.risk.rows.iter().filter_map(|row| {
+            let unseen = unseen(row);
+            (unseen > 0.0).then_some((row.ttl, unseen))
+        });
+        if let Some((ttl, unseen)) = unseen.min_by_key(|(ttl, _)| *ttl) {
+            limits.push(format!(
+                "from a TTL of {} on no measured length is long enough; longer ones that are rare enough not to have been \
+                 measured (95 %) may cause up to {} incidents a year: measure for longer to know",
+                duration(ttl),
+                number(unseen)
+            ));
+        }
+        limits
+    }
+}
+
+/// How many incidents a year may come from faults that are longer than any that was measured.
+fn unseen(row: &Row) -> f64 {
+    row.parts.iter().filter_map(|part| part.unseen).sum::<f64>() * YEAR
+}
+
+/// How many incidents a year there may be at most, those from faults that were never measured included.
+fn most_incidents(row: &Row) -> f64 {
+    row.incidents.times(YEAR).high + unseen(row)
+}
+
+fn per_million(row: &Row) -> Interval {
+    row.lost.times(1e6 / row.updates_per_s.max(f64::MIN_POSITIVE))
+}
+
+fn updates(many: f64) -> String {
+    match number(many).as_str() {
+        "1" => "1 update".to_string(),
+        many => format!("{many} updates"),
+    }
+}
+
+fn duration(duration: Duration) -> String {
+    let days = duration.as_secs_f64() / (24.0 * 3600.0);
+    if days >= 2.0 {
+        return format!("{} days", number(days));
+    }
+    length(nanos(duration))
+}
+
+fn with_interval(interval: Interval) -> String {
+    format!("{} ({} to {})", number(interval.mean), number(interval.low), number(interval.high))
+}
+
+/// A number with two significant digits.
+fn number(number: f64) -> String {
+    if !number.is_finite() {
+        return "?".to_string();
+    }
+    if number <= 0.0 {
+        return "0".to_string();
+    }
+    let power = number.log10().floor() as i32;
+    if power < -4 {
+        return format!("{number:.1e}");
+    }
+    let unit = 10f64.powi(power - 1);
+    let rounded = (number / unit).round() * unit;
+    if rounded >= 10.0 {
+        return count(rounded.round() as u64);
+    }
+    let text = format!("{rounded:.digits$}", digits = usize::try_from(1 - power).unwrap_or_default());
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_two_digits_that_mean_something() {
+        for (value, text) in [
+            (0.0, "0"),
+            (1234.0, "1,200"),
+            (99.9, "100"),
+            (12.4, "12"),
+            (9.96, "10"),
+            (1.0, "1"),
+            (1.26, "1.3"),
+            (0.0567, "0.057"),
+            (0.000_001_23, "1.2e-6"),
+            (f64::INFINITY, "?"),
+        ] {
+            assert_eq!(number(value), text, "{value}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The answer: what a lock loses at each TTL, and what a longer TTL costs.
+
+use std::time::Duration;
+
+use super::exposure::{self, Exposure};
+use super::interval::{Drawn, Interval, at_most, drawn};
+use super::strikes::{self, Strike};
+use super::{Distribution, Kind, Question, RiskError, Simulate};
+use model::history::ResourceKind;
+use model::scenario::{Fencing, Scenario};
+
+/// What a lock loses, TTL by TTL.
+#[derive(Clone, Debug)]
+pub struct Risk {
+    pub rows: Vec<Row>,
+    /// The same at the TTL that was asked for, with a resource that compares and sets.
+    pub guarded: Option<Guarded>,
+    /// How many simulated runs were made.
+    pub runs: u64,
+}
+
+/// What a lock loses with one TTL.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub ttl: Duration,
+    /// Acknowledged updates a second.
+    pub updates_per_s: f64,
+    /// How many clients have the lock and have not written yet, on the average.
+    pub exposed: f64,
+    /// Lost updates a second.
+    pub lost: Interval,
+    /// Faults a second that cost at least one update.
+    pub incidents: Interval,
+    /// Whether holders outlast the TTL by themselves, so that updates are lost without any fault; then no fault was simulated.
+    pub lost_without_faults: bool,
+    /// The shortest fault that can cost an update.
+    pub shortest: Duration,
+    pub parts: Vec<Part>,
+    /// Seconds a year in which nobody gets the lock of a holder that died, if each waits for the whole TTL.
+    pub unavailable_s: f64,
+}
+
+/// What one kind of fault does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Part {
+    pub kind: Kind,
+    /// How many of the lengths can cost an update.
+    pub reaching: f64,
+    /// How many runs had one fault of this kind, and in how many of them updates were lost.
+    pub runs: u64,
+    pub hits: u64,
+    /// Updates lost in all of these runs.
+    pub lost: u64,
+    /// If none of the measured lengths reaches: how many incidents a second longer ones could cause that are rare enough
+    /// not to have been measured.
+    pub unseen: Option<f64>,
+}
+
+/// What was seen with a resource that compares and sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guarded {
+    pub runs: u64,
+    pub lost: u64,
+}
+
+/// Answers a question. `done` is called after each run, and ends it all by returning false.
+pub fn assess<E: Send>(
+    question: &Question,
+    simulate: Simulate<E>,
+    done: &(dyn Fn() -> bool + Sync),
+) -> Result<Risk, RiskError<E>> {
+    let (mut rows, mut guarded, mut runs) = (Vec::new(), None, 0);
+    for (place, scenario) in question.scenarios.iter().enumerate() {
+        let (row, without_faults) = row(question, scenario, simulate, done)?;
+        runs += row.parts.iter().map(|part| part.runs).sum::<u64>() + without_faults;
+        rows.push(row);
+        if let Some(scenario) = with_guard(scenario).filter(|_| place == question.asked) {
+            let (row, without_faults) = self::row(question, &scenario, simulate, done)?;
+            let sum = |of: fn(&Part) -> u64| row.parts.iter().map(of).sum::<u64>();
+            guarded = Some(Guarded { runs: sum(|part| part.runs), lost: sum(|part| part.lost) });
+            runs += sum(|part| part.runs) + without_faults;
+        }
+    }
+    Ok(Risk { rows, guarded, runs })
+}
+
+/// The same with a resource that refuses a write unless it replaces what its writer read; None if it does already, or cannot.
+pub(super) fn with_guard(scenario: &Scenario) -> Option<Scenario> {
+    let mut guarded = scenario.clone();
+    let resource = &mut guarded.workload.resource;
+    let can = matches!(resource.kind, ResourceKind::Register | ResourceKind::Counter | ResourceKind::List);
+    if !can || resource.fencing == Fencing::CompareAndSet {
+        return None;
+    }
+    resource.fencing = Fencing::CompareAndSet;
+    Some(guarded)
+}
+
+/// A row, and how many runs without faults it took.
+type Made = (Row, u64);
+
+fn row<E: Send>(
+    question: &Question,
+    scenario: &Scenario,
+    simulate: Simulate<E>,
+    done: &(dyn Fn() -> bool + Sync),
+) -> Result<Made, RiskError<E>> {
+    let exposure = exposure::measure(scenario, question.threads, simulate, done)?;
+    let runs_without_faults = exposure.seeds.len() as u64;
+    let exposed = exposure.mean();
+    let mut row = Row {
+        ttl: scenario.ttl,
+        updates_per_s: exposure.updates_per_s,
+        exposed,
+        lost: Interval::default(),
+        incidents: Interval::default(),
+        lost_without_faults: exposure.lost_per_s > 0.0,
+        shortest: strikes::shortest_that_can_cost(scenario),
+        parts: Vec::new(),
+        unavailable_s: exposed * question.crashes_per_day * 365.25 * scenario.ttl.as_secs_f64(),
+    };
+    if row.lost_without_faults {
+        row.lost = Interval { mean: exposure.lost_per_s, low: 0.0, high: f64::INFINITY };
+        row.incidents = row.lost;
+        return Ok((row, runs_without_faults));
+    }
+    let (mut lost, mut incidents) = (Drawn::nothing(), Drawn::nothing());
+    for (kind, distribution) in &question.faults {
+        let lengths = strikes::reaching(scenario, distribution, question.runs);
+        let howmany = (question.runs, question.threads);
+        let strikes = strikes::strike(scenario, *kind, &lengths, &exposure, howmany, simulate, done)?;
+        let times: Vec<f64> = lengths.iter().map(|(_, times)| *times).collect();
+        let how = (distribution.over.as_secs_f64(), distribution.is_measured(), scenario.seed);
+        lost = lost.and(&drawn(&exposure, &strikes, &times, how, |strike| strike.lost as f64));
+        incidents = incidents.and(&drawn(&exposure, &strikes, &times, how, |strike| f64::from(strike.lost > 0)));
+        row.parts.push(part(scenario, (*kind, distribution), &exposure, &times, &strikes));
+    }
+    row.lost = lost.interval();
+    row.incidents = incidents.interval();
+    Ok((row, runs_without_faults))
+}
+
+fn part(
+    scenario: &Scenario,
+    (kind, distribution): (Kind, &Distribution),
+    exposure: &Exposure,
+    times: &[f64],
+    strikes: &[Strike],
+) -> Part {
+    let members = if kind == Kind::ClockStep { f64::from(scenario.nodes) } else { 1.0 };
+    let unseen = (times.is_empty() && distribution.is_measured())
+        .then(|| exposure.mean() * members * at_most(0.0) / distribution.over.as_secs_f64());
+    Part {
+        kind,
+        reaching: times.iter().sum(),
+        runs: strikes.len() as u64,
+        hits: strikes.iter().filter(|strike| strike.lost > 0).count() as u64,
+        lost: strikes.iter().map(|strike| strike.lost).sum(),
+        unseen,
+    }
+}

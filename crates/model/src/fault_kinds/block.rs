@@ -1,0 +1,35 @@
+//! `block`: a client blocks its own event loop, as a long computation or a blocking call in a coroutine does.
+//!
+//! It is no pause: after SIGCONT a runtime may run its timers before it reads what has come, and after a long computation
+//! the other way round; and threads beside the loop go on. A client does it to itself when the client protocol asks it
+//! to, and says when it begins and when it is over; it must answer nothing in between. The agent has no part in it.
+
+use super::{Allowed, Blame, Does, FaultDef, Form, Needs, OnProcess, Phrase, RulesOut, Says, Takes};
+use base::members::Role;
+
+pub(super) static DEF: FaultDef = FaultDef {
+    id: "block",
+    what: "a client blocks its own event loop, asked by the client protocol",
+    phrase: Phrase {
+        words: &["block"],
+        form: Form::Members(Takes::For),
+        usage: "block WHO for 1.3ttl",
+        example: "block holder for 1.3ttl",
+    },
+    allowed: Allowed::Roles(&[Role::Client], "only a client has an event loop that it can block"),
+    needs: Needs { by_client: true, ..Needs::PROCESS },
+    does: Does { process: OnProcess::Stops, silences: true, rules_out: RulesOut::Acts, ..Does::NOTHING },
+    says: Says {
+        name: "blocked event loop",
+        done: "blocked",
+        how: "by its own event loop",
+        verb: "block",
+        holder: "its holder's event loop was blocked",
+        client: "a client's event loop was blocked",
+        node: "a node was blocked",
+        lasts: true,
+    },
+    blame: Blame { client: 0, node: 0 },
+    colour: (0xb8, 0xa6, 0xdd),
+    drawn: None,
+};

@@ -1,0 +1,35 @@
+//! `busy`: a server runs a script that does not end, so that it answers nobody, and says so after a while.
+//!
+//! Its process, its kernel's TCP and its clocks go on, so keys expire and connections are accepted. A server reads nothing while
+//! a script runs, not even the command that ends it, until the script has taken longer than `busy-reply-threshold`: from
+//! then on it answers BUSY, and SCRIPT KILL is obeyed. So that threshold is what the fault takes.
+
+use super::{Allowed, Blame, Does, FaultDef, Form, Needs, Phrase, RulesOut, Says, Takes};
+use base::members::Role;
+
+pub(super) static DEF: FaultDef = FaultDef {
+    id: "busy",
+    what: "A server is kept busy by a script that does not end",
+    phrase: Phrase {
+        words: &["busy"],
+        form: Form::Members(Takes::Length),
+        usage: "busy WHO 0.5ttl",
+        example: "busy node:0 0.5ttl",
+    },
+    allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
+    needs: Needs { process: true, redis: true, ..Needs::NOTHING },
+    does: Does { silences: true, rules_out: RulesOut::Answers, ..Does::NOTHING },
+    says: Says {
+        name: "endless script",
+        done: "kept busy",
+        how: "a script that does not end",
+        verb: "keep a script running on",
+        holder: "a node was busy with a script",
+        client: "a node was busy with a script",
+        node: "a node was busy with a script",
+        lasts: true,
+    },
+    blame: Blame { client: 2, node: 0 },
+    colour: (0xe9, 0xc4, 0xa0),
+    drawn: None,
+};

@@ -1,0 +1,35 @@
+//! `forget-scripts`: a server no longer knows the scripts that were loaded into it. Nothing undoes that.
+//!
+//! That is what becomes of them when a server starts again or another one takes its place. Here everything else stays: keys, connections,
+//! time. A client that sends a script's digest alone gets NOSCRIPT, and has to send the script itself.
+
+use super::{Allowed, Blame, Does, FaultDef, Form, Needs, Phrase, RulesOut, Says, Takes};
+use base::members::Role;
+
+pub(super) static DEF: FaultDef = FaultDef {
+    id: "forget-scripts",
+    what: "A server no longer knows the scripts that were loaded into it",
+    phrase: Phrase {
+        words: &["forget-scripts"],
+        form: Form::Members(Takes::Nothing),
+        usage: "forget-scripts WHO",
+        example: "forget-scripts node:0",
+    },
+    allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
+    needs: Needs { process: true, redis: true, ..Needs::NOTHING },
+    // No key is touched, and whoever sends a script gets its answer.
+    does: Does { rules_out: RulesOut::Nothing("a library may send its script again with each call"), ..Does::NOTHING },
+    says: Says {
+        name: "loss of scripts",
+        done: "made to forget scripts",
+        how: "SCRIPT FLUSH",
+        verb: "forget scripts of",
+        holder: "a node had forgotten its scripts",
+        client: "a node had forgotten its scripts",
+        node: "a node had forgotten its scripts",
+        lasts: false,
+    },
+    blame: Blame { client: 4, node: 3 },
+    colour: (0xd8, 0xcf, 0xa4),
+    drawn: None,
+};

@@ -1,0 +1,35 @@
+//! `kill`: every process of a member ends at once; the heal starts it again. What it had handed to the kernel survives.
+
+use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnData, OnProcess, Phrase, RulesOut, Says, Takes};
+use base::members::Role;
+
+pub(super) static DEF: FaultDef = FaultDef {
+    id: "kill",
+    what: "SIGKILL to every process of the member, which is started again later",
+    phrase: Phrase { words: &["kill"], form: Form::Members(Takes::Nothing), usage: "kill WHO", example: "kill node" },
+    allowed: Allowed::Roles(
+        &[Role::Client, Role::Node, Role::Sentinel],
+        "the resource is not under test and has to survive",
+    ),
+    needs: Needs::PROCESS,
+    does: Does {
+        process: OnProcess::Ends,
+        data: OnData::Lost,
+        silences: true,
+        rules_out: RulesOut::Acts,
+        ..Does::NOTHING
+    },
+    says: Says {
+        name: "kill",
+        done: "killed",
+        how: "SIGKILL",
+        verb: "kill",
+        holder: "its holder was killed",
+        client: "a client was killed",
+        node: "a node was killed",
+        lasts: true,
+    },
+    blame: Blame { client: 3, node: 1 },
+    colour: (0xe9, 0xa4, 0xa0),
+    drawn: Drawn::phrase("kill {member}"),
+};

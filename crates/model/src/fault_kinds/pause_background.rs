@@ -1,0 +1,36 @@
+//! `pause background`: all threads of a client stop but the first of each process, such as one that keeps a lock alive.
+
+use super::{Allowed, Blame, Does, FaultDef, Form, Needs, OnProcess, Phrase, RulesOut, Says, Takes};
+use base::members::Role;
+
+pub(super) static DEF: FaultDef = FaultDef {
+    id: "pause-background",
+    what: "All threads of a client but its first are stopped",
+    phrase: Phrase {
+        words: &["pause background"],
+        form: Form::Members(Takes::Nothing),
+        usage: "pause background WHO",
+        example: "pause background client:0",
+    },
+    allowed: Allowed::Roles(&[Role::Client], "only clients can"),
+    needs: Needs::PROCESS,
+    does: Does {
+        process: OnProcess::StopsInPart,
+        silences: true,
+        rules_out: RulesOut::Nothing("the other threads of its process go on"),
+        ..Does::NOTHING
+    },
+    says: Says {
+        name: "background pause",
+        done: "paused but for the first thread",
+        how: "ptrace",
+        verb: "pause the background threads of",
+        holder: "its holder's background threads were paused",
+        client: "a client's background threads were paused",
+        node: "a node's background threads were paused",
+        lasts: true,
+    },
+    blame: Blame { client: 0, node: 0 },
+    colour: (0xa0, 0xb1, 0xe9),
+    drawn: None,
+};

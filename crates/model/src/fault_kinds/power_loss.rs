@@ -1,0 +1,37 @@
+//! `power-loss`: a kill after which nothing is left of a node's files that was not synced.
+
+use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnData, OnProcess, Phrase, RulesOut, Says, Takes};
+use base::members::Role;
+
+pub(super) static DEF: FaultDef = FaultDef {
+    id: "power-loss",
+    what: "A kill that also loses what the member had not synced to its files",
+    phrase: Phrase {
+        words: &["power-loss"],
+        form: Form::Members(Takes::Nothing),
+        usage: "power-loss WHO",
+        example: "power-loss voter",
+    },
+    allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
+    needs: Needs { process: true, preload: true, redis: true, ..Needs::NOTHING },
+    does: Does {
+        process: OnProcess::Ends,
+        data: OnData::Lost,
+        silences: true,
+        rules_out: RulesOut::Acts,
+        ..Does::NOTHING
+    },
+    says: Says {
+        name: "power loss",
+        done: "powered off",
+        how: "SIGKILL, and what was not synced is gone",
+        verb: "take the power from",
+        holder: "a node lost power",
+        client: "a node lost power",
+        node: "a node lost power",
+        lasts: true,
+    },
+    blame: Blame { client: 3, node: 1 },
+    colour: (0xd9, 0x9a, 0xb8),
+    drawn: Drawn::phrase("power-loss {nodes}"),
+};

@@ -1,0 +1,37 @@
+//! `slow-disk`: each sync of a node's append-only file takes so much longer, as on a disk that others keep busy.
+
+use super::{Allowed, Blame, Does, FaultDef, Form, Needs, Phrase, RulesOut, Says, Takes};
+use base::members::Role;
+
+pub(super) static DEF: FaultDef = FaultDef {
+    id: "slow-disk",
+    what: "Syncing a server's append-only file takes longer",
+    phrase: Phrase {
+        words: &["slow-disk"],
+        form: Form::Members(Takes::Length),
+        usage: "slow-disk WHO 200ms",
+        example: "slow-disk node:0 200ms",
+    },
+    allowed: Allowed::Roles(&[Role::Node], "only nodes of the lock can"),
+    needs: Needs { process: true, preload: true, redis: true, ..Needs::NOTHING },
+    // A server that syncs before it answers keeps everybody waiting meanwhile, but goes on in between.
+    does: Does {
+        silences: true,
+        rules_out: RulesOut::Nothing("what a server answers before it writes to its disk is as fast as ever"),
+        ..Does::NOTHING
+    },
+    says: Says {
+        name: "slow disk",
+        done: "slowed at each sync",
+        how: "each sync waits",
+        verb: "slow down the disk of",
+        holder: "a node's disk was slow",
+        client: "a node's disk was slow",
+        node: "a node's disk was slow",
+        lasts: true,
+    },
+    blame: Blame { client: 2, node: 2 },
+    colour: (0xb8, 0xc4, 0xcc),
+    // It would be refused wherever nodes keep nothing, and in virtual time.
+    drawn: None,
+};

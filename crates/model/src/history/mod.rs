@@ -1,0 +1,324 @@
+//! What happened in a run, as typed events and as the operations, holds and fault windows that follow from them.
+//!
+//! One event is one line of `history.jsonl` ([`line`]). The controller appends events as they happen ([`Recorder`]);
+//! [`load`] reads a file back, refuses what is malformed with the number of the line, and pairs invocations with
+//! completions. `redjepsen run` checks the file that it wrote, not what it remembers, so `redjepsen check` must come to
+//! the same verdict.
+//!
+//! Times are nanoseconds since the run began, on the controller's monotonic clock, unless a name says otherwise.
+
+mod commands;
+mod contradiction;
+mod earlier;
+mod events;
+mod fault_window;
+mod header;
+mod json;
+mod line;
+mod lines;
+mod load;
+mod locks;
+mod operations;
+mod phases;
+mod presence;
+mod record;
+mod servers;
+mod source;
+mod text;
+mod writers;
+
+use std::collections::BTreeMap;
+
+use base::members::client_name;
+
+pub use crate::fault_kinds::{CallEffect, Command, CommandFault, FaultKind, ordinal};
+pub use commands::RecordedCommand;
+pub use contradiction::Contradiction;
+pub use events::*;
+pub use fault_window::FaultWindow;
+pub use header::{Claim, FORMAT, Header, Outlives, Progress, ResourceKind, is_one, one};
+pub use linearizability::formats::HistoryError;
+pub use linearizability::history::Outcome;
+pub use load::load_reader;
+pub use locks::lock_table;
+pub use operations::operation_table;
+pub use phases::{Phases, Stamps};
+pub use presence::Presence;
+pub use record::{Recorder, SharedRecorder};
+pub use servers::{Held, Look, Sight, Sighting, Sightings, key_behind, locked_key};
+pub use source::{CONTROLLER, load, lock_operations, operations, run};
+pub use text::Text;
+pub use writers::Writers;
+
+/// A history as loaded: what the checker and the report work on.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// `None` in histories from elsewhere.
+    pub run: Option<Header>,
+    pub clock: Option<ClockBound>,
+    pub facts: Vec<Fact>,
+    /// Indices of the events of these facts, in the same order.
+    pub fact_lines: Vec<u64>,
+    /// `(time, event)` in order.
+    pub clients: Vec<(u64, ClientEvent)>,
+    /// In order of invocation.
+    pub operations: Vec<Operation>,
+    /// In order of their numbers, including skipped ones.
+    pub faults: Vec<FaultWindow>,
+    /// `(time, event)` in order.
+    pub steps: Vec<(u64, StepEvent)>,
+    /// In order.
+    pub promotions: Vec<SeenPromotion>,
+    /// From when to when the machine stood still, in order.
+    pub stalls: Vec<(u64, u64)>,
+    /// Indices of the events that say so, in the same order.
+    pub stall_lines: Vec<u64>,
+    /// From when to when the machine stood still for less than half a TTL, in order: too short to be in the way of a lock, and long
+    /// enough for a deadline of a script to pass.
+    pub brief_stalls: Vec<(u64, u64)>,
+    /// The operations with stamps that can't come from the clients' common clock, so that these are not used: as indices of their
+    /// `invoke` events, with the first such stamp.
+    pub unfit_stamps: BTreeMap<u64, UnfitStamp>,
+    /// When single members did not run though the machine did, each with the index of its event, by when that began.
+    pub kept_waiting: Vec<(u64, Waited)>,
+    /// Where clients contradict themselves or others, in order.
+    pub contradictions: Vec<Contradiction>,
+    /// The operations whose limit for waiting differs from the header's, as indices of their `invoke` events, with that
+    /// limit in milliseconds.
+    pub acquire_timeouts: BTreeMap<u64, u64>,
+    /// The operations that were cancelled, as indices of their `invoke` events, with the time of the first cancellation.
+    pub cancelled: BTreeMap<u64, u64>,
+    pub end: Option<End>,
+    /// Time of the last event.
+    pub last_time: u64,
+    /// The number of the last line, if that line was cut off in the middle (the writer was killed).
+    pub truncated_at_line: Option<u64>,
+}
+
+impl History {
+    /// Whether there is so much to do for it that a second core is worth a thread.
+    pub fn is_long(&self) -> bool {
+        self.operations.len() > 20_000
+    }
+
+    /// Whether servers, network, processes and time were simulated, as far as the history says.
+    pub fn is_simulated(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| run.simulated)
+    }
+
+    /// How many clients may hold a lock at once.
+    pub fn permits(&self) -> u32 {
+        self.run.as_ref().map_or(1, |run| run.permits.max(1))
+    }
+
+    /// When the script let a client of this name go on from the breakpoint that it had reached.
+    pub fn let_go(&self, client: &str, reached: PhaseStamp) -> Option<u64> {
+        let opens = |step: &StepEvent| {
+            step.opens.iter().any(|opened| client_name(opened.client) == client && opened.from == reached.phase)
+        };
+        self.steps.iter().find(|(time, step)| *time >= reached.received && opens(step)).map(|(time, _)| *time)
+    }
+
+    /// Whether somebody takes the lock for reading, beside others who do.
+    pub fn has_readers(&self) -> bool {
+        self.operations.iter().any(|operation| operation.f.is_shared())
+    }
+
+    /// Until when what an operation has read certainly was to stay as it was, in nanoseconds of run time: a lock for reading keeps
+    /// writers out until its holder releases it, or its library says `lost`. `None` if nothing kept them out, or that is not known.
+    pub fn kept_until(&self, operation: &Operation) -> Option<u64> {
+        let (_, end) = operation.certain_hold().filter(|_| operation.f.is_shared())?;
+        let error = self.clock.map_or(0, |clock| clock.error_ns);
+        let until = u64::try_from(end).unwrap_or(0).saturating_sub(error);
+        let kept = operation.outcome == Outcome::Ok && operation.invoked < until;
+        kept.then_some(until).filter(|until| operation.completed.is_some_and(|completed| *until <= completed))
+    }
+
+    /// [`Operation::certain_hold`], as far as it can do harm. A holder of a resource's lock that stood still, and learnt of its loss
+    /// before it acted again, is counted to its last act: no lock that expires can do better. Where there is no resource, the
+    /// belief is all that the lock protects, so it counts to its end.
+    pub fn certain_hold(&self, operation: &Operation) -> Option<(i64, i64)> {
+        let Believed { start, acted, over } = operation.believed()?;
+        let Some((Phase::Lost, lost)) = over else { return operation.certain_hold() };
+        let run = self.run.as_ref().filter(|run| run.resource != ResourceKind::None);
+        let stood_still = run.is_some_and(|run| {
+            let name = run.client_name(operation.process);
+            let stops = self.faults.iter().filter(|fault| fault.kind.suspends() && fault.targets.contains(&name));
+            let stops = stops.map(|fault| (fault.inject, fault.healed.map_or(u64::MAX, |(healed, _)| healed)));
+            let time = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
+            let meanwhile = |(from, until): (u64, u64)| time(from) < lost && acted < time(until);
+            stops.chain(self.stalls.iter().copied()).any(meanwhile)
+        });
+        if stood_still { Some((start, acted)) } else { operation.certain_hold() }
+    }
+
+    /// The place of an operation, by the index of its `invoke` event.
+    pub fn place_of(&self, index: u64) -> Option<usize> {
+        self.operations.binary_search_by_key(&index, |operation| operation.index).ok()
+    }
+}
+
+/// A promotion with its place in the history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenPromotion {
+    /// Index of its event.
+    pub index: u64,
+    /// When it was seen.
+    pub time: u64,
+    pub promotion: Promotion,
+}
+
+/// One operation from its invocation to its completion.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operation {
+    /// Index of the `invoke` event.
+    pub index: u64,
+    /// Index of the completing event, if there is one.
+    pub completed_index: Option<u64>,
+    pub process: Process,
+    pub f: Function,
+    pub key: Text,
+    pub invoked: u64,
+    /// When the completion was read. An `info` operation may still take effect later.
+    pub completed: Option<u64>,
+    /// [`Outcome::Info`] if no completion was recorded.
+    pub outcome: Outcome,
+    /// What it read, according to the answer of an `ok` operation, or else to the `read` phase.
+    pub old: Reading,
+    /// How much it read, if it said so.
+    pub amount: Option<Amount>,
+    /// What it wrote or was to write; `None` for a read.
+    pub new: Option<Text>,
+    /// Why it failed or is in doubt, if its client said so.
+    pub failure: Option<Box<Failure>>,
+    pub phases: Phases,
+}
+
+/// Why an operation failed or is in doubt.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Failure {
+    /// The protocol's error word.
+    pub error: Option<Text>,
+    /// The client's own words.
+    pub text: Option<Text>,
+}
+
+/// A client's stamp that lies outside of its operation, or after its own report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnfitStamp {
+    /// The line of the history, counted from 1.
+    pub line: u64,
+    pub phase: Phase,
+    /// How long before the operation began, if below zero, or how long after its report arrived, in nanoseconds.
+    pub off_ns: i64,
+}
+
+/// A phase of an operation, with its place in time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PhaseStamp {
+    /// Index of its event.
+    pub index: u64,
+    pub phase: Phase,
+    /// When the controller read the report.
+    pub received: u64,
+    /// The client's own stamp as run time (give or take the clock bound's error); comparable exactly with other
+    /// clients' stamps. `None` if the client gave none or the stamp contradicts what the controller saw.
+    pub stamped: Option<i64>,
+    pub token: Option<u64>,
+    pub validity_ms: Option<u64>,
+}
+
+impl PhaseStamp {
+    /// In run time: by the client's own stamp, or else when the controller read the report.
+    pub fn time(self) -> u64 {
+        // The error bound of the clock can put a stamp before time 0.
+        self.stamped.map_or(self.received, |stamped| u64::try_from(stamped).unwrap_or(0))
+    }
+}
+
+/// A hold as its client stamped it, in nanoseconds of run time.
+struct Believed {
+    start: i64,
+    /// The last act as the holder.
+    acted: i64,
+    /// `releasing` or `lost`, if that is stamped.
+    over: Option<(Phase, i64)>,
+}
+
+impl Operation {
+    /// The first stamp of `phase`, if the client reported it.
+    pub fn phase(&self, phase: Phase) -> Option<PhaseStamp> {
+        if !self.phases.has(phase) {
+            return None;
+        }
+        self.phases.iter().find(|stamp| stamp.phase == phase)
+    }
+
+    /// From the `acquired` stamp to `releasing`, or to `lost`: until its library says that the lock is lost, a client counts on
+    /// it. Of a client that fell silent, to its last act as the holder. None without a trusted `acquired` stamp.
+    pub fn certain_hold(&self) -> Option<(i64, i64)> {
+        let Believed { start, acted, over } = self.believed()?;
+        Some((start, over.map_or(acted, |(_, at)| at.max(start))))
+    }
+
+    /// How long the client counted on its lock. None without a trusted `acquired` stamp.
+    fn believed(&self) -> Option<Believed> {
+        if !self.f.is_locked() {
+            return None;
+        }
+        let mut stamps = self.phases.iter();
+        let start = stamps.find(|stamp| stamp.phase == Phase::Acquired)?.stamped?;
+        let mut acted = start;
+        for stamp in stamps {
+            match (stamp.phase, stamp.stamped) {
+                (phase @ (Phase::Releasing | Phase::Lost), Some(over)) => {
+                    return Some(Believed { start, acted, over: Some((phase, over)) });
+                }
+                (Phase::Releasing | Phase::Lost | Phase::Released, None) | (Phase::Released, _) => break,
+                (Phase::Read | Phase::BeforeWrite | Phase::Written | Phase::Extended, Some(stamped)) => {
+                    acted = acted.max(stamped)
+                }
+                _ => {}
+            }
+        }
+        Some(Believed { start, acted, over: None })
+    }
+
+    /// The protocol's error word, if it failed or is in doubt.
+    pub fn error(&self) -> Option<&str> {
+        self.failure.as_ref()?.error.as_deref()
+    }
+
+    /// What its client said about its failure.
+    pub fn text(&self) -> Option<&str> {
+        self.failure.as_ref()?.text.as_deref()
+    }
+
+    /// Says why it failed or is in doubt.
+    pub fn fails(&mut self, error: Option<Text>, text: Option<Text>) {
+        self.failure = (error.is_some() || text.is_some()).then(|| Box::new(Failure { error, text }));
+    }
+
+    /// Takes what is said about its reading, which may come twice: as a phase and in the answer.
+    fn has_read(&mut self, old: Reading, amount: Option<Amount>) {
+        if old != Reading::Unknown {
+            self.old = old;
+            self.amount = amount.or(self.amount.take());
+        }
+    }
+}
+
+impl Header {
+    /// A machine that stands still for longer than this, in nanoseconds, is in the way of the lock as a fault is: half a TTL.
+    fn stall_ns(&self) -> u64 {
+        self.ttl_ms.saturating_mul(500_000)
+    }
+
+    /// The name of the client behind a process number, such as `c3`.
+    pub fn client_name(&self, process: Process) -> String {
+        match process {
+            Process::Client(number) => client_name(number % self.clients.max(1)),
+            Process::Controller => process.to_string(),
+        }
+    }
+}

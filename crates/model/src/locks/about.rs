@@ -1,0 +1,155 @@
+//! What the program knows about a lock without running it: each lock's file has an [`About`] and a type for its
+//! `[lock.NAME]` table, which is one of [`Options`].
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::settings::LockOptions;
+use crate::topology::Program;
+use base::units::{Length, LengthRange, millis};
+
+/// The facts of a lock.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// Its name in workload files and in the protocol.
+    pub name: &'static str,
+    /// What sentences call it.
+    pub called: &'static str,
+    /// What sentences call it on nodes that have roles, if that is different.
+    pub called_on_primary: Option<&'static str>,
+    /// What its nodes run.
+    pub program: Program,
+    /// Whether all it needs is one key on one node, so that it can be on any primary.
+    pub on_one_key: bool,
+    /// Whether it is made for nodes that know nothing of each other.
+    pub independent_nodes: bool,
+    /// Whether it has no nodes, since the controller grants it.
+    pub granted_by_controller: bool,
+    /// Whether it is acquired in two steps, so that a client may stop half-way.
+    pub halves: bool,
+    /// Whether it runs out by itself some time after it was taken or renewed.
+    pub expires: bool,
+    /// Whether its TTL is a number of whole seconds.
+    pub whole_seconds: bool,
+    /// Whether each acquisition comes with a fencing token.
+    pub tokens: bool,
+    /// Whether a client may take it from its holder.
+    pub steals: bool,
+}
+
+impl About {
+    /// What most locks on one Redis have in common.
+    pub(super) const ON_ONE_NODE: About = About {
+        name: "",
+        called: "The single-node lock",
+        called_on_primary: Some("The lock on the primary"),
+        on_one_key: true,
+        ..About::OF_ITS_OWN
+    };
+
+    /// A lock with nothing special but the name that it must have.
+    pub(super) const OF_ITS_OWN: About = About {
+        name: "",
+        called: "",
+        called_on_primary: None,
+        program: Program::Redis,
+        on_one_key: false,
+        independent_nodes: false,
+        granted_by_controller: false,
+        halves: false,
+        expires: true,
+        whole_seconds: false,
+        tokens: false,
+        steals: false,
+    };
+}
+
+/// The `[lock.NAME]` table of a workload file.
+pub trait Options {
+    /// The options as the clients get them, with every length resolved against the TTL. The error names the option and
+    /// says what is allowed.
+    fn resolve(&self, ttl: Duration) -> Result<LockOptions, String>;
+
+    /// For the report: the chosen options, to be written after the lock's name.
+    fn describe(&self) -> String;
+
+    /// What only this client is told, given its number.
+    fn of_client(&self, client: u32) -> LockOptions {
+        let _ = client;
+        LockOptions::default()
+    }
+
+    /// How many replicas must acknowledge the lock.
+    fn replicas(&self) -> u32 {
+        0
+    }
+
+    /// To how many at once the controller grants it, if that is not what the workload says.
+    fn holders(&self) -> Option<u32> {
+        None
+    }
+
+    /// The facts of the lock where they depend on its options.
+    fn refine(&self, about: About) -> About {
+        about
+    }
+}
+
+/// Options of a lock on one node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeOptions {
+    /// How long one request to the node may take.
+    pub node_timeout: Length,
+    /// How long to wait before asking again, drawn each time.
+    pub retry_delay: LengthRange,
+}
+
+impl Options for NodeOptions {
+    fn resolve(&self, ttl: Duration) -> Result<LockOptions, String> {
+        asking(self.node_timeout, self.retry_delay, ttl)
+    }
+
+    fn describe(&self) -> String {
+        format!(": node timeout {}, retry after {}", self.node_timeout, self.retry_delay)
+    }
+}
+
+/// What every lock on nodes has: how long a request may take and how long to wait between attempts.
+pub(super) fn asking(node_timeout: Length, retry_delay: LengthRange, ttl: Duration) -> Result<LockOptions, String> {
+    Ok(LockOptions {
+        node_timeout_ms: Some(within_ttls("node_timeout", node_timeout, 10, ttl)?),
+        retry_delay_ms: Some(range(retry_delay, ttl)?),
+        ..LockOptions::default()
+    })
+}
+
+/// In milliseconds; the error names the option if its length makes no sense.
+pub(super) fn within_ttls(name: &str, length: Length, most: u32, ttl: Duration) -> Result<u64, String> {
+    let resolved = length.resolve(ttl);
+    if resolved > ttl * most || resolved < Duration::from_millis(1) {
+        let ttl = Length::Absolute(ttl);
+        let ttls = if most == 1 { "the TTL".to_string() } else { format!("{most} TTLs") };
+        return Err(format!("`{name} = \"{length}\"` must lie between 1 ms and {ttls} of {ttl}"));
+    }
+    Ok(millis(resolved))
+}
+
+/// In milliseconds, the shortest and the longest.
+pub(super) fn range(range: LengthRange, ttl: Duration) -> Result<(u64, u64), String> {
+    range.resolve(ttl).map(|(low, high)| (millis(low), millis(high))).map_err(|error| error.to_string())
+}
+
+/// For serde: what an option that is left out stands for, and when it need not be written.
+pub(super) fn yes() -> bool {
+    true
+}
+
+pub(super) fn is_yes(value: &bool) -> bool {
+    *value
+}
+
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

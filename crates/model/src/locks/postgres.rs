@@ -1,0 +1,13 @@
+//! `SELECT … FOR UPDATE` of the row that is the resource. The client does both in one transaction, so that there is
+//! nothing to acquire by itself: see [`client`](system::client).
+
+use super::About;
+use crate::topology::Program;
+
+pub(super) const ABOUT: About = About {
+    name: "postgres",
+    called: "The row lock in PostgreSQL",
+    program: Program::Postgres,
+    expires: false,
+    ..About::OF_ITS_OWN
+};

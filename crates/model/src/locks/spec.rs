@@ -1,0 +1,264 @@
+//! Which lock a workload file names, and its options.
+//!
+//! The vocabulary is closed, so that a typo gets a message that lists what was expected. The list itself is in
+//! [`locks`](super); what differs from lock to lock is in the lock's own file.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{About, LockOptions, LockSpec};
+use crate::topology::Program;
+use base::units::Length;
+
+/// Makes of the list of locks the type [`LockSpec`], and the one place where a lock is told by its name. Each line is
+/// the variant, the type of its `[lock.NAME]` table, its file, and, if it is built of Redis nodes, how.
+macro_rules! locks {
+    ($($(#[$doc:meta])* $variant:ident($options:ty): $file:ident $(=> $build:path)?;)*) => {
+        /// The lock under test, with its options.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum LockSpec {
+            $($(#[$doc])* $variant($options),)*
+        }
+
+        impl LockSpec {
+            /// What is known of the lock, whatever its options, and these.
+            fn parts(&self) -> (About, &dyn Options) {
+                match self {
+                    $(LockSpec::$variant(options) => ($file::ABOUT, options),)*
+                }
+            }
+        }
+
+        /// Every lock there is.
+        pub const ALL: &[About] = &[$($file::ABOUT),*];
+
+        /// The algorithm of a lock on Redis.
+        fn build<N: Node + 'static, C: Clock, M: Mail>(
+            parts: Parts<'_, N, C, M>,
+        ) -> Result<Box<dyn Algorithm>, String> {
+            $($(
+                if parts.settings.name == $file::ABOUT.name {
+                    return Ok(Box::new($build(parts)?));
+                }
+            )?)*
+            Err(unknown(&parts.settings.name))
+        }
+    };
+}
+pub(super) use locks;
+
+impl LockSpec {
+    /// What is known of the lock, given its options.
+    pub fn about(&self) -> About {
+        let (about, options) = self.parts();
+        options.refine(about)
+    }
+
+    /// Its name in workload files and in the protocol.
+    pub fn name(&self) -> &'static str {
+        self.about().name
+    }
+
+    /// Whether it is acquired in two steps, so that a client may stop half-way.
+    pub fn has_halves(&self) -> bool {
+        self.about().halves
+    }
+
+    /// Whether it has no nodes, since the controller grants it.
+    pub fn is_granted_by_controller(&self) -> bool {
+        self.about().granted_by_controller
+    }
+
+    /// Whether it runs out by itself some time after it was taken or renewed.
+    pub fn expires(&self) -> bool {
+        self.about().expires
+    }
+
+    /// Whether a client may take it from its holder.
+    pub fn steals(&self) -> bool {
+        self.about().steals
+    }
+
+    /// Whether each acquisition comes with a fencing token.
+    pub fn gives_tokens(&self) -> bool {
+        self.about().tokens
+    }
+
+    /// What its nodes run.
+    pub fn program(&self) -> Program {
+        self.about().program
+    }
+
+    /// Whether its nodes are Redis.
+    pub fn is_on_redis(&self) -> bool {
+        self.program() == Program::Redis
+    }
+
+    /// How many replicas must acknowledge it.
+    pub fn replicas(&self) -> u32 {
+        self.parts().1.replicas()
+    }
+
+    /// To how many at once the controller grants it, if that is not what the workload says.
+    pub fn holders(&self) -> Option<u32> {
+        self.parts().1.holders()
+    }
+
+    /// What only this client is told, given its number.
+    pub fn of_client(&self, client: u32) -> LockOptions {
+        self.parts().1.of_client(client)
+    }
+
+    /// The options as the clients get them, with every length resolved against the TTL. The error names the option and
+    /// says what is allowed.
+    pub fn options(&self, ttl: Duration) -> Result<LockOptions, String> {
+        let (about, options) = self.parts();
+        if about.whole_seconds && !ttl.as_millis().is_multiple_of(1000) {
+            let (name, ttl) = (about.name, Length::Absolute(ttl));
+            return Err(format!("{name}'s leases last whole seconds, so `--ttl {ttl}` is not possible"));
+        }
+        options.resolve(ttl)
+    }
+}
+
+/// For the report: the name and the chosen options.
+impl fmt::Display for LockSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (about, options) = self.parts();
+        write!(f, "{}{}", about.name, options.describe())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+
+    fn spec(table: &str) -> Result<LockSpec, String> {
+        #[derive(Debug, Deserialize)]
+        struct File {
+            lock: LockSpec,
+        }
+        toml::from_str::<File>(table).map(|file| file.lock).map_err(|error| error.to_string())
+    }
+
+    const ONE_NODE: [&str; 11] = [
+        "zookeeper",
+        "etcd",
+        "postgres",
+        "single",
+        "setnx-expire",
+        "incr",
+        "single-constant",
+        "single-get-del",
+        "fenced",
+        "forever",
+        "paired-token",
+    ];
+
+    #[test]
+    fn a_lease_of_etcd_lasts_whole_seconds() {
+        let lock = spec("[lock.etcd]\nnode_timeout = \"0.5ttl\"\nretry_delay = \"10ms..50ms\"").unwrap();
+        assert!(lock.options(Duration::from_secs(2)).is_ok());
+        assert!(lock.options(Duration::from_millis(1500)).unwrap_err().contains("whole seconds"));
+    }
+
+    #[test]
+    fn every_lock_is_known_by_its_name_and_resolves_its_lengths() {
+        for name in ONE_NODE {
+            let lock =
+                spec(&format!("[lock.{name}]\nnode_timeout = \"0.2ttl\"\nretry_delay = \"10ms..50ms\"")).unwrap();
+            assert_eq!(lock.name(), name);
+            let options = lock.options(Duration::from_secs(1)).unwrap();
+            assert_eq!((options.node_timeout_ms, options.retry_delay_ms), (Some(200), Some((10, 50))));
+            assert_eq!(lock.to_string(), format!("{name}: node timeout 0.2ttl, retry after 10ms..50ms"));
+        }
+        for name in ["redlock", "redlock-tokens"] {
+            let lock = spec(&redlock(name, "renew_every = \"0.3ttl\"\nrecheck = true")).unwrap();
+            assert_eq!(lock.name(), name);
+            let options = lock.options(Duration::from_secs(1)).unwrap();
+            assert_eq!(
+                (options.renew_every_ms, options.recheck, options.own.get("check_elapsed")),
+                (Some(300), Some(true), None)
+            );
+            assert!(lock.to_string().ends_with("checked again before the write, renewed every 0.3ttl"), "{lock}");
+        }
+    }
+
+    #[test]
+    fn the_perfect_lock_takes_no_node_and_no_time() {
+        let lock = spec("[lock.perfect]\nretry_delay = \"10ms..50ms\"").unwrap();
+        assert!(lock.is_granted_by_controller() && !lock.gives_tokens() && !lock.about().on_one_key);
+        let options = lock.options(Duration::from_secs(1)).unwrap();
+        assert_eq!((options.node_timeout_ms, options.retry_delay_ms), (None, Some((10, 50))));
+        assert_eq!(lock.to_string(), "perfect: granted by the controller, retry after 10ms..50ms");
+        let error = spec("[lock.perfect]\nretry_delay = \"10ms\"\nnode_timeout = \"10ms\"").unwrap_err();
+        assert!(error.contains("unknown field `node_timeout`, expected `retry_delay`"), "{error}");
+        assert!(!spec("[lock.none]").unwrap().is_granted_by_controller());
+    }
+
+    fn redlock(name: &str, more: &str) -> String {
+        let usual = "ask = \"parallel\"\nnode_timeout = \"50ms\"\ndrift_factor = 0.01\nretry_delay = \"20ms..100ms\"";
+        format!("[lock.{name}]\n{usual}\n{more}")
+    }
+
+    fn steal(more: &str) -> String {
+        let usual = "node_timeout = \"50ms\"\ndrift_factor = 0.01\nretry_delay = \"20ms..100ms\"";
+        format!("[lock.steal]\n{usual}\n{more}")
+    }
+
+    #[test]
+    fn priorities_go_round() {
+        let lock = spec(&steal("priorities = [1, 5]\nstolen_consistency_factor = 0.5")).unwrap();
+        let priority =
+            |lock: &LockSpec, client| lock.of_client(client).own.get("priority").and_then(|value| value.as_u64());
+        assert_eq!([0, 1, 2, 3].map(|client| priority(&lock, client)), [Some(1), Some(5), Some(1), Some(5)]);
+        assert_eq!(priority(&spec("[lock.none]").unwrap(), 1), None);
+        let options = lock.options(Duration::from_secs(1)).unwrap();
+        assert_eq!(
+            (options.own.get("stolen_consistency_factor"), options.node_timeout_ms),
+            (Some(&json!(0.5)), Some(50))
+        );
+        for (more, expected) in [
+            ("priorities = []\nstolen_consistency_factor = 1", "`priorities` is empty"),
+            ("priorities = [1]\nstolen_consistency_factor = 1.5", "must be a part of the TTL, from 0 to 1"),
+        ] {
+            let error = spec(&steal(more)).unwrap().options(Duration::from_secs(1)).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_mistake_gets_a_message_that_lists_what_was_expected() {
+        let one_node = |more: &str| format!("[lock.incr]\nnode_timeout = \"50ms\"\nretry_delay = \"10ms\"\n{more}");
+        for (table, expected) in [
+            ("[lock.setnx]".to_string(), "unknown variant `setnx`, expected one of `none`, `perfect`, `single`"),
+            ("[lock.none]\nttl = 3".to_string(), "unknown field `ttl`, there are no fields"),
+            (one_node("renew_every = \"1s\""), "unknown field `renew_every`, expected `node_timeout` or `retry_delay`"),
+            ("[lock.fenced]\nnode_timeout = \"50ms\"".to_string(), "missing field `retry_delay`"),
+            (redlock("redlock", "renew = \"1s\""), "unknown field `renew`, expected one of `ask`"),
+        ] {
+            let error = spec(&table).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+        for (table, expected) in [
+            (redlock("redlock", "renewed_by = \"holder\""), "takes `renew_every`: how often it extends its lock"),
+            (
+                redlock("redlock", "renew_every = \"2ttl\""),
+                "`renew_every = \"2ttl\"` must lie between 1 ms and the TTL of 1s",
+            ),
+            (redlock("redlock", "").replace("0.01", "1.5"), "`drift_factor = 1.5` must be a part of the TTL"),
+            (
+                one_node("").replace("\"50ms\"", "\"11ttl\""),
+                "`node_timeout = \"11ttl\"` must lie between 1 ms and 10 TTLs",
+            ),
+            (one_node("").replace("\"10ms\"", "\"2s..1s\""), "write the shorter one first"),
+        ] {
+            let error = spec(&table).unwrap().options(Duration::from_secs(1)).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

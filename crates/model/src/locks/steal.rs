@@ -1,0 +1,534 @@
+//! Redlock with priorities: the higher one takes the lock away, and acts once the victim has said that it is done.
+//!
+//! Source: the notes on the lock protocol of a priority Redlock (`specs.md`, unfinished by its own account). A node
+//! gives the key to whoever finds it free or held under a lower priority, never under an equal one. The answer says
+//! whom it was taken from. A thief with a majority tells its victims and waits: until each has acknowledged, or for a
+//! fraction of the TTL, `stolen_consistency_factor`. A victim that has not begun to write gives the lock up and
+//! acknowledges; one that is writing acknowledges after its release. A thief that is robbed while it waits acknowledges
+//! only after its own victims have: so in a chain of thieves the last one waits for the first victim.
+//!
+//! With a factor of 1 it promises what Redlock does: a thief without an acknowledgement waits until its own lock has
+//! expired, which is later than the victim's, and has not acquired it. Below 1 it acts without having heard from its
+//! victim, which may act as well. If nobody answers, nobody has the lock for a TTL.
+//!
+//! A thief that had to wait may have little of its own TTL left, so it should check again before it writes.
+//!
+//! A thief that fails takes nothing back: the keys it took keep others out for as long as its victim may act.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use super::about::{asking, is_default};
+use super::redlock::{self, RECHECK, Redlock, RedlockSettings};
+use super::{About, Algorithm, Clock, Held, LockOptions, Mail, Node, Options, Parts, PhaseHook, all};
+use base::sync::lock;
+use base::units::{Length, LengthRange};
+
+pub(super) const ABOUT: About =
+    About { name: "steal", called: "Redlock with priorities", halves: true, steals: true, ..About::OF_ITS_OWN };
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StealOptions {
+    /// How long one request to one node may take; far below the TTL.
+    pub node_timeout: Length,
+    /// Fraction of the TTL by which clocks may drift apart while the lock is held, such as 0.01.
+    pub drift_factor: f64,
+    /// How long to wait before asking again, drawn each time.
+    pub retry_delay: LengthRange,
+    /// The clients' priorities in the order of their numbers, repeated as needed: client 0 has the first one.
+    pub priorities: Vec<u32>,
+    /// Fraction of the TTL for which a thief waits for its victim's acknowledgement before it acts without one; from 0
+    /// to 1, where 1 means that it never does.
+    pub stolen_consistency_factor: f64,
+    /// Whether the holder checks its remaining validity once more right before it writes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub recheck: bool,
+}
+
+/// The options as every client gets them, besides those of Redlock.
+#[derive(Serialize, Deserialize)]
+struct Settings {
+    stolen_consistency_factor: f64,
+}
+
+/// What each client is told by itself.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct OfClient {
+    /// Who may take the lock from whom: the higher priority from the lower.
+    priority: u32,
+}
+
+impl Options for StealOptions {
+    fn resolve(&self, ttl: Duration) -> Result<LockOptions, String> {
+        if self.priorities.is_empty() {
+            return Err("`priorities` is empty; name at least one, such as `[1, 2, 3]`".to_string());
+        }
+        let factor = self.stolen_consistency_factor;
+        if !(0.0..=1.0).contains(&factor) {
+            return Err(format!("`stolen_consistency_factor = {factor}` must be a part of the TTL, from 0 to 1"));
+        }
+        let asking = asking(self.node_timeout, self.retry_delay, ttl)?;
+        let options = LockOptions { recheck: self.recheck.then_some(true), ..asking };
+        let options = options.with(&RedlockSettings::new(self.drift_factor)?);
+        Ok(options.with(&Settings { stolen_consistency_factor: factor }))
+    }
+
+    fn describe(&self) -> String {
+        let recheck = if self.recheck { RECHECK } else { "" };
+        format!(
+            ": priorities {:?}, thieves wait for {} of the TTL, node timeout {}, drift factor {}, retry after {}{recheck}",
+            self.priorities, self.stolen_consistency_factor, self.node_timeout, self.drift_factor, self.retry_delay
+        )
+    }
+
+    fn of_client(&self, client: u32) -> LockOptions {
+        let priority = self.priorities.iter().cycle().nth(client as usize % self.priorities.len().max(1));
+        let of_client = priority.map(|priority| OfClient { priority: *priority });
+        of_client.map(|told| LockOptions::default().with(&told)).unwrap_or_default()
+    }
+}
+
+pub struct Steal<N, C, M> {
+    redlock: Redlock<N, C>,
+    priority: u32,
+    /// Fraction of the TTL for which a thief waits for its victims.
+    stolen_consistency_factor: f64,
+    /// The address at which this client learns of thefts.
+    address: String,
+    desk: Arc<Desk>,
+    mail: Arc<M>,
+    /// The task that reads the mail; it ends when this is dropped.
+    _reading: JoinSet<()>,
+}
+
+pub(super) fn build<N: Node, C: Clock, M: Mail>(parts: Parts<'_, N, C, M>) -> Result<Steal<N, C, M>, String> {
+    let settings = parts.settings;
+    let (OfClient { priority }, Settings { stolen_consistency_factor }) = (settings.own()?, settings.own()?);
+    let Parts { settings, nodes, clock, mail } = parts;
+    let redlock = redlock::build(Parts { settings, nodes, clock, mail: () })?;
+    Ok(Steal::new(redlock, priority, stolen_consistency_factor, mail))
+}
+
+/// How long a thief waits before it tells its victims again, as a fraction of the TTL.
+const TELL_AGAIN: f64 = 0.05;
+/// How many failed attempts with victims that may still act are remembered: as many as anybody may ask about.
+const ABANDONED: usize = 64;
+
+const STOLEN: &str = "stolen by a higher priority";
+
+/// What a client knows of its own acquisition and of those who want it.
+#[derive(Default)]
+struct Desk {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// The mark of the current acquisition, under way or held.
+    mark: String,
+    stage: Stage,
+    /// Thieves waiting for an acknowledgement: their addresses and marks.
+    thieves: BTreeSet<(String, String)>,
+    /// The marks of victims that have acknowledged.
+    acknowledged: BTreeSet<String>,
+    /// The marks of attempts whose victims never acknowledged; so neither can we.
+    abandoned: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// Nothing is held.
+    #[default]
+    Idle,
+    /// Victims have been told.
+    Waiting,
+    Held,
+    /// The holder is about to write and can no longer be stopped.
+    Acting,
+    /// Taken by a thief that has not got its acknowledgement yet.
+    Stolen,
+}
+
+/// What contenders say to each other, in words: the kind, the victim's mark, the thief's mark, the thief's address.
+enum Message {
+    Stolen { victim: String, thief: String, address: String },
+    Acknowledged { victim: String, thief: String },
+}
+
+/// A key's value: priority, mark, address. The nodes read the priority.
+struct Claim {
+    mark: String,
+    address: String,
+}
+
+impl<N: Node, C: Clock, M: Mail> Steal<N, C, M> {
+    /// Starts to listen for thieves; needs a runtime.
+    pub fn new(redlock: Redlock<N, C>, priority: u32, factor: f64, mail: M) -> Steal<N, C, M> {
+        let address = format!("lock-mail:{}", redlock.clock.mark());
+        let (desk, mail) = (Arc::new(Desk::default()), Arc::new(mail));
+        let mut letters = mail.listen(&address);
+        let (reader, sender) = (desk.clone(), mail.clone());
+        let mut reading = JoinSet::new();
+        reading.spawn(async move {
+            while let Some(text) = letters.recv().await {
+                if let Some((address, answer)) = Message::parse(&text).and_then(|message| reader.hear(message)) {
+                    sender.send(&address, &answer).await;
+                }
+            }
+        });
+        Steal { redlock, priority, stolen_consistency_factor: factor, address, desk, mail, _reading: reading }
+    }
+
+    fn clock(&self) -> &C {
+        &self.redlock.clock
+    }
+
+    /// Tells all victims again and again until each has acknowledged or the time is up. Returns whether all have.
+    async fn hand_over(&self, mark: &str, victims: &[Claim], deadline: Duration) -> bool {
+        loop {
+            let heard = self.desk.changed.notified();
+            let waiting: Vec<&Claim> = {
+                let state = self.desk.state();
+                victims.iter().filter(|victim| !state.acknowledged.contains(&victim.mark)).collect()
+            };
+            if waiting.is_empty() {
+                return true;
+            }
+            let left = deadline.saturating_sub(self.clock().now());
+            if left.is_zero() {
+                return false;
+            }
+            all(waiting.iter().map(|victim| async {
+                let (victim_mark, thief, address) = (victim.mark.clone(), mark.to_string(), self.address.clone());
+                let text = Message::Stolen { victim: victim_mark, thief, address }.to_text();
+                self.mail.send(&victim.address, &text).await;
+            }))
+            .await;
+            let pause = left.min(self.redlock.ttl.mul_f64(TELL_AGAIN));
+            tokio::select! {
+                biased;
+                () = heard => {}
+                () = self.clock().sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Tells every waiting thief that this acquisition no longer acts.
+    async fn acknowledge(&self, mark: &str) {
+        let thieves = {
+            let mut state = self.desk.state();
+            state.stage = Stage::Idle;
+            std::mem::take(&mut state.thieves)
+        };
+        for (address, thief) in thieves {
+            let text = Message::Acknowledged { victim: mark.to_string(), thief }.to_text();
+            self.mail.send(&address, &text).await;
+        }
+    }
+}
+
+#[async_trait]
+impl<N: Node, C: Clock, M: Mail> Algorithm for Steal<N, C, M> {
+    async fn attempt(&self, key: &str, hook: &dyn PhaseHook) -> Result<Held, String> {
+        let mark = self.clock().mark();
+        let claim = format!("{} {mark} {}", self.priority, self.address);
+        let start = self.clock().now();
+        self.desk.begin(&mark);
+        let nodes = &self.redlock.nodes;
+        let asked = nodes.iter().map(|node| node.set_if_outranks(key, &claim, self.priority, self.redlock.ttl));
+        let answers = all(asked).await;
+        let votes: Vec<bool> = answers.iter().map(|answer| matches!(answer, Ok((true, _)))).collect();
+        let won = votes.iter().filter(|vote| **vote).count();
+        let quorum = self.redlock.quorum();
+        let took = || self.clock().now().saturating_sub(start);
+        let mut held = Held { mark: claim, validity: Some(self.redlock.validity(took())), votes, token: None };
+        let victims = victims(answers.into_iter().flatten().filter_map(|(set, before)| before.filter(|_| set)));
+        if won < quorum {
+            match victims.is_empty() {
+                true => self.release(key, &held, hook).await,
+                false => self.desk.abandon(&mark),
+            }
+            return Err(format!("{won} of {} nodes, {quorum} needed", nodes.len()));
+        }
+        let mut acknowledged = true;
+        if !victims.is_empty() {
+            hook.half_acquired().await;
+            let patience = self.redlock.ttl.mul_f64(self.stolen_consistency_factor);
+            acknowledged = self.hand_over(&mark, &victims, start + patience).await;
+            held.validity = Some(self.redlock.validity(took()));
+        }
+        let too_late = held.validity.is_none_or(|validity| validity.is_zero());
+        if too_late || !self.desk.hold() {
+            match acknowledged {
+                true => self.release(key, &held, hook).await,
+                false => self.desk.abandon(&mark),
+            }
+            return Err(if too_late { "it took longer than the TTL" } else { STOLEN }.to_string());
+        }
+        Ok(held)
+    }
+
+    async fn release(&self, key: &str, held: &Held, hook: &dyn PhaseHook) {
+        self.redlock.release(key, held, hook).await;
+        self.acknowledge(mark_of(held)).await;
+    }
+
+    async fn taken(&self, _: &Held) -> String {
+        loop {
+            let changed = self.desk.changed.notified();
+            if self.desk.state().stage == Stage::Stolen {
+                return STOLEN.to_string();
+            }
+            changed.await;
+        }
+    }
+
+    async fn let_go(&self, held: &Held) {
+        self.acknowledge(mark_of(held)).await;
+    }
+
+    fn may_act(&self, held: &Held) -> Result<(), String> {
+        let mut state = self.desk.state();
+        if state.mark == mark_of(held) && matches!(state.stage, Stage::Held | Stage::Acting) {
+            state.stage = Stage::Acting;
+            return Ok(());
+        }
+        Err(STOLEN.to_string())
+    }
+}
+
+impl Desk {
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Begins an attempt under a new mark.
+    fn begin(&self, mark: &str) {
+        let mut state = self.state();
+        state.mark = mark.to_string();
+        state.stage = Stage::Waiting;
+        state.thieves.clear();
+        state.acknowledged.clear();
+    }
+
+    /// Marks the attempt as successful unless it was stolen meanwhile; returns whether it succeeded.
+    fn hold(&self) -> bool {
+        let mut state = self.state();
+        let free = state.thieves.is_empty();
+        if free {
+            state.stage = Stage::Held;
+        }
+        free
+    }
+
+    /// Gives up an attempt that took keys from a holder that may still act.
+    fn abandon(&self, mark: &str) {
+        let mut state = self.state();
+        state.stage = Stage::Idle;
+        state.thieves.clear();
+        state.abandoned.push(mark.to_string());
+        let too_many = state.abandoned.len().saturating_sub(ABANDONED);
+        state.abandoned.drain(..too_many);
+    }
+
+    /// What to answer to a message at once, if anything, and to whom.
+    fn hear(&self, message: Message) -> Option<(String, String)> {
+        let mut state = self.state();
+        match message {
+            Message::Acknowledged { victim, thief } if thief == state.mark => {
+                state.acknowledged.insert(victim);
+            }
+            Message::Acknowledged { .. } => return None,
+            Message::Stolen { victim, .. } if state.abandoned.contains(&victim) => return None,
+            Message::Stolen { victim, thief, address } if victim == state.mark && state.stage != Stage::Idle => {
+                state.thieves.insert((address, thief));
+                if state.stage == Stage::Held {
+                    state.stage = Stage::Stolen;
+                }
+            }
+            // That acquisition is over, or was never ours to keep.
+            Message::Stolen { victim, thief, address } => {
+                return Some((address, Message::Acknowledged { victim, thief }.to_text()));
+            }
+        }
+        self.changed.notify_waiters();
+        None
+    }
+}
+
+impl Message {
+    fn to_text(&self) -> String {
+        match self {
+            Message::Stolen { victim, thief, address } => format!("stolen {victim} {thief} {address}"),
+            Message::Acknowledged { victim, thief } => format!("acknowledged {victim} {thief}"),
+        }
+    }
+
+    /// `None` for a text that no contender sends.
+    fn parse(text: &str) -> Option<Message> {
+        let words: Vec<String> = text.split(' ').map(String::from).collect();
+        match words.as_slice() {
+            [what, victim, thief, address] if what == "stolen" => {
+                Some(Message::Stolen { victim: victim.clone(), thief: thief.clone(), address: address.clone() })
+            }
+            [what, victim, thief] if what == "acknowledged" => {
+                Some(Message::Acknowledged { victim: victim.clone(), thief: thief.clone() })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The acquisitions from which the key was taken, each once.
+fn victims(values: impl Iterator<Item = String>) -> Vec<Claim> {
+    let distinct: BTreeSet<String> = values.collect();
+    let claim = |value: &String| {
+        let mut words = value.split(' ').skip(1).map(String::from);
+        Some(Claim { mark: words.next()?, address: words.next()? })
+    };
+    distinct.iter().filter_map(claim).collect()
+}
+
+fn mark_of(held: &Held) -> &str {
+    held.mark.split(' ').nth(1).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{FakeClock, FakeMail, FakeNode, Nobody};
+    use super::*;
+
+    /// Nodes, a clock and a post office that contenders share.
+    struct World {
+        nodes: Vec<FakeNode>,
+        clock: FakeClock,
+        mail: FakeMail,
+    }
+
+    impl World {
+        fn new() -> World {
+            let clock = FakeClock::default();
+            let nodes = (0..5).map(|_| FakeNode::new(&[], clock.clone())).collect();
+            World { nodes, clock, mail: FakeMail::default() }
+        }
+
+        fn contender(&self, priority: u32, factor: f64) -> Steal<FakeNode, FakeClock, FakeMail> {
+            let redlock = Redlock {
+                nodes: self.nodes.clone(),
+                clock: self.clock.clone(),
+                ttl: Duration::from_millis(1000),
+                settings: RedlockSettings::new(0.01).unwrap(),
+            };
+            Steal::new(redlock, priority, factor, self.mail.clone())
+        }
+    }
+
+    #[tokio::test]
+    async fn only_a_higher_priority_takes_the_lock_away_and_its_holder_is_told() {
+        let world = World::new();
+        let (low, equal, high) = (world.contender(1, 1.0), world.contender(1, 1.0), world.contender(2, 1.0));
+        let held = low.attempt("k", &Nobody).await.unwrap();
+        assert_eq!(equal.attempt("k", &Nobody).await, Err("0 of 5 nodes, 3 needed".into()));
+        let victim = async {
+            assert_eq!(low.taken(&held).await, STOLEN);
+            assert!(low.may_act(&held).is_err());
+            low.let_go(&held).await;
+        };
+        let (stolen, ()) = tokio::join!(high.attempt("k", &Nobody), victim);
+        let stolen = stolen.unwrap();
+        assert!(high.may_act(&stolen).is_ok());
+        assert_eq!(low.attempt("k", &Nobody).await, Err("0 of 5 nodes, 3 needed".into()));
+        high.release("k", &stolen, &Nobody).await;
+        assert!(low.attempt("k", &Nobody).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_thief_waits_for_a_victim_that_is_about_to_write() {
+        let world = World::new();
+        let (low, high) = (world.contender(1, 1.0), world.contender(2, 1.0));
+        let held = low.attempt("k", &Nobody).await.unwrap();
+        low.may_act(&held).unwrap();
+        let thief = async {
+            let stolen = high.attempt("k", &Nobody).await;
+            (stolen, world.clock.now())
+        };
+        let victim = async {
+            while world.clock.now() < Duration::from_millis(500) {
+                tokio::task::yield_now().await;
+            }
+            low.release("k", &held, &Nobody).await;
+        };
+        let ((stolen, when), ()) = tokio::join!(thief, victim);
+        assert!(stolen.is_ok() && when >= Duration::from_millis(500), "{stolen:?} after {when:?}");
+    }
+
+    #[tokio::test]
+    async fn without_an_acknowledgement_only_a_hasty_thief_acts() {
+        for (factor, acts) in [(1.0, false), (0.3, true)] {
+            let world = World::new();
+            let (low, high) = (world.contender(1, factor), world.contender(2, factor));
+            let held = low.attempt("k", &Nobody).await.unwrap();
+            world.mail.cut_off();
+            assert_eq!(high.attempt("k", &Nobody).await.is_ok(), acts);
+            assert!(low.may_act(&held).is_ok(), "the victim knows of nothing");
+            let others = world.nodes.iter().filter(|node| node.value("k").is_some()).count();
+            assert_eq!(others, if acts { 5 } else { 0 }, "a thief that fails leaves its keys to the TTL");
+        }
+    }
+
+    #[tokio::test]
+    async fn in_a_chain_the_last_thief_waits_for_the_first_victim() {
+        let world = World::new();
+        let [low, middle, high] = [1, 2, 3].map(|priority| world.contender(priority, 1.0));
+        let held = low.attempt("k", &Nobody).await.unwrap();
+        low.may_act(&held).unwrap();
+        let victim = async {
+            while world.clock.now() < Duration::from_millis(400) {
+                tokio::task::yield_now().await;
+            }
+            low.release("k", &held, &Nobody).await;
+            world.clock.now()
+        };
+        let last = async {
+            tokio::task::yield_now().await;
+            let stolen = high.attempt("k", &Nobody).await;
+            (stolen, world.clock.now())
+        };
+        let (between, (stolen, when), released) = tokio::join!(middle.attempt("k", &Nobody), last, victim);
+        assert_eq!(between, Err(STOLEN.to_string()));
+        assert!(stolen.is_ok() && when >= released, "{stolen:?} at {when:?}, {released:?}");
+    }
+
+    #[tokio::test]
+    async fn who_did_not_hear_from_its_victims_acknowledges_nothing() {
+        let world = World::new();
+        let [low, middle, high] = [1, 2, 3].map(|priority| world.contender(priority, 1.0));
+        low.attempt("k", &Nobody).await.unwrap();
+        // It takes the key from the victim on two nodes only.
+        world.nodes[2..].iter().for_each(|node| node.cut_off(true));
+        assert!(middle.attempt("k", &Nobody).await.is_err());
+        // The next one does not see the victim.
+        world.nodes.iter().for_each(|node| node.cut_off(false));
+        world.nodes[2..].iter().for_each(FakeNode::forget);
+        assert_eq!(high.attempt("k", &Nobody).await, Err("it took longer than the TTL".into()));
+    }
+
+    #[test]
+    fn what_no_contender_says_is_no_message() {
+        for text in ["", "stolen", "stolen a b", "acknowledged a b c", "hello a b"] {
+            assert!(Message::parse(text).is_none(), "{text}");
+        }
+        for text in ["stolen a b c", "acknowledged a b"] {
+            assert_eq!(Message::parse(text).unwrap().to_text(), text);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! What a nemesis does: the faults of a run, when they come, and whom they hit.
+//!
+//! A nemesis file has recurring faults (`[[faults]]`), or a script that creates a moment step by step, or neither.
+//! Faults, targets and steps are short phrases ([`Fault`], [`Target`], [`Step`]), so that a file reads as what happens:
+//! `pause holder`, `partition client:0 from node:1`, `clock node:2 +2ttl`. The vocabulary is closed and has no
+//! conditions; a phrase that is not understood gets a message that lists what was expected; reading executes nothing.
+
+mod command;
+mod fault;
+mod links;
+mod need;
+mod phrase;
+mod script;
+mod target;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use fault::{Argument, Change, Fault};
+pub use links::{Direction, LinkSelector, Shape, Whom};
+pub use need::Need;
+pub use phrase::PhraseError;
+pub use script::{Milestone, Step};
+pub use target::{Target, Targets};
+
+use crate::history::{Outlives, Progress};
+use crate::topology::Persistence;
+use base::units::{Length, LengthRange};
+
+/// A nemesis, as written in its file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nemesis {
+    /// One line for `redjepsen list`.
+    pub description: String,
+    /// What happens and where the idea comes from.
+    pub story: String,
+    /// Whether updates are acknowledged while faults are in effect.
+    #[serde(default)]
+    pub progress: Progress,
+    /// What its faults must outlast: at least one of them has to last longer than this while somebody holds the lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outlives: Option<Outlives>,
+    /// How many clients a run has unless the user says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u32>,
+    /// How many of them share one process unless the user says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+    /// How many locks they contend for unless the user says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<u32>,
+    /// The lock's TTL unless the user says otherwise, for scenarios that take longer than the default allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<Length>,
+    /// How long holders think between read and write unless the user says otherwise, for faults that come meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<LengthRange>,
+    /// What the lock's nodes keep on their disks unless the user says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persistence: Option<Persistence>,
+    /// What a lock must have for it to be about that lock.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<Need>,
+    /// An earlier word for [`Need::Nodes`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub voters: Option<u32>,
+    /// An earlier word for [`Need::Holders`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permits: Option<u32>,
+    /// An earlier word for [`Need::Takeover`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub takes_over: bool,
+    /// What is expected of a workload, by the workload's name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub expect: BTreeMap<String, Expectation>,
+    /// What happens, step by step. Clients then do only what the steps say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub script: Vec<Step>,
+    /// Faults that recur while the clients work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<RecurringFault>,
+}
+
+/// What a run is expected to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Expectation {
+    Valid,
+    Violation,
+}
+
+impl Expectation {
+    /// As the user types it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Expectation::Valid => "valid",
+            Expectation::Violation => "violation",
+        }
+    }
+}
+
+/// One fault that recurs over the run, or one of several drawn each time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecurringFault {
+    pub fault: OneOf,
+    /// From the start of one to the start of the next, drawn each time.
+    pub every: LengthRange,
+    /// How long each lasts, drawn each time.
+    #[serde(rename = "for")]
+    pub lasts: LengthRange,
+}
+
+/// A fault, or a list from which one is drawn each time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OneOf(pub Vec<Fault>);
+
+impl Serialize for OneOf {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0[..] {
+            [one] => one.serialize(serializer),
+            several => several.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for OneOf {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<OneOf, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = OneOf;
+            fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+                f.write_str("a fault such as \"pause holder\", or a list of faults")
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<OneOf, E> {
+                text.parse().map(|fault| OneOf(vec![fault])).map_err(E::custom)
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut list: A) -> Result<OneOf, A::Error> {
+                let mut faults = Vec::new();
+                while let Some(fault) = list.next_element()? {
+                    faults.push(fault);
+                }
+                if faults.is_empty() {
+                    return Err(serde::de::Error::custom("an empty list of faults; name at least one"));
+                }
+                Ok(OneOf(faults))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl Nemesis {
+    /// Every fault that it may inject.
+    pub fn all_faults(&self) -> impl Iterator<Item = &Fault> {
+        let of_steps = self.script.iter().filter_map(|step| match step {
+            Step::Inject(fault) => Some(fault),
+            _ => None,
+        });
+        self.faults.iter().flat_map(|recurring| &recurring.fault.0).chain(of_steps)
+    }
+
+    /// Whether nothing is done to anybody: no fault, and clients that do what they do in any run, one after the other at most.
+    pub fn is_plain(&self) -> bool {
+        let is_usual = |step: &Step| {
+            matches!(
+                step,
+                Step::Start { to: None, releases_again: None, .. } | Step::Await { .. } | Step::Expect { .. }
+            )
+        };
+        !self.injects() && self.script.iter().all(is_usual)
+    }
+
+    /// Whether it does anything at all.
+    pub fn injects(&self) -> bool {
+        self.all_faults().next().is_some()
+    }
+
+    /// Whether it touches packets between members.
+    pub fn touches_the_network(&self) -> bool {
+        self.all_faults().any(|fault| fault.kind.is_of_the_network())
+    }
+
+    /// Whether members must be started with the preload library.
+    pub fn needs_preload(&self) -> bool {
+        self.all_faults().any(|fault| fault.kind.needs.preload)
+    }
+
+    /// Whether its parts make sense together.
+    pub fn check(&self) -> Result<(), String> {
+        if !self.script.is_empty() && !self.faults.is_empty() {
+            return Err(
+                "has both a `script` and `[[faults]]`; a script says all that happens, so leave one of them out".into(),
+            );
+        }
+        match self.ttl {
+            Some(ttl @ Length::Ttl(_)) => Err(format!("`ttl = \"{ttl}\"` must be absolute, such as `3s`")),
+            _ => Ok(()),
+        }
+    }
+
+    /// What a lock must have, in the words of today.
+    pub fn needs(&self) -> Vec<Need> {
+        let earlier = [self.voters.map(Need::Nodes), self.permits.map(Need::Holders)];
+        let takeover = self.takes_over.then_some(Need::Takeover);
+        self.needs.iter().copied().chain(earlier.into_iter().flatten()).chain(takeover).collect()
+    }
+
+    /// Two nemeses at once. Only one of them may have a script, since a script says everything that clients do.
+    pub fn and(self, other: Nemesis) -> Result<Nemesis, PhraseError> {
+        let scripted = [&self, &other].into_iter().any(|nemesis| !nemesis.script.is_empty());
+        if scripted {
+            return Err(PhraseError::new(
+                "a scripted nemesis says all that happens in a run and can't be composed with another one",
+            ));
+        }
+        let progress = match (self.progress, other.progress) {
+            (one, another) if one == another => one,
+            _ => Progress::Any,
+        };
+        Ok(Nemesis {
+            description: format!("{}; {}", self.description, other.description),
+            story: format!("{}\n{}", self.story, other.story),
+            progress,
+            outlives: self.outlives.or(other.outlives),
+            clients: self.clients.max(other.clients),
+            threads: self.threads.max(other.threads),
+            keys: self.keys.max(other.keys),
+            ttl: self.ttl.or(other.ttl),
+            hold: self.hold.or(other.hold),
+            persistence: self.persistence.or(other.persistence),
+            needs: self.needs().into_iter().chain(other.needs()).collect(),
+            voters: None,
+            permits: None,
+            takes_over: false,
+            expect: BTreeMap::new(),
+            script: Vec::new(),
+            faults: self.faults.into_iter().chain(other.faults).collect(),
+        })
+    }
+}

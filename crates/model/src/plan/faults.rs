@@ -1,0 +1,362 @@
+//! Draws the faults of a run: when each begins, how long it lasts, and whom it hits.
+
+use std::time::Duration;
+
+use rand::seq::SliceRandom;
+use rand::{Rng, RngExt};
+use serde::Serialize;
+
+use super::{PlanError, millis, stream};
+use crate::nemesis::{Argument, Direction, Fault, LinkSelector, Need, Shape, Step, Target, Targets, Whom};
+use crate::scenario::Scenario;
+use crate::topology::Program;
+use base::words;
+
+/// One fault: when, what, how long.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlannedFault {
+    /// Number in the run, from 0, in order of time.
+    pub fault: u32,
+    /// With everything drawn that can be: the holder, the voter and the primary are found when the time has come.
+    pub what: Fault,
+    /// The key whose voter, primary or replica is meant, if there are several keys and each has its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// When it begins, in milliseconds after the clients start.
+    pub at_ms: u64,
+    /// How long it lasts, in milliseconds.
+    pub lasts_ms: u64,
+    /// Which of the nemesis's recurring faults it belongs to; faults of one series never overlap.
+    pub series: usize,
+}
+
+/// Each random stream of a run has its own number, so that adding clients or faults leaves the others unchanged.
+const STREAMS: u64 = 1 << 32;
+
+/// The quiet time before the first fault and after the last heal, in which the run shows that it works at all.
+pub fn quiet(scenario: &Scenario) -> Duration {
+    scenario.ttl.mul_f64(1.5).max(Duration::from_secs(1))
+}
+
+/// Whether the lock is one that the nemesis is about.
+pub(super) fn fits(scenario: &Scenario) -> Result<(), PlanError> {
+    let (nemesis, workload) = (&scenario.nemesis_name, &scenario.workload_name);
+    for need in scenario.nemesis.needs() {
+        if let Some(why) = lacks(scenario, need) {
+            return Err(PlanError::Nemesis(format!("`{nemesis}` is about a lock {why}")));
+        }
+    }
+    let as_reader = |step: &Step| matches!(step, Step::Start { reads: true, .. });
+    if scenario.nemesis.script.iter().any(as_reader) && !scenario.workload.has_readers() {
+        return Err(PlanError::Nemesis(format!(
+            "`{nemesis}` is about a lock that is also taken for reading, and workload {workload} does not do that (`shared` in \
+             `[operations]`)"
+        )));
+    }
+    Ok(())
+}
+
+/// Says what a lock must have for a nemesis with this need, and how the workload's lock differs; None if it has it. Whether a library renews
+/// its locks in the background is known only once they were seen, so such a lock is never refused.
+fn lacks(scenario: &Scenario, need: Need) -> Option<String> {
+    let (name, workload) = (&scenario.workload_name, &scenario.workload);
+    let several = || format!("that of workload {name} may be held by {}", workload.permits);
+    match need {
+        Need::Holders(holders) if workload.permits != holders => {
+            Some(format!("that {} may hold at once, and {}", words::plural(holders.into(), "client"), several()))
+        }
+        Need::FreePermit if workload.permits > 1 => Some(format!(
+            "that one client may hold, and {}; `redjepsen library` plays it while others have all permits but one",
+            several()
+        )),
+        Need::Takeover if workload.lock.is_granted_by_controller() => Some(format!(
+            "that others take over from a holder which hangs, and that of workload {name} is its holder's until that ends"
+        )),
+        Need::Expiry if !workload.lock.expires() => {
+            Some(format!("that expires, and that of workload {name} never does"))
+        }
+        Need::Nodes(nodes) if workload.topology.has_roles() || scenario.nodes < nodes => {
+            let has = match workload.topology.has_roles() {
+                true => "a primary and its replicas".to_string(),
+                false => words::plural(scenario.nodes.into(), "node"),
+            };
+            Some(format!("on {nodes} independent nodes or more, and workload {name} has {has}"))
+        }
+        _ => None,
+    }
+}
+
+pub(super) fn draw(scenario: &Scenario) -> Result<Vec<PlannedFault>, PlanError> {
+    let quiet = quiet(scenario);
+    let mut faults = Vec::new();
+    for (series, recurring) in scenario.nemesis.faults.iter().enumerate() {
+        let every = recurring.every.resolve(scenario.ttl)?;
+        let lasts = recurring.lasts.resolve(scenario.ttl)?;
+        if lasts.0.is_zero() {
+            return Err(PlanError::Nemesis(format!("`for = \"{}\"` allows a fault of zero length", recurring.lasts)));
+        }
+        if lasts.1 >= every.0 {
+            return Err(PlanError::Nemesis(format!(
+                "`for = \"{}\"` can last as long as `every = \"{}\"`, so some fault would always be in effect; make `every` longer",
+                recurring.lasts, recurring.every
+            )));
+        }
+        let shortest_run = quiet * 2 + lasts.1;
+        if scenario.time_limit < shortest_run {
+            return Err(PlanError::Nemesis(format!(
+                "no fault fits into --time-limit {}; with --ttl {} it takes at least {}s: quiet, a fault of up to {:.1}s, \
+                 quiet",
+                humantime::format_duration(scenario.time_limit),
+                humantime::format_duration(scenario.ttl),
+                shortest_run.as_secs_f64().ceil(),
+                lasts.1.as_secs_f64(),
+            )));
+        }
+        let mut rng = stream(scenario.seed, STREAMS + series as u64);
+        let mut at = quiet;
+        loop {
+            let length = between(&mut rng, lasts);
+            if at + length + quiet > scenario.time_limit {
+                break;
+            }
+            let faults_of_series = &recurring.fault.0;
+            let which = if faults_of_series.len() == 1 { 0 } else { rng.random_range(0..faults_of_series.len()) };
+            let what = resolve(&mut rng, &faults_of_series[which], scenario)?;
+            let several = needs_key(&what, scenario);
+            faults.push(PlannedFault {
+                fault: 0,
+                what,
+                key: several.then(|| format!("k{}", rng.random_range(0..scenario.keys))),
+                at_ms: millis(at),
+                lasts_ms: millis(length),
+                series,
+            });
+            at += between(&mut rng, every);
+        }
+    }
+    faults.sort_by_key(|fault| (fault.at_ms, fault.series));
+    for (number, fault) in (0..).zip(&mut faults) {
+        fault.fault = number;
+    }
+    Ok(faults)
+}
+
+/// Whether a fault hits other nodes for another key. One that names the holder is always about the holder's key.
+pub(super) fn needs_key(fault: &Fault, scenario: &Scenario) -> bool {
+    let each_has_its_own = |target| match target {
+        Target::Voter => true,
+        Target::Primary | Target::Replica => has_primaries(scenario),
+        _ => false,
+    };
+    scenario.keys > 1 && fault.names(each_has_its_own) && !fault.names(|target| target == Target::Holder)
+}
+
+/// Whether keys have different primaries.
+pub(super) fn has_primaries(scenario: &Scenario) -> bool {
+    scenario.workload.topology.primaries(scenario.nodes) > 1 && scenario.workload.topology.has_roles()
+}
+
+/// The random stream for what a script leaves open.
+pub(super) fn stream_of_script(scenario: &Scenario) -> impl Rng + use<> {
+    stream(scenario.seed, STREAMS - 1)
+}
+
+/// The fault with everything drawn that does not depend on the moment. Fails if it names a member that does not exist.
+pub(super) fn resolve(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) -> Result<Fault, PlanError> {
+    if let Argument::Length(by) = &fault.with {
+        by.resolve(scenario.ttl)?;
+    }
+    if fault.kind.needs.by_client && !fault.names_one() {
+        return Err(PlanError::Nemesis(format!("`{fault}`: one client at a time does that, such as `client:0`")));
+    }
+    let whom = match &fault.whom {
+        Whom::Members(who) => Whom::Members(members(rng, &with_keys(fault, who, scenario), scenario)?),
+        Whom::Links(parts) => {
+            if fault.kind.needs.redis_protocol {
+                parts.iter().try_for_each(|sides| speaks_redis(fault, &sides.other, scenario))?;
+            }
+            Whom::Links(parts.iter().map(|sides| self::sides(rng, sides, scenario)).collect::<Result<_, _>>()?)
+        }
+        Whom::Shape(shape, direction) => {
+            let parts = shaped(rng, *shape, scenario)?;
+            Whom::Links(parts.into_iter().map(|part| part.going(*direction)).collect())
+        }
+    };
+    Ok(Fault { kind: fault.kind, whom, with: fault.with.clone() })
+}
+
+/// Whom a fault may hit. A replica refuses to lose keys, and loses those that its primary loses: of nodes with roles, it is the primary.
+fn with_keys(fault: &Fault, who: &Targets, scenario: &Scenario) -> Targets {
+    let is_any =
+        |target: &Target| matches!(target, Target::AnyNode | Target::Minority | Target::Majority | Target::Nodes);
+    match fault.kind.empties() && scenario.workload.topology.has_roles() {
+        true => Targets(who.0.iter().map(|target| if is_any(target) { Target::Primary } else { *target }).collect()),
+        false => who.clone(),
+    }
+}
+
+/// Only Redis's protocol is understood on its way.
+fn speaks_redis(fault: &Fault, servers: &Targets, scenario: &Scenario) -> Result<(), PlanError> {
+    let name = scenario.workload.lock.name();
+    let what = match scenario.workload.lock.program() {
+        Program::Redis => return Ok(()),
+        program if servers.0.contains(&Target::Resource) && program.keeps_resource() => "resource",
+        _ if servers.0.iter().any(|target| target.is_node()) => "node",
+        _ => return Ok(()),
+    };
+    Err(PlanError::Nemesis(format!(
+        "`{fault}`: the {what} of lock {name} does not speak Redis's protocol, whose commands this follows"
+    )))
+}
+
+fn sides(rng: &mut impl Rng, sides: &LinkSelector, scenario: &Scenario) -> Result<LinkSelector, PlanError> {
+    let (one, other) = (members(rng, &sides.one, scenario)?, members(rng, &sides.other, scenario)?);
+    Ok(LinkSelector { one, other, both_ways: sides.both_ways })
+}
+
+fn members(rng: &mut impl Rng, who: &Targets, scenario: &Scenario) -> Result<Targets, PlanError> {
+    let mut resolved = Vec::new();
+    for target in &who.0 {
+        match target {
+            node if node.is_node() && scenario.nodes == 0 => {
+                return Err(no_nodes(&format!("target `{node}`"), scenario));
+            }
+            Target::AnyClient => resolved.push(Target::Client(rng.random_range(0..scenario.clients))),
+            Target::AnyNode => resolved.push(Target::Node(rng.random_range(0..scenario.nodes))),
+            Target::Minority => resolved.extend(some_nodes(rng, (scenario.nodes - 1) / 2, scenario)?),
+            Target::Majority => resolved.extend(some_nodes(rng, scenario.nodes / 2 + 1, scenario)?),
+            Target::Client(number) if *number >= scenario.clients => {
+                return Err(PlanError::Nemesis(format!(
+                    "target `client:{number}`, but there are {} clients, counted from 0",
+                    scenario.clients
+                )));
+            }
+            Target::Node(number) if *number >= scenario.nodes => {
+                return Err(PlanError::Nemesis(format!(
+                    "target `node:{number}`, but the lock has {}, counted from 0",
+                    words::plural(scenario.nodes.into(), "node")
+                )));
+            }
+            Target::Primary | Target::Replica if !scenario.workload.topology.has_roles() => {
+                return Err(PlanError::Nemesis(format!(
+                    "target `{target}`, but the nodes of workload {} are independent; those of `replicated` and `cluster` \
+                     are not",
+                    scenario.workload_name
+                )));
+            }
+            Target::Voter if !scenario.workload.lock.is_on_redis() => {
+                return Err(PlanError::Nemesis(format!(
+                    "target `{target}`, but lock {} lives in a database, of which no node has it alone; name a `node`",
+                    scenario.workload.lock.name()
+                )));
+            }
+            Target::Sentinels if scenario.workload.topology.sentinels() == 0 => {
+                return Err(PlanError::Nemesis(format!(
+                    "target `{target}`, but workload {} has no Sentinels; `replicated` has",
+                    scenario.workload_name
+                )));
+            }
+            target => resolved.push(*target),
+        }
+    }
+    Ok(Targets(resolved))
+}
+
+fn no_nodes(what: &str, scenario: &Scenario) -> PlanError {
+    PlanError::Nemesis(format!(
+        "{what}, but workload {} has no nodes: its lock is granted by the controller; `client`, `holder` and `resource` are \
+         there",
+        scenario.workload_name
+    ))
+}
+
+fn some_nodes(rng: &mut impl Rng, count: u32, scenario: &Scenario) -> Result<Vec<Target>, PlanError> {
+    require_minority(count as usize, scenario)?;
+    let mut nodes: Vec<u32> = (0..scenario.nodes).collect();
+    nodes.shuffle(rng);
+    nodes.truncate(count as usize);
+    nodes.sort_unstable();
+    Ok(nodes.into_iter().map(Target::Node).collect())
+}
+
+fn require_minority(count: usize, scenario: &Scenario) -> Result<(), PlanError> {
+    match count {
+        0 => Err(PlanError::Nemesis(format!(
+            "there is no minority of {}, and workload {} has no more; it takes 3. {}",
+            words::plural(scenario.nodes.into(), "node"),
+            scenario.workload_name,
+            instead(scenario)
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What fits a lock with too few nodes for a shape or a part of them.
+fn instead(scenario: &Scenario) -> String {
+    let more = if scenario.nodes < 3 { "; or give the lock more with --nodes 3, if it can have them" } else { "" };
+    format!("`--nemesis \"partition clients from nodes\"` cuts off all there are{more}")
+}
+
+/// The cuts that make up a shape, with clients on one side and nodes on the other.
+fn shaped(rng: &mut impl Rng, shape: Shape, scenario: &Scenario) -> Result<Vec<LinkSelector>, PlanError> {
+    if scenario.nodes == 0 {
+        return Err(no_nodes("partition shapes need nodes", scenario));
+    }
+    let all_clients = || Targets::one(Target::Clients);
+    let cut = LinkSelector::both_ways;
+    match shape {
+        Shape::One => Ok(vec![cut(all_clients(), Targets(some_nodes(rng, 1, scenario)?))]),
+        Shape::Minority => Ok(vec![cut(all_clients(), Targets(some_nodes(rng, (scenario.nodes - 1) / 2, scenario)?))]),
+        Shape::Majority => Ok(vec![cut(all_clients(), Targets(some_nodes(rng, scenario.nodes / 2 + 1, scenario)?))]),
+        Shape::Halves | Shape::Bridge => {
+            let (mut clients, mut nodes) = shuffled(rng, scenario);
+            if shape == Shape::Bridge {
+                // Both sides reach the bridge.
+                nodes.pop();
+            }
+            let others = (clients.split_off(clients.len() / 2), nodes.split_off(nodes.len() / 2));
+            let parts = [cut(Targets(clients), Targets(others.1)), cut(Targets(others.0), Targets(nodes))];
+            let parts: Vec<_> =
+                parts.into_iter().filter(|part| !part.one.0.is_empty() && !part.other.0.is_empty()).collect();
+            if parts.is_empty() {
+                return Err(PlanError::Nemesis(format!(
+                    "{} and {} can't be split in two. {}",
+                    words::plural(scenario.clients.into(), "client"),
+                    words::plural(scenario.nodes.into(), "node"),
+                    instead(scenario)
+                )));
+            }
+            Ok(parts)
+        }
+        Shape::MajoritiesRing => {
+            let (clients, nodes) = shuffled(rng, scenario);
+            let minority = (nodes.len() - 1) / 2;
+            require_minority(minority, scenario)?;
+            let lost = |at: usize| (0..minority).map(|next| nodes[(at + next) % nodes.len()]).collect();
+            Ok(clients.iter().enumerate().map(|(at, client)| cut(Targets::one(*client), Targets(lost(at)))).collect())
+        }
+    }
+}
+
+fn shuffled(rng: &mut impl Rng, scenario: &Scenario) -> (Vec<Target>, Vec<Target>) {
+    let mut clients: Vec<Target> = (0..scenario.clients).map(Target::Client).collect();
+    let mut nodes: Vec<Target> = (0..scenario.nodes).map(Target::Node).collect();
+    clients.shuffle(rng);
+    nodes.shuffle(rng);
+    (clients, nodes)
+}
+
+impl LinkSelector {
+    /// With clients on one side and nodes on the other.
+    fn going(self, direction: Direction) -> LinkSelector {
+        match direction {
+            Direction::Both => self,
+            Direction::Requests => LinkSelector { both_ways: false, ..self },
+            Direction::Replies => LinkSelector { one: self.other, other: self.one, both_ways: false },
+        }
+    }
+}
+
+fn between(rng: &mut impl Rng, (low, high): (Duration, Duration)) -> Duration {
+    Duration::from_millis(rng.random_range(millis(low)..=millis(high)))
+}

@@ -1,0 +1,246 @@
+//! A workload whose lock is a published library: what it is, the client around it, and how that is installed.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Deserializer, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::package::{Package, is_version};
+use super::texts::one_or_more;
+
+/// The files that clients are made of which come with redjepsen, by their paths relative to `workloads/`.
+pub const CLIENT_FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/client_files.rs"));
+
+/// What is under test, as reports name it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Library {
+    pub name: String,
+    /// Left out in a file that says `package`: then it is the version that is pinned.
+    #[serde(default)]
+    pub version: String,
+    /// The version that comes with redjepsen, where the user asked for another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead_of: Option<String>,
+    /// The package that it comes in, so that other versions of it can be had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<Package>,
+    /// Where it is developed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<String>,
+    /// How many people use it and when that was counted, such as `5,800 stars (2026-11)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<String>,
+    /// What is known to break it, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+}
+
+/// Why a library falls, or does not fall, to a nemesis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Finding {
+    /// The nemeses or scenarios that show it, the plainest first; one, or a list.
+    #[serde(deserialize_with = "names")]
+    pub nemesis: Vec<String>,
+    pub cause: Cause,
+    /// One sentence.
+    pub what: String,
+    /// The library's own lines, such as `redis/lock.py:253`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Where its authors know of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issue: Option<String>,
+}
+
+fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    one_or_more(deserializer, "the name of a nemesis such as \"pause\", or a list of names")
+}
+
+/// Who could do better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The library: others of its kind do not fall.
+    Library,
+    /// No lock of this kind: one that runs out by itself does not protect a holder that stops, and Redlock none of its
+    /// nodes' clocks and memories.
+    Kind,
+}
+
+/// `[client]` of a workload file: the program that its clients run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkloadClient {
+    Python(PythonClient),
+    Command(CommandClient),
+}
+
+/// A Python script on the package `redjepsen` ([`CLIENT_FILES`]), with what it imports besides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PythonClient {
+    /// The script, relative to the workload's file.
+    pub adapter: PathBuf,
+    /// A file that pins every package it needs, relative to the workload's file; none if it needs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requirements: Option<PathBuf>,
+    /// A file that pins what those of them are built with of which there is no wheel; none if pip is to look for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub built_with: Option<PathBuf>,
+    /// Files and folders of a package of the user's own that `requirements` names by its place, relative to the workload's
+    /// file: where one changes, it is installed again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<PathBuf>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
+    /// The folder that these paths begin in; none for the files that come with redjepsen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
+}
+
+/// Any other program. In its words `{folder}` is the workload file's folder and `{env}` the one that it is installed in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandClient {
+    pub command: Vec<String>,
+    /// What installs it, once for these words; none if nothing has to be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub install: Vec<String>,
+    /// What installs another version of the library, whose `{package}` and `{version}` stand in these words; none if only
+    /// the one version can be had.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub another_version: Vec<String>,
+    /// Files and folders that it is installed from, relative to the workload's file: where one changes, it is installed
+    /// again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<PathBuf>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// As in [`PythonClient::folder`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
+}
+
+impl Library {
+    /// Its version, from the pins if its file leaves it out.
+    pub(super) fn complete(&mut self, client: Option<&WorkloadClient>) -> Result<(), String> {
+        if self.instead_of.is_none() {
+            let pinned = match (&self.package, client) {
+                (Some(package), Some(client)) => Some(package.pinned(files_of_pins(client))),
+                _ => None,
+            };
+            match pinned {
+                Some(Ok(pinned)) if self.version.is_empty() => self.version = pinned,
+                Some(Ok(pinned)) if pinned != self.version => {
+                    return Err(format!(
+                        "`[library]` says version {}, and what its client is installed from says {pinned}; leave `version` out",
+                        self.version
+                    ));
+                }
+                Some(Err(text)) if self.version.is_empty() => return Err(format!("`[library]`: {text}")),
+                _ => {}
+            }
+        }
+        match is_version(&self.version) {
+            true => Ok(()),
+            false if self.version.is_empty() => {
+                Err("`[library]`: say its `version`, or the `package` whose version is pinned".to_string())
+            }
+            false => Err(format!(
+                "`[library]`: `version = {:?}` is no version; it begins with a digit and has letters, digits, `.`, `_`, `+` and `-`",
+                self.version
+            )),
+        }
+    }
+}
+
+/// The texts of the files that may pin what a client is installed with.
+fn files_of_pins(client: &WorkloadClient) -> impl Iterator<Item = String> {
+    let files: Vec<PathBuf> = match client {
+        WorkloadClient::Python(client) => client.requirements.iter().cloned().collect(),
+        WorkloadClient::Command(client) => {
+            let inside = |path: &PathBuf| {
+                let pins = ["package-lock.json", "go.mod", "pom.xml", "Cargo.lock"].map(|name| path.join(name));
+                [vec![path.clone()], pins.to_vec()].concat()
+            };
+            client.sources.iter().flat_map(inside).collect()
+        }
+    };
+    files.into_iter().filter_map(|path| text_of(client, &path))
+}
+
+/// A file that a client is installed from.
+fn text_of(client: &WorkloadClient, path: &Path) -> Option<String> {
+    match client.folder() {
+        Some(folder) => base::files::read_named(&folder.join(path), base::files::BY_HAND).ok(),
+        None => CLIENT_FILES.iter().find(|(known, _)| Path::new(known) == path).map(|(_, text)| (*text).to_string()),
+    }
+}
+
+impl WorkloadClient {
+    /// The folder that its paths begin in; none for the files that come with redjepsen.
+    pub fn folder(&self) -> Option<&Path> {
+        match self {
+            WorkloadClient::Python(PythonClient { folder, .. })
+            | WorkloadClient::Command(CommandClient { folder, .. }) => folder.as_deref(),
+        }
+    }
+
+    /// The files and folders that it is made of, as its workload's file names them.
+    pub fn made_of(&self) -> Vec<&PathBuf> {
+        match self {
+            WorkloadClient::Python(client) => {
+                let files = client.requirements.iter().chain(&client.built_with).chain([&client.adapter]);
+                files.chain(&client.sources).collect()
+            }
+            WorkloadClient::Command(client) => client.sources.iter().collect(),
+        }
+    }
+
+    /// The same, where they are; none of a client that comes with redjepsen.
+    pub fn own_files(&self) -> Vec<PathBuf> {
+        let here = |folder: &Path| self.made_of().into_iter().map(|path| folder.join(path)).collect();
+        self.folder().map_or_else(Vec::new, here)
+    }
+
+    /// What is in these files, as a hash in hexadecimal; None of a client that comes with redjepsen.
+    pub fn sources(&self) -> Option<String> {
+        const SHOWN: usize = 12;
+        let files = self.own_files();
+        if files.is_empty() {
+            return None;
+        }
+        let mut hash = Sha256::new();
+        for file in files {
+            hash.update(base::files::content(&file).unwrap_or_default());
+        }
+        Some(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>()[..SHOWN].to_string())
+    }
+
+    /// The same client of a workload file in this folder.
+    pub(super) fn in_folder(&mut self, of_file: &Path) {
+        match self {
+            WorkloadClient::Python(PythonClient { folder, .. })
+            | WorkloadClient::Command(CommandClient { folder, .. }) => *folder = Some(of_file.to_path_buf()),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        let outside = |path: &Path| path.is_absolute() || path.components().any(|part| part.as_os_str() == "..");
+        if let WorkloadClient::Command(client) = self
+            && client.command.is_empty()
+        {
+            return Err("`[client.command]`: `command` is empty; give a program and its arguments".to_string());
+        }
+        match self.made_of().into_iter().find(|path| outside(path)) {
+            Some(path) => Err(format!(
+                "`[client]`: {} leads out of the workload file's folder; give a path below it",
+                path.display()
+            )),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! The options of a run, from flags or from `with` in a suite file, and the scenario that they mean.
+//!
+//! What is not given comes from the workload and the nemesis, or else from the defaults here.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use ipnet::Ipv4Net;
+use serde::{Deserialize, Deserializer};
+
+use super::texts::one_or_more;
+use super::{ClusterSettings, Fencing, Scenario, ScenarioError, Workload, catalogue};
+use crate::nemesis::{Expectation, Nemesis};
+use crate::topology::{ClientMount, ClusterKind, OwnClient, Persistence};
+use base::units::{Length, LengthRange};
+
+/// Enough that some client is always waiting for the lock.
+const CLIENTS: u32 = 5;
+/// Long compared with a request, short compared with anyone's patience.
+const TTL: Duration = Duration::from_secs(1);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
+const RATE: f64 = 50.0;
+const HOLD: LengthRange = LengthRange { low: Length::Ttl(0.01), high: Length::Ttl(0.1) };
+/// In a script, phases say what happens when, and nobody needs to wait for a holder that only thinks.
+const HOLD_IN_SCRIPT: LengthRange = LengthRange { low: Length::Ttl(0.01), high: Length::Ttl(0.01) };
+const ACQUIRE_TIMEOUT: Length = Length::Ttl(4.0);
+
+fn operations_a_second(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| "a number of operations a second is expected, such as 50".to_string())
+}
+
+fn network(text: &str) -> Result<Ipv4Net, String> {
+    text.parse().map_err(|_| "an address and its length are expected, such as 10.9.8.0/24".to_string())
+}
+
+/// An option is a row: its help, its name, its type, and how a user types its value. All that goes over every option is made of these.
+macro_rules! options {
+    ($($(#[$attribute:meta])* pub $name:ident: $type:ty => $typed:expr,)*) => {
+        /// The options of a run beside its workload, its nemesis and its seed.
+        #[derive(Clone, Debug, Default, PartialEq, Args, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct Options {
+            $($(#[$attribute])* pub $name: $type,)*
+        }
+
+        impl Options {
+            /// The names of all fields, which are also their ids on the command line.
+            pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+            /// These options, completed with the other ones.
+            pub fn or(&self, other: &Options) -> Options {
+                Options { $($name: if self.$name.iter().next().is_some() { &self.$name } else { &other.$name }.clone(),)* }
+            }
+
+            /// Each option that is given, by the name of its flag and as a user would type it.
+            pub fn to_flags(&self) -> Vec<(String, String)> {
+                let mut said = Vec::new();
+                $(
+                    let typed = self.$name.iter().map($typed);
+                    said.extend(typed.map(|value: String| (stringify!($name).replace('_', "-"), value)));
+                )*
+                said
+            }
+        }
+    };
+}
+
+options! {
+    /// What the cluster is made of [default: auto]
+    #[arg(long, value_enum)]
+    pub cluster: Option<ClusterKind> => |kind| kind.word().to_string(),
+    /// How long clients go on starting new operations [default: 30s]
+    #[arg(long, allow_hyphen_values = true)]
+    pub time_limit: Option<Length> => ToString::to_string,
+    /// The lock's time to live [default: what the nemesis says, else 1s]
+    #[arg(long, allow_hyphen_values = true)]
+    pub ttl: Option<Length> => ToString::to_string,
+    /// Concurrent clients, each a process of its own unless --threads says otherwise [default: what the nemesis says, else 5]
+    #[arg(long)]
+    pub clients: Option<u32> => ToString::to_string,
+    /// How many of the clients share one process, as threads or tasks of it [default: what the workload or the nemesis says, else 1]
+    #[arg(long)]
+    pub threads: Option<u32> => ToString::to_string,
+    /// Another version of the published library than the pinned one, such as 7.0.1; for `run` also a range, 7.0..8.1, of which
+    /// it finds the first that comes out otherwise. It is installed without our hashes [default: the pinned one]
+    #[arg(long, value_name = "VERSION")]
+    pub library_version: Option<String> => ToString::to_string,
+    /// Independent Redis masters under the lock [default: what the workload says; 5 for redlock]
+    #[arg(long)]
+    pub nodes: Option<u32> => ToString::to_string,
+    /// Keys that the clients update, each with a lock of its own [default: what the workload says; 1 for redlock]
+    #[arg(long)]
+    pub keys: Option<u32> => ToString::to_string,
+    /// Operations per second that all clients together aim at [default: 50]
+    #[arg(long, value_parser = operations_a_second)]
+    pub rate: Option<f64> => ToString::to_string,
+    /// How long the holder thinks between read and write, drawn for each operation [default: the nemesis's, else 0.01ttl..0.1ttl, or 0.01ttl in a script]
+    #[arg(long, allow_hyphen_values = true)]
+    pub hold: Option<LengthRange> => ToString::to_string,
+    /// How long an operation may wait for the lock [default: what the workload says, else 4ttl]
+    #[arg(long, allow_hyphen_values = true)]
+    pub acquire_timeout: Option<Length> => ToString::to_string,
+    /// Which late writes the resource refuses [default: what the workload says]
+    #[arg(long, value_enum)]
+    pub fencing: Option<Fencing> => |fencing| fencing.word().to_string(),
+    /// What the lock's nodes keep on disk [default: what the nemesis says, else none]
+    #[arg(long, value_enum)]
+    pub persistence: Option<Persistence> => word,
+    /// Write every command that the lock's nodes get into commands.jsonl (by MONITOR, which slows them)
+    #[arg(long, value_name = "YES", num_args = 0..=1, default_missing_value = "true")]
+    pub record_commands: Option<bool> => ToString::to_string,
+    /// Redis-compatible image of the nodes [default: redis:7, or one made from this machine's own Redis]
+    #[arg(long)]
+    pub image: Option<String> => ToString::to_string,
+    /// Redis-compatible server program of the nodes, such as your own build [default: redis-server on PATH]
+    #[arg(long, value_name = "FILE")]
+    pub redis_server: Option<PathBuf> => |path| path.display().to_string(),
+    /// The cluster's network, such as 10.9.8.0/24 [default: a free one]
+    #[arg(long, value_parser = network)]
+    pub subnet: Option<Ipv4Net> => ToString::to_string,
+    /// Your own lock client: a command that speaks the client protocol (docs/client-protocol.md), run here or in --client-image
+    #[arg(long, value_name = "COMMAND")]
+    pub client_cmd: Option<String> => ToString::to_string,
+    /// The image that --client-cmd runs in, with Docker
+    #[arg(long)]
+    pub client_image: Option<String> => ToString::to_string,
+    /// Make a file or folder of this machine visible to --client-cmd, read-only
+    #[arg(long, value_name = "HOST:CONTAINER")]
+    #[serde(deserialize_with = "mounts")]
+    pub mount: Vec<String> => ToString::to_string,
+}
+
+fn word(persistence: &Persistence) -> String {
+    let word = match persistence {
+        Persistence::None => "none",
+        Persistence::Everysec => "everysec",
+        Persistence::Always => "always",
+    };
+    word.to_string()
+}
+
+impl Options {
+    /// The run that these options mean, checked. A user's own client that runs on this machine starts in `folder`;
+    /// other paths are relative to this process's working directory (see [`Options::in_folder`]).
+    pub fn scenario(&self, workload: &str, nemesis: &str, seed: u64, folder: &Path) -> Result<Scenario, ScenarioError> {
+        self.scenario_of(catalogue::workload(workload)?, catalogue::nemesis(nemesis)?, seed, folder)
+    }
+
+    /// The same of a workload and a nemesis that were read before, each with its name.
+    pub fn scenario_of(
+        &self,
+        (workload_name, workload): (String, Workload),
+        (nemesis_name, nemesis): (String, Nemesis),
+        seed: u64,
+        folder: &Path,
+    ) -> Result<Scenario, ScenarioError> {
+        let mut workload = match &self.library_version {
+            Some(version) => workload.with_library_version(&workload_name, version).map_err(ScenarioError)?,
+            None => workload,
+        };
+        if self.persistence.is_some() && !workload.lock.is_on_redis() {
+            return Err(ScenarioError(format!(
+                "--persistence is for Redis; lock {} lives in a database, which keeps what it has acknowledged",
+                workload.lock.name()
+            )));
+        }
+        workload.resource.fencing = self.fencing.unwrap_or(workload.resource.fencing);
+        let usual = nemesis.ttl.map_or(TTL, |ttl| ttl.resolve(TTL));
+        let ttl = absolute("--ttl", self.ttl)?.unwrap_or(usual);
+        let time_limit = absolute("--time-limit", self.time_limit)?.unwrap_or(TIME_LIMIT);
+        let scenario = Scenario {
+            workload_name,
+            nemesis_name,
+            seed,
+            clients: self.clients.or(nemesis.clients).unwrap_or(CLIENTS),
+            threads: self.threads.or(nemesis.threads).unwrap_or(workload.threads),
+            nodes: self.nodes.unwrap_or(workload.nodes),
+            keys: self.keys.or(nemesis.keys).unwrap_or(workload.keys),
+            ttl,
+            time_limit,
+            hold: self.hold.or(nemesis.hold).unwrap_or(if nemesis.script.is_empty() { HOLD } else { HOLD_IN_SCRIPT }),
+            rate: self.rate.unwrap_or(RATE),
+            acquire_timeout: self
+                .acquire_timeout
+                .or(workload.acquire_timeout)
+                .unwrap_or(ACQUIRE_TIMEOUT)
+                .resolve(ttl)
+                .min(time_limit),
+            persistence: self.persistence.or(nemesis.persistence).unwrap_or_default(),
+            record_commands: self.record_commands.unwrap_or_default(),
+            expect: None,
+            cluster: ClusterSettings {
+                kind: self.cluster.unwrap_or_default(),
+                image: self.image.clone(),
+                redis_server: self.redis_server.as_deref().map(|path| whole("--redis-server", path)).transpose()?,
+                // Otherwise it is that of the user's own client.
+                client_image: self.client_image.clone().filter(|_| self.client_cmd.is_none()),
+                subnet: self.subnet,
+            },
+            client: self.own_client(folder, workload.client.is_some())?,
+            workload,
+            nemesis,
+        };
+        scenario.check()?;
+        Ok(scenario)
+    }
+
+    /// The user's own client; without one only a workload's own can have an image.
+    fn own_client(&self, folder: &Path, of_workload: bool) -> Result<Option<OwnClient>, ScenarioError> {
+        let image = self.client_image.is_some() && !of_workload;
+        let Some(command) = &self.client_cmd else {
+            return match [("--client-image", image), ("--mount", !self.mount.is_empty())]
+                .iter()
+                .find(|(_, given)| *given)
+            {
+                Some((flag, _)) => Err(ScenarioError(format!("{flag} is for a client of your own; give --client-cmd"))),
+                None => Ok(None),
+            };
+        };
+        let unclosed = || ScenarioError(format!("--client-cmd: a quote is not closed in `{command}`"));
+        // Paths in the command keep their meaning, wherever the run is repeated from.
+        let folder = match self.client_image {
+            None => Some(whole("--client-cmd", folder)?),
+            Some(_) => None,
+        };
+        Ok(Some(OwnClient {
+            command: shlex::split(command).ok_or_else(unclosed)?,
+            image: self.client_image.clone(),
+            mounts: self.mount.iter().map(|text| mount(text)).collect::<Result<_, _>>()?,
+            folder,
+        }))
+    }
+
+    /// The numbers of a scenario that its workload and its nemesis do not bring by themselves.
+    pub fn of(scenario: &Scenario) -> Options {
+        let (workload, nemesis) = (scenario.workload.clone(), scenario.nemesis.clone());
+        let none = Options::default();
+        let usual = none.scenario_of((String::new(), workload), (String::new(), nemesis), 1, Path::new(""));
+        let Ok(usual) = usual else { return none };
+        fn unusual<T: PartialEq>(value: T, usual: T) -> Option<T> {
+            (value != usual).then_some(value)
+        }
+        Options {
+            time_limit: unusual(scenario.time_limit, usual.time_limit).map(Length::Absolute),
+            ttl: unusual(scenario.ttl, usual.ttl).map(Length::Absolute),
+            clients: unusual(scenario.clients, usual.clients),
+            nodes: unusual(scenario.nodes, usual.nodes),
+            keys: unusual(scenario.keys, usual.keys),
+            rate: unusual(scenario.rate, usual.rate),
+            hold: unusual(scenario.hold, usual.hold),
+            ..none
+        }
+    }
+
+    /// The same options with paths relative to this folder, as paths in a file are.
+    pub fn in_folder(&self, folder: &Path) -> Options {
+        // Joining an absolute path yields that path.
+        let host = |mount: &String| folder.join(mount).display().to_string();
+        Options {
+            redis_server: self.redis_server.as_ref().map(|path| folder.join(path)),
+            mount: self.mount.iter().map(host).collect(),
+            ..self.clone()
+        }
+    }
+
+    /// `redjepsen run` with these options, as a user would type it, without the seed. None if it would mean a different
+    /// run elsewhere, because a user's own client starts in its folder.
+    pub fn command(&self, workload: &str, nemesis: &str, expect: Option<Expectation>) -> Option<String> {
+        if self.client_cmd.is_some() && self.client_image.is_none() {
+            return None;
+        }
+        let mut said =
+            vec![("workload".to_string(), workload.to_string()), ("nemesis".to_string(), nemesis.to_string())];
+        said.extend(self.to_flags());
+        said.extend(expect.map(|expect| ("expect".to_string(), expect.word().to_string())));
+        let words: Vec<String> = said.iter().map(|(name, value)| format!("--{name} {}", quoted(value))).collect();
+        Some(format!("redjepsen run {}", words.join(" ")))
+    }
+}
+
+/// A word, quoted for a shell if necessary.
+pub fn quoted(word: &str) -> String {
+    shlex::try_quote(word).map_or_else(|_| word.to_string(), |word| word.into_owned())
+}
+
+/// A length of time that does not depend on a TTL.
+fn absolute(flag: &str, length: Option<Length>) -> Result<Option<Duration>, ScenarioError> {
+    let of = |length: Length| length.absolute().map_err(|error| ScenarioError(format!("{flag} {length}: {error}")));
+    length.map(of).transpose()
+}
+
+fn whole(flag: &str, path: &Path) -> Result<PathBuf, ScenarioError> {
+    // The empty path means this process's working directory.
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    std::path::absolute(path).map_err(|error| ScenarioError(format!("{flag} {}: {error}", path.display())))
+}
+
+fn mount(text: &str) -> Result<ClientMount, ScenarioError> {
+    let bad = |reason: &str| ScenarioError(format!("--mount {text}: {reason}"));
+    let Some((host, container)) = text.split_once(':') else {
+        return Err(bad("expected HOST:CONTAINER"));
+    };
+    if !container.starts_with('/') || container.contains(':') {
+        return Err(bad("CONTAINER must be an absolute path, without a colon (mounts are read-only)"));
+    }
+    let host = std::fs::canonicalize(host).map_err(|error| bad(&format!("{host}: {error}")))?;
+    let source = host.into_os_string().into_string().map_err(|_| bad("HOST is not UTF-8"))?;
+    Ok(ClientMount { source, target: container.to_string() })
+}
+
+fn mounts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    one_or_more(deserializer, "a mount such as \"./client:/client\", or a list of mounts")
+}

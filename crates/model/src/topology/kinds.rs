@@ -1,0 +1,156 @@
+//! The kinds of clusters, and what is known of each without starting one. How one is started is in a folder of
+//! [`cluster`](system::cluster), and its line in the list there.
+
+use std::sync::LazyLock;
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The facts of a kind of cluster.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// As the user types it.
+    pub name: &'static str,
+    /// For `--help`.
+    help: &'static str,
+    /// Whether members are in containers, each made of an image.
+    pub containers: bool,
+    /// Whether servers, network and processes are in memory, and time is virtual.
+    pub simulated: bool,
+    /// Why a cluster can't be kept for the user after its run, if it can't.
+    pub not_kept: Option<&'static str>,
+    /// What a run takes before and after its clients work, in milliseconds: starting the cluster, the final reads,
+    /// stopping the cluster, the check and the report. Measured on two cores.
+    pub around_ms: u64,
+}
+
+const DOCKER: Kind = Kind {
+    name: "docker",
+    help: "In containers",
+    containers: true,
+    simulated: false,
+    not_kept: None,
+    around_ms: 4_000,
+};
+
+const LOCAL: Kind = Kind {
+    name: "local",
+    help: "On this machine: its own programs, each in namespaces of its own",
+    containers: false,
+    simulated: false,
+    not_kept: Some("a local cluster ends with this process"),
+    around_ms: 1_000,
+};
+
+const SIM: Kind = Kind {
+    name: "sim",
+    help: "In memory and virtual time: simulated servers, network and processes, which repeat by their seed",
+    containers: false,
+    simulated: true,
+    not_kept: Some("there are no servers that could be kept"),
+    around_ms: 100,
+};
+
+/// Every kind there is.
+pub static KINDS: &[Kind] = &[DOCKER, LOCAL, SIM];
+
+/// Where a cluster runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClusterKind {
+    /// In Docker where an engine answers, else on this machine.
+    #[default]
+    Auto,
+    /// As auto, or simulated where there is neither Docker nor Redis.
+    Any,
+    /// This kind and no other.
+    Named(&'static Kind),
+}
+
+impl ClusterKind {
+    pub const DOCKER: ClusterKind = ClusterKind::Named(&DOCKER);
+    pub const LOCAL: ClusterKind = ClusterKind::Named(&LOCAL);
+    pub const SIM: ClusterKind = ClusterKind::Named(&SIM);
+
+    /// As the user types it.
+    pub fn word(self) -> &'static str {
+        match self {
+            ClusterKind::Auto => "auto",
+            ClusterKind::Any => "any",
+            ClusterKind::Named(kind) => kind.name,
+        }
+    }
+
+    /// The kind, if it is settled.
+    pub fn named(self) -> Option<&'static Kind> {
+        match self {
+            ClusterKind::Named(kind) => Some(kind),
+            ClusterKind::Auto | ClusterKind::Any => None,
+        }
+    }
+
+    /// Whether it is known to be simulated.
+    pub fn is_simulated(self) -> bool {
+        self.named().is_some_and(|kind| kind.simulated)
+    }
+
+    /// Whether it may turn out to be simulated.
+    pub fn may_be_simulated(self) -> bool {
+        self == ClusterKind::Any || self.is_simulated()
+    }
+
+    fn help(self) -> &'static str {
+        match self {
+            ClusterKind::Auto => "In Docker where an engine answers, else on this machine",
+            ClusterKind::Any => "As auto, or simulated where there is neither Docker nor Redis",
+            ClusterKind::Named(kind) => kind.help,
+        }
+    }
+}
+
+/// What the user may type, in the order of `--help`.
+static CHOICES: LazyLock<Vec<ClusterKind>> = LazyLock::new(|| {
+    let named = KINDS.iter().map(ClusterKind::Named);
+    [ClusterKind::Auto].into_iter().chain(named).chain([ClusterKind::Any]).collect()
+});
+
+static WORDS: LazyLock<Vec<&str>> = LazyLock::new(|| CHOICES.iter().map(|choice| choice.word()).collect());
+
+impl clap::ValueEnum for ClusterKind {
+    fn value_variants<'a>() -> &'a [ClusterKind] {
+        &CHOICES
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.word()).help(self.help()))
+    }
+}
+
+impl Serialize for ClusterKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
+impl<'de> Deserialize<'de> for ClusterKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ClusterKind, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        let choice = CHOICES.iter().find(|choice| choice.word() == word);
+        choice.copied().ok_or_else(|| D::Error::unknown_variant(&word, &WORDS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_known_by_its_name_and_no_other_word() {
+        assert_eq!(*WORDS, ["auto", "docker", "local", "sim", "any"]);
+        for choice in CHOICES.iter() {
+            let text = serde_json::to_string(choice).unwrap();
+            assert_eq!(serde_json::from_str::<ClusterKind>(&text).unwrap(), *choice);
+        }
+        let error = serde_json::from_str::<ClusterKind>("\"podman\"").unwrap_err().to_string();
+        assert!(error.contains("unknown variant `podman`, expected one of `auto`, `docker`, `local`"), "{error}");
+    }
+}

@@ -1,0 +1,278 @@
+//! A primary, its replicas, and Sentinels that promote a replica when the primary is gone.
+//!
+//! All of them start with files that name the others. So nothing has to introduce them, and there is nothing to wait for
+//! but their own first checks.
+//!
+//! Source: the documented format of sentinel.conf, and the documentation of the commands of a Sentinel.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use serde::{Deserialize, Serialize};
+use simulated_redis::{Config, SentinelConfig};
+
+use super::group::{Group, Layout, Roles, SYNC_AT_ONCE, Servers, majority};
+use super::server::{DATA, Server, ServerFile, Settings, as_file};
+use super::{LockGroup, REDIS_PORT, check_length};
+use base::members::{Role, sentinel_name};
+use base::units::{Length, as_text};
+
+/// The port that Sentinels listen on.
+const SENTINEL_PORT: u16 = 26379;
+/// The name under which Sentinels watch the primary.
+const GROUP_NAME: &str = "lock";
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SentinelOptions {
+    /// How many Sentinels there are; a majority of them must agree.
+    pub sentinels: u32,
+    /// How long a primary may be silent before a Sentinel takes it for dead.
+    #[serde(with = "as_text")]
+    pub down_after: Duration,
+    /// How long a failover may take before another one is tried.
+    #[serde(with = "as_text")]
+    pub failover_timeout: Duration,
+}
+
+impl fmt::Display for SentinelOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SentinelOptions { sentinels, down_after, failover_timeout } = self;
+        write!(
+            f,
+            "a primary and its replicas, watched by {sentinels} Sentinels: down after {}, failover timeout {}",
+            Length::Absolute(*down_after),
+            Length::Absolute(*failover_timeout)
+        )
+    }
+}
+
+#[async_trait]
+impl Group for SentinelOptions {
+    fn called(&self) -> &'static str {
+        "The Sentinel group"
+    }
+
+    fn check(&self, nodes: u32) -> Result<(), String> {
+        if !(2..=9).contains(&nodes) {
+            return Err(format!("a Sentinel group has a primary and its replicas, 2 to 9 nodes, not {nodes}"));
+        }
+        if !(1..=9).contains(&self.sentinels) {
+            return Err(format!("`sentinels = {}` must lie between 1 and 9", self.sentinels));
+        }
+        check_length("down_after", self.down_after)?;
+        check_length("failover_timeout", self.failover_timeout)
+    }
+
+    fn primaries(&self, _: u32) -> u32 {
+        1
+    }
+
+    fn sentinels(&self) -> u32 {
+        self.sentinels
+    }
+
+    fn splits_keys(&self) -> bool {
+        false
+    }
+
+    /// From a file, in which it records its role, so that it still knows it after a restart.
+    fn node(&self, layout: &Layout, number: usize, mut settings: Settings) -> Server {
+        let (sync, at_once) = SYNC_AT_ONCE;
+        settings.push((sync, at_once.to_string()));
+        if let (1.., Some(primary)) = (number, layout.nodes.first()) {
+            settings.push(("replicaof", format!("{primary} {REDIS_PORT}")));
+        }
+        settings.push(("replica-priority", priority(number).to_string()));
+        let path = format!("{DATA}/redis.conf");
+        let file = ServerFile { path: path.clone(), content: as_file(&settings) };
+        Server::redis(vec![path], vec![file], true)
+    }
+
+    fn sentinel(&self, layout: &Layout, number: usize) -> Option<Server> {
+        let path = format!("{DATA}/sentinel.conf");
+        let file = ServerFile { path: path.clone(), content: self.sentinel_file(layout, number) };
+        let server = Server::redis(vec![path, "--sentinel".to_string()], vec![file], true);
+        Some(Server { port: SENTINEL_PORT, ..server })
+    }
+
+    fn simulated_node(&self, layout: &Layout, number: usize, redis: Config) -> Config {
+        let primary = layout.nodes.first().filter(|_| number > 0);
+        Config {
+            replica_of: primary.map(|primary| SocketAddrV4::new(*primary, REDIS_PORT)),
+            replica_priority: priority(number),
+            ..redis
+        }
+    }
+
+    fn simulated_sentinel(
+        &self,
+        layout: &Layout,
+        number: usize,
+        address: SocketAddrV4,
+        seed: u64,
+    ) -> Option<SentinelConfig> {
+        let (primary, replicas) = layout.nodes.split_first()?;
+        let others = layout.sentinels.iter().enumerate().filter(|(other, _)| *other != number);
+        Some(SentinelConfig {
+            address,
+            id: id(layout, number),
+            group: GROUP_NAME.to_string(),
+            primary: SocketAddrV4::new(*primary, REDIS_PORT),
+            quorum: quorum(layout),
+            down_after: self.down_after,
+            failover_timeout: self.failover_timeout,
+            parallel_syncs: replicas.len().max(1),
+            replicas: replicas.iter().map(|replica| SocketAddrV4::new(*replica, REDIS_PORT)).collect(),
+            sentinels: others.map(|(other, at)| (SocketAddrV4::new(*at, address.port()), id(layout, other))).collect(),
+            seed,
+        })
+    }
+
+    fn for_clients(&self, sentinels: Vec<String>) -> LockGroup {
+        LockGroup::Sentinel { sentinels, name: GROUP_NAME.to_string() }
+    }
+
+    async fn primary_of(&self, servers: &dyn Servers, _: &str) -> Option<String> {
+        let sentinels = servers.of_role(Role::Sentinel);
+        let views = join_all(sentinels.iter().map(|sentinel| primary_by(servers, sentinel))).await;
+        majority(&views.into_iter().flatten().collect::<Vec<_>>(), sentinels.len())
+    }
+
+    async fn replicas_of(&self, servers: &dyn Servers, primary: &str) -> Vec<String> {
+        let others = servers.of_role(Role::Node).into_iter().filter(move |name| *name != primary);
+        others.map(str::to_string).collect()
+    }
+
+    async fn roles(&self, servers: &dyn Servers) -> Result<Roles, String> {
+        let views = servers.of_role(Role::Sentinel).into_iter().map(|sentinel| settled_view(servers, sentinel));
+        let views = join_all(views).await.into_iter().collect::<Result<Vec<_>, String>>()?;
+        let primary = views.first().cloned().unwrap_or_default();
+        if views.iter().any(|view| *view != primary) {
+            return Err(format!("the Sentinels do not agree: {}", views.join(", ")));
+        }
+        let replicas = self.replicas_of(servers, &primary).await;
+        Ok(Roles { primaries: BTreeMap::from([(primary, replicas)]) })
+    }
+
+    /// It goes to a Sentinel that answers.
+    async fn failover(&self, servers: &dyn Servers, _: &[String]) -> Option<(String, Vec<&'static str>)> {
+        let answers = servers.of_role(Role::Sentinel).into_iter().map(async |sentinel| {
+            let primary = primary_by(servers, sentinel).await;
+            primary.map(|_| sentinel)
+        });
+        let told = join_all(answers).await.into_iter().flatten().next()?;
+        Some((told.to_string(), vec!["SENTINEL", "FAILOVER", GROUP_NAME]))
+    }
+}
+
+impl SentinelOptions {
+    /// A Sentinel's configuration.
+    fn sentinel_file(&self, layout: &Layout, number: usize) -> String {
+        let [primary, replicas @ ..] = &layout.nodes[..] else { return String::new() };
+        let mut settings: Settings = vec![
+            ("port", SENTINEL_PORT.to_string()),
+            ("bind", "0.0.0.0".to_string()),
+            ("protected-mode", "no".to_string()),
+            ("dir", DATA.to_string()),
+        ];
+        let mut sentinel = |words: String| settings.push(("sentinel", words));
+        sentinel(format!("myid {}", id(layout, number)));
+        sentinel(format!("monitor {GROUP_NAME} {primary} {REDIS_PORT} {}", quorum(layout)));
+        sentinel(format!("down-after-milliseconds {GROUP_NAME} {}", self.down_after.as_millis()));
+        sentinel(format!("failover-timeout {GROUP_NAME} {}", self.failover_timeout.as_millis()));
+        sentinel(format!("parallel-syncs {GROUP_NAME} {}", replicas.len().max(1)));
+        for replica in replicas {
+            sentinel(format!("known-replica {GROUP_NAME} {replica} {REDIS_PORT}"));
+        }
+        for (other, address) in layout.sentinels.iter().enumerate().filter(|(other, _)| *other != number) {
+            sentinel(format!("known-sentinel {GROUP_NAME} {address} {SENTINEL_PORT} {}", id(layout, other)));
+        }
+        as_file(&settings)
+    }
+}
+
+/// The lowest is promoted first, so that the next in line is not left to chance.
+fn priority(number: usize) -> u32 {
+    u32::try_from(10 * (number + 1)).unwrap_or(u32::MAX)
+}
+
+fn id(layout: &Layout, number: usize) -> String {
+    layout.id(&sentinel_name(number))
+}
+
+fn quorum(layout: &Layout) -> usize {
+    layout.sentinels.len() / 2 + 1
+}
+
+/// The primary's name according to a Sentinel.
+async fn primary_by(servers: &dyn Servers, sentinel: &str) -> Option<String> {
+    let answer = servers.ask(sentinel, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", GROUP_NAME]).await.ok()?;
+    servers.node_at(answer.lines().next()?)
+}
+
+/// The same, once it knows every server well; until then, an error that says what it doubts.
+async fn settled_view(servers: &dyn Servers, sentinel: &str) -> Result<String, String> {
+    let quorum = servers.ask(sentinel, &["SENTINEL", "CKQUORUM", GROUP_NAME]).await?;
+    if !quorum.starts_with("OK") {
+        return Err(format!("{sentinel}: {quorum}"));
+    }
+    for whom in ["MASTER", "REPLICAS", "SENTINELS"] {
+        let answer = servers.ask(sentinel, &["SENTINEL", whom, GROUP_NAME]).await?;
+        let doubt = answer.lines().zip(answer.lines().skip(1)).find_map(|(name, value)| doubt(name, value));
+        if let Some(doubt) = doubt {
+            return Err(format!("{sentinel} says of a server: {doubt}"));
+        }
+    }
+    primary_by(servers, sentinel).await.ok_or_else(|| format!("{sentinel} knows no primary"))
+}
+
+/// What a member is, and that another Sentinel once thought a primary down, which stays until it is asked again.
+const SAYS_NOTHING: [&str; 5] = ["master", "slave", "replica", "sentinel", "master_down"];
+
+/// Why a Sentinel does not trust a server yet, judging by one field of its answer.
+fn doubt(name: &str, value: &str) -> Option<String> {
+    match name {
+        // Such as `s_down,master`.
+        "flags" if value.split(',').any(|flag| !SAYS_NOTHING.contains(&flag)) => Some(value.to_string()),
+        // Milliseconds since it last answered INFO, or since 1970 if it never did.
+        "info-refresh" if value.parse().is_ok_and(|millis: u64| millis > 60_000) => Some("not known yet".to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_was_not_heard_of_or_is_doubted_is_no_settled_one() {
+        assert_eq!(doubt("flags", "master"), None);
+        assert_eq!(doubt("flags", "sentinel,master_down"), None, "seen with Valkey 9.1");
+        assert!(doubt("flags", "s_down,slave").is_some() && doubt("flags", "s_down,sentinel,master_down").is_some());
+        assert!(doubt("flags", "slave,s_down").is_some() && doubt("flags", "sentinel,disconnected").is_some());
+        assert_eq!(doubt("info-refresh", "812"), None);
+        assert!(doubt("info-refresh", "1763754000000").is_some());
+        assert_eq!(doubt("name", "a,b"), None);
+    }
+
+    #[test]
+    fn groups_that_make_sense_are_accepted_and_others_are_refused() {
+        let millis = Duration::from_millis;
+        let sentinel = SentinelOptions { sentinels: 3, down_after: millis(500), failover_timeout: millis(2000) };
+        sentinel.check(3).unwrap();
+        for (options, nodes, expected) in [
+            (sentinel.clone(), 1, "2 to 9 nodes, not 1"),
+            (sentinel.clone(), 10, "2 to 9 nodes, not 10"),
+            (SentinelOptions { sentinels: 0, ..sentinel.clone() }, 3, "`sentinels = 0`"),
+            (SentinelOptions { down_after: Duration::ZERO, ..sentinel }, 3, "down_after"),
+        ] {
+            let error = options.check(nodes).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The comparison as a page.
+
+use maud::{Markup, html};
+
+use super::{TERMS, broken, class, headline, lost, more, ms, rate, reason};
+use crate::html::{header, prose, terms, whole_page};
+use base::words::{line, plural, sanitize};
+use suite::compare::{Cell, Change, Comparison, Numbers};
+
+/// Beside that of all pages.
+const STYLE: &str = ".wide{overflow-x:auto}.sides td{overflow-wrap:break-word}\
+    @media (min-width:721px){.sides td:first-child{white-space:nowrap}}.held{color:var(--good)}.broken{color:var(--bad)}\
+    .unproven{color:var(--warn)}.open{color:var(--muted)}td.n{white-space:nowrap}.cells td{min-width:88px}.cells td:first-child{min-width:170px}";
+
+/// The page by itself.
+pub fn html(of: &Comparison) -> String {
+    whole_page(
+        &[of.verdict.word(), "comparison"],
+        STYLE,
+        &html! { main class="suite" style="max-width:1280px" { (content(of)) } },
+    )
+}
+
+/// What the page says, for one that has more around it.
+pub fn content(of: &Comparison) -> Markup {
+    let reasons = html! {
+        @if !of.reasons.is_empty() { ul class="reasons" { @for reason in of.reasons.iter().take(20) { li { (line(reason, 300)) } } } }
+    };
+    html! {
+        (header(class(of.verdict), &["comparison"], of.verdict.word(), &html! { (prose(&line(&headline(of), 600))) }, &reasons))
+        section id="sides" {
+            h2 { "What was compared" }
+            div class="wide" tabindex="0" role="group" aria-label="Table" { table class="sides" {
+                thead { tr { th {} th { "A" } th { "B" } } }
+                tbody {
+                    tr { td { "what" } td { (line(&of.a.what, 300)) } td { (line(&of.b.what, 300)) } }
+                    tr { td { "folder" } td { code { (line(&of.a.name, 300)) } } td { code { (line(&of.b.name, 300)) } } }
+                    tr { td { "started" } td { (sanitize(&of.a.started, 40)) } td { (sanitize(&of.b.started, 40)) } }
+                    @for difference in &of.differences {
+                        tr { td { (sanitize(&difference.name, 60)) } td { (line(&difference.a, 300)) } td { (line(&difference.b, 300)) } }
+                    }
+                }
+            } }
+            @if of.differences.is_empty() { p class="note" { "Both were made with the same versions and settings." } }
+        }
+        section id="cells" {
+            h2 { "Cells " span class="count" { (of.cells.len()) } }
+            @let (telling, others) = sorted(of);
+            @if !telling.is_empty() { (table(&telling)) }
+            @if !others.is_empty() && telling.is_empty() && others.len() <= SHORT { (table(&others)) }
+            @else if !others.is_empty() {
+                details { summary { (plural(others.len() as u64, "cell")) " in which nothing differs" } (table(&others)) }
+            }
+        }
+        (terms("How to read this", TERMS))
+    }
+}
+
+/// So many cells are shown where none says anything.
+const SHORT: usize = 12;
+
+/// Those that say something, and the others.
+fn sorted(of: &Comparison) -> (Vec<&Cell>, Vec<&Cell>) {
+    let rank = |cell: &Cell| match cell.change {
+        Change::Worse => 0,
+        Change::NotComparable => 1,
+        Change::Better => 2,
+        _ if cell.a.broken * cell.b.judged != cell.b.broken * cell.a.judged => 3,
+        _ => 4,
+    };
+    let mut cells: Vec<&Cell> = of.cells.iter().collect();
+    cells.sort_by_key(|cell| rank(cell));
+    cells.into_iter().partition(|cell| rank(cell) < 4)
+}
+
+fn table(cells: &[&Cell]) -> Markup {
+    html! {
+        div class="wide" tabindex="0" role="group" aria-label="Table" { table class="cells" {
+            thead { tr {
+                th { "cell" } th {} th { "p" } th { "broken, A" } th { "broken, B" } th { "more often in B" } th { "lost, A" } th { "lost, B" }
+                th { "latency, median and p99" } th { "updates a second" }
+            } }
+            tbody { @for cell in cells { (row(cell)) } }
+        } }
+    }
+}
+
+/// Both latencies of both sides.
+fn latency(cell: &Cell) -> String {
+    let side = |of: &Numbers| match of.median_ms {
+        None => "–".to_string(),
+        Some(_) => format!("{}, {}", ms(of.median_ms), ms(of.p99_ms)),
+    };
+    if cell.a.median_ms.or(cell.b.median_ms).is_none() {
+        "–".to_string()
+    } else {
+        format!("{} → {}", side(&cell.a), side(&cell.b))
+    }
+}
+
+fn row(cell: &Cell) -> Markup {
+    let class = match cell.change {
+        Change::Worse => "broken",
+        Change::Better => "held",
+        Change::NotComparable => "unproven",
+        Change::NoDifference | Change::TooFew => "open",
+    };
+    html! {
+        tr {
+            td { (sanitize(&cell.name, 200)) }
+            td class="n" { b class=(class) { (cell.change.word()) } }
+            td class="n" { (reason(cell).trim_start_matches("p = ").trim_start_matches("p ")) }
+            td { (broken(&cell.a)) }
+            td { (broken(&cell.b)) }
+            td { (more(cell)) }
+            td { (lost(&cell.a)) }
+            td { (lost(&cell.b)) }
+            td { (latency(cell)) }
+            td class="n" { (rate(cell.a.per_second)) " → " (rate(cell.b.per_second)) }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! One side against another, for people: on the terminal and as a page.
+
+mod html;
+mod text;
+
+use base::words::{count, length, percent, plural};
+use suite::compare::share::NO_INTERVAL;
+use suite::compare::{Cell, Change, Comparison, Numbers, Verdict};
+
+pub use html::{content, html};
+pub use text::text;
+
+/// How a verdict looks on a page and on a terminal.
+fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Worse => "invalid",
+        Verdict::NotWorse => "valid",
+        Verdict::TooFew | Verdict::NotComparable => "unknown",
+    }
+}
+
+/// The verdict in a sentence.
+fn headline(of: &Comparison) -> String {
+    let that = |change: Change| of.cells.iter().filter(|cell| cell.change == change).count() as u64;
+    let one = of.cells.len() == 1;
+    match of.verdict {
+        Verdict::Worse if one => format!("B is worse than A: {}.", because(&of.cells[0])),
+        Verdict::Worse if of.cells.iter().any(|cell| cell.broke) => {
+            let broke: Vec<&Cell> = of.cells.iter().filter(|cell| cell.broke).collect();
+            let others = match that(Change::Worse) - broke.len() as u64 {
+                0 => String::new(),
+                some => format!(", and {some} more worse"),
+            };
+            match &broke[..] {
+                [cell] => {
+                    format!("B is worse than A: `{}` must hold, held in A, and is broken in B{others}.", cell.name)
+                }
+                several => {
+                    format!(
+                        "B is worse than A: {} cells must hold, held in A, and are broken in B{others}.",
+                        several.len()
+                    )
+                }
+            }
+        }
+        Verdict::Worse if that(Change::Worse) == 0 => {
+            format!(
+                "B is worse than A over all {} together ({}), in no single one for certain.",
+                cells(of),
+                chance(of.p_worse)
+            )
+        }
+        Verdict::Worse => {
+            format!("B is worse than A in {} of {} ({} over all).", that(Change::Worse), cells(of), chance(of.p_worse))
+        }
+        Verdict::NotWorse if one && of.cells[0].change == Change::Better => {
+            format!("B is better than A: {}.", because(&of.cells[0]))
+        }
+        Verdict::NotWorse if one => format!("B was not shown to be worse than A: {}.", because(&of.cells[0])),
+        Verdict::NotWorse => {
+            let better = match that(Change::Better) {
+                0 => String::new(),
+                some => format!("; {some} better"),
+            };
+            format!("B was not shown to be worse than A in {} ({} over all{better}).", cells(of), chance(of.p_worse))
+        }
+        Verdict::TooFew if one => {
+            let (a, b) = (&of.cells[0].a, &of.cells[0].b);
+            format!(
+                "Whatever {} of A and {} of B show may be chance. Three of each are the least that can show a difference.",
+                plural(a.judged, "run"),
+                b.judged
+            )
+        }
+        Verdict::TooFew => format!("Whatever so few runs of {} show may be chance.", cells(of)),
+        Verdict::NotComparable => "B does not show everything that A shows.".to_string(),
+    }
+}
+
+fn cells(of: &Comparison) -> String {
+    plural(of.cells.len() as u64, "cell")
+}
+
+/// What a single cell's verdict rests on.
+fn because(cell: &Cell) -> String {
+    let (a, b) = (&cell.a, &cell.b);
+    let p = if cell.change == Change::Better { cell.p_better } else { cell.p_worse };
+    let runs = format!("broken in {} of {} against {} of {}", b.broken, plural(b.judged, "run"), a.broken, a.judged);
+    let lost = format!("{} against {} of the updates lost", share(b), share(a));
+    if cell.broke {
+        return format!("it must hold, held in A, and is {runs}, {lost}");
+    }
+    format!("{runs}, {lost} ({})", chance(p))
+}
+
+fn share(of: &Numbers) -> String {
+    of.lost_share.map_or("none".to_string(), percent)
+}
+
+/// How likely chance is.
+fn chance(p: f64) -> String {
+    match p {
+        p if p < 0.001 => "p < 0.001".to_string(),
+        p if p > 0.995 => "p = 1".to_string(),
+        p if p < 0.1 => format!("p = {p:.3}"),
+        p => format!("p = {p:.2}"),
+    }
+}
+
+fn interval(interval: Option<(f64, f64)>) -> String {
+    interval.map_or(String::new(), |(low, high)| format!(" ({} to {})", percent(low), percent(high)))
+}
+
+/// `3 of 5 runs (23 % to 88 %)`.
+fn broken(of: &Numbers) -> String {
+    if of.judged == 0 {
+        return format!("no verdict in {}", plural(of.runs, "run"));
+    }
+    let silent = of.runs - of.judged;
+    let silent = if silent > 0 { format!(", {silent} more without a verdict") } else { String::new() };
+    format!("{} of {}{}{silent}", of.broken, plural(of.judged, "run"), interval(of.broken_95))
+}
+
+/// `12 of 610, 2 % (0.4 % to 3.6 %)`.
+fn lost(of: &Numbers) -> String {
+    match of.lost_share {
+        None => "–".to_string(),
+        Some(_) if of.lost == 0 => format!("0 of {}", count(of.acknowledged)),
+        Some(share) => {
+            let within = match of.lost_95 {
+                None => format!(" ({NO_INTERVAL})"),
+                within => interval(within),
+            };
+            format!("{} of {}, {}{within}", count(of.lost), count(of.acknowledged), percent(share))
+        }
+    }
+}
+
+fn ms(ms: Option<f64>) -> String {
+    ms.map_or("–".to_string(), |ms| length((ms.clamp(0.0, 1e12) * 1e6) as u64))
+}
+
+fn rate(rate: Option<f64>) -> String {
+    rate.map_or("–".to_string(), |rate| format!("{rate:.1}"))
+}
+
+/// How likely chance is, or why it does not matter.
+fn reason(cell: &Cell) -> String {
+    match cell.change {
+        _ if cell.broke => "it must hold".to_string(),
+        Change::Better => chance(cell.p_better),
+        _ => chance(cell.p_worse),
+    }
+}
+
+/// By how many percentage points B is broken more often.
+fn more(cell: &Cell) -> String {
+    let points = |share: f64| format!("{:+.0}", share * 100.0);
+    cell.more_broken.map_or("–".to_string(), |(more, low, high)| {
+        format!("{} points ({} to {})", points(more), points(low), points(high))
+    })
+}
+
+/// How to read it.
+const TERMS: [(&str, &str); 6] = [
+    (
+        "runs",
+        "The unit. Updates of one run depend on each other: one late write may wipe out several, and one fault comes over many. So a run counts once, with 0 if it is valid, else with 1 and the share of its updates that were lost.",
+    ),
+    (
+        "p",
+        "How likely runs of B rank as high if the sides do not differ: the exact rank-sum test of Wilcoxon, Mann and Whitney, which is Fisher's exact test where runs differ only in being broken. Worse and better are tested each by itself, at 5 %.",
+    ),
+    (
+        "many cells",
+        "With several cells, half of the 5 % is for all of them together, by how many runs are broken (runs may change sides within their cell, and rank sums add up), and half for each by itself, with Holm's correction. A cell that must hold, held in A and is broken in B is worse without any test: a violation is certain.",
+    ),
+    (
+        "too few runs",
+        "With so few runs, no outcome could have been less likely than 5 %. It is no sign that nothing changed. Three runs of each side are the least for one cell.",
+    ),
+    (
+        "intervals",
+        "95 %: Wilson's for shares of runs, Newcombe's for their difference, and for lost updates Student's by how runs vary, on the scale of log-odds. It takes three runs with a loss; how often it has the true share was measured.",
+    ),
+    ("latency, throughput", "Medians of the runs. They depend on the machine, and decide nothing here."),
+];

@@ -1,0 +1,82 @@
+//! The comparison on a terminal.
+
+use super::{broken, class, headline, lost, more, ms, rate, reason};
+use crate::Look;
+use base::words::{line, sanitize, wrap};
+use suite::compare::{About, Change, Comparison};
+
+/// More cells than this are on the page.
+const MOST_CELLS: usize = 40;
+/// More differences than this are on the page.
+const MOST_DIFFERENCES: usize = 12;
+
+/// The verdict, the sides, what they differ in, and each cell that says something.
+pub fn text(of: &Comparison, look: Look) -> String {
+    let word = of.verdict.word();
+    let width = look.width.unwrap_or(96).clamp(50, 120);
+    let mut lines = Vec::new();
+    let head = match look.width {
+        Some(_) => wrap(&headline(of), width - word.len() - 2),
+        None => vec![headline(of)],
+    };
+    for (number, text) in head.iter().enumerate() {
+        let start = if number == 0 { look.verdict(word, class(of.verdict)) } else { " ".repeat(word.len()) };
+        lines.push(format!("{start}  {text}"));
+    }
+    lines.extend(of.reasons.iter().map(|reason| format!("  - {}", line(reason, 300))));
+    lines.push(String::new());
+    lines.extend([("A", &of.a), ("B", &of.b)].map(|(side, about)| format!("  {side}  {}", told(about))));
+    if !of.differences.is_empty() {
+        lines.push(String::new());
+        for difference in of.differences.iter().take(MOST_DIFFERENCES) {
+            let [name, a, b] = [&difference.name, &difference.a, &difference.b].map(|text| sanitize(text, 60));
+            lines.push(format!("  {name:<22} {a} → {b}"));
+        }
+    }
+    let (one, several) = (of.cells.len() == 1, of.cells.len() > 1);
+    let telling = |change| matches!(change, Change::Worse | Change::Better | Change::NotComparable);
+    let shown = of.cells.iter().filter(|cell| one || telling(cell.change) || cell.a.broken != cell.b.broken);
+    for cell in shown.take(MOST_CELLS) {
+        lines.push(String::new());
+        let code = match cell.change {
+            Change::Worse => "1;31",
+            Change::Better => "32",
+            _ => "2",
+        };
+        lines.push(format!(
+            "  {}: {} ({})",
+            sanitize(&cell.name, 160),
+            look.paint(code, cell.change.word()),
+            reason(cell)
+        ));
+        for (name, a, b) in [
+            ("broken", broken(&cell.a), broken(&cell.b)),
+            ("updates lost", lost(&cell.a), lost(&cell.b)),
+            ("latency, median", ms(cell.a.median_ms), ms(cell.b.median_ms)),
+            ("latency, p99", ms(cell.a.p99_ms), ms(cell.b.p99_ms)),
+            ("updates a second", rate(cell.a.per_second), rate(cell.b.per_second)),
+        ] {
+            lines.push(format!("    {name:<18} {a} → {b}"));
+        }
+        lines.push(format!("    {:<18} {}", "more often broken", more(cell)));
+    }
+    if several {
+        let of_kind = |change: Change| of.cells.iter().filter(|cell| cell.change == change).count();
+        let kinds = [Change::Worse, Change::Better, Change::NoDifference, Change::TooFew, Change::NotComparable];
+        let kinds: Vec<String> = (kinds.into_iter())
+            .filter(|kind| of_kind(*kind) > 0)
+            .map(|kind| format!("{} {}", of_kind(kind), kind.word()))
+            .collect();
+        lines.push(String::new());
+        lines.push(format!("  {} cells: {}", of.cells.len(), kinds.join(", ")));
+        if kinds.iter().any(|kind| kind.ends_with(Change::TooFew.word())) {
+            lines.push("  A cell by itself needs more runs; all of them together may show what none does.".to_string());
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+fn told(about: &About) -> String {
+    let started = if about.started.is_empty() { String::new() } else { format!(", {}", sanitize(&about.started, 40)) };
+    format!("{}: {}{started}", sanitize(&about.name, 200), sanitize(&about.what, 200))
+}

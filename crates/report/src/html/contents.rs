@@ -1,0 +1,61 @@
+//! What a page of a run leads to: its own parts, each incident, the files beside it, and the suite that it is a part of.
+
+use maud::{Markup, html};
+
+use crate::INCIDENTS_IN_FULL;
+use base::words::sanitize;
+use summary::Telling;
+
+/// The files in the run's folder that people open.
+const FILES: [&str; 4] = ["history.jsonl", "results.json", "redjepsen.log", "scenario.toml"];
+
+pub fn contents(telling: &Telling) -> Markup {
+    let incidents = telling.incidents.len();
+    html! {
+        nav class="contents" aria-label="Contents" {
+            @if let Some(matrix) = matrix(&telling.folder) { a href=(matrix) { "← the suite's matrix" } }
+            a href="#incidents" { "Incidents" }
+            @for (number, incident) in telling.incidents.iter().enumerate().take(INCIDENTS_IN_FULL) {
+                a href={ "#incident-" (number + 1) } title=(sanitize(&incident.what, 200)) { (number + 1) }
+            }
+            @if incidents > INCIDENTS_IN_FULL { span { "of " (incidents) } }
+            @if telling.counts.ok + telling.counts.fail + telling.counts.info > 0 {
+                a href="#timeline" { "Time axis" }
+            }
+            a href="#plots" { "Plots" }
+            a href="#gates" { "Gates" }
+            a href="#terms" { "Words" }
+            a href="#scenario" { "Setting" }
+            a href="#repeat" { "Repeat" }
+            @for file in FILES { a class="file" href=(file) { (file) } }
+        }
+    }
+}
+
+/// The matrix of the suite that a run in this folder belongs to, from there.
+fn matrix(folder: &str) -> Option<&'static str> {
+    let parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    match parts[..] {
+        [.., "suites", _, _, "runs", _, _] => Some("../../../matrix.html"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_a_suite_leads_back_to_it_and_no_other_does() {
+        let back = Some("../../../matrix.html");
+        for (folder, expected) in [
+            ("store/suites/smoke/20261124T1/runs/redlock-pause/20261124T2", back),
+            ("/a/store/suites/smoke/20261124T1/runs/redlock-pause/20261124T2/", back),
+            ("store/redlock-pause/20261124T2", None),
+            ("store/suites/smoke/20261124T1", None),
+            ("", None),
+        ] {
+            assert_eq!(matrix(folder), expected, "{folder}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The lower part of the page: plots, gates, a glossary, what was run and how to repeat it.
+
+use base64::Engine as _;
+use maud::{Markup, PreEscaped, html};
+
+use super::{command, prose};
+use crate::plots::{self, Plot};
+use crate::terminal::in_folder;
+use base::words::{length, line, list, moment, sanitize};
+use summary::{FaultAccount, Row, Telling};
+
+/// The table shows at most this many faults.
+const ROWS: usize = 300;
+/// A table with more faults than this is collapsed.
+const ROWS_UNFOLDED: usize = 12;
+
+pub fn plots(plots: &[Plot]) -> Markup {
+    html! {
+        section id="plots" {
+            h2 { "The run in pictures" }
+            @for plot in plots { (plot_of(plot)) }
+        }
+    }
+}
+
+/// What no workload claims, and its users want to know; nothing if nothing speaks against it.
+pub fn advisories(telling: &Telling) -> Markup {
+    if telling.advisories.is_empty() {
+        return html! {};
+    }
+    html! {
+        section id="advisories" {
+            h2 { "Advisories " span class="count" { "they do not decide the verdict" } }
+            dl class="terms" {
+                @for remark in &telling.advisories { dt { (remark.title) } dd { (sanitize(&remark.text, 400)) } }
+            }
+        }
+    }
+}
+
+/// The plot as vectors if it has few shapes, else as pixels.
+fn plot_of(plot: &Plot) -> Markup {
+    let drawn = if plot.picture.is_large() {
+        plots::fine_png(&plot.picture).map(|png| {
+            let data = base64::engine::general_purpose::STANDARD.encode(png);
+            html! { img width="900" height="400" alt=(plot.caption) src={ "data:image/png;base64," (data) }; }
+        })
+    } else {
+        // The drawing library escapes texts itself.
+        plots::svg(&plot.picture).map(|svg| html! { (PreEscaped(svg)) })
+    };
+    html! {
+        figure class="plot" {
+            @match drawn {
+                Ok(drawn) => (drawn),
+                Err(error) => p class="note" { "This plot could not be drawn: " (error) },
+            }
+            figcaption { (plot.caption) }
+        }
+    }
+}
+
+pub fn gates(telling: &Telling) -> Markup {
+    let gates = &telling.gates;
+    html! {
+        section id="gates" {
+            h2 { "Does the run prove anything?" }
+            p { "A run that fails one of these is unknown, never valid." }
+            @if gates.is_empty() { p class="none" { "No gate was checked." } }
+            @else {
+                table class="gates" {
+                    thead { tr { th { "gate" } th { "" } th { "what was found" } } }
+                    tbody {
+                        @for gate in gates {
+                            tr class=[(!gate.passed).then_some("failed")] {
+                                td { code { (sanitize(&gate.name, 60)) } }
+                                td class="mark" { @if gate.passed { "passed" } @else { "FAILED" } }
+                                td {
+                                    (prose(&line(&gate.text, 600)))
+                                    @if !gate.passed && gate.undermines_violations { " Violations in this run can't be trusted either." }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a lost update is if the next write hides it.
+const ROLLED_BACK: &str = "An acknowledged update that was undone: a later read found a value from before it, and nobody saw it again. An update that is merely overwritten is not lost, and one that nobody read before the next write is not counted.";
+
+/// Whether a term is only about locks.
+fn of_locks(term: &str) -> bool {
+    matches!(term, "overlap" | "TTL, validity")
+}
+
+pub fn terms(telling: &Telling) -> Markup {
+    let unlocked = telling.unlocked;
+    let terms = [
+        (
+            "acknowledged update",
+            match unlocked {
+                true => "A write or compare-and-set that was confirmed to the client.",
+                false => "A read-modify-write under the lock whose write the resource confirmed to the client.",
+            },
+        ),
+        (
+            "lost update",
+            if unlocked {
+                ROLLED_BACK
+            } else {
+                "An acknowledged update that no later value builds on: somebody overwrote it without having read it. Counted only where it is certain, however the operations without an answer are read."
+            },
+        ),
+        (
+            "overlap",
+            "Two clients believed at once that they held the lock of one key, each from the moment it had acquired the lock to the moment it began to release it.",
+        ),
+        (
+            "ok, fail, info",
+            "How an operation ended: it happened; it certainly did not; or its outcome is unknown, and it may still take effect later, or never.",
+        ),
+        (
+            "TTL, validity",
+            "How long the lock lives on its nodes, and how much of that was left, by the client's own clock, when it had acquired the lock.",
+        ),
+        ("observed", "The fault's effect was seen, not only ordered. A fault that was not seen proves nothing."),
+    ];
+    super::terms("What the words mean", terms.into_iter().filter(|(term, _)| !unlocked || !of_locks(term)))
+}
+
+pub fn setting(telling: &Telling) -> Markup {
+    html! {
+        section id="scenario" {
+            h2 { "What was run" }
+            @if telling.setting.is_empty() { p class="none" { "The history does not say." } }
+            @else { (pairs(&telling.setting)) }
+        }
+    }
+}
+
+fn pairs(rows: &[Row]) -> Markup {
+    html! {
+        table class="pairs" { tbody { @for row in rows { tr { th { (sanitize(&row.name, 60)) } td { (sanitize(&row.text, 800)) } } } } }
+    }
+}
+
+pub fn faults(telling: &Telling) -> Markup {
+    let faults = &telling.faults.all;
+    let table = html! {
+        // On a narrow screen its columns would have a letter each.
+        div class="roll" tabindex="0" role="region" aria-label="Table of faults" {
+            table {
+                thead { tr { th { "#" } th { "fault" } th { "target" } th { "ordered" } th { "lasted" } th { "observed" } th { "healed" } th { "what was seen" } } }
+                tbody { @for fault in faults.iter().take(ROWS) { (fault_row(fault)) } }
+            }
+        }
+        @if faults.len() > ROWS { p class="fine" { (faults.len() - ROWS) " more in history.jsonl." } }
+    };
+    html! {
+        section id="faults" {
+            h2 { "Faults " span class="count" { (telling.faults.text) } }
+            @if faults.is_empty() { p class="none" { "No faults were planned." } }
+            @else if faults.len() <= ROWS_UNFOLDED { (table) }
+            @else { details { summary { "All " (faults.len()) " faults" } (table) } }
+        }
+    }
+}
+
+fn fault_row(fault: &FaultAccount) -> Markup {
+    let targets: Vec<String> = fault.targets.iter().take(6).map(|target| sanitize(target, 24)).collect();
+    let seen = |step: Option<bool>| match step {
+        Some(true) => "yes",
+        Some(false) => "NOT SEEN",
+        None => "–",
+    };
+    html! {
+        tr class=[fault.fell_short().then_some("failed")] {
+            td class="n" { (fault.fault) }
+            td { (fault.name) }
+            td { (if targets.is_empty() { "–".to_string() } else { list(&targets) }) }
+            td class="n" { (moment(fault.from)) }
+            @if let Some(why) = &fault.skipped {
+                td colspan="3" { "skipped" }
+                td { (sanitize(why, 200)) }
+            } @else {
+                td class="n" { (fault.lasted.map_or("never healed".to_string(), length)) }
+                td { (seen(fault.observed)) }
+                td { (seen(fault.healed)) }
+                td { (sanitize(&fault.seen, 200)) }
+            }
+        }
+    }
+}
+
+pub fn repeat(telling: &Telling) -> Markup {
+    html! {
+        section id="repeat" {
+            h2 { "Run it again" }
+            @if !telling.repeat.is_empty() {
+                p { (telling.repeat_text) }
+                (command(&telling.repeat))
+            }
+            p { "Check this history again, without running anything:" }
+            (command(&telling.check))
+            p class="fine" {
+                "Every event is a line of " code { (in_folder(&sanitize(&telling.folder, 300), "history.jsonl")) }
+                ", the verdict for programs is in " code { "results.json" } ", the pictures are beside them."
+            }
+            @if !telling.made_with.is_empty() { (pairs(&telling.made_with)) }
+        }
+    }
+}

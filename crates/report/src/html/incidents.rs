@@ -1,0 +1,155 @@
+//! The incidents: the first ones told and drawn, the rest in a table.
+
+use maud::{Markup, html};
+
+use super::linear;
+use super::{command, figure, prose};
+use crate::counterexample::Counterexample;
+use crate::{INCIDENTS_IN_FULL, Report, incident, incident_png, timeline};
+use base::words::{count, list, moment, plural, sanitize};
+use summary::{Incident, IncidentAccount};
+
+/// Longer tables are for programs, which have results.json.
+const ROWS: usize = 200;
+/// More lines than this nobody looks up; results.json has them all.
+const CITED: usize = 24;
+
+pub fn incidents(report: &Report) -> Markup {
+    let telling = &report.telling;
+    let total = telling.incidents.len();
+    // Harmless incidents are shown, but only two of them in full.
+    let held = timeline::Held::of(report);
+    let full = if telling.incidents.iter().any(|incident| incident.claimed) { INCIDENTS_IN_FULL } else { 2 };
+    html! {
+        section id="incidents" {
+            h2 { (telling.incidents_title) @if total > 0 { " " span class="count" { (plural(total as u64, "incident")) } } }
+            @if let Some(text) = &telling.no_incident { p class="none" { (text) } }
+            @for number in 0..total.min(full) { (in_full(report, held.as_ref(), number)) }
+            @if total > 0 {
+                p class="fine" {
+                    "Seconds since the run began. In the drawings time flows to the right, but moments close together are drawn apart. "
+                    @if let Some(text) = &telling.times_text { (text) }
+                }
+            }
+            @if total > full { (rest(report, full)) }
+        }
+    }
+}
+
+/// One incident, counted from 0: what happened, drawn, and where to look it up.
+fn in_full(report: &Report, held: Option<&timeline::Held>, number: usize) -> Markup {
+    let account = &report.telling.incidents[number];
+    let text = account.text();
+    let scene = incident::Scene::new(&report.story, &report.story.incidents[number]);
+    let is_drawn = scene.is_some();
+    html! {
+        article id={ "incident-" (number + 1) } class={ "case" @if !account.claimed { " unclaimed" } } {
+            h3 {
+                span class="number" { (number + 1) }
+                (account.what)
+                span class="when" { "key " (sanitize(&account.key, 40)) ", from " (moment(account.time)) }
+            }
+            p { (prose(&text)) }
+            @if let Some(scene) = scene { (figure(&incident::draw(&scene, &text.replace('`', ""), false))) }
+            @if let Some(place) = timeline::place_of(report, number) { a class="jump" href={ "#" (place) } { "Show on the time axis" } }
+            @if is_drawn { a class="jump" href=(incident_png(number)) { "Picture (PNG)" } }
+            (cited(account))
+            @if let Some(held) = held { (of_nodes(held, &report.story.incidents[number])) }
+            (remedies(account))
+        }
+    }
+}
+
+/// What the nodes held meanwhile.
+fn of_nodes(held: &timeline::Held, incident: &Incident) -> Markup {
+    html! {
+        h4 { "What the nodes held" }
+        dl class="nodes" {
+            @for same in held.during(incident) { dt { (same.nodes) } dd { (prose(&same.text)) } }
+        }
+        p class="fine" { "This is what the nodes said themselves; no verdict rests on it. " (held.how()) }
+    }
+}
+
+/// What would have prevented it, each with the command that shows so.
+fn remedies(account: &IncidentAccount) -> Markup {
+    html! {
+        @if !account.remedies.is_empty() {
+            h4 { "What would have prevented it" }
+            ul class="remedies" {
+                @for remedy in &account.remedies {
+                    li {
+                        (prose(&remedy.text))
+                        @if !remedy.command.is_empty() { (command(&remedy.command)) }
+                        p class="fine" { (remedy.standing()) }
+                    }
+                }
+            }
+        }
+        @if !account.no_remedies.is_empty() {
+            h4 { "What would not be enough" }
+            ul class="remedies" { @for text in &account.no_remedies { li { (prose(text)) } } }
+        }
+    }
+}
+
+fn rest(report: &Report, full: usize) -> Markup {
+    let incidents = &report.telling.incidents;
+    let rest = incidents.len() - full;
+    html! {
+        details {
+            summary { "The other " (plural(rest as u64, "incident")) }
+            table {
+                thead { tr { th { "#" } th { "time" } th { "key" } th { "what" } th { "clients" } th { "fault" } } }
+                tbody {
+                    @for (number, incident) in incidents.iter().enumerate().skip(full).take(ROWS) {
+                        tr {
+                            td class="n" { (number + 1) }
+                            td class="n" {
+                                @match timeline::place_of(report, number) {
+                                    Some(place) => a href={ "#" (place) } { (moment(incident.time)) },
+                                    None => (moment(incident.time)),
+                                }
+                            }
+                            td { (sanitize(&incident.key, 24)) }
+                            td { (incident.what) @if let Some(aside) = incident.aside() { " (" (aside) ")" } }
+                            td { (incident.clients) }
+                            td { (incident.fault.as_ref().map_or("–", |fault| &fault.text)) }
+                        }
+                    }
+                }
+            }
+            @if rest > ROWS { p class="fine" { (count((rest - ROWS) as u64)) " more in results.json." } }
+        }
+    }
+}
+
+/// The smallest argument for the verdict, which can be followed without clocks or locks.
+pub fn minimal_counterexample(example: &Counterexample) -> Markup {
+    html! {
+        section id="minimal_counterexample" {
+            h2 { "The smallest set of operations that no order explains" }
+            p class="note" {
+                "The shortest proof, which needs neither lock nor clock nor fault: these operations alone show that what the "
+                "clients were told cannot all be true, whatever else happened in the run."
+            }
+            article class="case" { (linear::told(example)) }
+        }
+    }
+}
+
+/// Where to find in the history what was told.
+fn cited(account: &IncidentAccount) -> Markup {
+    let lines = account.lines();
+    let shown: Vec<String> = lines.iter().take(CITED).map(u64::to_string).collect();
+    html! {
+        @if !lines.is_empty() {
+            p class="fine" {
+                "This follows from the lines of history.jsonl with index " (list(&shown))
+                @if lines.len() > CITED { ", …" }
+                @if let Some(fault) = &account.fault { "; fault " (fault.fault) }
+                "."
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `report.html`: one file without network access, whose only script draws the timeline and copies commands. First the verdict,
+//! then the incidents, then the evidence. What all pages have in common is here too.
+
+mod contents;
+mod evidence;
+mod incidents;
+mod linear;
+mod page;
+mod verdict;
+
+pub use linear::linear_html;
+use maud::{Markup, html};
+pub use page::{Page, Script, command, figure};
+
+use super::drawing;
+use super::{Report, timeline, verdict_word};
+use base::words::sanitize;
+
+/// The page.
+pub fn html(report: &Report) -> String {
+    let telling = &report.telling;
+    let names: Vec<String> =
+        [&telling.workload, &telling.nemesis].into_iter().flatten().map(|name| sanitize(name, 60)).collect();
+    let (word, _) = verdict_word(telling.valid);
+    let simulated = if telling.simulated { " (simulated)" } else { "" };
+    let content = html! {
+        (verdict::verdict(telling))
+        (incidents::incidents(report))
+        @if let Some(minimal_counterexample) = report.minimal_counterexample { (incidents::minimal_counterexample(minimal_counterexample)) }
+        (timeline::timeline(report))
+        (evidence::plots(report.plots()))
+        (evidence::gates(telling))
+        (evidence::advisories(telling))
+        (evidence::terms(telling))
+        (evidence::setting(telling))
+        (evidence::faults(telling))
+        (evidence::repeat(telling))
+    };
+    let style = format!("{}{}", drawing::STYLE, timeline::STYLE);
+    let title = [&format!("{word}{simulated}")[..], &names.join(" · ")];
+    Page { title: &title, style: &style, script: Script::new(timeline::SCRIPT), body: &html! { main { (content) } } }
+        .text()
+}
+
+/// A page that only is read. Its title consists of these words and our name; this style is added to the common one.
+pub fn whole_page(title: &[&str], style: &str, body: &Markup) -> String {
+    Page { title, style, script: Script::NONE, body }.text()
+}
+
+/// A path as an address. It is never taken for another kind of address, nor for anything but a path.
+pub fn address(path: &str) -> String {
+    let mut address = String::new();
+    for byte in path.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' => address.push(char::from(byte)),
+            byte => address.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    address
+}
+
+/// The top of a page: what it is about, the verdict in a word and in a sentence, and what else must be known at once.
+pub fn header(class: &str, about: &[&str], word: &str, headline: &Markup, more: &Markup) -> Markup {
+    html! {
+        header class={ "verdict " (class) } {
+            p class="about" { b { "redjepsen" } @for part in about { span { (part) } } }
+            h1 { (word) }
+            p class="headline" { (headline) }
+            (more)
+        }
+    }
+}
+
+/// What words mean.
+pub fn terms<'a>(title: &str, terms: impl IntoIterator<Item = (&'a str, &'a str)>) -> Markup {
+    html! {
+        section id="terms" {
+            h2 { (title) }
+            dl class="terms" { @for (term, meaning) in terms { dt { (term) } dd { (meaning) } } }
+        }
+    }
+}
+
+/// Text in which the parts between backticks are values.
+pub fn prose(text: &str) -> Markup {
+    html! {
+        @for (number, part) in text.split('`').enumerate() {
+            @if number % 2 == 1 { code { (part) } } @else { (with_units(part)) }
+        }
+    }
+}
+
+/// Keeps numbers and their units on one line.
+fn with_units(text: &str) -> String {
+    let mut words = text.split(' ').peekable();
+    let mut joined = String::new();
+    while let Some(word) = words.next() {
+        joined.push_str(word);
+        if let Some(next) = words.peek() {
+            let unit = matches!(
+                next.trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '%'),
+                "s" | "ms" | "min" | "%"
+            );
+            joined.push(if unit && word.ends_with(|c: char| c.is_ascii_digit()) { '\u{a0}' } else { ' ' });
+        }
+    }
+    joined
+}

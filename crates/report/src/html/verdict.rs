@@ -1,0 +1,144 @@
+//! The top of the page: the result, the claims it is about, and the numbers behind it.
+
+use std::cmp::Reverse;
+
+use maud::{Markup, html};
+
+use super::contents::contents;
+use super::{command, header, prose};
+use crate::verdict_word;
+use base::words::{count, length, line, percent, plural, sanitize};
+use checker::{KeyEnd, Validity};
+use model::history::Claim;
+use summary::{ClaimAccount, Standing, Telling};
+
+pub fn verdict(telling: &Telling) -> Markup {
+    let (word, class) = verdict_word(telling.valid);
+    let more = html! {
+        @if telling.valid != Validity::Valid && !telling.reasons.is_empty() {
+            ul class="reasons" {
+                @for (number, reason) in telling.reasons.iter().enumerate().take(8) {
+                    li {
+                        (prose(&line(reason, 600)))
+                        @if let Some(advice) = telling.advice.get(number) {
+                            p class="fine" { (prose(&line(&advice.text, 400))) }
+                            @if let Some(text) = &advice.command { (command(&line(text, 400))) }
+                        }
+                    }
+                }
+                @if telling.reasons.len() > 8 { li { "and " (telling.reasons.len() - 8) " more, in results.json" } }
+            }
+        }
+        @for note in &telling.notes { p class="note" { (note) } }
+    };
+    let about = about(telling);
+    let about: Vec<&str> = about.iter().map(String::as_str).collect();
+    html! {
+        (header(class, &about, word, &prose(&telling.headline), &more))
+        (contents(telling))
+        section class="claims" {
+            @for of in &telling.claims { (claim(telling, of)) }
+        }
+        (numbers(telling))
+        (keys(telling))
+    }
+}
+
+/// What was run, when and on what, in a few words.
+fn about(telling: &Telling) -> Vec<String> {
+    let simulated = telling.simulated.then(|| "simulated".to_string());
+    let names = [&telling.workload, &telling.nemesis].into_iter().flatten().map(|name| sanitize(name, 60));
+    let seed = telling.seed.map(|seed| format!("seed {seed}"));
+    // A simulated run begins on the same day always.
+    let is_dated = !telling.started.is_empty() && !telling.simulated;
+    let started = is_dated.then(|| sanitize(&telling.started, 40));
+    let made_with =
+        |name: &str| telling.made_with.iter().find(|row| row.name == name).map(|row| sanitize(&row.text, 60));
+    let cluster = made_with("cluster").filter(|_| !telling.simulated).map(|cluster| format!("cluster {cluster}"));
+    let on = cluster.into_iter().chain(made_with("server"));
+    simulated.into_iter().chain(names).chain(seed).chain(started).chain(on).collect()
+}
+
+fn claim(telling: &Telling, of: &ClaimAccount) -> Markup {
+    let class = match of.standing {
+        Standing::Broken => "broken",
+        Standing::Unproven | Standing::NotShown => "unproven",
+        Standing::Held if of.is_spotless() => "held",
+        Standing::Held | Standing::Unclaimed => "unclaimed",
+    };
+    html! {
+        div class={ "claim " (class) } {
+            p class="what" { (of.title) }
+            p class="standing" { b { (of.standing_text) } span { (of.found) } }
+            @if of.checked.claimed { p class="why" { (prose(&line(&of.why, 600))) "." } }
+            @if let Some(end) = telling.resource_text.as_ref().filter(|_| of.checked.claim == Claim::Updates) { p class="why" { (end) } }
+            @if let Some(harmless) = &of.harmless { p class="why" { (harmless) } }
+        }
+    }
+}
+
+fn numbers(telling: &Telling) -> Markup {
+    let faults = &telling.faults;
+    let lost = telling.lost_updates;
+    let overlaps = telling.contradictions(Claim::MutualExclusion);
+    let is_claimed =
+        telling.claims.iter().any(|claim| claim.checked.claim == Claim::MutualExclusion && claim.checked.claimed);
+    html! {
+        dl class="numbers" {
+            div { dt { "acknowledged updates" } dd { (count(lost.acknowledged)) } }
+            div class=[(lost.count > 0).then_some("bad")] { dt { "of them lost" } dd { (count(lost.count)) } }
+            div class=[(lost.count > 0).then_some("bad")] { dt { "share lost" } dd { (percent(lost.fraction)) } }
+            @if telling.unlocked {
+                div { dt { "acknowledged reads" } dd { (count(telling.acknowledged_reads)) } }
+            } @else {
+                div class=[(overlaps > 0 && is_claimed).then_some("bad")] {
+                    dt { "overlaps of holders" } dd { (count(overlaps)) }
+                }
+            }
+            div {
+                dt { "faults injected / observed / healed" }
+                dd { (count(faults.injected)) small { " / " } (count(faults.observed)) small { " / " } (count(faults.healed)) }
+            }
+            div {
+                dt { "acknowledged a second" }
+                dd { @match telling.acknowledged_per_second { Some(rate) => { (format!("{rate:.1}")) }, None => { "–" } } }
+            }
+            div { dt { "with operations in flight" } dd { (length((telling.busy_s * 1e9) as u64)) } }
+            div {
+                dt { "operations ok / fail / info" }
+                dd { (count(telling.counts.ok)) small { " / " } (count(telling.counts.fail)) small { " / " } (count(telling.counts.info)) }
+            }
+        }
+    }
+}
+
+/// More keys than this are counted, not listed.
+const KEYS: usize = 12;
+
+/// The final state of each of several keys, those that lost most first.
+fn keys(telling: &Telling) -> Markup {
+    let mut keys: Vec<&KeyEnd> = telling.keys.iter().collect();
+    if keys.len() < 2 {
+        return html! {};
+    }
+    keys.sort_by_key(|key| Reverse(key.lost));
+    let amounts = keys.iter().any(|key| key.amount.is_some());
+    let rest = keys.len().saturating_sub(KEYS);
+    html! {
+        section id="keys" {
+            h2 { "Keys " span class="count" { (telling.keys_text.as_deref().unwrap_or_default()) } }
+            table {
+                thead { tr { th { "key" } th { "acknowledged updates" } th { "of them lost" } @if amounts { th { "ends at" } } } }
+                tbody {
+                    @for key in &keys[..keys.len() - rest] {
+                        tr class=[(key.lost > 0).then_some("failed")] {
+                            td { (sanitize(&key.key, 40)) } td class="n" { (count(key.acknowledged)) } td class="n" { (count(key.lost)) }
+                            @if amounts { td class="n" { (key.amount.map_or("–".to_string(), count)) } }
+                        }
+                    }
+                }
+            }
+            @if rest > 0 { p class="fine" { (plural(rest as u64, "more key")) ", in results.json." } }
+        }
+    }
+}

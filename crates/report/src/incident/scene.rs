@@ -1,0 +1,327 @@
+//! What an incident's drawing shows, before layout: lanes, marks on them, the values of the register.
+
+use base::words::{count, length, sanitize};
+use model::history::{FaultWindow, Function, Operation, Outcome, Phase, PhaseStamp, Reading, ResourceKind};
+use summary::moments::{self, Hold};
+use summary::story::fault_label;
+use summary::{Incident, Story, principals};
+
+/// If the resource's lane has more values than this, they are drawn as one.
+const VALUES_ONE_BY_ONE: usize = 4;
+
+/// Everything that the drawing shows.
+pub struct Scene {
+    pub start: u64,
+    pub end: u64,
+    pub lanes: Vec<Lane>,
+    /// Faults on members without their own lane, such as nodes, or what those keep; by member.
+    pub elsewhere: Vec<Shade>,
+    /// Empty if the drawing is not about what the lock protects.
+    pub resource: Vec<Value>,
+    pub resource_name: String,
+    /// When a holder's lock expired, and the label of that moment.
+    pub expiry: Option<(u64, String)>,
+    /// Times at which two clients held the lock at once, as lanes and moments.
+    pub overlaps: Vec<Overlap>,
+    /// Where each tick begins; empty if moments are nanoseconds of run time.
+    pub ticks: Vec<(u64, String)>,
+}
+
+/// One operation's lane.
+pub struct Lane {
+    pub name: String,
+    pub under_name: String,
+    pub token: Option<u64>,
+    pub hold: Hold,
+    /// Whether `hold` is the time in which the lock was held, or just the operation from end to end.
+    pub held: bool,
+    /// What its bar says of a hold, the longest words first.
+    pub words: Vec<String>,
+    pub waits_from: Option<u64>,
+    /// What it does until it has the lock; `None` if marks say it.
+    pub waiting: Option<&'static str>,
+    pub marks: Vec<Mark>,
+    pub pauses: Vec<Shade>,
+    pub arrows: Vec<Arrow>,
+}
+
+/// A labelled moment on a lane.
+pub struct Mark {
+    pub time: u64,
+    pub label: String,
+    pub bad: bool,
+}
+
+/// A fault in effect, or a key on a node.
+pub struct Shade {
+    pub from: u64,
+    pub to: u64,
+    pub label: String,
+    pub whose: String,
+    pub kind: ShadeKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ShadeKind {
+    Fault,
+    Key,
+}
+
+/// A message between a client and the resource.
+pub struct Arrow {
+    pub from: u64,
+    pub to: u64,
+    pub kind: ArrowKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ArrowKind {
+    Read,
+    Write,
+    /// A write that wiped out what others had written.
+    BadWrite,
+    /// A write that was refused, or that may not have arrived.
+    NoWrite,
+}
+
+/// What the resource held from a moment on.
+pub struct Value {
+    pub from: u64,
+    pub text: String,
+    pub lost: bool,
+}
+
+pub struct Overlap {
+    pub from: u64,
+    pub to: u64,
+    pub lanes: (usize, usize),
+    pub label: String,
+}
+
+impl Scene {
+    /// None if there is nothing to draw.
+    pub fn new(story: &Story, incident: &Incident) -> Option<Scene> {
+        let principals = principals(incident);
+        let holds: Vec<(Hold, bool)> = principals.iter().map(|operation| extent(operation)).collect();
+        let start = holds.iter().map(|(hold, _)| hold.start).min()?;
+        let end = holds.iter().map(|(hold, _)| hold.end).max()?;
+        let end = principals.iter().filter_map(|operation| moments::write(operation)?.acknowledged).fold(end, u64::max);
+        let lanes: Vec<Lane> = (principals.iter().zip(holds))
+            .map(|(operation, hold)| lane(story, incident, operation, hold, start))
+            .collect();
+        let overlaps = (incident.overlaps().iter())
+            .filter_map(|holders| {
+                let place =
+                    |wanted: &&Operation| principals.iter().position(|operation| operation.index == wanted.index);
+                let lanes = holders.iter().map(place).collect::<Option<Vec<usize>>>()?;
+                let (from, to) = moments::overlap(holders)?;
+                let number = if holders.len() == 2 { "two".to_string() } else { holders.len().to_string() };
+                let label = format!("{number} holders for {}", length(to - from));
+                Some(Overlap { from, to, lanes: (*lanes.iter().min()?, *lanes.iter().max()?), label })
+            })
+            .collect();
+        let named: Vec<String> = lanes.iter().map(|lane| lane.name.clone()).collect();
+        let elsewhere = (incident.fault.into_iter())
+            .flat_map(|fault| fault.targets.iter().map(move |target| (fault, target)))
+            .filter(|(_, target)| !named.contains(target))
+            .filter_map(|(fault, target)| {
+                let (from, to) = fault.ordered_span();
+                let (from, to) = (from.max(start), to.unwrap_or(end).min(end));
+                let label = fault_label(fault).0.to_string();
+                (from < to).then(|| Shade { from, to, label, whose: sanitize(target, 14), kind: ShadeKind::Fault })
+            })
+            .take(3)
+            .collect();
+        let expiry = (principals.iter())
+            .filter_map(|operation| {
+                let expiry = moments::expiry(operation)?;
+                let label = format!("lock of {} expires", story.name(operation.process));
+                Some((expiry, label))
+            })
+            .min_by_key(|(time, _)| *time);
+        Some(Scene {
+            start,
+            end,
+            resource: resource(story, incident, &principals, start, end),
+            resource_name: sanitize(incident.key, 14),
+            lanes,
+            elsewhere,
+            expiry,
+            overlaps,
+            ticks: Vec::new(),
+        })
+    }
+}
+
+/// The operation's hold, or the operation from end to end if it never reported that it held the lock.
+fn extent(operation: &Operation) -> (Hold, bool) {
+    match moments::hold(operation) {
+        Some(hold) => (hold, true),
+        None => {
+            let last_heard = operation.phases.iter().map(PhaseStamp::time).max().unwrap_or(operation.invoked);
+            let end = operation.completed.unwrap_or(last_heard).max(operation.invoked);
+            (Hold { start: operation.invoked, end, ended: operation.completed.is_some() }, false)
+        }
+    }
+}
+
+fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held): (Hold, bool), start: u64) -> Lane {
+    let name = story.name(operation.process);
+    let lost = incident.lost.contains(&operation.index);
+    let takes = Mark { time: hold.start, label: "takes lock".to_string(), bad: false };
+    let mut marks: Vec<Mark> = held.then_some(takes).into_iter().collect();
+    let mut arrows = Vec::new();
+    for (of_one, arrow) in [reads(story, operation), writes(story, incident, operation)].into_iter().flatten() {
+        marks.extend(of_one);
+        arrows.push(arrow);
+    }
+    let holds = length(hold.end - hold.start);
+    let asked = moments::at(operation, Phase::Acquiring).unwrap_or(operation.invoked).max(start);
+    Lane {
+        under_name: match operation.outcome {
+            _ if lost => "update lost".to_string(),
+            Outcome::Ok => "acknowledged".to_string(),
+            Outcome::Fail => "failed".to_string(),
+            Outcome::Info => "indeterminate".to_string(),
+        },
+        token: operation.phase(Phase::Acquired).and_then(|stamp| stamp.token),
+        waiting: Some("waits for the lock"),
+        waits_from: (held && asked < hold.start).then_some(asked),
+        pauses: faults_on(story, &name, start, hold.end),
+        name: sanitize(&name, 14),
+        words: vec![
+            format!("believes it holds the lock{}, {holds}", if operation.f.is_shared() { " for reading" } else { "" }),
+            format!("believes it holds, {holds}"),
+            holds,
+        ],
+        hold,
+        held,
+        marks: one_a_moment(marks),
+        arrows,
+    }
+}
+
+/// When an operation read, and what.
+fn reads(story: &Story, operation: &Operation) -> Option<(Vec<Mark>, Arrow)> {
+    // A read operation reports what it found with its answer.
+    let is_answered_read = operation.f == Function::Read && operation.outcome == Outcome::Ok;
+    let time = moments::at(operation, Phase::Read).or(operation.completed.filter(|_| is_answered_read))?;
+    let label = match &operation.old {
+        Reading::Unknown => "reads".to_string(),
+        Reading::Empty => "reads nothing".to_string(),
+        Reading::Value(value) => format!("reads {}", shown(story, operation, 0, value)),
+    };
+    Some((vec![Mark { time, label, bad: false }], Arrow { from: time, to: time, kind: ArrowKind::Read }))
+}
+
+/// When an operation wrote, what, and what became of it.
+fn writes(story: &Story, incident: &Incident, operation: &Operation) -> Option<(Vec<Mark>, Arrow)> {
+    let write = moments::write(operation)?;
+    let lost = incident.lost.contains(&operation.index);
+    let overwrites = overwrites_blindly(story, operation)
+        || incident.culprit().is_some_and(|culprit| culprit.index == operation.index);
+    let new = operation.new.as_deref().map(|new| shown(story, operation, 1, new)).unwrap_or_default();
+    let (sent, stored) = (write.sent, write.acknowledged.is_some());
+    let (kind, word) = match operation.outcome {
+        Outcome::Fail => (ArrowKind::NoWrite, "refused"),
+        Outcome::Info if !stored => (ArrowKind::NoWrite, "no answer"),
+        outcome => {
+            let kind = if overwrites { ArrowKind::BadWrite } else { ArrowKind::Write };
+            (kind, if outcome == Outcome::Ok { "ok" } else { "stored" })
+        }
+    };
+    // The answer gets its own mark only if it came late enough to be worth showing.
+    let answer = write.acknowledged.or(operation.completed);
+    let marks = match answer.filter(|answer| moments::is_slow(operation, sent, *answer)) {
+        Some(time) => vec![
+            Mark { time: sent, label: format!("writes {new}"), bad: overwrites },
+            Mark { time, label: word.to_string(), bad: lost },
+        ],
+        None => vec![Mark { time: sent, label: format!("writes {new}, {word}"), bad: overwrites }],
+    };
+    Some((marks, Arrow { from: sent, to: moments::effect(operation).unwrap_or(sent), kind }))
+}
+
+/// The first faults on a client in this time.
+fn faults_on(story: &Story, name: &str, start: u64, end: u64) -> Vec<Shade> {
+    let hits = |fault: &&FaultWindow| fault.injected.is_some() && fault.targets.iter().any(|target| target == name);
+    let shades = story.subject.history.faults.iter().filter(hits).filter_map(|fault| {
+        // As long as the text and the table of faults say.
+        let label = match (fault_label(fault), fault.span()) {
+            ((label, true), (from, Some(to))) => format!("{label} {}", length(to.saturating_sub(from))),
+            ((label, _), _) => label.to_string(),
+        };
+        let (from, to) = fault.ordered_span();
+        let (from, to) = (from.max(start), to.unwrap_or(u64::MAX).min(end));
+        (from < to).then(|| Shade { from, to, label, whose: name.to_string(), kind: ShadeKind::Fault })
+    });
+    shades.take(3).collect()
+}
+
+/// Marks in the order of time; one moment can have only one label.
+fn one_a_moment(mut marks: Vec<Mark>) -> Vec<Mark> {
+    marks.sort_by_key(|mark| mark.time);
+    marks.dedup_by(|later, earlier| {
+        let same = later.time == earlier.time;
+        if same {
+            earlier.label = format!("{}, {}", earlier.label, later.label);
+            earlier.bad |= later.bad;
+        }
+        same
+    });
+    marks
+}
+
+/// A value, or for a counter the number in its place, which is `more` than the operation had read.
+fn shown(story: &Story, operation: &Operation, more: u64, value: &str) -> String {
+    match (&operation.amount, story.resource()) {
+        (Some(amount), Some(ResourceKind::Counter)) => count(amount.count().saturating_add(more)),
+        _ => sanitize(value, 14),
+    }
+}
+
+/// Whether the operation replaced a value other than the one it had read.
+fn overwrites_blindly(story: &Story, operation: &Operation) -> bool {
+    match (story.overwritten(operation).and_then(|last| last.new.as_ref()), &operation.old) {
+        (Some(replaced), Reading::Value(read)) => replaced != read,
+        (Some(_), Reading::Empty) => true,
+        _ => false,
+    }
+}
+
+/// What the register held during the incident, as far as the reported writes tell.
+fn resource(story: &Story, incident: &Incident, principals: &[&Operation], start: u64, end: u64) -> Vec<Value> {
+    let writes = story.writes(incident.key, start, end);
+    let first_read = principals
+        .iter()
+        .filter(|operation| moments::at(operation, Phase::Read).is_some())
+        .min_by_key(|operation| moments::at(operation, Phase::Read));
+    let before = match first_read.map(|operation| (operation, &operation.old)) {
+        Some((operation, Reading::Value(value))) => shown(story, operation, 0, value),
+        Some((_, Reading::Empty)) => "empty".to_string(),
+        _ => "?".to_string(),
+    };
+    let is_principal = |operation: &Operation| principals.iter().any(|one| one.index == operation.index);
+    let strangers = writes.iter().filter(|(_, operation)| !is_principal(operation)).count();
+    let mut values = vec![Value { from: start, text: before, lost: false }];
+    let mut merged = 0;
+    for (time, operation) in writes {
+        let lost = incident.lost.contains(&operation.index);
+        if strangers > VALUES_ONE_BY_ONE && !is_principal(operation) {
+            merged += 1;
+            let text = format!("{} more values", count(merged));
+            match values.last_mut().filter(|_| merged > 1) {
+                Some(last) => (last.text, last.lost) = (text, last.lost && lost),
+                None => values.push(Value { from: *time, text, lost }),
+            }
+            continue;
+        }
+        merged = 0;
+        values.push(Value {
+            from: *time,
+            text: shown(story, operation, 1, operation.new.as_deref().unwrap_or("?")),
+            lost,
+        });
+    }
+    values
+}

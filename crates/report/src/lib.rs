@@ -1,0 +1,172 @@
+//! What a person takes away from a run: a page, pictures, numbers and a few lines of text.
+//!
+//! Everything here prints or draws a [`Report`], which says once what there is to say ([`summary`]); only [`write()`]
+//! touches the disk. It must be able to do so for every history that loads: without a header, without a clock, cut off in the
+//! middle, or with values that a user's client made up.
+//!
+//! - [`incident`]: the drawing of one incident
+//! - [`counterexample`]: the smallest set of operations that no order explains, in words and as a drawing
+//! - [`linear`]: what a check against a model found
+//! - [`plots`]: the four plots
+//! - [`drawing`]: what these drawings are made of
+//! - [`matrix`]: what a suite of runs showed
+//! - [`export`]: a run for other tools
+//! - [`foreign`]: pages of others that lie in a store
+//! - `timeline`: the run on a time axis, and the table of its operations
+//! - [`store`]: all runs and suites of a store; [`compare`]: one side against another
+//! - [`html`], [`terminal`], [`results_json`]: the three ways to read a run
+
+pub mod compare;
+mod counterexample;
+pub mod drawing;
+pub mod export;
+pub mod foreign;
+pub mod html;
+pub mod incident;
+pub mod linear;
+pub mod matrix;
+pub mod plots;
+pub mod serve;
+pub mod store;
+mod terminal;
+mod timeline;
+
+use std::io;
+use std::path::Path;
+use std::sync::OnceLock;
+
+pub use counterexample::{Counterexample, Origin};
+pub use html::{html, linear_html};
+use plots::Plot;
+pub use terminal::{Look, point_to, pointers, summary};
+
+use base::files::{self, FileError, Unwritten};
+use base::sync::both;
+use checker::{Validity, advise};
+use model::history::{RecordedCommand, Sighting};
+pub use summary::{RunFacts, Subject};
+use summary::{Story, Telling};
+
+/// A verdict in a word, and its class on a page.
+pub fn verdict_word(valid: Validity) -> (&'static str, &'static str) {
+    match valid {
+        Validity::Valid => ("VALID", "valid"),
+        Validity::Invalid => ("INVALID", "invalid"),
+        Validity::Unknown => ("UNKNOWN", "unknown"),
+    }
+}
+
+/// Everything that is shown of a run.
+pub struct Report<'a> {
+    pub telling: Telling,
+    /// What the drawings are made from.
+    pub story: Story<'a>,
+    /// The smallest argument for a verdict that updates were lost; None if there is none, or nobody searched for it.
+    pub minimal_counterexample: Option<&'a Counterexample>,
+    /// What was found beside the history.
+    pub beside: Option<&'a Beside>,
+    /// The plots, once somebody asked for them.
+    plots: OnceLock<Vec<Plot>>,
+}
+
+/// What a run's folder has beside its history that the timeline shows. No verdict rests on it.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// What the lock's nodes held; empty if nobody noted it.
+    pub servers: Vec<Sighting>,
+    /// Why that can't be read, if it can't.
+    pub unread: Option<String>,
+    /// What members logged, in the order of time.
+    pub logs: Vec<LogLine>,
+    /// What the lock's nodes carried out; empty if they were not recorded.
+    pub commands: Vec<RecordedCommand>,
+}
+
+/// A line of a member's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// Nanoseconds since the run began, by the member's own wall clock.
+    pub time: u64,
+    pub member: String,
+    pub text: String,
+}
+
+impl<'a> Report<'a> {
+    pub fn new(subject: Subject<'a>, minimal_counterexample: Option<&'a Counterexample>) -> Report<'a> {
+        let story = Story::new(subject);
+        let plots = OnceLock::new();
+        Report { telling: Telling::new(&story), story, minimal_counterexample, beside: None, plots }
+    }
+
+    /// The same, with what was found beside the history.
+    pub fn with(mut self, beside: &'a Beside) -> Report<'a> {
+        if !beside.commands.is_empty() {
+            let Subject { history, verdict, .. } = self.story.subject;
+            self.telling.advisories = advise(history, verdict, &beside.commands);
+        }
+        Report { beside: Some(beside), ..self }
+    }
+
+    /// The plots, which a page and a folder both show.
+    fn plots(&self) -> &[Plot] {
+        self.plots.get_or_init(|| plots::all(&self.story))
+    }
+}
+
+/// How many incidents are told and drawn in full; the rest are rows of a table.
+const INCIDENTS_IN_FULL: usize = 5;
+
+/// The file of an incident's picture, counted from 0, beside the report.
+fn incident_png(number: usize) -> String {
+    format!("incident-{}.png", number + 1)
+}
+
+/// Writes `results.json`, `report.html`, the four plots as PNG, drawings of each of the first incidents as SVG and PNG, and
+/// one of the counterexample into `dir`: each whole or not at all, and as many of them as can be written.
+pub fn write(dir: &Path, report: &Report) -> Result<(), Unwritten> {
+    let mut unwritten = Unwritten::default();
+    let mut put = |name: &str, content: &[u8]| unwritten.note(files::write(&dir.join(name), content));
+    put("results.json", results_json(report).as_bytes());
+    let pictures = || pictures(report);
+    let (pictures, page) = both(report.story.subject.history.is_long(), pictures, || html(report));
+    put("report.html", page.as_bytes());
+    if let Some(minimal_counterexample) = report.minimal_counterexample {
+        put("counterexample.svg", minimal_counterexample.standalone().as_bytes());
+    }
+    for number in 0..report.story.incidents.len().min(INCIDENTS_IN_FULL) {
+        if let Some(svg) = drawing(report, number) {
+            put(&format!("incident-{}.svg", number + 1), svg.as_bytes());
+        }
+    }
+    for (name, png) in pictures {
+        let path = dir.join(name);
+        let png = png.map_err(|error| FileError::write(&path, io::Error::other(error)));
+        unwritten.note(png.and_then(|png| files::write(&path, png)));
+    }
+    unwritten.conclude()
+}
+
+/// The pictures of the first incidents and the four plots, with the names of their files.
+fn pictures(report: &Report) -> Vec<(String, Result<Vec<u8>, String>)> {
+    let plots = report.plots().iter().map(|plot| (format!("{}.png", plot.name), plots::png(&plot.picture)));
+    let story = &report.story;
+    let incidents = story.incidents.iter().take(INCIDENTS_IN_FULL).enumerate().filter_map(|(number, incident)| {
+        let scene = incident::Scene::new(story, incident)?;
+        Some((incident_png(number), plots::png(&incident::paint(&scene))))
+    });
+    incidents.chain(plots).collect()
+}
+
+/// The content of `results.json`: what is told, for programs.
+pub fn results_json(report: &Report) -> String {
+    let mut text = serde_json::to_string_pretty(&report.telling).expect("a telling has string keys only");
+    text.push('\n');
+    text
+}
+
+/// The drawing of an incident, counted from 0, as a standalone SVG file; None if there is nothing to draw.
+pub fn drawing(report: &Report, number: usize) -> Option<String> {
+    let (incident, account) = (report.story.incidents.get(number)?, report.telling.incidents.get(number)?);
+    let scene = incident::Scene::new(&report.story, incident)?;
+    Some(incident::draw(&scene, &account.text(), true).into_string())
+}

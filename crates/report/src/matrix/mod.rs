@@ -1,0 +1,73 @@
+//! What a person takes away from a suite: which lock is broken by what, and whether that was expected.
+//!
+//! Each format prints the same [`Table`], which has all the words: on the terminal, on a self-contained page with links to the
+//! runs' reports, as Markdown for a CI summary, as JUnit XML, as CSV. Only [`write()`] touches the disk.
+
+mod badges;
+mod cells;
+mod csv;
+mod grid;
+mod html;
+mod junit;
+mod markdown;
+mod sweep;
+mod terminal;
+
+use std::path::Path;
+
+pub(super) use html::SCRIPT;
+pub use html::html;
+pub use junit::junit;
+pub use markdown::markdown;
+pub use sweep::lines as sweep_lines;
+pub use terminal::{planned, terminal};
+
+use base::files::{self, Unwritten};
+use suite::matrix::{Matrix, Overall};
+pub use summary::table::Table;
+
+/// How a verdict looks on a page and on a terminal.
+fn verdict_class(verdict: Overall) -> &'static str {
+    match verdict {
+        Overall::AsExpected => "valid",
+        Overall::Surprise => "invalid",
+        Overall::Unknown => "unknown",
+    }
+}
+
+/// The content of `matrix.json`, from which matrices are joined again.
+pub fn json(matrix: &Matrix) -> String {
+    let mut text = serde_json::to_string_pretty(matrix).expect("a matrix has string keys only");
+    text.push('\n');
+    text
+}
+
+/// What is written of it, by the names of the files.
+pub fn pages(matrix: &Matrix) -> [(&'static str, String); 5] {
+    let table = Table::new(matrix);
+    [
+        ("matrix.json", json(matrix)),
+        ("matrix.html", html(&table)),
+        ("matrix.md", markdown(&table)),
+        ("matrix.csv", csv::csv(matrix)),
+        ("junit.xml", junit(&table)),
+    ]
+}
+
+/// Writes `matrix.json`, `matrix.html`, `matrix.md`, `matrix.csv` and `junit.xml` into `dir`, and into `badges` a picture for each
+/// library under test: each whole or not at all, and as many of them as can be written.
+pub fn write(dir: &Path, matrix: &Matrix) -> Result<(), Unwritten> {
+    let mut unwritten = Unwritten::default();
+    for (name, content) in pages(matrix) {
+        unwritten.note(files::write(&dir.join(name), content));
+    }
+    let badges = badges::badges(&Table::new(matrix));
+    if !badges.is_empty() {
+        let folder = dir.join("badges");
+        unwritten.note(files::create_folder(&folder));
+        for (name, picture) in badges {
+            unwritten.note(files::write(&folder.join(name), picture));
+        }
+    }
+    unwritten.conclude()
+}

@@ -1,0 +1,51 @@
+//! Cells that differ in one thing only, drawn side by side.
+
+use maud::{Markup, PreEscaped, html};
+
+use crate::plots;
+use base::words::{count, percent, sanitize};
+use suite::compare::share::NO_INTERVAL;
+use summary::table::{SweepAccount, Table};
+
+/// A plot for each sweep of the suite; nothing where there is none.
+pub fn sweeps(table: &Table) -> Markup {
+    html! {
+        @if !table.sweeps.is_empty() {
+            section id="sweeps" {
+                h2 { "Side by side" }
+                @for sweep in &table.sweeps {
+                    figure class="plot" {
+                        @if let Ok(svg) = plots::svg(&plots::sweep(sweep, table.simulated)) { (PreEscaped(svg)) }
+                        figcaption { (sanitize(&sweep.title, 200)) ": " (lines(sweep).join("; ")) "." }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Each value with what it loses.
+pub fn lines(of: &SweepAccount) -> Vec<String> {
+    let line = |point: &summary::table::SweepPoint| {
+        let numbers = &point.numbers;
+        let interval = match numbers.lost_95 {
+            Some((low, high)) => format!(" ({} to {})", percent(low), percent(high)),
+            None if numbers.lost > 0 => format!(" ({NO_INTERVAL})"),
+            None => String::new(),
+        };
+        let lost = match numbers.lost_share {
+            None => "nothing acknowledged".to_string(),
+            Some(share) => {
+                format!(
+                    "{} of {} updates lost, {}{interval}",
+                    count(numbers.lost),
+                    count(numbers.acknowledged),
+                    percent(share)
+                )
+            }
+        };
+        let value = sanitize(&format!("{} {}", of.option, point.value), 60);
+        format!("{value}: broken in {} of {}, {lost}", numbers.broken, numbers.judged)
+    };
+    of.points.iter().map(line).collect()
+}

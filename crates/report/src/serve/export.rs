@@ -1,0 +1,205 @@
+//! The pages over a store as files: for the artifact of a CI, or for a site.
+//!
+//! A site has a name that its readers trust, and what lies in a store may be anybody's. So pages and drawings of runs are written only
+//! if they have nothing but what ours have, with the policy that a server of ours sends along; pages of nights are made anew; and what
+//! somebody could take for a page is left out, as is what is too long.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use super::site::{Site, list, open};
+use crate::foreign::{self, Look};
+use crate::matrix;
+use crate::store::pages;
+use base::files::{self, FileError, is_plain};
+use summary::store::night;
+
+/// Larger files stay in the store: histories and logs of long runs.
+const MOST_BYTES: u64 = 1 << 20;
+/// Files of these kinds do nothing, whoever shows them.
+const STILL: [&str; 12] = ["json", "jsonl", "log", "toml", "md", "txt", "csv", "edn", "conf", "png", "gz", "zst"];
+/// Where everything lies until it is whole, in the folder that it is for.
+const UNFINISHED: &str = ".redjepsen-export.new";
+
+/// How much was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exported {
+    pub pages: u64,
+    pub files: u64,
+    pub bytes: u64,
+    /// What could not be written, since no file can have such a name there: it is too long, or that of a folder beside it.
+    pub left_out: Vec<String>,
+}
+
+/// Writes all pages and the files that they link to into a new or empty folder; once `is_over` says so, nothing of it.
+///
+/// # Errors
+///
+/// If the folder can't be written to, has something in it, or lies in the store. Nothing stays there then.
+pub fn export(store: &Path, into: &Path, is_over: &dyn Fn() -> bool) -> Result<Exported, FileError> {
+    let failed = |error| FileError::write(into, error);
+    let site = Site::new(store, false);
+    let root = site.root();
+    let unfinished = Unfinished::begin(root, into).map_err(failed)?;
+    let mut writer = Writer { folder: &unfinished.folder, is_over, done: Exported::default() };
+    let snapshot = site.snapshot();
+    let mut here = HashSet::new();
+    for run in &snapshot.runs {
+        for file in list(root, &run.path) {
+            let path = format!("{}/{}", run.path, file.path);
+            if let Some(content) = of_run(root, &path)
+                && writer.put(&format!("files/{path}"), &content)?
+            {
+                writer.done.files += 1;
+                here.insert(path);
+            }
+        }
+    }
+    for night in snapshot.suites.values().flatten() {
+        let Ok(Ok(matrix)) = files::below(root, &night.path).map(|folder| night::matrix(&folder)) else { continue };
+        for (name, content) in matrix::pages(&matrix) {
+            let written = writer.put(&format!("files/{}/{name}", night.path), content.as_bytes())?;
+            writer.done.files += u64::from(written);
+        }
+    }
+    for page in pages(&snapshot) {
+        if let Some(text) = site.page(&page, &|path| here.contains(path)) {
+            let written = writer.put(&page, text.as_bytes())?;
+            writer.done.pages += u64::from(written);
+        }
+    }
+    let done = writer.done;
+    unfinished.finish().map_err(failed)?;
+    Ok(done)
+}
+
+/// What is written of a file of a run; None if it stays in the store.
+fn of_run(root: &Path, path: &str) -> Option<Vec<u8>> {
+    let opened = open(root, path).ok().filter(|opened| opened.bytes <= MOST_BYTES && is_plain(path))?;
+    let mut content = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(opened.file, MOST_BYTES), &mut content).ok()?;
+    let endings: Vec<&str> = opened.name.split('.').skip(1).collect();
+    // By each of them a server may choose what it is.
+    let is_still = |ending: &&str| STILL.contains(ending) || ending.bytes().all(|byte| byte.is_ascii_digit());
+    match endings[..] {
+        ["html"] => {
+            let text = std::str::from_utf8(&content).ok()?;
+            (foreign::page(text) != Look::Strange).then(|| foreign::with_policy(text).into_bytes())
+        }
+        ["svg"] => foreign::is_our_drawing(std::str::from_utf8(&content).ok()?).then_some(content),
+        [.., last] if STILL.contains(&last) && endings.iter().all(is_still) => {
+            // What looks like a page may be taken for one where its kind is not known.
+            let begin = content.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&content[..]).trim_ascii_start();
+            (!begin.starts_with(b"<") && !begin.starts_with(b"%PDF")).then_some(content)
+        }
+        _ => None,
+    }
+}
+
+struct Writer<'a> {
+    folder: &'a Path,
+    is_over: &'a dyn Fn() -> bool,
+    done: Exported,
+}
+
+impl Writer<'_> {
+    /// Writes a file below the folder. Returns whether it could have that name.
+    fn put(&mut self, path: &str, content: &[u8]) -> Result<bool, FileError> {
+        let file = self.folder.join(path);
+        let written = match (is_plain(path), (self.is_over)()) {
+            (_, true) => Err(io::Error::other("interrupted, and nothing of it is left")),
+            (false, _) => Err(io::ErrorKind::InvalidInput.into()),
+            (true, false) => fs::create_dir_all(file.parent().unwrap_or(self.folder))
+                .and_then(|()| File::create_new(&file))
+                .and_then(|mut file| file.write_all(content)),
+        };
+        match written {
+            Ok(()) => self.done.bytes += content.len() as u64,
+            Err(error) if is_its_name(&error) => {
+                self.done.left_out.push(path.to_string());
+                return Ok(false);
+            }
+            Err(error) => return Err(FileError::write(&file, error)),
+        }
+        Ok(true)
+    }
+}
+
+/// Whether no file can have such a name, beside those that are there.
+fn is_its_name(error: &io::Error) -> bool {
+    use io::ErrorKind::{AlreadyExists, InvalidInput, IsADirectory, NotADirectory};
+    let too_long = Errno::from_io_error(error) == Some(Errno::NAMETOOLONG);
+    too_long || [AlreadyExists, InvalidInput, IsADirectory, NotADirectory].contains(&error.kind())
+}
+
+/// An export that is not whole yet. Unless it is finished, nothing of it stays.
+struct Unfinished<'a> {
+    into: &'a Path,
+    folder: PathBuf,
+    /// Whether the folder that it is for was made for it.
+    is_new: bool,
+    /// Locked, for one export at a time.
+    _alone: File,
+}
+
+impl Unfinished<'_> {
+    fn begin<'a>(store: &Path, into: &'a Path) -> io::Result<Unfinished<'a>> {
+        let in_store =
+            || io::Error::other("it lies in the store, which would have its runs twice; name a folder elsewhere");
+        if lies_in(into, store)? {
+            return Err(in_store());
+        }
+        let is_new = !into.exists();
+        fs::create_dir_all(into)?;
+        let alone = File::open(into)?;
+        if flock(&alone, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Err(io::Error::other("another export is at work on it"));
+        }
+        if fs::read_dir(into)?.any(|entry| entry.is_ok_and(|entry| entry.file_name() != UNFINISHED)) {
+            return Err(io::Error::other("it is not empty; name a new folder"));
+        }
+        let unfinished = Unfinished { into, folder: into.join(UNFINISHED), is_new, _alone: alone };
+        // By a way that did not exist before.
+        if lies_in(into, store)? {
+            return Err(in_store());
+        }
+        // Of one that was killed.
+        files::remove_folder(&unfinished.folder).map_err(io::Error::other)?;
+        fs::create_dir(&unfinished.folder)?;
+        Ok(unfinished)
+    }
+
+    /// Puts everything where it belongs, the first page last.
+    fn finish(mut self) -> io::Result<()> {
+        let mut names: Vec<_> =
+            fs::read_dir(&self.folder)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
+        names.sort_by_key(|name| name == "index.html");
+        for name in names {
+            fs::rename(self.folder.join(&name), self.into.join(&name))?;
+        }
+        self.is_new = false;
+        Ok(())
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        // What can't be removed has a name that says what it is, and the next export removes it.
+        let _ = files::remove_folder(&self.folder);
+        if self.is_new {
+            let _ = fs::remove_dir(self.into);
+        }
+    }
+}
+
+/// Whether a folder, which may not be there yet, lies in another one.
+fn lies_in(folder: &Path, other: &Path) -> io::Result<bool> {
+    let (folder, other) = (std::path::absolute(folder)?, other.canonicalize()?);
+    let there = folder.ancestors().find_map(|folder| folder.canonicalize().ok());
+    Ok(there.is_some_and(|there| there.starts_with(other)))
+}

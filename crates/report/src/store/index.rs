@@ -1,0 +1,241 @@
+//! All runs and suites of a store.
+
+use maud::{Markup, PreEscaped, html};
+use serde_json::json;
+
+use super::{At, seconds, when, word};
+use base::words::{count, line, percent, plural, sanitize};
+use suite::matrix::Overall;
+use summary::store::{Moment, Night, NightState, Run, Snapshot, State};
+
+/// How many runs are shown at once.
+const SHOWN: usize = 100;
+
+pub fn index(at: At, snapshot: &Snapshot) -> String {
+    let content = html! {
+        h1 class="plain" { (count(snapshot.runs.len() as u64)) " runs" }
+        (in_progress(at, snapshot))
+        @if !snapshot.suites.is_empty() { (suites(at, snapshot)) }
+        (runs(at, snapshot))
+    };
+    at.page(&["store"], &html! {}, &content)
+}
+
+/// The runs in progress alone, as the page of all runs asks for them again and again.
+pub fn live(at: At, snapshot: &Snapshot) -> String {
+    in_progress(at, snapshot).into_string()
+}
+
+fn in_progress(at: At, snapshot: &Snapshot) -> Markup {
+    let going = snapshot.runs.iter().filter_map(|run| match &run.state {
+        State::Going(moment) => Some((run, moment)),
+        _ => None,
+    });
+    let going: Vec<(&Run, &Moment)> = going.collect();
+    html! {
+        section id="live" data-look=[at.live.then_some("live.html")] data-going=(going.len())
+            class=[going.is_empty().then_some("nothing")] {
+            @if !going.is_empty() {
+                h2 { "In progress " span class="count" { (going.len()) } }
+                @for (run, moment) in going {
+                    p class="going" {
+                        a href=(at.run(&run.path)) { (sanitize(&moment.workload, 60)) " under " (sanitize(&moment.nemesis, 60)) }
+                        " · seed " (moment.seed) " · " (super::run::far(moment))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn suites(at: At, snapshot: &Snapshot) -> Markup {
+    html! {
+        section id="suites" {
+            h2 { "Suites" }
+            div class="wide" tabindex="0" role="group" aria-label="Table" { table {
+                thead { tr { th { "suite" } th { "last night" } th { "when" } th { "what it showed" } th class="n" { "nights" } } }
+                tbody { @for (name, nights) in &snapshot.suites {
+                    @let last = nights.last();
+                    tr {
+                        td { a href=(at.suite(name)) { b { (sanitize(name, 60)) } } }
+                        td { (last.map_or(html! {}, verdict)) }
+                        td class="n" { (last.map_or(String::new(), |night| when(night.time()))) }
+                        td { (last.and_then(Night::results).map_or("–".to_string(), |results| line(&results.headline, 300))) }
+                        td class="n" { (nights.len()) }
+                    }
+                } }
+            } }
+        }
+    }
+}
+
+/// A night's verdict in a word.
+pub(super) fn verdict(night: &Night) -> Markup {
+    let (class, word) = match &night.state {
+        NightState::Done(results) => {
+            let class = match results.verdict {
+                Overall::AsExpected => "held",
+                Overall::Surprise => "broken",
+                Overall::Unknown => "unproven",
+            };
+            (class, results.word.to_lowercase())
+        }
+        NightState::Open => ("open", "not finished".to_string()),
+        NightState::Unreadable(_) => ("open", "unreadable".to_string()),
+    };
+    html! { b class={ "mark " (class) } { (word) } }
+}
+
+fn runs(at: At, snapshot: &Snapshot) -> Markup {
+    let heads = [
+        ("verdict", ""),
+        ("workload and nemesis", ""),
+        ("lost", "n"),
+        ("overlaps", "n"),
+        ("took", "n"),
+        ("on", ""),
+        ("when", "n"),
+    ];
+    html! {
+        section id="runs" data-shown=(SHOWN) {
+            h2 { "Runs " span class="count" id="found" { (count(snapshot.runs.len() as u64)) } }
+            div class="tools" hidden {
+                label { span { "Search" } input id="search" type="search" placeholder="redlock pause 7.0.15 …" autocomplete="off"; }
+                label { span { "Verdict" } select id="verdict" {
+                    option value="" { "all" }
+                    @for word in ["valid", "invalid", "unknown", "in progress", "broken off"] { option { (word) } }
+                } }
+                label { span { "Of" } select id="kind" {
+                    option value="" { "all" } option value="s" { "simulated" } option value="r" { "real" }
+                } }
+            }
+            div class="wide" tabindex="0" role="group" aria-label="Table" { table class="runs" {
+                thead { tr { @for (head, class) in heads { th class=[(!class.is_empty()).then_some(class)] scope="col" { (head) } } } }
+                tbody { @for run in snapshot.runs.iter().take(SHOWN) { (row(at, run)) } }
+            } }
+            p class="fine" id="more" {
+                @if snapshot.runs.len() > SHOWN { "The newest " (SHOWN) " of " (plural(snapshot.runs.len() as u64, "run")) "." }
+                @if snapshot.runs.is_empty() { "There is no run in this store yet. " code { "redjepsen run" } " makes one." }
+            }
+            script type="application/json" id="data" { (PreEscaped(data(at, snapshot))) }
+        }
+    }
+}
+
+/// What a row says, for the page and for its script.
+struct Fields {
+    word: &'static str,
+    class: &'static str,
+    workload: String,
+    nemesis: String,
+    seed: Option<u64>,
+    lost: String,
+    overlaps: String,
+    took_s: f64,
+    on: String,
+    simulated: bool,
+    /// By what the column is sorted.
+    share: f64,
+}
+
+impl Fields {
+    fn of(run: &Run) -> Fields {
+        let (word, class) = word(&run.state);
+        let name = run.path.rsplit('/').nth(1).unwrap_or_default();
+        let fields = Fields {
+            word,
+            class,
+            workload: sanitize(name, 80),
+            nemesis: String::new(),
+            seed: None,
+            lost: String::new(),
+            overlaps: String::new(),
+            took_s: 0.0,
+            on: String::new(),
+            simulated: false,
+            share: 0.0,
+        };
+        match &run.state {
+            State::Done(results) => {
+                let lost = results.lost_updates;
+                let text = |name: &Option<String>| name.as_deref().map_or(String::new(), |name| sanitize(name, 60));
+                let versions = ["redjepsen", "server"].iter().filter_map(|name| results.versions.get(*name));
+                let versions: Vec<String> = versions.map(|version| sanitize(version, 60)).collect();
+                Fields {
+                    workload: if results.workload.is_some() {
+                        text(&results.workload)
+                    } else {
+                        fields.workload.clone()
+                    },
+                    nemesis: text(&results.nemesis),
+                    seed: results.seed,
+                    lost: match (lost.count, lost.acknowledged) {
+                        (0, 0) => "–".to_string(),
+                        (0, of) => format!("0 of {}", count(of)),
+                        (some, of) => format!("{} of {}, {}", count(some), count(of), percent(lost.fraction)),
+                    },
+                    overlaps: count(results.mutual_exclusion.violations),
+                    took_s: results.busy_s,
+                    on: versions.join(" · "),
+                    simulated: results.simulated,
+                    share: if lost.fraction.is_finite() { lost.fraction } else { 0.0 },
+                    ..fields
+                }
+            }
+            State::Going(moment) | State::BrokenOff(Some(moment)) => Fields {
+                workload: sanitize(&moment.workload, 60),
+                nemesis: sanitize(&moment.nemesis, 60),
+                seed: Some(moment.seed),
+                took_s: moment.at_s.unwrap_or_default(),
+                ..fields
+            },
+            State::BrokenOff(None) | State::Unreadable(_) => fields,
+        }
+    }
+}
+
+/// As the script makes it.
+fn row(at: At, run: &Run) -> Markup {
+    let fields = Fields::of(run);
+    html! {
+        tr {
+            td { b class={ "mark " (fields.class) } { (fields.word) } @if fields.simulated { " " span class="sim" { "simulated" } } }
+            td {
+                a href=(at.run(&run.path)) {
+                    (fields.workload) @if !fields.nemesis.is_empty() { " under " (fields.nemesis) }
+                }
+                @if let Some(seed) = fields.seed { " " span class="seed" { "seed " (seed) } }
+            }
+            td class="n" { (fields.lost) }
+            td class="n" { (fields.overlaps) }
+            td class="n" { (seconds(fields.took_s)) }
+            td class="on" { (fields.on) }
+            td class="n" { (when(run.time())) }
+        }
+    }
+}
+
+/// All runs, for the script. Nothing in it ends the element that it stands in.
+fn data(at: At, snapshot: &Snapshot) -> String {
+    let rows = snapshot.runs.iter().map(|run| {
+        let of = Fields::of(run);
+        json!([
+            at.run(&run.path),
+            of.word,
+            of.class,
+            of.workload,
+            of.nemesis,
+            of.seed,
+            of.lost,
+            of.share,
+            of.overlaps,
+            seconds(of.took_s),
+            of.took_s,
+            of.on,
+            when(run.time()),
+            run.time(),
+            u8::from(of.simulated)
+        ])
+    });
+    serde_json::Value::Array(rows.collect()).to_string().replace('<', "\\u003c")
+}

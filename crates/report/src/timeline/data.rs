@@ -1,0 +1,366 @@
+//! What the timeline is drawn from: operations in columns, which compress well, and everything else as lists. Times are
+//! microseconds since the run began. `timeline.js` reads this and nothing else.
+//!
+//! A run of more operations than a page can carry is told in full around its incidents and faults, and by counts elsewhere;
+//! [`Data::full`] says where.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use super::lanes::{Bin, Lanes, micros};
+use super::servers::Servers;
+use crate::Report;
+use base::words::sanitize;
+use model::history::{Function, Operation, Outcome, Phase, Reading};
+use summary::moments;
+use summary::story::fault_label;
+
+/// How many operations are told one by one at most.
+const MOST_OPERATIONS: usize = 110_000;
+/// How much of a text from outside is kept.
+const LONGEST: usize = 60;
+
+/// Everything that the timeline shows.
+#[derive(Serialize)]
+pub(super) struct Data {
+    /// When the last event was.
+    end: u64,
+    /// The lock's time to live; 0 if it has none.
+    ttl: u64,
+    clients: Vec<String>,
+    nodes: Vec<String>,
+    keys: Vec<String>,
+    texts: Vec<String>,
+    operations: Columns,
+    /// How many there are in all.
+    total: usize,
+    /// From when to when every operation is told; empty if that is always.
+    full: Vec<(u64, u64)>,
+    bins: Vec<Vec<Bin>>,
+    faults: Vec<Fault>,
+    incidents: Vec<Incident>,
+    promotions: Vec<(u64, u64, String, String)>,
+    stalls: Vec<(u64, u64)>,
+    servers: Option<Servers>,
+    /// When, whose, and what it said.
+    logs: Vec<(u64, String, String)>,
+}
+
+/// Operations in the order of invocation, a column for each thing that is known of them.
+#[derive(Default, Serialize)]
+struct Columns {
+    /// The line of the invocation, counted from that of the operation before.
+    line: Vec<u64>,
+    /// The client's place; one more than the last for the controller.
+    client: Vec<u32>,
+    f: Vec<u8>,
+    key: Vec<u32>,
+    /// Counted from the invocation before.
+    invoked: Vec<u64>,
+    /// How long it took; -1 if it never ended.
+    took: Vec<i64>,
+    /// 0 ok, 1 fail, 2 info.
+    outcome: Vec<u8>,
+    /// Places in the texts, plus one; 0 if there is none.
+    read: Vec<u32>,
+    wrote: Vec<u32>,
+    error: Vec<u32>,
+    /// 1 if the update was lost.
+    lost: Vec<u8>,
+    /// The hold as its client believed it: its beginning after the invocation, or -1; and its length.
+    held: Vec<i64>,
+    hold: Vec<u64>,
+    /// How long after the hold's beginning the client counted on the lock at most, or -1.
+    valid: Vec<i64>,
+    /// When the value was in hand, the write sent, and when it took effect, each after the invocation, or -1.
+    got: Vec<i64>,
+    sent: Vec<i64>,
+    effect: Vec<i64>,
+    /// Place of the operation and its fencing token.
+    tokens: Vec<(usize, u64)>,
+    /// How many phases were reported; then of each its word, its time after the one before, and its line after the one before.
+    phases: Vec<u8>,
+    phase: Vec<u8>,
+    at: Vec<i64>,
+    on: Vec<u64>,
+}
+
+#[derive(Serialize)]
+struct Fault {
+    number: u32,
+    /// `paused`.
+    label: &'static str,
+    what: String,
+    targets: Vec<String>,
+    /// Others whom it reaches, by their links.
+    others: Vec<String>,
+    from: u64,
+    /// None if it was never undone.
+    to: Option<u64>,
+    observed: bool,
+    lines: Vec<u64>,
+    texts: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Incident {
+    what: String,
+    time: u64,
+    from: u64,
+    to: u64,
+    claimed: bool,
+    /// Lines of the invocations that take part.
+    lines: Vec<u64>,
+}
+
+/// Texts and keys by their places.
+#[derive(Default)]
+struct Names {
+    all: Vec<String>,
+    places: HashMap<String, u32>,
+}
+
+impl Names {
+    fn place(&mut self, text: &str) -> u32 {
+        if let Some(place) = self.places.get(text) {
+            return *place;
+        }
+        let place = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        self.all.push(sanitize(text, LONGEST));
+        self.places.insert(text.to_string(), place);
+        place
+    }
+}
+
+/// A moment after another one.
+fn after(from: u64, to: u64) -> i64 {
+    micros(to) as i64 - micros(from) as i64
+}
+
+impl Data {
+    /// None where there is nothing on a time axis.
+    pub fn new(report: &Report) -> Option<Data> {
+        let story = &report.story;
+        let history = story.subject.history;
+        if history.operations.is_empty() {
+            return None;
+        }
+        let lanes = Lanes::of(report);
+        let incidents = incidents(report);
+        let (full, chosen) = chosen(&history.operations, &incidents, report);
+        let (mut keys, mut texts) = (Names::default(), Names::default());
+        let operations = columns(report, &chosen, &lanes, &mut keys, &mut texts);
+        let bins = if full.is_empty() { Vec::new() } else { lanes.bins(&history.operations, history.last_time) };
+        let servers = super::servers(report, &lanes);
+        let logs = report.beside.map(|beside| beside.logs.iter());
+        let faults = history.faults.iter().filter(|fault| fault.injected.is_some()).take(2000);
+        Some(Data {
+            end: micros(history.last_time).max(1),
+            ttl: story.ttl_ns().map_or(0, micros),
+            operations,
+            total: history.operations.len(),
+            full,
+            bins,
+            faults: faults.map(fault).collect(),
+            incidents,
+            promotions: (history.promotions.iter())
+                .map(|seen| {
+                    let name = |text: &str| sanitize(text, LONGEST);
+                    let (node, key) = (name(&seen.promotion.node), name(&seen.promotion.key));
+                    (micros(seen.promotion.after_ns), micros(seen.time), node, key)
+                })
+                .collect(),
+            stalls: history.stalls.iter().map(|(from, to)| (micros(*from), micros(*to))).collect(),
+            servers,
+            logs: logs
+                .into_iter()
+                .flatten()
+                .map(|line| (micros(line.time), line.member.clone(), line.text.clone()))
+                .collect(),
+            keys: keys.all,
+            texts: texts.all,
+            clients: lanes.clients,
+            nodes: lanes.nodes,
+        })
+    }
+
+    /// How many operations there are.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Of how many operations only counts are told.
+    pub fn counted_only(&self) -> usize {
+        if self.full.is_empty() { 0 } else { self.total - self.operations.client.len() }
+    }
+
+    /// Whether anybody noted what the servers held.
+    pub fn has_servers(&self) -> bool {
+        self.servers.is_some()
+    }
+}
+
+fn incidents(report: &Report) -> Vec<Incident> {
+    let story = &report.story;
+    let last = story.subject.history.last_time;
+    let accounts = &report.telling.incidents;
+    (story.incidents.iter().zip(accounts).take(2000))
+        .map(|(incident, account)| {
+            let (from, to) = span(incident, last);
+            Incident {
+                what: account.what.clone(),
+                time: micros(incident.time),
+                from: micros(from),
+                to: micros(to),
+                claimed: incident.claimed,
+                lines: incident.operations.iter().take(100).map(|operation| operation.index).collect(),
+            }
+        })
+        .collect()
+}
+
+/// From when to when to look at an incident, in nanoseconds: its operations from their holds on, and something around them.
+pub(super) fn span(incident: &summary::Incident, last: u64) -> (u64, u64) {
+    let ends = |operation: &&Operation| {
+        let hold = moments::hold(operation);
+        let from = hold.map_or(operation.invoked, |hold| hold.start);
+        let to = hold.map_or(operation.invoked, |hold| hold.end).max(moments::effect(operation).unwrap_or(0));
+        (from, to)
+    };
+    let (mut from, mut to) = (incident.time, incident.time);
+    for (begins, ends) in incident.operations.iter().map(ends) {
+        (from, to) = (from.min(begins), to.max(ends));
+    }
+    let around = ((to - from) / 6).max(20_000_000);
+    (from.saturating_sub(around), to.saturating_add(around).min(last.max(1)))
+}
+
+/// Which operations are told one by one, and from when to when that is all of them; no time if it is every one.
+fn chosen(all: &[Operation], incidents: &[Incident], report: &Report) -> (Vec<(u64, u64)>, Vec<usize>) {
+    if all.len() <= MOST_OPERATIONS {
+        return (Vec::new(), (0..all.len()).collect());
+    }
+    let faults = report.story.subject.history.faults.iter().filter(|fault| fault.injected.is_some());
+    let around_faults = faults.map(|fault| {
+        let (from, to) = fault.span();
+        (micros(from), micros(to.unwrap_or(from)))
+    });
+    let around_incidents = incidents.iter().map(|incident| (incident.from, incident.to));
+    let invoked_by = |time: u64| all.partition_point(|operation| micros(operation.invoked) <= time);
+    let mut room = MOST_OPERATIONS * 3 / 4;
+    let mut times: Vec<(u64, u64)> = Vec::new();
+    for (from, to) in around_incidents.chain(around_faults) {
+        let number = invoked_by(to) - invoked_by(from.saturating_sub(1));
+        if number <= room {
+            room -= number;
+            times.push((from, to));
+        }
+    }
+    if times.is_empty() {
+        times.push((0, micros(all[room].invoked)));
+    }
+    times.sort_unstable();
+    let mut full: Vec<(u64, u64)> = Vec::new();
+    for (from, to) in times {
+        match full.last_mut().filter(|last| last.1 >= from) {
+            Some(last) => last.1 = last.1.max(to),
+            None => full.push((from, to)),
+        }
+    }
+    let is_in = |operation: &Operation| {
+        let (from, to) = (micros(operation.invoked), operation.completed.map_or(u64::MAX, micros));
+        let place = full.partition_point(|(_, end)| *end < from);
+        full.get(place).is_some_and(|(begin, _)| *begin <= to)
+    };
+    let chosen = (0..all.len()).filter(|place| is_in(&all[*place])).take(MOST_OPERATIONS).collect();
+    (full, chosen)
+}
+
+fn columns(report: &Report, chosen: &[usize], lanes: &Lanes, keys: &mut Names, texts: &mut Names) -> Columns {
+    let story = &report.story;
+    let all = &story.subject.history.operations;
+    let mut columns = Columns::default();
+    let (mut line, mut invoked) = (0, 0);
+    for place in chosen {
+        let operation = &all[*place];
+        let begin = operation.invoked;
+        let moment = |time: Option<u64>| time.map_or(-1, |time| after(begin, time).max(0));
+        columns.line.push(operation.index - line);
+        line = operation.index;
+        columns.client.push(lanes.place(operation.process));
+        columns.f.push(match operation.f {
+            Function::Rmw => 0,
+            Function::Hold => 1,
+            Function::Read => 2,
+            Function::Write => 3,
+            Function::Cas => 4,
+            Function::Shared => 5,
+        });
+        columns.key.push(keys.place(&operation.key));
+        columns.invoked.push(micros(begin).saturating_sub(invoked));
+        invoked = micros(begin);
+        columns.took.push(moment(operation.completed));
+        columns.outcome.push(match operation.outcome {
+            Outcome::Ok => 0,
+            Outcome::Fail => 1,
+            Outcome::Info => 2,
+        });
+        let mut text = |text: Option<&str>| text.map_or(0, |text| texts.place(text) + 1);
+        columns.read.push(text(match &operation.old {
+            Reading::Unknown => None,
+            Reading::Empty => Some("(empty)"),
+            Reading::Value(value) => Some(value),
+        }));
+        columns.wrote.push(text(operation.new.as_deref()));
+        columns.error.push(text(operation.error()));
+        columns.lost.push(u8::from(story.is_lost(operation)));
+        let hold = moments::hold(operation);
+        columns.held.push(moment(hold.map(|hold| hold.start)));
+        columns.hold.push(hold.map_or(0, |hold| micros(hold.end) - micros(hold.start)));
+        let valid = hold.and_then(|hold| Some((hold, moments::expiry_at(operation, hold.end)?.0)));
+        columns.valid.push(valid.map_or(-1, |(hold, until)| after(hold.start, until).max(0)));
+        columns.got.push(moment(moments::at(operation, Phase::Read)));
+        columns.sent.push(moment(moments::write(operation).map(|write| write.sent)));
+        let effect = moments::effect(operation).filter(|_| operation.outcome != Outcome::Fail);
+        columns.effect.push(moment(effect));
+        if let Some(token) = operation.phases.iter().filter_map(|stamp| stamp.token).last() {
+            columns.tokens.push((columns.client.len() - 1, token));
+        }
+        let phases = operation.phases.before(60);
+        columns.phases.push(phases.clone().count() as u8);
+        let (mut time, mut index) = (begin, operation.index);
+        for stamp in phases {
+            columns.phase.push(stamp.phase as u8);
+            columns.at.push(after(time, stamp.time()));
+            columns.on.push(stamp.index - index);
+            (time, index) = (stamp.time(), stamp.index);
+        }
+    }
+    columns
+}
+
+fn fault(fault: &model::history::FaultWindow) -> Fault {
+    let (from, to) = fault.span();
+    let name = |text: &String| sanitize(text, LONGEST);
+    let linked = fault.links.iter().flatten().flat_map(|(one, other)| [one, other]);
+    let mut others: Vec<String> = linked.filter(|member| !fault.targets.contains(member)).map(name).collect();
+    others.sort();
+    others.dedup();
+    Fault {
+        number: fault.fault,
+        label: fault_label(fault).0,
+        what: sanitize(&fault.what, 200),
+        targets: fault.targets.iter().map(name).collect(),
+        others,
+        from: micros(from),
+        to: if fault_label(fault).1 {
+            to.map(micros)
+        } else {
+            Some(micros(fault.injected.map_or(from, |(time, _)| time)))
+        },
+        observed: fault.was_observed(),
+        lines: fault.lines.clone(),
+        texts: fault.texts.iter().take(4).map(|text| sanitize(text, 200)).collect(),
+    }
+}

@@ -1,0 +1,193 @@
+//! What the lock's nodes held while an incident came about, in words: as they said themselves, beside the history.
+
+use super::data;
+use super::lanes::{Lanes, micros};
+use super::servers::{Life, SLACK, Servers};
+use crate::Report;
+use base::words::{length, list, moment, plural};
+use model::history::{Process, locked_key};
+use summary::moments::{self, Hold};
+use summary::{Incident, principals};
+
+/// More nodes than this nobody reads about; the time axis has them all.
+const MOST_NODES: usize = 7;
+
+/// What was there for less time, in microseconds, and is nobody's for certain, is counted only.
+const BRIEF: u64 = 50_000;
+
+/// What a node held, or several that held the same.
+pub(crate) struct OfNodes {
+    /// `n0, n1 and n2`.
+    pub nodes: String,
+    /// In backticks is what a server said.
+    pub text: String,
+}
+
+/// What was seen of a run's nodes, to be asked about its incidents.
+pub(crate) struct Held<'a> {
+    report: &'a Report<'a>,
+    lanes: Lanes,
+    servers: Servers,
+}
+
+impl<'a> Held<'a> {
+    /// None if nobody noted what the nodes held, or there is no incident to ask about.
+    pub fn of(report: &'a Report) -> Option<Held<'a>> {
+        if report.story.incidents.is_empty() {
+            return None;
+        }
+        let lanes = Lanes::of(report);
+        let servers = super::servers(report, &lanes)?;
+        Some(Held { report, lanes, servers })
+    }
+
+    /// How it is known.
+    pub fn how(&self) -> String {
+        let whose = "Whose a value was is reckoned from when it came and was to end.";
+        match self.servers.every {
+            0 => format!("Each change was noted as it happened. {whose}"),
+            every => format!(
+                "They were asked every {every} ms over a separate connection, so a change came a little before it was seen. {whose}"
+            ),
+        }
+    }
+
+    /// Of each node that was looked at, what it held of the incident's lock since the first of its clients had it.
+    pub fn during(&self, incident: &Incident) -> Vec<OfNodes> {
+        let last = self.report.story.subject.history.last_time;
+        let principals: Vec<(Process, Hold)> = principals(incident)
+            .into_iter()
+            .filter_map(|operation| Some((operation.process, moments::hold(operation)?)))
+            .collect();
+        let from = principals.iter().map(|(_, hold)| hold.start).min().unwrap_or(incident.time);
+        let span = (micros(from), micros(data::span(incident, last).1));
+        let watched = (0..self.lanes.nodes.len()).filter(|place| self.servers.watched.contains(place));
+        let mut told: Vec<(Vec<String>, Vec<&Life>, Vec<String>)> = Vec::new();
+        for place in watched.take(MOST_NODES) {
+            let of_key = |life: &&Life| {
+                life.node == place
+                    && locked_key(&life.key) == Some(incident.key)
+                    && life.to > span.0
+                    && life.from <= span.1
+            };
+            let lives: Vec<&Life> = self.servers.lives.iter().filter(of_key).collect();
+            let circumstances = self.circumstances(place, span);
+            let node = self.lanes.nodes[place].clone();
+            match told.iter_mut().find(|(_, others, beside)| *beside == circumstances && self.are_alike(&lives, others))
+            {
+                Some((nodes, _, _)) => nodes.push(node),
+                None => told.push((vec![node], lives, circumstances)),
+            }
+        }
+        let noted = self.servers.until.filter(|until| *until <= span.1);
+        let of_nodes = |(nodes, lives, circumstances): (Vec<String>, Vec<&Life>, Vec<String>)| {
+            let mut parts = self.lives(lives.into_iter(), &principals);
+            if parts.is_empty() {
+                parts.push("nothing of this lock was seen".to_string());
+            }
+            parts.extend(circumstances);
+            parts.extend(noted.map(|until| format!("nothing was noted any more from {}", moment(until * 1000))));
+            OfNodes { nodes: list(&nodes), text: parts.join("; ") + "." }
+        };
+        told.into_iter().map(of_nodes).collect()
+    }
+
+    /// Whether two nodes held the same, as far as one look differs from the next.
+    fn are_alike(&self, lives: &[&Life], others: &[&Life]) -> bool {
+        let near = |one: u64, other: u64| one.abs_diff(other) <= (self.servers.every * 1000).max(micros(SLACK) / 2);
+        let alike = |(one, other): (&&Life, &&Life)| {
+            (&one.value, one.owner, one.how) == (&other.value, other.owner, other.how)
+                && near(one.from, other.from)
+                && near(one.to, other.to)
+        };
+        lives.len() == others.len() && lives.iter().zip(others).all(alike)
+    }
+
+    /// What each of those held who are told of; the others in between are counted.
+    fn lives<'l>(&self, lives: impl Iterator<Item = &'l Life>, principals: &[(Process, Hold)]) -> Vec<String> {
+        let (mut parts, mut others) = (Vec::new(), 0);
+        for life in lives {
+            let hold = principals
+                .iter()
+                .find(|(process, hold)| i64::from(self.lanes.place(*process)) == life.owner && hold.start == life.hold);
+            // Most of what nobody is known by is what was put there in an attempt that failed.
+            if hold.is_none() && (life.owner >= 0 || life.to - life.from < BRIEF) {
+                others += 1;
+                continue;
+            }
+            if others > 0 && !parts.is_empty() {
+                parts.push(format!("{others} more"));
+            }
+            others = 0;
+            parts.push(self.life(life, hold.map(|(_, hold)| hold)));
+        }
+        if others > 0 && parts.is_empty() {
+            parts.push(format!(
+                "{} that {} not told of",
+                plural(others, "value"),
+                if others == 1 { "is" } else { "are" }
+            ));
+        }
+        parts
+    }
+
+    /// `c0's from 0.301 s, gone before 0.318 s, 983 ms before its end`
+    fn life(&self, life: &Life, hold: Option<&Hold>) -> String {
+        let whose = match self.owner(life) {
+            Some(owner) => format!("{owner}'s"),
+            None => format!("`{}`, whose is not certain,", life.value),
+        };
+        let (at, to) = (moment(life.from * 1000), moment(life.to * 1000));
+        // It may have come at any time in which nobody saw.
+        let came = if life.from - life.after > BRIEF.max(3000 * self.servers.every) { "seen from" } else { "from" };
+        // Whether it went while its client had no reason to give it back. Of one that was not heard of again nobody knows.
+        let is_early = hold.is_some_and(|hold| hold.ended && life.to + micros(SLACK) < micros(hold.end));
+        let ends = life.ends.last().map_or(0, |(_, ends)| *ends);
+        let lacked = ends.saturating_sub(life.to);
+        let early = if is_early && lacked > micros(SLACK) {
+            format!(", {} before its end", length(lacked * 1000))
+        } else {
+            String::new()
+        };
+        let gone = if self.servers.every == 0 { "at" } else { "before" };
+        match life.how {
+            1 => format!("{whose} {came} {at} until it ran out at {to}"),
+            2 => format!("{whose} {came} {at}, replaced {gone} {to}{early}"),
+            3 => format!("{whose} {came} {at}, still there at the last look"),
+            4 => format!("{whose} {came} {at}, gone {gone} {to}, after its end at {}", moment(ends * 1000)),
+            _ => format!("{whose} {came} {at}, gone {gone} {to}{early}"),
+        }
+    }
+
+    fn owner(&self, life: &Life) -> Option<&str> {
+        let place = usize::try_from(life.owner).ok()?;
+        self.lanes.clients.get(place).map(String::as_str)
+    }
+
+    /// What else there is of a node meanwhile: that nobody saw it, whom it took itself for, how wrong its clock was.
+    fn circumstances(&self, place: usize, (from, to): (u64, u64)) -> Vec<String> {
+        let mut parts = Vec::new();
+        let at = |time: u64| moment(time * 1000);
+        for (_, since, until) in
+            self.servers.unseen.iter().filter(|(node, since, until)| *node == place && *until >= from && *since <= to)
+        {
+            parts.push(format!("it was not seen from {} to {}", at(*since), at(*until)));
+        }
+        for (_, time, primary) in
+            self.servers.roles.iter().filter(|(node, time, _)| *node == place && *time <= to && *time > from)
+        {
+            parts.push(format!("at {} it called itself a {}", at(*time), if *primary { "primary" } else { "replica" }));
+        }
+        for (_, time, ahead) in
+            self.servers.clocks.iter().filter(|(node, time, _)| *node == place && *time <= to && *time > from)
+        {
+            let by = length(ahead.unsigned_abs() * 1000);
+            parts.push(match ahead {
+                0 => format!("at {} its clock was right", at(*time)),
+                1.. => format!("at {} its clock was {by} fast", at(*time)),
+                _ => format!("at {} its clock was {by} slow", at(*time)),
+            });
+        }
+        parts
+    }
+}

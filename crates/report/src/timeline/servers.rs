@@ -1,0 +1,471 @@
+//! The lives of locks on their nodes, from sightings; and whose each of them was.
+//!
+//! A server does not know the clients by name: whose a key was is reckoned from when it came and when a client then reported
+//! to have got the lock. Where that fits two clients, the key's end tells when it was set; where it does not, nobody is named.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde::Serialize;
+
+use super::lanes::{Lanes, micros};
+use base::words::sanitize;
+use model::history::{Held, Process, Sight, Sighting, locked_key};
+use summary::{Story, moments};
+
+/// More are not drawn.
+const MOST: usize = 40_000;
+/// How far the clocks of clients and the onlooker may be apart, with what an answer takes, in nanoseconds.
+pub(super) const SLACK: u64 = 10_000_000;
+
+#[derive(Serialize)]
+pub(crate) struct Servers {
+    /// How often the nodes were looked at, in milliseconds; 0 if every change was seen.
+    pub(super) every: u64,
+    /// The places of those that were looked at.
+    #[serde(skip)]
+    pub(super) watched: BTreeSet<usize>,
+    pub lives: Vec<Life>,
+    /// When a node was not seen, since it did not answer: its place, from, to.
+    pub(super) unseen: Vec<(usize, u64, u64)>,
+    /// When a node began to call itself a primary, or a replica: its place, time.
+    pub(super) roles: Vec<(usize, u64, bool)>,
+    /// How far its wall clock was ahead from then on, in microseconds.
+    pub(super) clocks: Vec<(usize, u64, i64)>,
+    /// From when on nothing was noted any more.
+    pub(super) until: Option<u64>,
+}
+
+/// The life of one value of one key on one node.
+#[derive(Serialize)]
+pub(crate) struct Life {
+    pub node: usize,
+    pub key: String,
+    pub value: String,
+    /// The place of the client whose it was; -1 if that is not known.
+    pub owner: i64,
+    /// When that client's hold began, in nanoseconds.
+    #[serde(skip)]
+    pub(super) hold: u64,
+    /// It came between these two.
+    pub(super) after: u64,
+    pub from: u64,
+    /// It had not gone yet at the first of these times, and had at the second.
+    #[serde(skip)]
+    seen: u64,
+    pub to: u64,
+    /// 0 it was gone before its end, 1 it ran out, 2 another value took its place, 3 it was still there at the last look, 4 it
+    /// was gone when it was looked for after its end: whether it ran out or somebody removed it right before, nobody saw.
+    pub(super) how: u8,
+    /// From when on it was to end when; the first is that of its beginning. 0 for never.
+    pub(super) ends: Vec<(u64, u64)>,
+}
+
+/// A value of so many characters was drawn at random, or names a client; a shorter one may be the same for all.
+const DRAWN: usize = 16;
+
+/// How far a client's asking may be from when a key's end says that it was set, in microseconds: a server tells whole
+/// milliseconds, and its answer was on its way.
+const NEAR: u64 = 3000;
+
+/// A hold: when its operation began, when it did, in nanoseconds, and whose it was.
+type Begun = (u64, u64, Process);
+
+/// The holds of each key, in the order of their beginnings.
+pub(super) struct Owners {
+    holds: HashMap<String, Vec<Begun>>,
+    /// For how long a lock is taken, in microseconds.
+    ttl: Option<u64>,
+}
+
+impl Owners {
+    pub fn of(story: &Story) -> Owners {
+        let mut holds: HashMap<String, Vec<Begun>> = HashMap::new();
+        for operation in story.client_operations() {
+            if let Some(hold) = moments::hold(operation) {
+                let of_key = holds.entry(operation.key.to_string()).or_default();
+                of_key.push((operation.invoked, hold.start, operation.process));
+            }
+        }
+        holds.values_mut().for_each(|of_key| of_key.sort_by_key(|(_, start, _)| *start));
+        Owners { holds, ttl: story.ttl_ns().map(micros) }
+    }
+
+    /// Who may have got the lock by a value of its key: it came first while the client asked, and was there when the client
+    /// had it.
+    fn of_value(&self, first: &Life, to: u64) -> Vec<Begun> {
+        let of_key = locked_key(&first.key).and_then(|key| self.holds.get(key)).map_or(&[][..], Vec::as_slice);
+        // First as if all clocks agreed; what fits nobody then may still fit within what they differ.
+        let fits = [0, micros(SLACK)].into_iter().map(|slack| {
+            let began = of_key.partition_point(|(_, start, _)| micros(*start) + slack < first.after);
+            let begun = of_key[began..].iter().take_while(|(_, start, _)| micros(*start) <= to + slack);
+            begun.filter(|(invoked, _, _)| micros(*invoked) <= first.from + slack).copied().collect::<Vec<_>>()
+        });
+        fits.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
+    }
+
+    /// Those of them who asked at the moment at which a key is set that has such an end; none if it never ends.
+    fn asked_when_set(&self, found: &[Begun], first: &Life) -> Vec<Begun> {
+        let ends = first.ends.first().map_or(0, |(_, ends)| *ends);
+        let Some(set) = self.ttl.and_then(|ttl| ends.checked_sub(ttl)) else { return Vec::new() };
+        let asked =
+            |(invoked, start, _): &Begun| (micros(*invoked)..=micros(*start) + NEAR * 2).contains(&(set + NEAR));
+        found.iter().filter(|begun| asked(begun)).copied().collect()
+    }
+}
+
+/// What a value was at each time it was there, where all of it is one client's: what comes again, late, is no other's.
+fn of_one_client(holds: &mut [Option<(i64, u64)>]) {
+    let known: Vec<(i64, u64)> = holds.iter().flatten().copied().collect();
+    let Some(&first) = known.first() else { return };
+    let agree = || known.len() > 1 && known.iter().all(|(owner, _)| *owner == first.0);
+    let is_certain = holds[0].is_some() || agree();
+    for hold in holds {
+        match hold {
+            _ if !is_certain => *hold = None,
+            Some((owner, _)) if *owner == first.0 => {}
+            _ => *hold = Some(first),
+        }
+    }
+}
+
+/// A life that has not ended yet.
+struct Open {
+    held: Held,
+    after: u64,
+    from: u64,
+    ends: Vec<(u64, u64)>,
+}
+
+impl Servers {
+    /// What is drawn of these sightings.
+    pub(super) fn new(sightings: &[Sighting], owners: &Owners, lanes: &Lanes, run_ended: u64) -> Servers {
+        let places: HashMap<&str, usize> =
+            lanes.nodes.iter().enumerate().map(|(place, name)| (&name[..], place)).collect();
+        let mut servers = Servers {
+            every: 0,
+            watched: BTreeSet::new(),
+            lives: Vec::new(),
+            unseen: Vec::new(),
+            roles: Vec::new(),
+            clocks: Vec::new(),
+            until: None,
+        };
+        let mut open: BTreeMap<(usize, &str), Open> = BTreeMap::new();
+        let mut unseen: BTreeMap<usize, u64> = BTreeMap::new();
+        // What did not change was seen to the end of the run.
+        let noted = sightings.last().map_or(0, |sighting| sighting.time);
+        let is_cut = sightings.iter().any(|sighting| sighting.saw == Sight::NoMore);
+        let last = if is_cut { noted } else { noted.max(run_ended) };
+        for Sighting { time, since, node, saw } in sightings {
+            let Some(&place) = places.get(&node[..]) else { continue };
+            match saw {
+                Sight::Watched { every_ms, .. } => {
+                    servers.every = *every_ms;
+                    servers.watched.insert(place);
+                }
+                Sight::Unseen { .. } => _ = unseen.insert(place, *since),
+                Sight::SeenAgain => {
+                    servers.unseen.extend(unseen.remove(&place).map(|from| (place, micros(from), micros(*time))));
+                }
+                Sight::Primary(primary) => servers.roles.push((place, micros(*time), *primary)),
+                Sight::Clock { ahead_us } => servers.clocks.push((place, micros(*time), *ahead_us)),
+                Sight::NoMore => servers.until = Some(micros(*time)),
+                Sight::Key { key, held } => {
+                    let before = open.remove(&(place, key));
+                    let same = |before: &Open| held.as_ref().is_some_and(|held| held.value == before.held.value);
+                    let open_now = match (before, held) {
+                        (Some(mut before), Some(held)) if same(&before) => {
+                            before.ends.push((*time, held.ends.unwrap_or(0)));
+                            before.held = held.clone();
+                            Some(before)
+                        }
+                        (before, held) => {
+                            if let Some(before) = before {
+                                servers.end((place, key), before, (*since, *time), u8::from(held.is_some()) * 2);
+                            }
+                            held.as_ref().map(|held| Open {
+                                held: held.clone(),
+                                after: *since,
+                                from: *time,
+                                ends: vec![(*time, held.ends.unwrap_or(0))],
+                            })
+                        }
+                    };
+                    open.extend(open_now.map(|now| ((place, &key[..]), now)));
+                }
+            }
+        }
+        for ((place, key), left) in open {
+            servers.end((place, key), left, (last, last), 3);
+        }
+        servers.unseen.extend(unseen.into_iter().map(|(place, from)| (place, micros(from), micros(last))));
+        servers.lives.sort_by_key(|life| life.from);
+        if let Some(first) = servers.lives.get(MOST) {
+            servers.until = servers.until.min(Some(first.from)).or(Some(first.from));
+            servers.lives.truncate(MOST);
+        }
+        servers.name_owners(owners, lanes);
+        servers.one_value_a_hold();
+        servers.lives.sort_by_key(|life| (life.node, life.from));
+        servers
+    }
+
+    /// A life is over: it was there at the first of these times, and was not at the second.
+    fn end(&mut self, (node, key): (usize, &str), open: Open, (since, time): (u64, u64), how: u8) {
+        let over = open.held.ends.filter(|ends| *ends <= time && how != 3);
+        let how = match over {
+            // Nobody can have removed it before its end, or somebody would have been seen to.
+            Some(_) if self.every == 0 && since == time => 1,
+            Some(_) => 4,
+            None => how,
+        };
+        self.lives.push(Life {
+            node,
+            key: sanitize(key, 60),
+            value: sanitize(&open.held.value, 60),
+            owner: -1,
+            hold: 0,
+            after: micros(open.after),
+            from: micros(open.from),
+            seen: micros(since.max(open.from)),
+            to: micros(over.filter(|_| how == 1).unwrap_or(time).max(open.from)),
+            how,
+            ends: open.ends.into_iter().map(|(time, ends)| (micros(time), micros(ends))).collect(),
+        });
+    }
+
+    /// Whose each value was. Where it was on several nodes at once, the first of them tells: a copy may come late.
+    fn name_owners(&mut self, owners: &Owners, lanes: &Lanes) {
+        let mut of_value: BTreeMap<(&str, &str), Vec<Vec<usize>>> = BTreeMap::new();
+        let mut until: HashMap<(&str, &str), u64> = HashMap::new();
+        for (number, life) in self.lives.iter().enumerate() {
+            let value = (&life.key[..], &life.value[..]);
+            let until = until.entry(value).or_default();
+            let times = of_value.entry(value).or_default();
+            match times.last_mut().filter(|_| life.after <= *until) {
+                Some(together) => together.push(number),
+                None => times.push(vec![number]),
+            }
+            *until = life.to.max(*until);
+        }
+        let may_be = |together: &Vec<usize>| {
+            let first = &self.lives[together[0]];
+            // When half of the nodes had it no longer, its client can no more have got the lock by it.
+            let mut seen: Vec<u64> = together.iter().map(|number| self.lives[*number].seen).collect();
+            seen.sort_unstable();
+            let found = owners.of_value(first, seen[seen.len() / 2]);
+            let by_end = owners.asked_when_set(&found, first);
+            (found, by_end)
+        };
+        // A lock that is kept for other than its TTL, or was extended before it was seen, does not say by its end when it was
+        // set: then there is one that nobody asked for at that moment, and no end is gone by.
+        let known: Vec<Vec<(Vec<Begun>, Vec<Begun>)>> =
+            of_value.values().map(|times| times.iter().map(may_be).collect()).collect();
+        let ends_tell = known.iter().flatten().all(|(found, by_end)| found.is_empty() || !by_end.is_empty());
+        let whose = |(found, by_end): &(Vec<Begun>, Vec<Begun>)| {
+            let one =
+                [Some(found), Some(by_end).filter(|_| ends_tell)].into_iter().flatten().find(|of| of.len() == 1)?;
+            Some((i64::from(lanes.place(one[0].2)), one[0].1))
+        };
+        let mut found: Vec<(usize, i64, u64)> = Vec::new();
+        for (((_, value), times), known) in of_value.iter().zip(&known) {
+            let mut holds: Vec<Option<(i64, u64)>> = known.iter().map(whose).collect();
+            if value.len() >= DRAWN {
+                of_one_client(&mut holds);
+            }
+            for (together, hold) in times.iter().zip(holds) {
+                found.extend(hold.iter().flat_map(|(owner, hold)| together.iter().map(|life| (*life, *owner, *hold))));
+            }
+        }
+        for (number, owner, hold) in found {
+            (self.lives[number].owner, self.lives[number].hold) = (owner, hold);
+        }
+    }
+
+    /// Who got the lock put one value onto its nodes. What others put there meanwhile, and did not get it by, may fit by its time
+    /// as well: the value that most nodes had is the holder's, and of no other it is known.
+    fn one_value_a_hold(&mut self) {
+        let mut nodes: HashMap<(i64, u64, &str), HashMap<&str, BTreeSet<usize>>> = HashMap::new();
+        for life in self.lives.iter().filter(|life| life.owner >= 0) {
+            let values = nodes.entry((life.owner, life.hold, &life.key)).or_default();
+            values.entry(&life.value).or_default().insert(life.node);
+        }
+        let best = |values: &HashMap<&str, BTreeSet<usize>>| {
+            let most = values.values().map(BTreeSet::len).max()?;
+            let mut with_most = values.iter().filter(|(_, nodes)| nodes.len() == most);
+            let (value, _) = with_most.next()?;
+            with_most.next().is_none().then(|| value.to_string())
+        };
+        let best: HashMap<(i64, u64, String), Option<String>> =
+            nodes.iter().map(|((owner, hold, key), values)| ((*owner, *hold, key.to_string()), best(values))).collect();
+        for life in self.lives.iter_mut().filter(|life| life.owner >= 0) {
+            if best.get(&(life.owner, life.hold, life.key.clone())).cloned().flatten().as_ref() != Some(&life.value) {
+                (life.owner, life.hold) = (-1, 0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::history::{Look, Sightings};
+
+    const MS: u64 = 1_000_000;
+
+    /// Nodes that are looked at every 20 ms; of each the value that it has from when to when.
+    fn seen(values: &[(&str, &str, u64, u64)]) -> Vec<Sighting> {
+        let mut sightings = Sightings::default();
+        for node in ["n0", "n1", "n2"] {
+            sightings.begin(node, 0, 20, None);
+            for now in (20..400).step_by(20) {
+                let mut here = values.iter().filter(|(at, _, from, to)| *at == node && (*from..*to).contains(&now));
+                let held = here.next().map(|(_, value, from, _)| {
+                    let held = Held { value: value.to_string(), ends: Some((from + 1000) * MS) };
+                    ("lock:k0".to_string(), held)
+                });
+                sightings.look(
+                    node,
+                    (now * MS, now * MS),
+                    Look { keys: held.into_iter().collect(), ..Look::default() },
+                    MS,
+                );
+            }
+        }
+        sightings.take()
+    }
+
+    #[test]
+    fn each_value_is_of_one_hold_and_what_did_not_get_the_lock_is_nobodys() {
+        // c0 holds the lock twice in a row, then c1; n2 had another's value first, who tried in vain meanwhile.
+        let holds = [(95, 101, 0), (155, 161, 0), (215, 221, 1)];
+        let holds = holds.map(|(asked, got, client)| (asked * MS, got * MS, Process::Client(client)));
+        let owners = Owners { holds: HashMap::from([("k0".to_string(), holds.to_vec())]), ttl: Some(1_000_000) };
+        let all = |value, from, to| ["n0", "n1"].map(|node| (node, value, from, to));
+        let values = [
+            &all("a", 98, 150)[..],
+            &all("b", 158, 210),
+            &all("c", 218, 290),
+            &[("n2", "a", 98, 150), ("n2", "x", 217, 222), ("n2", "c", 228, 290)],
+        ]
+        .concat();
+        let servers = Servers::new(&seen(&values), &owners, &Lanes::for_test(2, 3), 0);
+        let whose: Vec<(usize, &str, i64, u64)> =
+            servers.lives.iter().map(|life| (life.node, &life.value[..], life.owner, life.hold / MS)).collect();
+        let of = |node| [(node, "a", 0, 101), (node, "b", 0, 161), (node, "c", 1, 221)];
+        assert_eq!(whose[..6], [of(0), of(1)].concat());
+        assert_eq!(whose[6..], [(2, "a", 0, 101), (2, "x", -1, 0), (2, "c", 1, 221)]);
+        assert_eq!(servers.watched, BTreeSet::from([0, 1, 2]));
+    }
+
+    /// The lives of what was seen: node, value, owner, how each ended and when.
+    fn lives(mut sightings: Sightings, holds: &[(u64, u64, u32)]) -> Vec<(usize, String, i64, u8, u64)> {
+        let holds = holds.iter().map(|(asked, got, client)| (asked * MS, got * MS, Process::Client(*client)));
+        let owners = Owners { holds: HashMap::from([("k0".to_string(), holds.collect())]), ttl: Some(1_000_000) };
+        let servers = Servers::new(&sightings.take(), &owners, &Lanes::for_test(2, 3), 0);
+        servers.lives.into_iter().map(|life| (life.node, life.value, life.owner, life.how, life.to / 1000)).collect()
+    }
+
+    fn look(value: Option<(&str, u64)>) -> Look {
+        let held = |(value, ends): (&str, u64)| Held { value: value.to_string(), ends: Some(ends * MS) };
+        Look { keys: value.map(|value| ("lock:k0".to_string(), held(value))).into_iter().collect(), ..Look::default() }
+    }
+
+    #[test]
+    fn of_two_who_may_have_put_it_there_its_end_tells_the_one_unless_ends_do_not_tell() {
+        // c1 gave the lock back right before c0 got it, and nobody looked in between.
+        let owners = |kept_for: u64| {
+            let mut sightings = Sightings::default();
+            sightings.begin("n0", 0, 20, None);
+            for (now, value) in [(140, None), (160, Some(("a", 158 + kept_for))), (420, None)] {
+                sightings.look("n0", (now * MS, now * MS), look(value), 0);
+            }
+            lives(sightings, &[(145, 146, 1), (157, 158, 0)]).into_iter().map(|life| life.2).collect::<Vec<_>>()
+        };
+        assert_eq!(owners(1000), [0]);
+        assert_eq!((owners(988), owners(1100), owners(500)), (vec![1], vec![-1], vec![-1]));
+    }
+
+    #[test]
+    fn a_copy_that_comes_late_makes_a_value_nobody_elses() {
+        let mut two_primaries = Sightings::default();
+        ["n0", "n1", "n2"].iter().for_each(|node| two_primaries.begin(node, 0, 0, None));
+        // n2 is a replica of n1.
+        for (node, value, from) in [("n1", "a", 98), ("n0", "b", 99), ("n2", "a", 100)] {
+            two_primaries.look(node, (from * MS, from * MS), look(Some((value, 1000))), 0);
+        }
+        for (node, to) in [("n0", 150), ("n1", 151), ("n2", 153)] {
+            two_primaries.look(node, (to * MS, to * MS), look(None), 0);
+        }
+        // Either may be either's. When the copy came, only c1 had not got its lock yet: it is not c1's for that.
+        let owners: Vec<i64> =
+            lives(two_primaries, &[(95, 99, 0), (90, 101, 1)]).into_iter().map(|life| life.2).collect();
+        assert_eq!(owners, [-1, -1, -1]);
+        let mut alone = Sightings::default();
+        ["n1", "n2"].iter().for_each(|node| alone.begin(node, 0, 0, None));
+        for (node, from) in [("n1", 98), ("n2", 100)] {
+            alone.look(node, (from * MS, from * MS), look(Some(("a", 1000))), 0);
+        }
+        let owners: Vec<i64> = lives(alone, &[(95, 99, 0), (99, 101, 1)]).into_iter().map(|life| life.2).collect();
+        assert_eq!(owners, [0, 0], "also the copy");
+    }
+
+    #[test]
+    fn that_a_value_ran_out_is_said_only_where_nobody_can_have_removed_it() {
+        let gone = |every, last, now| {
+            let mut sightings = Sightings::default();
+            sightings.begin("n0", 0, every, None);
+            sightings.look("n0", (90 * MS, 100 * MS), look(Some(("a", 200))), 0);
+            if last > 100 {
+                sightings.look("n0", (last * MS, last * MS), look(Some(("a", 200))), 0);
+            } else {
+                sightings.unseen("n0", 110 * MS, "it does not run");
+            }
+            sightings.look("n0", (now * MS, now * MS), look(None), 0);
+            let (_, _, _, how, to) = lives(sightings, &[]).remove(0);
+            (how, to)
+        };
+        // Every change was seen: to its end, or before that.
+        assert_eq!((gone(0, 101, 203), gone(0, 101, 199)), ((1, 200), (0, 199)));
+        // Looked at now and then, it may have been removed before its end, and so may that of a node that did not run.
+        assert_eq!((gone(20, 190, 210), gone(20, 100, 300), gone(0, 100, 300)), ((4, 210), (4, 300), (4, 300)));
+        assert_eq!(gone(20, 170, 190), (0, 190));
+    }
+
+    #[test]
+    fn what_comes_again_late_is_no_other_clients() {
+        let owners = |value: &str| {
+            let mut sightings = Sightings::default();
+            ["n0", "n1"].iter().for_each(|node| sightings.begin(node, 0, 0, None));
+            for (node, from, to) in [("n0", 98, 120), ("n1", 300, 320)] {
+                sightings.look(node, (from * MS, from * MS), look(Some((value, 1000))), 0);
+                sightings.look(node, (to * MS, to * MS), look(None), 0);
+            }
+            lives(sightings, &[(95, 99, 0), (290, 305, 1)]).into_iter().map(|life| life.2).collect::<Vec<_>>()
+        };
+        assert_eq!(owners("52a795ff54ad40db"), [0, 0]);
+        // What all clients write says nothing.
+        assert_eq!(owners("1"), [0, 1]);
+    }
+
+    #[test]
+    fn what_was_there_at_last_was_there_to_the_end_of_the_run_unless_nothing_was_noted_any_more() {
+        let to = |cut: bool| {
+            let mut sightings = Sightings::default();
+            sightings.begin("n0", 0, 20, None);
+            sightings.look("n0", (90 * MS, 100 * MS), look(Some(("a", 0))), 0);
+            let mut noted = sightings.take();
+            noted.iter_mut().for_each(|one| {
+                if let Sight::Key { held: Some(held), .. } = &mut one.saw {
+                    held.ends = None;
+                }
+            });
+            let no_more = Sighting { time: 150 * MS, since: 150 * MS, node: "n0".to_string(), saw: Sight::NoMore };
+            noted.extend(cut.then_some(no_more));
+            let servers =
+                Servers::new(&noted, &Owners { holds: HashMap::new(), ttl: None }, &Lanes::for_test(2, 3), 900 * MS);
+            (servers.lives[0].how, servers.lives[0].to / 1000)
+        };
+        assert_eq!((to(false), to(true)), ((3, 900), (3, 150)));
+    }
+}

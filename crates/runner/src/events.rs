@@ -1,0 +1,112 @@
+//! Writes down how a run goes, while it goes, for whoever looks at its folder meanwhile ([`summary::store::live`]). A run does
+//! not depend on it: what cannot be written is missing there, and is said in the log.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+use tracing::warn;
+
+use base::runs::RunFolder;
+use model::scenario::Scenario;
+use summary::Telling;
+use summary::store::live::{Events, Moment};
+use system::controller::Status;
+
+/// Counts alone are written this often.
+const EVERY: Duration = Duration::from_secs(1);
+/// How often it is looked whether anything else has changed.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What is written of one run.
+pub(super) struct Diary {
+    events: Option<Events>,
+    last: Moment,
+}
+
+impl Diary {
+    pub fn begin(folder: &RunFolder, scenario: &Scenario) -> Diary {
+        let events = Events::begin(folder.path());
+        let events = events.inspect_err(|error| warn!(%error, "no events.jsonl, so nobody sees how the run goes")).ok();
+        let last = Moment {
+            workload: scenario.workload_name.clone(),
+            nemesis: scenario.nemesis_name.clone(),
+            seed: scenario.seed,
+            ..Moment::default()
+        };
+        Diary { events, last }
+    }
+
+    /// Follows a run until its status is no longer sent.
+    pub fn follow(mut self, mut status: watch::Receiver<Status>) -> JoinHandle<Diary> {
+        tokio::spawn(async move {
+            let (mut told, mut written) = (0, None::<Instant>);
+            loop {
+                let now = status.borrow_and_update().clone();
+                let moment = self.moment(&now, &mut told);
+                let other =
+                    |a: &Moment, b: &Moment| (&a.stage, &a.faults) != (&b.stage, &b.faults) || !a.notes.is_empty();
+                let due = written.is_none_or(|written| written.elapsed() >= EVERY);
+                if due || other(&moment, &self.last) {
+                    written = Some(Instant::now());
+                    self.put(moment);
+                }
+                let over = async { while status.changed().await.is_ok() {} };
+                if timeout(LOOK, over).await.is_ok() {
+                    let now = status.borrow().clone();
+                    self.last = self.moment(&now, &mut told);
+                    return self;
+                }
+            }
+        })
+    }
+
+    /// Ends with what the run came to.
+    pub fn conclude(mut self, telling: &Telling) {
+        let Moment { workload, nemesis, seed, at_s, of_s, .. } = self.last.clone();
+        let (counts, lost) = (telling.counts, telling.lost_updates.count);
+        self.put(Moment {
+            workload,
+            nemesis,
+            seed,
+            at_s,
+            of_s,
+            stage: "done".into(),
+            ok: counts.ok,
+            fail: counts.fail,
+            info: counts.info,
+            overlaps: telling.mutual_exclusion.violations,
+            lost,
+            valid: Some(telling.valid),
+            summary: telling.summary.clone(),
+            ..Moment::default()
+        });
+    }
+
+    fn moment(&self, status: &Status, told: &mut usize) -> Moment {
+        let notes = status.notes.iter().skip(*told).cloned().collect();
+        *told = status.notes.len();
+        Moment {
+            stage: status.stage.clone(),
+            at_s: status.at.map(|at| at.as_secs_f64()),
+            of_s: status.of.map(|of| of.as_secs_f64()),
+            ok: status.ok,
+            fail: status.fail,
+            info: status.info,
+            faults: status.faults.iter().map(|(_, what)| what.clone()).collect(),
+            overlaps: status.overlaps,
+            lost: status.lost,
+            notes,
+            ..self.last.clone()
+        }
+    }
+
+    fn put(&mut self, moment: Moment) {
+        if let Some(Err(error)) = self.events.as_mut().map(|events| events.write(&moment)) {
+            warn!(%error, "events.jsonl goes no further");
+            self.events = None;
+        }
+        self.last = Moment { notes: Vec::new(), ..moment };
+    }
+}

@@ -1,0 +1,220 @@
+//! All that an installation is made from, as a hash: the words that install it, the files that these name, and the sources.
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use base::files;
+
+/// How deep requirement files may name each other.
+const DEEPEST: usize = 8;
+
+/// What the outcome of an installation depends on.
+#[derive(Default)]
+pub(super) struct Ingredients(Sha256);
+
+impl Ingredients {
+    /// Adds a part; no two lists of parts have the same hash.
+    pub fn add(&mut self, part: impl AsRef<[u8]>) {
+        let part = part.as_ref();
+        self.0.update((part.len() as u64).to_le_bytes());
+        self.0.update(part);
+    }
+
+    /// Adds a file or a folder by its content.
+    pub fn add_file(&mut self, path: &Path) -> Result<(), String> {
+        self.add(files::content(path).map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    /// Adds a file for pip and all that it includes. Unless there are `sources`, it must install nothing from this machine.
+    pub fn add_requirements(&mut self, path: &Path, has_sources: bool) -> Result<(), String> {
+        self.add_requirements_below(path, has_sources, DEEPEST)
+    }
+
+    fn add_requirements_below(&mut self, path: &Path, has_sources: bool, deeper: usize) -> Result<(), String> {
+        let text = files::read_named(path, files::BY_HAND).map_err(|error| error.to_string())?;
+        self.add(&text);
+        for line in text.lines() {
+            match named_by(line) {
+                Some(Named::Source(what)) if !has_sources => {
+                    return Err(format!(
+                        "{} installs `{what}` from this machine; name in `sources` the files and folders that it is built from, so \
+                         that redjepsen installs it anew when they change",
+                        path.display()
+                    ));
+                }
+                Some(Named::Included(what)) if deeper > 0 => {
+                    let included = path.parent().unwrap_or(Path::new("")).join(what);
+                    // pip says best what is wrong with one that can't be read.
+                    if included.is_file() {
+                        self.add_requirements_below(&included, has_sources, deeper - 1)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the words of an installation, and the files below a folder that they name. Ours is known by its content, wherever it
+    /// is; a folder of the user's also by its place, since a script there may read what lies beside it.
+    pub fn add_words(&mut self, words: &[String], folder: &Folder, has_sources: bool) -> Result<(), String> {
+        for word in words {
+            let parts: Vec<&str> = word.split(FOLDER).collect();
+            self.add(parts.len().to_le_bytes());
+            parts.iter().for_each(|part| self.add(part));
+            for rest in parts.iter().skip(1) {
+                self.add_named(rest, folder, has_sources)?;
+            }
+            // An installer elsewhere on this machine; a large one is a program, which has a version.
+            let elsewhere = Path::new(word);
+            if elsewhere.is_absolute() && elsewhere.is_file() {
+                self.add(files::bytes_named(elsewhere, files::BY_HAND).unwrap_or_default());
+            }
+        }
+        if let Folder::Own(place) = folder {
+            self.add(std::fs::canonicalize(place).unwrap_or_else(|_| place.clone()).as_os_str().as_encoded_bytes());
+        }
+        Ok(())
+    }
+
+    /// Adds what a word names, which goes on so after `{folder}`.
+    fn add_named(&mut self, rest: &str, folder: &Folder, has_sources: bool) -> Result<(), String> {
+        let in_a_path = |c: char| c.is_alphanumeric() || "/._-+@".contains(c);
+        let name = &rest[..rest.find(|c| !in_a_path(c)).unwrap_or(rest.len())];
+        let place = folder.place().join(name.trim_start_matches('/'));
+        if place.is_file() {
+            return self.add_file(&place);
+        }
+        match folder {
+            Folder::Own(_) if !has_sources => Err(format!(
+                "`install` reads the folder {}; name in `sources` the files and folders that it installs from, so that redjepsen \
+                 installs anew when they change",
+                place.display()
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn short_hex(self) -> String {
+        self.0.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// In the words of a workload, the folder of its file.
+pub(super) const FOLDER: &str = "{folder}";
+
+/// The folder that `{folder}` stands for.
+pub(super) enum Folder {
+    /// The files that come with redjepsen.
+    Ours(PathBuf),
+    /// That of a workload file.
+    Own(PathBuf),
+}
+
+impl Folder {
+    pub fn place(&self) -> &Path {
+        match self {
+            Folder::Ours(place) | Folder::Own(place) => place,
+        }
+    }
+}
+
+/// What a line of a file for pip names on this machine.
+#[derive(Debug, PartialEq)]
+enum Named<'l> {
+    /// Another such file.
+    Included(&'l str),
+    /// A package, or a folder with packages.
+    Source(&'l str),
+}
+
+fn named_by(line: &str) -> Option<Named<'_>> {
+    let line = line.trim();
+    let line = line.split(" #").next().unwrap_or(line).trim();
+    let after = |options: &[&str]| {
+        let rest = options.iter().find_map(|option| line.strip_prefix(option))?;
+        Some(rest.trim_start_matches(['=', ' ', '\t'])).filter(|rest| !rest.is_empty())
+    };
+    let is_elsewhere = |what: &str| what.contains("://") && !what.contains("file:");
+    if let Some(what) = after(&["--requirement", "--constraint", "-r", "-c"]) {
+        return (!is_elsewhere(what)).then_some(Named::Included(what));
+    }
+    if let Some(what) = after(&["--editable", "-e", "--find-links", "-f"]) {
+        return (!is_elsewhere(what)).then_some(Named::Source(what));
+    }
+    if line.starts_with(['#', '-']) {
+        return None;
+    }
+    let what = line.split([' ', ';', '[']).next().unwrap_or(line);
+    let is_archive = [".whl", ".zip", ".tar.gz"].iter().any(|end| what.ends_with(end));
+    let is_place = (what.starts_with('.') || what.contains('/') || is_archive) && !is_elsewhere(what);
+    (is_place || line.contains("file:")).then_some(Named::Source(if is_place { what } else { line }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requirement_names_this_machine_or_not() {
+        for (line, expected) in [
+            (".", Some(Named::Source("."))),
+            ("  ./lib[fast] ; python_version > '3'", Some(Named::Source("./lib"))),
+            ("../lib", Some(Named::Source("../lib"))),
+            ("lib/mylock", Some(Named::Source("lib/mylock"))),
+            ("/home/me/mylock-1.0-py3-none-any.whl", Some(Named::Source("/home/me/mylock-1.0-py3-none-any.whl"))),
+            ("mylock-1.0.tar.gz", Some(Named::Source("mylock-1.0.tar.gz"))),
+            ("-e .", Some(Named::Source("."))),
+            ("--editable=./lib", Some(Named::Source("./lib"))),
+            ("--find-links wheels", Some(Named::Source("wheels"))),
+            ("mylock @ file:///home/me/mylock", Some(Named::Source("mylock @ file:///home/me/mylock"))),
+            ("-r base.txt", Some(Named::Included("base.txt"))),
+            ("--constraint=pins.txt", Some(Named::Included("pins.txt"))),
+            ("redis==8.1.0", None),
+            ("redis[hiredis]==8.1.0 ; python_version > '3'", None),
+            ("redis==8.1.0 --hash=sha256:abc/def", None),
+            ("    --hash=sha256:abc", None),
+            ("--require-hashes", None),
+            ("# ./not", None),
+            ("mylock @ https://example.org/mylock.whl", None),
+            ("-r https://example.org/base.txt", None),
+            ("", None),
+        ] {
+            assert_eq!(named_by(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn words_count_whole_with_the_files_that_they_name() {
+        let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for folder in [&one, &other] {
+            std::fs::write(folder.path().join("install.sh"), "cp").unwrap();
+        }
+        let own = |folder: &tempfile::TempDir| Folder::Own(folder.path().to_path_buf());
+        let ours = |folder: &tempfile::TempDir| Folder::Ours(folder.path().to_path_buf());
+        let hash = |words: &[&str], folder: &Folder, sources| {
+            let mut of = Ingredients::default();
+            let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+            of.add_words(&words, folder, sources).map(|()| of.short_hex())
+        };
+        let script = ["sh", "{folder}/install.sh", "{env}"];
+        let before = hash(&script, &own(&one), false).unwrap();
+        assert_eq!(hash(&script, &own(&one), false).unwrap(), before);
+        assert_ne!(hash(&script, &own(&other), false).unwrap(), before, "another folder");
+        let of_ours = hash(&script, &ours(&one), false).unwrap();
+        assert_eq!(hash(&script, &ours(&other), false).unwrap(), of_ours, "ours is the same wherever it is");
+        std::fs::write(one.path().join("install.sh"), "mv").unwrap();
+        assert_ne!(hash(&script, &own(&one), false).unwrap(), before, "another content");
+        assert_ne!(hash(&script, &ours(&one), false).unwrap(), of_ours, "another content of ours");
+        let said = |text| hash(&["sh", "-c", text], &own(&one), false).unwrap();
+        assert_ne!(said("echo ONE >/a/x"), said("echo TWO >/a/x"), "what stands before the last slash");
+        assert_ne!(hash(&["ab", "c"], &own(&one), false), hash(&["a", "bc"], &own(&one), false));
+        for word in ["{folder}", "--path={folder}/src", "cp -r {folder}/* ."] {
+            let refused = hash(&[word], &own(&one), false).unwrap_err();
+            assert!(refused.contains("name in `sources`"), "{refused}");
+            assert!(hash(&[word], &own(&one), true).is_ok() && hash(&[word], &ours(&one), false).is_ok(), "{word}");
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Clients of published libraries: each is installed in a folder of its own in the user's cache, once for what it is
+//! made of, and used by every run after that.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::process::Command;
+
+use super::cache::{Cache, Unfinished};
+use super::ingredients::{FOLDER, Folder, Ingredients};
+use super::installer::{self, NotEnded};
+use super::{RunnerError, said};
+use base::files::{self, FileError};
+use base::interrupt::Interrupt;
+use model::scenario::{
+    CLIENT_FILES, CommandClient, Library, Package, PythonClient, Scenario, Workload, WorkloadClient,
+};
+use model::topology::InstalledClient;
+
+/// The package that Python clients are written on, below the files that come with redjepsen.
+const PYTHON_PACKAGE: &str = "clients/python";
+/// What installs their packages and what starts them, in that folder.
+const PYTHON_INSTALL: &str = "install.py";
+const PYTHON_START: &str = "start.py";
+/// Has Python import nothing from the working directory, from the user's own packages, or from where the environment says.
+const ISOLATED: [&str; 1] = ["-I"];
+/// Packages are downloaded, and some are compiled.
+const INSTALL_LIMIT: Duration = Duration::from_secs(600);
+const ASK_LIMIT: Duration = Duration::from_secs(20);
+
+/// What is to be done so that a client can run.
+struct Recipe {
+    /// A program and its arguments; none if nothing has to be installed.
+    install: Vec<String>,
+    /// What the outcome depends on.
+    made_of: Ingredients,
+    client: InstalledClient,
+}
+
+/// In the words of a recipe, the folder that it installs into.
+const ENV: &str = "{env}";
+
+/// The client of a scenario's workload, installed if it is not yet; none if the scenario has another one.
+pub(super) async fn client_of(
+    scenario: &Scenario,
+    interrupt: &Interrupt,
+    say: fn(&str),
+) -> Result<Option<InstalledClient>, RunnerError> {
+    let (Some(client), None) = (&scenario.workload.client, &scenario.client) else { return Ok(None) };
+    let what = Named { workload: &scenario.workload_name, library: scenario.workload.library.as_ref(), shown: None };
+    let installed = installed_client(client, &what, interrupt, say).await?;
+    Ok(Some(InstalledClient { image: scenario.cluster.client_image.clone(), ..installed }))
+}
+
+/// Shows what a workload file of the user's own has run: it is trusted as a Makefile is, and not more silent than one.
+pub(super) fn announce(scenario: &Scenario, say: fn(&str)) {
+    let own = scenario.workload.client.as_ref().filter(|client| scenario.client.is_none() && client.folder().is_some());
+    if let Some(client) = own {
+        say(&shown(&scenario.workload_name, client));
+    }
+}
+
+fn shown(workload: &str, client: &WorkloadClient) -> String {
+    format!("workload {workload} has programs of its own run:\n  {}", client.commands().join("\n  "))
+}
+
+/// What is installed, for messages and for the name of its folder.
+struct Named<'w> {
+    workload: &'w str,
+    library: Option<&'w Library>,
+    /// What is shown before it is installed.
+    shown: Option<&'w WorkloadClient>,
+}
+
+/// Another version of a library than the one that is pinned.
+#[derive(Clone, Copy)]
+struct Another<'l> {
+    package: &'l Package,
+    version: &'l str,
+}
+
+impl<'l> Another<'l> {
+    fn of(library: &'l Library) -> Option<Another<'l>> {
+        library.instead_of.as_ref()?;
+        Some(Another { package: library.package.as_ref()?, version: &library.version })
+    }
+}
+
+async fn installed_client(
+    client: &WorkloadClient,
+    what: &Named<'_>,
+    interrupt: &Interrupt,
+    say: fn(&str),
+) -> Result<InstalledClient, RunnerError> {
+    let fail = |text: String| RunnerError::could_not_run(format!("the client of workload {}: {text}", what.workload));
+    let cache = Cache::open().map_err(fail)?;
+    let folder = match client.folder() {
+        Some(folder) => Folder::Own(folder.to_path_buf()),
+        None => Folder::Ours(unpacked(&cache).map_err(fail)?),
+    };
+    let another = what.library.and_then(Another::of);
+    let recipe = match client {
+        WorkloadClient::Python(client) => interrupt.unless(python(client, another, &folder, &cache)).await?,
+        WorkloadClient::Command(client) => command(client, another, &folder),
+    };
+    let mut recipe = recipe.map_err(fail)?;
+    let env = interrupt.unless(installed(&mut recipe, what, &cache, say)).await?.map_err(fail)?;
+    let InstalledClient { command, environment, mut folders, runtime, .. } = recipe.client;
+    let into_env = |text: String| text.replace(ENV, &env.to_string_lossy());
+    if !recipe.install.is_empty() {
+        folders.push(env.clone());
+    }
+    Ok(InstalledClient {
+        command: command.into_iter().map(into_env).collect(),
+        environment: environment.into_iter().map(|(name, value)| (name, into_env(value))).collect(),
+        image: None,
+        folders,
+        runtime,
+    })
+}
+
+/// Installs the client of a workload, as a run of it would. Returns its command, or None if it has no client of its own.
+pub async fn install(
+    name: &str,
+    workload: &Workload,
+    interrupt: &Interrupt,
+    say: fn(&str),
+) -> Result<Option<Vec<String>>, RunnerError> {
+    let Some(client) = &workload.client else { return Ok(None) };
+    let shown = Some(client).filter(|client| client.folder().is_some());
+    let what = Named { workload: name, library: workload.library.as_ref(), shown };
+    installed_client(client, &what, interrupt, say).await.map(|installed| Some(installed.command))
+}
+
+/// What a Python says of itself.
+#[derive(Deserialize)]
+struct Python {
+    /// Its program, where a shim or a link leads.
+    program: PathBuf,
+    version: String,
+    library: Vec<PathBuf>,
+}
+
+const ABOUT_PYTHON: &str = "import json, os, sys, sysconfig
+paths = sysconfig.get_paths()
+print(json.dumps({'program': os.path.realpath(sys.executable), 'version': sys.version,
+                  'library': sorted({paths['stdlib'], paths['platstdlib']})}))";
+
+async fn python(
+    client: &PythonClient,
+    another: Option<Another<'_>>,
+    folder: &Folder,
+    cache: &Cache,
+) -> Result<Recipe, String> {
+    let (about, package) = (about_python().await?, unpacked(cache)?);
+    let (program, folder) = (about.program.display().to_string(), folder.place());
+    let adapter = existing(folder, &client.adapter)?;
+    let package = package.join(PYTHON_PACKAGE);
+    let mut path = vec![package.display().to_string()];
+    let (mut install, mut made_of) = (Vec::new(), Ingredients::default());
+    if let Some(requirements) = &client.requirements {
+        let script = package.join(PYTHON_INSTALL);
+        made_of.add_file(&script)?;
+        install.push(program.clone());
+        install.extend(ISOLATED.map(str::to_string));
+        install.push(script.display().to_string());
+        if let Some(Another { package, version }) = another {
+            let instead = format!("{}=={version}", package.name);
+            made_of.add(&instead);
+            install.extend(["--instead".to_string(), instead]);
+        }
+        install.push(ENV.to_string());
+        for file in [requirements].into_iter().chain(&client.built_with) {
+            let file = existing(folder, file)?;
+            made_of.add_requirements(&file, !client.sources.is_empty())?;
+            install.push(file.display().to_string());
+        }
+        for path in &client.sources {
+            made_of.add_file(&existing(folder, path)?)?;
+        }
+        for part in [&program, &about.version] {
+            made_of.add(part);
+        }
+        path.insert(0, ENV.to_string());
+    }
+    let start = package.join(PYTHON_START);
+    let words = [start.display().to_string(), path.join(":"), adapter.display().to_string()];
+    let flags = ISOLATED.iter().chain(["-B", "-u"].iter()).map(ToString::to_string);
+    let command = [program].into_iter().chain(flags).chain(words).chain(client.arguments.iter().cloned()).collect();
+    let mut folders = vec![adapter.parent().unwrap_or(folder).to_path_buf()];
+    folders.retain(|folder| !folder.starts_with(&package));
+    folders.push(package);
+    let client =
+        InstalledClient { command, environment: BTreeMap::new(), image: None, folders, runtime: about.library };
+    Ok(Recipe { install, made_of, client })
+}
+
+async fn about_python() -> Result<Python, String> {
+    let mut ask = Command::new("python3");
+    ask.args(ISOLATED).args(["-c", ABOUT_PYTHON]).current_dir("/");
+    let answer = installer::run(ask, ASK_LIMIT).await.map_err(|why| match why {
+        NotEnded::NotFound => "it needs python3, which is not on PATH (Debian: apt install python3-pip)".to_string(),
+        NotEnded::TooLong => format!("python3 did not answer within {} s", ASK_LIMIT.as_secs()),
+        NotEnded::Failed(error) => format!("python3: {error}"),
+    })?;
+    serde_json::from_slice(&answer.stdout).map_err(|_| {
+        let said = [&answer.stdout, &answer.stderr].into_iter().rfind(|said| !said.trim_ascii().is_empty());
+        let said = said.map_or_else(|| "nothing".to_string(), |said| said::why(said));
+        format!(
+            "python3 on PATH does not work ({}): asked for its version and its folders, it said: {said}",
+            answer.status
+        )
+    })
+}
+
+fn command(client: &CommandClient, another: Option<Another<'_>>, folder: &Folder) -> Result<Recipe, String> {
+    let here = folder.place().display().to_string();
+    let place = |word: &String| word.replace(FOLDER, &here);
+    let mut command: Vec<String> = client.command.iter().map(place).collect();
+    if let Some(program) = command.first_mut().filter(|program| !program.contains('/')) {
+        *program = on_path(program)?.display().to_string();
+    }
+    let environment: BTreeMap<_, _> =
+        client.environment.iter().map(|(name, value)| (name.clone(), place(value))).collect();
+    let reads_folder = client.command.iter().chain(client.environment.values()).any(|word| word.contains(FOLDER));
+    let folders = if reads_folder { vec![folder.place().to_path_buf()] } else { Vec::new() };
+    let words: Vec<String> = match another {
+        None => client.install.clone(),
+        Some(Another { package, version }) => {
+            let asked = |word: &String| word.replace("{package}", &package.name).replace("{version}", version);
+            client.another_version.iter().map(asked).collect()
+        }
+    };
+    let mut made_of = Ingredients::default();
+    made_of.add_words(&words, folder, !client.sources.is_empty())?;
+    for path in &client.sources {
+        made_of.add_file(&existing(folder.place(), path)?)?;
+    }
+    Ok(Recipe {
+        install: words.iter().map(place).collect(),
+        made_of,
+        client: InstalledClient { command, environment, folders, ..InstalledClient::default() },
+    })
+}
+
+/// The folder that a recipe has installed into, now or before.
+async fn installed(recipe: &mut Recipe, what: &Named<'_>, cache: &Cache, say: fn(&str)) -> Result<PathBuf, String> {
+    let Some((program, arguments)) = recipe.install.split_first() else { return Ok(cache.path().to_path_buf()) };
+    let name = what
+        .library
+        .map_or_else(|| what.workload.to_string(), |library| format!("{} {}", library.name, library.version));
+    // By what is installed, so that all workloads of one library share it.
+    let folder = format!("{}-{}", in_a_path(&name), std::mem::take(&mut recipe.made_of).short_hex());
+    if let Some(place) = cache.complete(&folder)? {
+        return Ok(place);
+    }
+    let place = cache.path().join(&folder);
+    if let Some(client) = what.shown {
+        say(&shown(what.workload, client));
+    }
+    say(&format!("installing {name} into {}", place.display()));
+    if let Some(pinned) = what.library.and_then(|library| library.instead_of.as_ref()) {
+        say(&format!(
+            "it is not the version that comes with redjepsen, {pinned}: no hash of ours vouches for it, nor for what it needs"
+        ));
+    }
+    let new = cache.begin(&folder)?;
+    let log = place.with_extension("log");
+    match run_into(program, arguments, &new).await {
+        Ok(said) => files::write(&log, said).map_err(|error| error.to_string()).and_then(|()| new.finish()),
+        Err((why, said)) if said.is_empty() => Err(why),
+        Err((why, said)) => {
+            let _ = files::write(&log, &said);
+            Err(format!("{why}: {}\nall it said is in {}", said::why(&said), log.display()))
+        }
+    }
+}
+
+/// Runs an installation into a new folder and returns what it said; if it fails also why.
+async fn run_into(program: &str, arguments: &[String], new: &Unfinished) -> Result<Vec<u8>, (String, Vec<u8>)> {
+    let fail = |why: String| (why, Vec::new());
+    let content = new.content();
+    let words = arguments.iter().map(|word| word.replace(ENV, &content.to_string_lossy()));
+    let mut install = Command::new(program);
+    install.current_dir(new.temporary()).env("TMPDIR", new.temporary()).args(words);
+    let ended = installer::run(install, INSTALL_LIMIT).await.map_err(|why| match why {
+        NotEnded::NotFound => fail(format!("it is installed by {program}, which is not on PATH")),
+        NotEnded::TooLong => fail(format!("{program} took longer than {} min", INSTALL_LIMIT.as_secs() / 60)),
+        NotEnded::Failed(error) => fail(format!("{program}: {error}")),
+    })?;
+    let said = [ended.stdout, ended.stderr].concat();
+    if ended.status.success() { Ok(said) } else { Err((format!("{program} failed ({})", ended.status), said)) }
+}
+
+/// The files that come with redjepsen, as a folder.
+fn unpacked(cache: &Cache) -> Result<PathBuf, String> {
+    let mut of = Ingredients::default();
+    for (path, text) in CLIENT_FILES {
+        of.add(path);
+        of.add(text);
+    }
+    let name = format!("files-{}", of.short_hex());
+    if let Some(place) = cache.complete(&name)? {
+        return Ok(place);
+    }
+    let new = cache.begin(&name)?;
+    let content = new.content();
+    for (path, text) in CLIENT_FILES {
+        let file = content.join(path);
+        let folder = file.parent().unwrap_or(&content);
+        std::fs::create_dir_all(folder).map_err(|source| FileError::write(folder, source).to_string())?;
+        files::write(&file, text).map_err(|error| error.to_string())?;
+    }
+    new.finish()
+}
+
+fn existing(folder: &Path, path: &Path) -> Result<PathBuf, String> {
+    let whole = folder.join(path);
+    if whole.exists() { Ok(whole) } else { Err(format!("there is no {}", whole.display())) }
+}
+
+fn on_path(program: &str) -> Result<PathBuf, String> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|file| file.is_file());
+    found.ok_or_else(|| format!("it needs {program}, which is not on PATH"))
+}
+
+/// A name for a folder, without a dot: what follows one is replaced for the files beside it.
+fn in_a_path(name: &str) -> String {
+    name.to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+}

@@ -1,0 +1,69 @@
+//! The state of a suite in a store: a new one, or that of an interrupted suite, which goes on.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::{PROGRAM, RunnerError};
+use base::runs;
+use suite::plan::Suite;
+use suite::state::{Earlier, Identity, State};
+
+/// The state of a suite that is always run as a whole, see [`open_state`].
+pub fn open_whole(store: &Path, suite: &Suite, fresh: bool, say: fn(&str)) -> Result<State, RunnerError> {
+    let identity = Identity {
+        suite: suite.name.clone(),
+        suite_sha256: suite.sha256.clone(),
+        program_sha256: program_sha256().map_err(RunnerError::could_not_run)?,
+        shard: None,
+        cut_sha256: None,
+        only: Vec::new(),
+    };
+    open_state(store, &identity, suite.runs(), fresh, say)
+}
+
+/// The state of an interrupted suite if there is one to continue, else a new one. Says which.
+pub fn open_state(
+    store: &Path,
+    identity: &Identity,
+    runs: usize,
+    fresh: bool,
+    say: fn(&str),
+) -> Result<State, RunnerError> {
+    let earlier = runs::suites(store, &identity.suite);
+    let found = if fresh { Earlier::Nothing } else { State::find(&earlier, identity) };
+    match found {
+        Earlier::Unfinished(state) => {
+            let done = state.runs.iter().filter(|run| run.valid.is_some()).count();
+            let folder = state.folder().display();
+            say(&format!("going on with {folder}: {done} of {runs} runs are done"));
+            return Ok(state);
+        }
+        Earlier::Changed { folder, why } => {
+            say(&format!("starting anew: {} is not finished, but {why}", folder.display()));
+        }
+        Earlier::Busy { folder } => {
+            say(&format!("starting anew: another process is at work on {}", folder.display()));
+        }
+        Earlier::Nothing => {}
+    }
+    let failed = |error| RunnerError::could_not_run(format!("--store {}: {error}", store.display()));
+    let folder = create(store, &identity.suite, say).map_err(failed)?;
+    State::begin(&folder, identity).map_err(RunnerError::could_not_run)
+}
+
+/// A new folder for a suite.
+pub fn create(store: &Path, suite: &str, say: fn(&str)) -> io::Result<PathBuf> {
+    let folder = runs::create_suite(store, suite)?;
+    if let Some(other) = runs::in_the_way(&folder) {
+        say(&format!("{}: it is none of redjepsen's links, so it stays as it is", other.display()));
+    }
+    Ok(folder)
+}
+
+/// SHA-256 of this program's file, in hexadecimal.
+pub fn program_sha256() -> io::Result<String> {
+    let digest = Sha256::digest(std::fs::read(PROGRAM)?);
+    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+}

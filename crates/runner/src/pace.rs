@@ -1,0 +1,341 @@
+//! How many lanes a series has: as many as the user said, or as many as the machine carries.
+//!
+//! A machine that is asked too much shows it in the runs themselves: timers fire late. So a series that may choose begins
+//! with one lane for each processor, adds one after a while in which all lanes were busy and timers were late by less than
+//! half of what they may, and takes one away if the timing of several runs was not kept. Each time it has to take one
+//! away, it waits longer before it adds one again. Nothing is added while processors are busy most of the time, except with work
+//! that others have put at a low priority, which gives way.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::str::FromStr;
+
+use suite::outcome::Timing;
+
+/// How many runs are made at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Jobs {
+    Fixed(NonZeroUsize),
+    /// As many as the machine carries.
+    Auto,
+}
+
+impl Jobs {
+    /// One run after the other.
+    pub const ALONE: Jobs = Jobs::Fixed(NonZeroUsize::MIN);
+}
+
+/// How many runs can be made at the same time, here and elsewhere. More are a typo.
+pub const MOST_JOBS: usize = 256;
+/// `auto` has at most this many lanes for each processor.
+const LANES_PER_PROCESSOR: usize = 4;
+/// The memory that a lane takes: servers, clients, and the process that checks and reports. At most 62 MB with five Redis
+/// servers, 138 MB with etcd and 230 MB with ZooKeeper (measured locally, shared pages counted once).
+const LANE_MEMORY: u64 = 300_000_000;
+/// How many runs must have been well in time before a lane is added, for each lane.
+const CALM_RUNS: usize = 2;
+/// After lanes had to be taken away, it is this many runs at most.
+const MOST_CALM_RUNS: usize = 8;
+/// If so many of the last runs were late, a lane is taken away. A single one may be due to anything.
+const LATE_RUNS: usize = 2;
+const LAST_RUNS: usize = 8;
+/// The share of processor time in use above which no lane is added.
+const BUSY: f64 = 0.85;
+
+impl FromStr for Jobs {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Jobs, String> {
+        match (text, text.parse::<NonZeroUsize>()) {
+            ("auto", _) => Ok(Jobs::Auto),
+            (_, Ok(jobs)) if jobs.get() <= MOST_JOBS => Ok(Jobs::Fixed(jobs)),
+            _ => Err(format!("`{text}` is not 1 to {MOST_JOBS}, and not `auto`")),
+        }
+    }
+}
+
+/// What of the machine limits the number of lanes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Machine {
+    pub processors: usize,
+    /// In bytes; None if unknown.
+    pub memory: Option<u64>,
+}
+
+impl Machine {
+    pub fn here() -> Machine {
+        Machine { processors: std::thread::available_parallelism().map_or(1, NonZeroUsize::get), memory: memory() }
+    }
+
+    /// How many lanes it can have at all.
+    fn most_lanes(&self) -> usize {
+        let by_memory = self.memory.map_or(usize::MAX, |memory| (memory / LANE_MEMORY) as usize);
+        by_memory.min(self.processors * LANES_PER_PROCESSOR).clamp(1, MOST_JOBS)
+    }
+}
+
+/// How many lanes there are, and what follows for that from how runs went.
+pub(super) struct Pace {
+    lanes: usize,
+    most: usize,
+    chosen_by_user: bool,
+    /// Counts the changes. What a run showed that began before the last one says nothing about the present number.
+    era: u32,
+    /// How many runs of this era were well in time. A late one halves it.
+    calm: usize,
+    /// Whether the last runs of this era were late.
+    last: VecDeque<bool>,
+    /// How many there must be for each lane before one is added.
+    patience: usize,
+}
+
+impl Pace {
+    pub fn new(jobs: Jobs, machine: Machine) -> Pace {
+        let most = machine.most_lanes();
+        let (lanes, most, chosen_by_user) = match jobs {
+            Jobs::Fixed(jobs) => (jobs.get(), jobs.get(), true),
+            Jobs::Auto => (machine.processors.clamp(1, most), most, false),
+        };
+        Pace { lanes, most, chosen_by_user, era: 0, calm: 0, last: VecDeque::new(), patience: CALM_RUNS }
+    }
+
+    pub fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    pub fn era(&self) -> u32 {
+        self.era
+    }
+
+    /// Takes note of a run that began in this era. `all_busy` says whether each lane was making a run, and `in_use` is
+    /// the share of processor time in use. Returns why the number of lanes has changed, if it has.
+    pub fn ended(&mut self, era: u32, timing: Timing, all_busy: bool, in_use: f64) -> Option<String> {
+        let late_ms = timing.late_ms.filter(|_| !self.chosen_by_user && era == self.era)?;
+        let limit_ms = timing.limit_ms;
+        self.last.push_back(late_ms > limit_ms);
+        if self.last.len() > LAST_RUNS {
+            self.last.pop_front();
+        }
+        if late_ms > limit_ms {
+            self.calm /= 2;
+            let late = self.last.iter().filter(|late| **late).count();
+            if late < LATE_RUNS || self.lanes == 1 {
+                return None;
+            }
+            self.patience = (self.patience * 2).min(MOST_CALM_RUNS);
+            self.change_to(self.lanes - 1);
+            return Some(format!(
+                "the timing of {late} runs was not kept; the last one's timers were {late_ms} ms late"
+            ));
+        }
+        if late_ms * 2 <= limit_ms && all_busy {
+            self.calm += 1;
+        }
+        if self.calm < self.patience * self.lanes || self.lanes >= self.most || in_use > BUSY {
+            return None;
+        }
+        let calm = self.calm;
+        self.change_to(self.lanes + 1);
+        Some(format!("the timers of {calm} runs were well in time"))
+    }
+
+    fn change_to(&mut self, lanes: usize) {
+        (self.lanes, self.calm, self.era) = (lanes, 0, self.era + 1);
+        self.last.clear();
+    }
+}
+
+/// How busy the machine's processors are.
+#[derive(Default)]
+pub(super) struct Processors {
+    /// When it was last looked at, in the kernel's units.
+    last: Times,
+    in_use: f64,
+}
+
+/// Processor time since the machine started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Times {
+    /// Without what was done at a low priority.
+    used: u64,
+    all: u64,
+}
+
+/// Over less time than this, in hundredths of a second of one processor, a share says little.
+const SHORTEST: u64 = 100;
+
+impl Processors {
+    /// The share of processor time in use since the last call, without work of a low priority. 0 if unknown.
+    pub fn in_use(&mut self) -> f64 {
+        self.since(fs::read_to_string("/proc/stat").ok().and_then(|text| times(&text)).unwrap_or_default())
+    }
+
+    fn since(&mut self, now: Times) -> f64 {
+        let all = now.all.saturating_sub(self.last.all);
+        if all >= SHORTEST {
+            self.in_use = now.used.saturating_sub(self.last.used) as f64 / all as f64;
+            self.last = now;
+        }
+        self.in_use
+    }
+}
+
+/// The kernel's `cpu  user nice system idle iowait irq softirq steal`.
+fn times(text: &str) -> Option<Times> {
+    let fields = text.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
+    let numbers: Vec<u64> = fields.map(|field| field.parse().ok()).collect::<Option<_>>()?;
+    let [user, nice, system, idle, iowait, irq, softirq, steal, ..] = numbers[..] else { return None };
+    let used = user + system + irq + softirq + steal;
+    Some(Times { used, all: used + nice + idle + iowait })
+}
+
+/// The memory that can still be used, in bytes: what the machine has available, or less if this process is limited.
+fn memory() -> Option<u64> {
+    let of_machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| available(&text));
+    // A container sees its own group at the top, of the second or of the first version of groups.
+    let of_group = left("/sys/fs/cgroup", ["memory.max", "memory.current", "inactive_file"]).or_else(|| {
+        let names = ["memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"];
+        left("/sys/fs/cgroup/memory", names)
+    });
+    match (of_machine, of_group) {
+        (Some(machine), Some(group)) => Some(machine.min(group)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// What a group has left, by the names of its files for limit and use and of its statistic for files that the kernel
+/// would drop first; None if it has no limit.
+fn left(group: &str, [limit, used, files]: [&str; 3]) -> Option<u64> {
+    let text = |name: &str| fs::read_to_string(Path::new(group).join(name)).ok();
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    let limit = number(&text(limit)?)?;
+    let files = text("memory.stat").and_then(|text| text.lines().find_map(|line| number(line.strip_prefix(files)?)));
+    Some((limit.saturating_sub(number(&text(used)?)?)).saturating_add(files.unwrap_or(0)).min(limit))
+}
+
+/// The kernel's `MemAvailable:    1234 kB`, in bytes.
+fn available(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MACHINE: Machine = Machine { processors: 2, memory: Some(8 << 30) };
+
+    fn timing(late_ms: u64) -> Timing {
+        Timing { late_ms: Some(late_ms), limit_ms: 50, beside_others: true, asks_for_quiet: false }
+    }
+
+    /// After runs whose timers were late by so much, all made with the number of lanes of their time.
+    fn lanes_after(pace: &mut Pace, late_ms: u64, runs: usize) -> usize {
+        for _ in 0..runs {
+            pace.ended(pace.era(), timing(late_ms), true, 0.1);
+        }
+        pace.lanes()
+    }
+
+    #[test]
+    fn lanes_are_added_while_runs_are_in_time_up_to_what_the_machine_has() {
+        let mut pace = Pace::new(Jobs::Auto, MACHINE);
+        assert_eq!(pace.lanes(), 2);
+        assert_eq!(lanes_after(&mut pace, 10, 3), 2);
+        assert_eq!(lanes_after(&mut pace, 10, 1), 3);
+        assert_eq!(lanes_after(&mut pace, 10, 5), 3);
+        assert_eq!(lanes_after(&mut pace, 10, 1), 4);
+        assert_eq!(lanes_after(&mut pace, 10, 1000), 8, "four for each processor");
+        let small = Machine { memory: Some(700_000_000), ..MACHINE };
+        assert_eq!(lanes_after(&mut Pace::new(Jobs::Auto, small), 0, 1000), 2, "300 MB for each");
+        assert_eq!(Pace::new(Jobs::Auto, Machine { memory: Some(0), ..MACHINE }).lanes(), 1);
+        assert_eq!(Pace::new(Jobs::Auto, Machine { memory: None, processors: 64 }).lanes(), 64);
+    }
+
+    #[test]
+    fn no_lane_is_added_where_runs_were_nearly_late_or_lanes_idle_or_processors_busy() {
+        let mut pace = Pace::new(Jobs::Auto, MACHINE);
+        assert_eq!(lanes_after(&mut pace, 26, 100), 2);
+        let mut pace = Pace::new(Jobs::Auto, MACHINE);
+        for _ in 0..100 {
+            assert_eq!(pace.ended(0, timing(0), false, 0.0), None);
+            assert_eq!(pace.ended(0, Timing { late_ms: None, ..timing(0) }, true, 0.0), None);
+        }
+        for _ in 0..100 {
+            assert_eq!(pace.ended(0, timing(0), true, 0.9), None);
+        }
+        assert!(pace.ended(0, timing(0), true, 0.8).is_some_and(|why| why.contains("101 runs were well in time")));
+    }
+
+    #[test]
+    fn runs_that_are_late_cost_a_lane_and_the_next_one_is_added_more_slowly() {
+        let mut pace = Pace::new(Jobs::Auto, MACHINE);
+        assert_eq!(lanes_after(&mut pace, 10, 4), 3);
+        let era = pace.era();
+        assert_eq!(pace.ended(era, timing(51), true, 0.1), None, "one may be due to anything");
+        assert_eq!(lanes_after(&mut pace, 30, 6), 3);
+        assert!(
+            pace.ended(era, timing(52), true, 0.1).is_some_and(|why| why.contains("2 runs") && why.contains("52 ms"))
+        );
+        for late_ms in [300, 300] {
+            assert_eq!(pace.ended(era, timing(late_ms), true, 0.1), None, "made beside more than there are now");
+        }
+        assert_eq!(pace.lanes(), 2);
+        assert_eq!(lanes_after(&mut pace, 10, 7), 2);
+        assert_eq!(lanes_after(&mut pace, 10, 1), 3);
+        assert_eq!(lanes_after(&mut pace, 51, 10), 1, "one always stays");
+    }
+
+    #[test]
+    fn a_late_run_now_and_then_takes_no_lane_away_and_does_not_keep_one_from_being_added_for_ever() {
+        let mut pace = Pace::new(Jobs::Auto, MACHINE);
+        for round in 0..40 {
+            assert!(lanes_after(&mut pace, 51, 1) >= 2, "{round}");
+            lanes_after(&mut pace, 10, LAST_RUNS);
+        }
+        assert!(pace.lanes() > 2, "{}", pace.lanes());
+    }
+
+    #[test]
+    fn what_the_user_said_stays() {
+        let mut pace = Pace::new("3".parse().unwrap(), Machine { memory: Some(0), processors: 1 });
+        assert_eq!(lanes_after(&mut pace, 500, 10), 3);
+        assert_eq!(lanes_after(&mut pace, 0, 1000), 3);
+        assert_eq!("auto".parse(), Ok(Jobs::Auto));
+        for text in ["0", "-1", "257", "", "many", "1.5"] {
+            assert!(text.parse::<Jobs>().is_err_and(|error| error.contains("1 to 256")), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_group_has_left_what_it_does_not_use_and_what_the_kernel_would_drop() {
+        let group = tempfile::tempdir().unwrap();
+        let of_group = || left(group.path().to_str().unwrap(), ["max", "current", "inactive_file"]);
+        assert_eq!(of_group(), None);
+        for (name, text) in [("max", "max\n"), ("current", "700\n"), ("memory.stat", "anon 5\ninactive_file 300\n")] {
+            fs::write(group.path().join(name), text).unwrap();
+        }
+        assert_eq!(of_group(), None, "it has no limit");
+        fs::write(group.path().join("max"), "1000\n").unwrap();
+        assert_eq!(of_group(), Some(600));
+    }
+
+    #[test]
+    fn the_kernel_is_understood_and_anything_else_is_no_answer() {
+        let stat = "cpu  10 20 3 40 5 1 2 4 7 7\ncpu0 1 2 3 4 5 6 7 8\n";
+        assert_eq!(times(stat), Some(Times { used: 20, all: 85 }));
+        assert_eq!(available("MemTotal:  9 kB\nMemAvailable:   23368724 kB\n"), Some(23_368_724 * 1024));
+        for text in ["", "cpu", "cpu 1 2 3", "cpu  1 2 3 4 5 6 7 x", "intr 1 2 3 4 5 6 7 8"] {
+            assert_eq!(times(text), None, "{text}");
+        }
+        let mut processors = Processors::default();
+        for (used, all, in_use) in [(50, 100, 0.5), (140, 199, 0.5), (240, 300, 0.95), (240, 500, 0.0), (0, 0, 0.0)] {
+            assert_eq!(processors.since(Times { used, all }), in_use, "{used} of {all}");
+        }
+        for text in ["", "MemAvailable: many kB", "MemAvailable: 1 GB"] {
+            assert_eq!(available(text), None, "{text}");
+        }
+    }
+}

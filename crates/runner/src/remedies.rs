@@ -1,0 +1,50 @@
+//! Remedies are played in virtual time before a report names them.
+
+use std::time::Duration;
+
+use super::checked::Checked;
+use super::simulate::{can_be_simulated, simulate_within};
+use checker::Validity;
+use model::scenario::Scenario;
+
+/// How many TTLs of a run are played to see whether a remedy holds: the many only if the few show no violation.
+const TTLS_PLAYED: [u32; 2] = [12, 40];
+/// No longer than this, however long a TTL is.
+const MOST_PLAYED: Duration = Duration::from_secs(60);
+/// A script that takes longer is given up.
+const LONGEST_SCRIPT: Duration = Duration::from_secs(300);
+/// A run with more clients, or more operations a second, is not played: it could take minutes.
+const MOST_CLIENTS: u32 = 20;
+const HIGHEST_RATE: f64 = 500.0;
+
+impl Checked {
+    /// Plays the remedies of a violation in virtual time, so that the report names only those that hold. What that costs is bounded
+    /// by virtual time and not by real time, so every report of this run names the same.
+    pub fn play_remedies(&mut self) {
+        let incidents = self.report().telling.incidents;
+        for run in incidents.into_iter().flat_map(|incident| incident.remedies).filter_map(|remedy| remedy.run) {
+            if can_be_played(&run) && self.played(&run).is_none() {
+                let mut limits = TTLS_PLAYED.map(|ttls| run.time_limit.min((run.ttl * ttls).min(MOST_PLAYED))).to_vec();
+                limits.dedup();
+                let mut verdict = Validity::Unknown;
+                for limit in limits {
+                    verdict = verdict_of(&run, limit);
+                    if verdict == Validity::Invalid {
+                        break;
+                    }
+                }
+                self.played.push((run, verdict == Validity::Valid));
+            }
+        }
+    }
+}
+
+fn can_be_played(run: &Scenario) -> bool {
+    run.clients <= MOST_CLIENTS && run.rate <= HIGHEST_RATE && can_be_simulated(run).is_ok()
+}
+
+/// The verdict of a run in virtual time with this time limit.
+fn verdict_of(run: &Scenario, time_limit: Duration) -> Validity {
+    let played = simulate_within(LONGEST_SCRIPT, &Scenario { time_limit, ..run.clone() });
+    played.ok().flatten().map_or(Validity::Unknown, |played| played.verdict.valid)
+}

@@ -1,0 +1,134 @@
+//! What a scenario asks for: the cluster that its run needs, and the header of its history.
+
+use std::time::SystemTime;
+
+use super::RunnerError;
+use model::history::{FORMAT, Header};
+use model::plan::{Action, Plan};
+use model::scenario::Scenario;
+use model::topology::{ClusterKind, InstalledClient};
+use system::cluster::{ClientCommand, ClientSource, ClusterSpec, NodeSource, Owner, PlatformRequest, START_OF_TIME};
+
+/// Whether a cluster stays up after the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeepCluster {
+    No,
+    /// The user wants to inspect it.
+    ForUser,
+    /// If it can be reset, and the run ended normally.
+    ForNextRun,
+}
+
+/// The cluster that a run needs. Runs with equal requests can share it if it can be [reset](ClusterSpec::can_be_reset).
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ClusterRequest {
+    pub platform: PlatformRequest,
+    /// Without the run's id.
+    pub spec: ClusterSpec,
+}
+
+impl ClusterRequest {
+    /// `installed` is the client of the scenario's workload, if it has one.
+    pub fn of(
+        scenario: &Scenario,
+        installed: Option<InstalledClient>,
+        keep: KeepCluster,
+    ) -> Result<ClusterRequest, RunnerError> {
+        let kind = match (scenario.cluster_kind(), keep) {
+            (kind, KeepCluster::ForUser) => {
+                if let Some((kind, why)) = kind.named().and_then(|kind| Some((kind, kind.not_kept?))) {
+                    let text = format!("--keep makes no sense with --cluster {}: {why}", kind.name);
+                    return Err(RunnerError::request(text));
+                }
+                ClusterKind::DOCKER
+            }
+            (kind, _) => kind,
+        };
+        let seed = if kind.may_be_simulated() { scenario.seed } else { 0 };
+        let program = scenario.workload.lock.program();
+        let node = match (&scenario.cluster.image, &scenario.cluster.redis_server) {
+            (Some(image), _) => NodeSource::Named(image.clone()),
+            (None, Some(program)) => NodeSource::Program(program.clone()),
+            (None, None) => NodeSource::Default,
+        };
+        let (client, source) = match (&scenario.client, installed) {
+            (Some(own), _) => {
+                let source = own.image.clone().map_or(ClientSource::Runtime, ClientSource::Named);
+                (ClientCommand::Own(own.clone()), source)
+            }
+            (None, Some(client)) => {
+                let source = match &client.image {
+                    Some(image) => ClientSource::Named(image.clone()),
+                    None => ClientSource::Installed(client.clone()),
+                };
+                (ClientCommand::Installed(client), source)
+            }
+            (None, None) => (ClientCommand::BuiltIn, ClientSource::Runtime),
+        };
+        let spec = ClusterSpec {
+            run_id: String::new(),
+            nodes: scenario.nodes,
+            program,
+            topology: scenario.workload.topology.clone(),
+            clients: scenario.clients,
+            threads: scenario.threads,
+            client,
+            subnet: scenario.cluster.subnet,
+            owner: Owner::current(),
+            persistence: scenario.persistence,
+            preload: scenario.nemesis.needs_preload(),
+            network_faults: scenario.nemesis.touches_the_network(),
+        };
+        Ok(ClusterRequest { platform: PlatformRequest { kind, node, program, client: source, seed }, spec })
+    }
+}
+
+/// The header of a run's history. `simulated` says whether its time is virtual.
+pub(super) fn header(scenario: &Scenario, plan: &Plan, simulated: bool) -> Header {
+    let script_steps = u32::try_from(plan.script.len()).unwrap_or(u32::MAX);
+    Header {
+        format: FORMAT,
+        redjepsen: env!("CARGO_PKG_VERSION").to_string(),
+        workload: scenario.workload_name.clone(),
+        nemesis: scenario.nemesis_name.clone(),
+        seed: scenario.seed,
+        clients: scenario.clients,
+        threads: scenario.threads,
+        nodes: scenario.nodes,
+        keys: scenario.keys,
+        ttl_ms: scenario.ttl.as_millis() as u64,
+        expires: scenario.workload.lock.expires(),
+        steals: scenario.workload.lock.steals(),
+        acquire_timeout_ms: Some(longest_acquire_timeout(scenario, plan)),
+        least_hold_ms: scenario.hold.resolve(scenario.ttl).ok().map(|(shortest, _)| shortest.as_millis() as u64),
+        permits: scenario.workload.permits,
+        longest_gap_ms: scenario.in_ms(scenario.workload.longest_gap),
+        longest_overrun_ms: scenario.in_ms(scenario.workload.longest_overrun),
+        waits_by_wall_clock: scenario.workload.waits_by.can_be_set(),
+        lost_within_ms: scenario.in_ms(scenario.workload.lost_within),
+        time_limit_ms: scenario.time_limit.as_millis() as u64,
+        resource: scenario.workload.resource.kind,
+        claims: scenario.workload.claims_of_a_run(),
+        faults_expected: scenario.nemesis.injects(),
+        script_steps,
+        progress: scenario.nemesis.progress,
+        outlives: scenario.nemesis.outlives,
+        simulated,
+        // By the clock of those who took part.
+        started: humantime::format_rfc3339_seconds(if simulated {
+            SystemTime::UNIX_EPOCH + START_OF_TIME
+        } else {
+            SystemTime::now()
+        })
+        .to_string(),
+    }
+}
+
+/// In milliseconds: a script may have clients give up earlier or later than the scenario says.
+fn longest_acquire_timeout(scenario: &Scenario, plan: &Plan) -> u64 {
+    let scripted = plan.script.iter().map(|step| match step.action {
+        Action::Start { acquire_timeout_ms, .. } => acquire_timeout_ms,
+        _ => 0,
+    });
+    scripted.chain([scenario.acquire_timeout.as_millis() as u64]).max().unwrap_or_default()
+}

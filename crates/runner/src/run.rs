@@ -1,0 +1,513 @@
+//! A run from its scenario to its report, on a cluster that may also serve the next run.
+
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use tokio::sync::watch;
+use tokio::task::{JoinSet, block_in_place};
+use tracing::{info, warn};
+
+use super::events::Diary;
+use super::log::RunLog;
+use super::request::{ClusterRequest, KeepCluster, header};
+use super::signals::{self, Remains};
+use super::simulate::can_be_simulated;
+use super::{Checked, Console, Made, RunnerError, installation, repeat_saved};
+use base::files::{FileError, Unwritten};
+use base::interrupt::{Interrupt, Interrupted};
+use base::runs::{self, RunFolder};
+use base::sync::lock;
+use base::words;
+use model::history::{self, Presence, Recorder};
+use model::plan::Plan;
+use model::scenario::{self, Scenario, WorkloadClient};
+use model::topology::ClusterKind;
+use report::RunFacts;
+use system::cluster::{Cluster, ClusterError, ClusterSpec, InitialState, Platform, PlatformRequest, in_virtual_time};
+use system::controller::{self, Request, RunError, Status};
+
+/// Makes runs, one after the other.
+pub struct Runner {
+    console: Console,
+    log: RunLog,
+    interrupt: Interrupt,
+    remains: Remains,
+    /// The cluster kept after the last run.
+    kept: Option<KeptCluster>,
+}
+
+/// A cluster that was kept for the next run.
+struct KeptCluster {
+    request: ClusterRequest,
+    platform: Platform,
+    cluster: Cluster,
+    new: InitialState,
+}
+
+/// How long logs may still be collected once the user wants to stop.
+const LOGS_GRACE: Duration = Duration::from_millis(500);
+/// How long the last line of a run's progress may take, on a terminal that takes no more output.
+const SHOWN_LIMIT: Duration = Duration::from_secs(1);
+
+/// How a run is made, apart from its scenario.
+#[derive(Clone, Debug)]
+pub struct RunSettings {
+    pub place: Place,
+    /// The command that repeats the run; if None, its saved scenario repeats it.
+    pub repeat: Option<String>,
+    pub keep_cluster: KeepCluster,
+    /// Whether somebody notes what the lock's nodes hold meanwhile, beside the history.
+    pub observe: bool,
+}
+
+/// Where a run's files go.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// Into a new folder of this store.
+    Store(PathBuf),
+    /// Into this folder, which exists.
+    Folder(PathBuf),
+}
+
+impl Runner {
+    /// To be called by the first thread: see [`signals::with_parent`].
+    pub fn new(verbose: bool, console: Console) -> Result<Runner, RunnerError> {
+        signals::with_parent().map_err(RunnerError::could_not_run)?;
+        let (interrupt, remains) = signals::listen(console).map_err(RunnerError::could_not_run)?;
+        let log = RunLog::default();
+        log.begin(verbose).map_err(RunnerError::could_not_run)?;
+        Ok(Runner { console, log, interrupt, remains, kept: None })
+    }
+
+    /// One for a process that listens for signals already, as [`signals::listen`] says.
+    pub fn of_listener(console: Console, interrupt: Interrupt, remains: &Remains) -> Result<Runner, RunnerError> {
+        let log = RunLog::default();
+        log.begin(false).map_err(RunnerError::could_not_run)?;
+        Ok(Runner { console, log, interrupt, remains: remains.beside(), kept: None })
+    }
+
+    /// Raised when the user wants this process to stop.
+    pub fn interrupt(&self) -> Interrupt {
+        self.interrupt.clone()
+    }
+
+    /// What follows is made although the user may want to stop, but then in no more time than this. To be called in a runtime.
+    pub fn goes_on_for(&mut self, grace: Duration) {
+        self.interrupt = self.interrupt.later_by(grace);
+    }
+
+    /// Whether the last run's cluster was kept for the next one.
+    pub fn has_cluster(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Removes the cluster that was kept, if there is one.
+    pub async fn remove_cluster(&mut self) -> Result<(), RunnerError> {
+        match self.kept.take() {
+            Some(kept) => {
+                let (run_id, members) = (kept.cluster.run_id().to_string(), kept.request.spec.addresses());
+                let owned = OwnedCluster { run_id, members, made: Some((kept.cluster, None)) };
+                let removed = owned.remove(&kept.platform, &self.interrupt, &self.remains).await;
+                removed.map_err(RunnerError::could_not_run)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Makes one run, from its scenario to its verdict. The report is still to be written.
+    pub async fn make(&mut self, scenario: &Scenario, settings: &RunSettings) -> Result<Made, RunnerError> {
+        if scenario.cluster_kind().is_simulated() {
+            // Before anything is installed for it.
+            can_be_simulated(scenario)?;
+            if scenario.record_commands {
+                let text = "--record-commands asks servers for their MONITOR, which simulated ones have not; take --cluster local";
+                return Err(RunnerError::request(text));
+            }
+        }
+        let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
+        if self.kept.is_none() {
+            installation::announce(scenario, self.console.say);
+        }
+        let installed = installation::client_of(scenario, &self.interrupt, self.console.say).await?;
+        let request = ClusterRequest::of(scenario, installed, settings.keep_cluster)?;
+        if self.kept.as_ref().is_some_and(|kept| kept.request != request) {
+            self.remove_cluster().await?;
+        }
+        let platform = match &self.kept {
+            Some(kept) => kept.platform.clone(),
+            None => {
+                let found = find_platform(request.platform.clone(), &self.interrupt, self.console.say).await?;
+                let checked = self.interrupt.unless(found.check(&request.spec)).await?;
+                checked.map_err(RunnerError::could_not_run)?;
+                found
+            }
+        };
+
+        if self.kept.is_none() && request.platform.kind.named().is_none() && is_first(&settings.place) {
+            (self.console.say)(why_here(platform.kind()));
+        }
+        let folder = match &settings.place {
+            Place::Store(store) => RunFolder::create(store, &scenario.name())
+                .map_err(|error| RunnerError::could_not_run(format!("--store {}: {error}", store.display())))?,
+            Place::Folder(folder) => RunFolder::at(folder),
+        };
+        if let (Place::Store(_), Some(other)) = (&settings.place, runs::in_the_way(folder.path())) {
+            (self.console.say)(&format!("{}: it is none of redjepsen's links, so it stays as it is", other.display()));
+        }
+        self.log.keep_in(&folder).map_err(RunnerError::could_not_run)?;
+        (self.console.progress)(&format!(
+            "{} under {} · seed {} · {}, {}, TTL {} · {}",
+            scenario.workload_name,
+            scenario.nemesis_name,
+            scenario.seed,
+            words::plural(scenario.clients.into(), "client"),
+            words::plural(scenario.nodes.into(), "node"),
+            humantime::format_duration(scenario.ttl),
+            folder.path().display()
+        ));
+        folder.write_toml(scenario::FILE, scenario).map_err(RunnerError::could_not_run)?;
+        folder.write_json("plan.json", &plan).map_err(RunnerError::could_not_run)?;
+
+        let path = folder.path().display().to_string();
+        let repeat = settings.repeat.clone().unwrap_or_else(|| repeat_saved(&path, scenario));
+        // On a machine with Docker or Redis, `any` would mean these.
+        let repeat = match platform.kind().is_simulated() {
+            true => repeat.replace("--cluster any", "--cluster sim"),
+            false => repeat,
+        };
+        let mut facts = RunFacts { repeat, folder: path.clone(), ..RunFacts::default() };
+        let keep = match settings.keep_cluster {
+            KeepCluster::ForNextRun if !request.spec.can_be_reset() => KeepCluster::No,
+            _ if platform.kind().is_simulated() => KeepCluster::No,
+            keep => keep,
+        };
+        let (console, interrupt, remains) = (self.console, self.interrupt(), self.remains.clone());
+        let unwritten = Mutex::default();
+        let diary = Mutex::new(Some(Diary::begin(&folder, scenario)));
+        let run = RunOnCluster {
+            scenario,
+            plan: &plan,
+            folder: &folder,
+            request,
+            platform,
+            console,
+            interrupt,
+            remains,
+            keep,
+            // Who records commands sees more, and would see the onlooker's too.
+            observe: settings.observe && !scenario.record_commands,
+            unwritten: &unwritten,
+            diary: &diary,
+        };
+        self.kept = run.to_its_end(self.kept.take(), &mut facts).await?;
+
+        let history = history::load(&folder.history()).map_err(RunnerError::could_not_run)?;
+        let mut unwritten = unwritten.into_inner().unwrap_or_else(PoisonError::into_inner);
+        unwritten.note(self.log.failure());
+        let checked = Checked::new(history, Some(scenario.clone()), facts);
+        let diary = diary.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(Made::new(checked, folder, unwritten, diary))
+    }
+}
+
+/// A run and the cluster to make it on.
+struct RunOnCluster<'a> {
+    scenario: &'a Scenario,
+    plan: &'a Plan,
+    folder: &'a RunFolder,
+    request: ClusterRequest,
+    platform: Platform,
+    console: Console,
+    interrupt: Interrupt,
+    remains: Remains,
+    keep: KeepCluster,
+    observe: bool,
+    /// What could not be written, though the run went on or is checked as far as it went.
+    unwritten: &'a Mutex<Unwritten>,
+    /// Where it is told how the run goes, until somebody follows it and again after.
+    diary: &'a Mutex<Option<Diary>>,
+}
+
+/// What a run has made, or will have. It is owned outside of all stages, so that it can be removed whatever becomes of
+/// them.
+struct OwnedCluster {
+    run_id: String,
+    /// How many members it has, or will have.
+    members: u64,
+    /// The cluster, with its initial state if the next run may reuse it.
+    made: Option<(Cluster, Option<InitialState>)>,
+}
+
+impl RunOnCluster<'_> {
+    /// Starts or resets a cluster and runs on it. Then removes the cluster however the run ended, or returns it if it
+    /// is kept for the next run. A run that broke off is not an error here: its history says so, and is checked like
+    /// any other.
+    async fn to_its_end(
+        &self,
+        kept: Option<KeptCluster>,
+        facts: &mut RunFacts,
+    ) -> Result<Option<KeptCluster>, RunnerError> {
+        let (status, shown) = watch::channel(Status { stage: "starting the cluster".into(), ..Status::default() });
+        let diary = lock(self.diary).take().map(|diary| diary.follow(shown.clone()));
+        let progress = (self.console.show)(shown);
+        let outcome = self.start_run_stop(kept, facts, &status).await;
+        drop(status);
+        let _ = tokio::time::timeout(SHOWN_LIMIT, progress).await;
+        if let Some(diary) = diary {
+            *lock(self.diary) = diary.await.ok();
+        }
+        match outcome {
+            Ok(kept) => Ok(kept),
+            // Without a single operation there is nothing to check or show.
+            Err(error) if no_operation_in(self.folder) => Err(error),
+            Err(error) => {
+                (self.console.say)(&format!("redjepsen: the run broke off: {error}"));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Also after an interrupt or a panic, the cluster is removed, unless it is kept.
+    async fn start_run_stop(
+        &self,
+        kept: Option<KeptCluster>,
+        facts: &mut RunFacts,
+        status: &watch::Sender<Status>,
+    ) -> Result<Option<KeptCluster>, RunnerError> {
+        let members = self.request.spec.addresses();
+        let mut owned = match kept {
+            Some(KeptCluster { cluster, new, .. }) => {
+                OwnedCluster { run_id: cluster.run_id().to_string(), members, made: Some((cluster, Some(new))) }
+            }
+            None => OwnedCluster { run_id: run_id(self.folder), members, made: None },
+        };
+        let run = if self.simulated() {
+            // On a thread of its own, with a runtime whose clock only it moves.
+            let run = || in_virtual_time(async || self.start_and_run(&mut owned, facts, status).await);
+            Ok(block_in_place(run).map_err(RunnerError::could_not_run)?)
+        } else {
+            AssertUnwindSafe(self.start_and_run(&mut owned, facts, status)).catch_unwind().await
+        };
+        let went_well = matches!(run, Ok(Ok(()))) && !self.interrupt.is_raised();
+        match (self.keep, owned.made) {
+            // Without an agent, nobody else would undo its faults.
+            (KeepCluster::ForUser, Some((cluster, _))) if !cluster.agent.is_lost() => {
+                self.remains.are_gone();
+                (self.console.say)(&format!(
+                    "the cluster stays up: nodes {}, resource {}",
+                    cluster.node_urls().join(" "),
+                    cluster.resource_url()
+                ));
+            }
+            (KeepCluster::ForNextRun, Some((cluster, Some(new)))) if went_well => {
+                let (request, platform) = (self.request.clone(), self.platform.clone());
+                info!(cluster = cluster.run_id(), "cluster kept for the next run");
+                return Ok(Some(KeptCluster { request, platform, cluster, new }));
+            }
+            (_, made) => {
+                status.send_modify(|status| status.stage = "removing the cluster".into());
+                let stopped = Instant::now();
+                let owned = OwnedCluster { made, ..owned };
+                match owned.remove(&self.platform, &self.interrupt, &self.remains).await {
+                    Ok(()) => info!(seconds = stopped.elapsed().as_secs_f64(), "cluster removed"),
+                    // The run is what it is all the same.
+                    Err(error) => (self.console.say)(&format!("redjepsen: {error}")),
+                }
+            }
+        }
+        run.unwrap_or_else(|panic| resume_unwind(panic)).map(|()| None)
+    }
+
+    /// Runs on a cluster it owns, and collects its logs.
+    async fn start_and_run(
+        &self,
+        owned: &mut OwnedCluster,
+        facts: &mut RunFacts,
+        status: &watch::Sender<Status>,
+    ) -> Result<(), RunnerError> {
+        let started = self.interrupt.unless(self.cluster(owned)).await?;
+        let cluster = started.map_err(RunnerError::could_not_run)?;
+        let outcome = self.run_on(cluster, facts, status).await;
+        status.send_modify(|status| status.stage = "collecting logs".into());
+        match self.interrupt.within(LOGS_GRACE, cluster.collect_logs(self.folder.path())).await {
+            Ok(Ok(())) => {}
+            Ok(Err(ClusterError::File(error))) => self.unwritten().note(Err(error)),
+            Ok(Err(error)) => warn!(%error, "not every log could be collected"),
+            Err(Interrupted) => warn!("interrupted before every log was collected"),
+        }
+        outcome.map_err(RunnerError::could_not_run)
+    }
+
+    /// The cluster that was kept, after a reset, or a new one.
+    async fn cluster<'s>(&self, owned: &'s mut OwnedCluster) -> Result<&'s Cluster, ClusterError> {
+        let began = Instant::now();
+        self.will_remain(&owned.run_id);
+        if let Some((cluster, Some(new))) = &owned.made {
+            match cluster.reset(new).await {
+                Ok(()) => {
+                    let seconds = began.elapsed().as_secs_f64();
+                    info!(seconds, cluster = cluster.run_id(), "reset the cluster of the previous run");
+                }
+                Err(error) => {
+                    warn!(%error, cluster = cluster.run_id(), "discarded the cluster of the previous run");
+                    let text = "so the cluster of the previous run is removed and a new one started";
+                    (self.console.say)(&format!("{error}; {text}"));
+                    cluster.stop().await?;
+                    owned.made = None;
+                }
+            }
+        }
+        if owned.made.is_none() {
+            owned.run_id = run_id(self.folder);
+            self.will_remain(&owned.run_id);
+            let spec = ClusterSpec { run_id: owned.run_id.clone(), ..self.request.spec.clone() };
+            let (cluster, new) = owned.made.insert((self.platform.start(spec).await?, None));
+            info!(seconds = began.elapsed().as_secs_f64(), "cluster started");
+            if self.keep == KeepCluster::ForNextRun {
+                match cluster.initial_state().await {
+                    Ok(state) => *new = Some(state),
+                    Err(error) => warn!(%error, "this cluster will serve this run alone"),
+                }
+            }
+        }
+        owned.made.as_ref().map(|(cluster, _)| cluster).ok_or(ClusterError::GivenUp)
+    }
+
+    fn simulated(&self) -> bool {
+        self.platform.kind().is_simulated()
+    }
+
+    /// Has the user told what is left of the cluster if the program ends at once.
+    fn will_remain(&self, run_id: &str) {
+        let traces = self.platform.traces(run_id);
+        self.remains.are(move || signals::left_behind(&traces));
+    }
+
+    async fn run_on(
+        &self,
+        cluster: &Cluster,
+        facts: &mut RunFacts,
+        status: &watch::Sender<Status>,
+    ) -> Result<(), RunError> {
+        describe(cluster, facts);
+        if let Some(library) = &self.scenario.workload.library {
+            facts.versions.insert(library.name.clone(), library.version.clone());
+        }
+        // The same version may be made of other files.
+        let sources = self.scenario.workload.client.as_ref().filter(|_| self.scenario.client.is_none());
+        if let Some(sources) = sources.and_then(WorkloadClient::sources) {
+            let library = self.scenario.workload.library.as_ref().map(|library| &library.name);
+            let name = format!("sources of {}", library.unwrap_or(&self.scenario.workload_name));
+            facts.versions.insert(name, sources);
+        }
+        self.folder.write_json("facts.json", facts)?;
+        let history = self.folder.history();
+        let unwritten = |source| FileError::write(&history, source);
+        let request = Request {
+            scenario: self.scenario,
+            plan: self.plan,
+            header: header(self.scenario, self.plan, self.simulated()),
+            // The run's time 0: everything is up, nothing has been done.
+            recorder: Recorder::create(&history).map_err(unwritten)?,
+            presence: Some(Presence::of(&history).map_err(unwritten)?),
+            observe: self.observe,
+            interrupt: self.interrupt.clone(),
+            status: status.clone(),
+        };
+        let outcome = controller::run(cluster, request).await;
+        facts.late_ms = status.borrow().late.map(|late| late.as_millis() as u64);
+        if let Err(error) = self.folder.write_json("facts.json", facts) {
+            warn!(%error, "facts.json does not say how late timers were");
+        }
+        outcome.map_err(|error| match error {
+            RunError::History(source) => {
+                let error = FileError::write(&history, source);
+                self.unwritten().note(Err(error.clone()));
+                error.into()
+            }
+            error => error,
+        })
+    }
+
+    fn unwritten(&self) -> MutexGuard<'_, Unwritten> {
+        lock(self.unwritten)
+    }
+}
+
+impl OwnedCluster {
+    /// Removes the cluster. An interrupted user waits for that only as long as it makes sense.
+    async fn remove(self, platform: &Platform, interrupt: &Interrupt, remains: &Remains) -> Result<(), ClusterError> {
+        let removal = async {
+            match &self.made {
+                Some((cluster, _)) => cluster.stop().await,
+                None => platform.remove(&self.run_id).await,
+            }
+        };
+        let reason = match interrupt.with(platform.patience(self.members), removal).await {
+            Ok(Ok(())) => {
+                remains.are_gone();
+                return Ok(());
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(Interrupted) => "not in the time that it had after the interrupt".to_string(),
+        };
+        Err(ClusterError::NotRemoved { what: platform.traces(&self.run_id), reason })
+    }
+}
+
+/// Whether no run was ever made in this store.
+fn is_first(place: &Place) -> bool {
+    matches!(place, Place::Store(store) if !store.join("latest").exists())
+}
+
+/// Which kind of cluster was taken where the user left that open, and why.
+fn why_here(kind: ClusterKind) -> &'static str {
+    if kind == ClusterKind::DOCKER {
+        "in Docker, since an engine answers; --cluster local takes this machine's own redis-server"
+    } else if kind.is_simulated() {
+        "simulated, since this machine has neither a Docker engine that answers nor redis-server"
+    } else {
+        "on this machine's own redis-server, since no Docker engine answers; --cluster says otherwise"
+    }
+}
+
+/// Finds out where the clusters can run, with everything that they are made of. In a task of its own, since it also
+/// looks at programs: one that hangs must not keep anybody from leaving.
+pub(super) async fn find_platform(
+    request: PlatformRequest,
+    interrupt: &Interrupt,
+    say: fn(&str),
+) -> Result<Platform, RunnerError> {
+    let mut task = JoinSet::new();
+    task.spawn(async move { Platform::find(request, &mut |line| say(&line)).await });
+    let found = interrupt.unless(task.join_next()).await?;
+    let lost = || RunnerError::could_not_run("the search for a cluster's place got lost");
+    found.ok_or_else(lost)?.map_err(RunnerError::could_not_run)?.map_err(RunnerError::could_not_run)
+}
+
+fn describe(cluster: &Cluster, facts: &mut RunFacts) {
+    let description = cluster.describe();
+    facts.cluster = description.cluster.to_string();
+    facts.image = description.nodes.clone();
+    for (name, version) in [
+        ("redjepsen", Some(env!("CARGO_PKG_VERSION"))),
+        ("server", Some(description.server.as_str())),
+        ("docker", description.engine.as_deref()),
+        ("kernel", Some(description.kernel.as_str()).filter(|kernel| !kernel.is_empty())),
+    ] {
+        facts.versions.extend(version.map(|version| (name.to_string(), version.to_string())));
+    }
+}
+
+/// Names the run in the container engine: unique across machines, and short enough for a container's name.
+fn run_id(folder: &RunFolder) -> String {
+    let time = folder.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    format!("{}-{}", time.replace('.', "").to_lowercase(), std::process::id())
+}
+
+fn no_operation_in(folder: &RunFolder) -> bool {
+    !history::load(&folder.history()).is_ok_and(|history| !history.operations.is_empty())
+}

@@ -1,0 +1,495 @@
+//! Whether one side's runs are worse than the other's: two runs, two cells of suites, or two nights.
+//!
+//! What is compared are runs, never updates: one late write may wipe out several updates, and one fault comes over many, so
+//! updates of one run are not independent of each other, and treating them so finds differences where there are none. A run
+//! counts with one number: 0 if it is valid, else 1 and the share of its updates that were lost. So a cell is worse if it is broken
+//! in more runs, or if broken runs lose more. Runs without a verdict show nothing, and count for nothing.
+//!
+//! Each direction is tested by itself. A single cell is worse if chance explains its ranks with at most 5 %. Of several, half of
+//! that is for all of them together, by how many of their runs are broken, and half for each, with Holm's correction ([`ranks`]).
+//! Where no outcome of so many runs could have been that unlikely, nothing is said: too few runs are no sign that nothing changed.
+//! One thing needs no test: a cell of which no violation is expected, that held in A and is broken in B. A violation is certain.
+//!
+//! Latency and throughput are shown beside that, and decide nothing: they depend on the machine.
+
+pub mod ranks;
+pub mod share;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use self::ranks::Stratum;
+use self::share::share_95;
+use checker::{Validity, wilson_95};
+
+/// How often a difference may be seen where there is none.
+pub const ALPHA: f64 = 0.05;
+
+/// One side: everything that was run of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Side {
+    /// As the user named it.
+    pub name: String,
+    /// What it is: `night of suite smoke`.
+    pub what: String,
+    /// RFC 3339; may be empty.
+    pub started: String,
+    pub versions: BTreeMap<String, String>,
+    pub cells: Vec<Runs>,
+}
+
+/// The runs of one cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Runs {
+    pub name: String,
+    /// Whether no violation is expected of it.
+    pub must_hold: bool,
+    pub runs: Vec<Sample>,
+    /// What all of them were run with, by name.
+    pub setting: Vec<(String, String)>,
+}
+
+/// What one run showed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// None if it could not be made.
+    pub valid: Option<Validity>,
+    pub simulated: bool,
+    pub lost: u64,
+    pub acknowledged: u64,
+    pub overlaps: u64,
+    /// The median of its acknowledged operations, and what 1 % of them exceeded, in milliseconds.
+    pub latency_ms: Option<(f64, f64)>,
+    /// Acknowledged operations a second.
+    pub per_second: Option<f64>,
+}
+
+/// What the comparison came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    Worse,
+    NotWorse,
+    /// No outcome of so few runs could have shown a difference.
+    TooFew,
+    /// Something that A shows, B does not.
+    NotComparable,
+}
+
+/// Both sides, and what follows. Fields may be added; existing ones keep their names and meanings.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    pub verdict: Verdict,
+    /// Why it is not comparable; said in any case.
+    pub reasons: Vec<String>,
+    pub a: About,
+    pub b: About,
+    /// How likely chance makes B rank as much worse, or better, over all cells.
+    pub p_worse: f64,
+    pub p_better: f64,
+    pub cells: Vec<Cell>,
+    /// What the sides differ in, by name: versions first, then settings. A dash stands for nothing.
+    pub differences: Vec<Difference>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct About {
+    pub name: String,
+    pub what: String,
+    pub started: String,
+    pub versions: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Difference {
+    pub name: String,
+    pub a: String,
+    pub b: String,
+}
+
+/// A cell of both sides.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cell {
+    /// Its name; of a pair that has two, both.
+    pub name: String,
+    pub change: Change,
+    /// Whether it held in A, is broken in B, and no violation is expected of it.
+    pub broke: bool,
+    pub a: Numbers,
+    pub b: Numbers,
+    /// How likely chance makes B rank as much worse, or better, after Holm's correction for all cells.
+    pub p_worse: f64,
+    pub p_better: f64,
+    /// By how much the share of broken runs of B exceeds that of A, with Newcombe's 95 % interval (1998, "Interval estimation for
+    /// the difference between independent proportions", Statistics in Medicine 17, 873-890, method 10).
+    pub more_broken: Option<(f64, f64, f64)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    Worse,
+    Better,
+    /// None was shown, which is no proof that there is none.
+    NoDifference,
+    TooFew,
+    /// One side has no run with a verdict.
+    NotComparable,
+}
+
+/// One side of a cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Numbers {
+    pub runs: u64,
+    /// With a verdict.
+    pub judged: u64,
+    pub broken: u64,
+    /// Of the judged, Wilson's interval.
+    pub broken_95: Option<(f64, f64)>,
+    pub lost: u64,
+    pub acknowledged: u64,
+    /// The share of lost updates; None if nothing was acknowledged.
+    pub lost_share: Option<f64>,
+    /// Its 95 % interval, by how it varies between runs; None if too few lost any ([`share`]).
+    pub lost_95: Option<(f64, f64)>,
+    pub overlaps: u64,
+    /// The median of the runs, in milliseconds.
+    pub median_ms: Option<f64>,
+    pub p99_ms: Option<f64>,
+    pub per_second: Option<f64>,
+}
+
+impl Verdict {
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Worse => "WORSE",
+            Verdict::NotWorse => "NOT WORSE",
+            Verdict::TooFew => "TOO FEW RUNS",
+            Verdict::NotComparable => "NOT COMPARABLE",
+        }
+    }
+}
+
+impl Change {
+    pub fn word(self) -> &'static str {
+        match self {
+            Change::Worse => "worse",
+            Change::Better => "better",
+            Change::NoDifference => "no difference shown",
+            Change::TooFew => "too few runs",
+            Change::NotComparable => "not comparable",
+        }
+    }
+}
+
+impl Sample {
+    /// How bad it was; None if it shows nothing.
+    fn score(&self) -> Option<f64> {
+        match self.valid? {
+            Validity::Valid => Some(0.0),
+            Validity::Invalid if self.acknowledged == 0 => Some(1.0),
+            Validity::Invalid => Some(1.0 + self.lost as f64 / self.acknowledged as f64),
+            Validity::Unknown => None,
+        }
+    }
+}
+
+/// Compares the sides. Cells are paired by name, or, if each side has one, whatever they are called.
+pub fn compare(a: &Side, b: &Side) -> Comparison {
+    let (pairs, mut reasons) = pairs(a, b);
+    let scores = |runs: &Runs| runs.runs.iter().filter_map(Sample::score).collect::<Vec<f64>>();
+    let strata: Vec<Stratum> = pairs.iter().map(|(a, b)| Stratum::new(&scores(a), &scores(b))).collect();
+    let judged: Vec<(u64, u64)> = pairs.iter().map(|(a, b)| (scores(a).len() as u64, scores(b).len() as u64)).collect();
+    let one = pairs.len() == 1;
+    let alpha = if one { ALPHA } else { ALPHA / 2.0 };
+    // Shares are sums of many: a twentieth must not fail for its last digit.
+    let at_most = |chance: f64, alpha: f64| chance <= alpha + 1e-9;
+    let of_each = |test: fn(&[Stratum]) -> f64| {
+        let comparable = |place: &usize| judged[*place].0 > 0 && judged[*place].1 > 0;
+        let places: Vec<usize> = (0..strata.len()).filter(comparable).collect();
+        let chances: Vec<f64> = places.iter().map(|place| test(std::slice::from_ref(&strata[*place]))).collect();
+        let mut all = vec![1.0; strata.len()];
+        places.into_iter().zip(ranks::holm(&chances)).for_each(|(place, chance)| all[place] = chance);
+        all
+    };
+    let (worse, better) = (of_each(ranks::worse), of_each(ranks::better));
+    let broken = |runs: &Runs| scores(runs).iter().map(|score| score.min(1.0)).collect::<Vec<f64>>();
+    let together = match one {
+        true => strata.clone(),
+        false => pairs.iter().map(|(a, b)| Stratum::new(&broken(a), &broken(b))).collect(),
+    };
+    let (p_worse, p_better) = (ranks::worse(&together), ranks::better(&together));
+    let mut cells = Vec::new();
+    for (place, (of_a, of_b)) in pairs.iter().enumerate() {
+        let (a, b) = (Numbers::of(of_a), Numbers::of(of_b));
+        let broke = of_a.must_hold && of_b.must_hold && a.judged > 0 && a.broken == 0 && b.broken > 0;
+        let change = match judged[place] {
+            (0, _) | (_, 0) => Change::NotComparable,
+            _ if broke => Change::Worse,
+            _ if at_most(worse[place], alpha) => Change::Worse,
+            _ if at_most(better[place], alpha) => Change::Better,
+            // By itself: whether Holm left any room depends on the other cells.
+            here if !at_most(ranks::least(&[here]), alpha) => Change::TooFew,
+            _ => Change::NoDifference,
+        };
+        if let (1.., 0) = judged[place] {
+            reasons.push(format!("`{}` has no run with a verdict in B", of_b.name));
+        }
+        cells.push(Cell {
+            name: if of_a.name == of_b.name { of_a.name.clone() } else { format!("{} → {}", of_a.name, of_b.name) },
+            change,
+            broke,
+            a,
+            b,
+            p_worse: worse[place],
+            p_better: better[place],
+            more_broken: more_broken(&scores(of_a), &scores(of_b)),
+        });
+    }
+    let is_worse = at_most(p_worse, alpha) || cells.iter().any(|cell| cell.change == Change::Worse);
+    let verdict = if mixes(&pairs) {
+        reasons.insert(0, "one side was simulated, the other was not".to_string());
+        Verdict::NotComparable
+    } else if is_worse {
+        Verdict::Worse
+    } else if !reasons.is_empty() || judged.iter().all(|(a, b)| *a == 0 || *b == 0) {
+        Verdict::NotComparable
+    } else if !at_most(ranks::least(&judged), alpha) {
+        Verdict::TooFew
+    } else {
+        Verdict::NotWorse
+    };
+    if verdict == Verdict::NotComparable && reasons.is_empty() {
+        reasons.push("no cell has a run with a verdict on both sides".to_string());
+    }
+    let differences = differences(a, b, &pairs);
+    Comparison { verdict, reasons, a: About::of(a), b: About::of(b), p_worse, p_better, cells, differences }
+}
+
+/// The cells that both sides have, and why the rest is no comparison.
+fn pairs<'s>(a: &'s Side, b: &'s Side) -> (Vec<(&'s Runs, &'s Runs)>, Vec<String>) {
+    if let ([one], [other]) = (&a.cells[..], &b.cells[..]) {
+        return (vec![(one, other)], Vec::new());
+    }
+    let of_b: BTreeMap<&str, &Runs> = b.cells.iter().map(|cell| (cell.name.as_str(), cell)).collect();
+    let mut reasons = Vec::new();
+    let mut pairs = Vec::new();
+    for cell in &a.cells {
+        match of_b.get(cell.name.as_str()) {
+            Some(other) => pairs.push((cell, *other)),
+            None if cell.runs.iter().any(|run| run.score().is_some()) => {
+                reasons.push(format!("`{}` is not in B", cell.name));
+            }
+            None => {}
+        }
+    }
+    if pairs.is_empty() {
+        reasons = vec!["the sides have no cell in common".to_string()];
+    }
+    (pairs, reasons)
+}
+
+fn mixes(pairs: &[(&Runs, &Runs)]) -> bool {
+    let simulated = |runs: &Runs| runs.runs.iter().map(|run| run.simulated).collect::<BTreeSet<bool>>();
+    pairs.iter().any(|(a, b)| {
+        let both: BTreeSet<bool> = simulated(a).union(&simulated(b)).copied().collect();
+        both.len() > 1
+    })
+}
+
+/// Newcombe's interval, around the difference.
+fn more_broken(a: &[f64], b: &[f64]) -> Option<(f64, f64, f64)> {
+    let broken = |scores: &[f64]| scores.iter().filter(|score| **score > 0.0).count() as u64;
+    let share = |scores: &[f64]| broken(scores) as f64 / scores.len() as f64;
+    let (low_a, high_a) = wilson_95(broken(a), a.len() as u64)?;
+    let (low_b, high_b) = wilson_95(broken(b), b.len() as u64)?;
+    let (of_a, of_b) = (share(a), share(b));
+    let more = of_b - of_a;
+    let low = more - ((of_b - low_b).powi(2) + (high_a - of_a).powi(2)).sqrt();
+    let high = more + ((high_b - of_b).powi(2) + (of_a - low_a).powi(2)).sqrt();
+    Some((more, low.max(-1.0), high.min(1.0)))
+}
+
+/// What the sides were made with, where that is not the same; settings only of a single pair, whose cells have names of their own
+/// otherwise.
+fn differences(a: &Side, b: &Side, pairs: &[(&Runs, &Runs)]) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    let mut put = |name: &str, a: Option<&String>, b: Option<&String>| {
+        let text = |side: Option<&String>| side.filter(|text| !text.is_empty()).map_or("–", String::as_str).to_string();
+        if a != b {
+            differences.push(Difference { name: name.to_string(), a: text(a), b: text(b) });
+        }
+    };
+    for name in a.versions.keys().chain(b.versions.keys()).collect::<BTreeSet<_>>() {
+        put(name, a.versions.get(name), b.versions.get(name));
+    }
+    if let [(one, other)] = pairs {
+        let find = |runs: &'_ Runs, name: &str| {
+            runs.setting.iter().find(|(known, _)| known == name).map(|(_, text)| text.clone())
+        };
+        let mut names: Vec<&String> = Vec::new();
+        for (name, _) in one.setting.iter().chain(&other.setting) {
+            // What a file tells of its lock or its nemesis is no setting.
+            if !names.contains(&name) && !["its source", "its story"].contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+        for name in names {
+            put(name, find(one, name).as_ref(), find(other, name).as_ref());
+        }
+    }
+    differences
+}
+
+impl About {
+    fn of(side: &Side) -> About {
+        let Side { name, what, started, versions, .. } = side.clone();
+        About { name, what, started, versions }
+    }
+}
+
+impl Numbers {
+    pub fn of(runs: &Runs) -> Numbers {
+        let judged: Vec<&Sample> = runs.runs.iter().filter(|run| run.score().is_some()).collect();
+        let broken = judged.iter().filter(|run| run.valid == Some(Validity::Invalid)).count() as u64;
+        let sum = |number: fn(&Sample) -> u64| judged.iter().map(|run| number(run)).fold(0, u64::saturating_add);
+        let (lost, acknowledged) = (sum(|run| run.lost), sum(|run| run.acknowledged));
+        let median = |number: &dyn Fn(&Sample) -> Option<f64>| median(judged.iter().filter_map(|run| number(run)));
+        let share = (acknowledged > 0).then(|| lost as f64 / acknowledged as f64);
+        Numbers {
+            runs: runs.runs.len() as u64,
+            judged: judged.len() as u64,
+            broken,
+            broken_95: wilson_95(broken, judged.len() as u64),
+            lost,
+            acknowledged,
+            lost_share: share,
+            lost_95: share_95(&judged.iter().map(|run| (run.lost, run.acknowledged)).collect::<Vec<_>>()),
+            overlaps: sum(|run| run.overlaps),
+            median_ms: median(&|run| run.latency_ms.map(|(median, _)| median)),
+            p99_ms: median(&|run| run.latency_ms.map(|(_, p99)| p99)),
+            per_second: median(&|run| run.per_second),
+        }
+    }
+}
+
+/// The lower of two in the middle.
+fn median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut sorted: Vec<f64> = numbers.filter(|number| number.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len().checked_sub(1)? / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(lost: u64) -> Sample {
+        let valid = if lost > 0 { Validity::Invalid } else { Validity::Valid };
+        Sample { valid: Some(valid), lost, acknowledged: 100, ..Sample::default() }
+    }
+
+    fn cell(name: &str, lost: &[u64]) -> Runs {
+        Runs { name: name.into(), runs: lost.iter().map(|lost| run(*lost)).collect(), ..Runs::default() }
+    }
+
+    fn side(cells: Vec<Runs>) -> Side {
+        Side { name: "x".into(), cells, ..Side::default() }
+    }
+
+    fn verdict(a: &[u64], b: &[u64]) -> Verdict {
+        compare(&side(vec![cell("one", a)]), &side(vec![cell("another", b)])).verdict
+    }
+
+    #[test]
+    fn the_same_is_not_worse_and_worse_is() {
+        assert_eq!(verdict(&[0, 0, 0], &[0, 0, 0]), Verdict::NotWorse);
+        assert_eq!(verdict(&[5, 7, 3, 4], &[7, 5, 4, 3]), Verdict::NotWorse);
+        assert_eq!(verdict(&[0, 0, 0], &[3, 1, 2]), Verdict::Worse);
+        // Broken on both sides, and loses more.
+        assert_eq!(verdict(&[1, 2, 1], &[30, 35, 40]), Verdict::Worse);
+        assert_eq!(verdict(&[30, 35, 40], &[1, 2, 1]), Verdict::NotWorse);
+        // One of three may be chance.
+        assert_eq!(verdict(&[0, 0, 0], &[0, 0, 5]), Verdict::NotWorse);
+    }
+
+    #[test]
+    fn too_few_runs_say_so_whatever_they_show() {
+        for (a, b) in [(&[0, 0][..], &[0, 0][..]), (&[0, 0], &[9, 9]), (&[0], &[50]), (&[0], &[0]), (&[0], &[9, 9, 9])]
+        {
+            assert_eq!(verdict(a, b), Verdict::TooFew, "{a:?} {b:?}");
+        }
+        // One run of A is enough for 19 of B.
+        assert_eq!(verdict(&[0], &[9; 19]), Verdict::Worse);
+        // And a thousand lost updates of one run are still one run.
+        let mut one = side(vec![cell("one", &[0])]);
+        one.cells[0].runs[0] = Sample { lost: 1000, acknowledged: 100_000, ..run(1) };
+        assert_eq!(compare(&side(vec![cell("one", &[0])]), &one).verdict, Verdict::TooFew);
+    }
+
+    #[test]
+    fn with_many_cells_one_may_differ_by_chance_and_five_may_not() {
+        let cells = |broken: usize| {
+            (0..30).map(move |number| cell(&number.to_string(), if number < broken { &[4, 4, 4] } else { &[0, 0, 0] }))
+        };
+        let night = |broken| side(cells(broken).collect());
+        assert_eq!(compare(&night(0), &night(0)).verdict, Verdict::NotWorse);
+        assert_eq!(compare(&night(0), &night(1)).verdict, Verdict::NotWorse);
+        let worse = compare(&night(0), &night(5));
+        assert_eq!((worse.verdict, worse.p_worse < 1e-6), (Verdict::Worse, true));
+        assert_eq!(compare(&night(5), &night(0)).verdict, Verdict::NotWorse);
+        // With a single run of each, 30 cells are enough together.
+        let single = |lost: u64| side((0..30).map(|number| cell(&number.to_string(), &[lost])).collect());
+        assert_eq!(compare(&single(0), &single(1)).verdict, Verdict::Worse);
+        assert_eq!(compare(&single(0), &single(0)).verdict, Verdict::NotWorse);
+        assert!(compare(&single(0), &single(1)).cells.iter().all(|cell| cell.change == Change::TooFew));
+    }
+
+    #[test]
+    fn a_lock_that_must_hold_and_broke_is_worse_without_a_test() {
+        let held = |lost: &[u64], must_hold| side(vec![Runs { must_hold, ..cell("one", lost) }]);
+        let broke = compare(&held(&[0], true), &held(&[1], true));
+        assert_eq!((broke.verdict, broke.cells[0].broke), (Verdict::Worse, true));
+        assert_eq!(compare(&held(&[0], false), &held(&[1], false)).verdict, Verdict::TooFew);
+        assert_eq!(compare(&held(&[1], true), &held(&[1], true)).verdict, Verdict::TooFew, "it was broken before");
+        assert_eq!(compare(&held(&[1], true), &held(&[0], true)).verdict, Verdict::TooFew);
+    }
+
+    #[test]
+    fn what_b_does_not_show_is_no_pass() {
+        let both = || vec![cell("one", &[0; 4]), cell("two", &[0; 4])];
+        let missing = compare(&side(both()), &side(vec![cell("one", &[0; 4])]));
+        assert_eq!(missing.verdict, Verdict::NotComparable);
+        assert!(missing.reasons[0].contains("`two` is not in B"), "{:?}", missing.reasons);
+        let mut unknown = side(both());
+        unknown.cells[1].runs.iter_mut().for_each(|run| run.valid = Some(Validity::Unknown));
+        let silent = compare(&side(both()), &unknown);
+        assert_eq!(silent.verdict, Verdict::NotComparable);
+        assert!(silent.reasons[0].contains("no run with a verdict"), "{:?}", silent.reasons);
+        // The other way round something was gained.
+        assert_eq!(compare(&unknown, &side(both())).verdict, Verdict::NotWorse);
+        assert_eq!(compare(&side(both()), &side(vec![cell("three", &[0])])).verdict, Verdict::NotComparable);
+        let mut simulated = side(both());
+        simulated.cells.iter_mut().flat_map(|cell| &mut cell.runs).for_each(|run| run.simulated = true);
+        assert_eq!(compare(&side(both()), &simulated).verdict, Verdict::NotComparable);
+        assert_eq!(compare(&simulated, &simulated).verdict, Verdict::NotWorse);
+    }
+
+    #[test]
+    fn intervals_know_that_updates_of_one_run_belong_together() {
+        let numbers = Numbers::of(&cell("one", &[0, 20, 1, 3]));
+        let (low, high) = numbers.lost_95.unwrap();
+        let (narrow, wide) = wilson_95(24, 400).unwrap();
+        assert!(low < narrow && high > wide, "{low} to {high} of runs, {narrow} to {wide} of updates");
+        assert_eq!((numbers.broken, numbers.judged, numbers.lost), (3, 4, 24));
+        assert_eq!(Numbers::of(&cell("one", &[7])).lost_95, None, "a single run does not vary");
+        // Newcombe's own example (a): 56/70 and 48/80, 0.0524 to 0.3339.
+        let scores = |broken: usize, of: usize| (0..of).map(|n| f64::from(u8::from(n < broken))).collect::<Vec<_>>();
+        let (more, low, high) = more_broken(&scores(48, 80), &scores(56, 70)).unwrap();
+        assert!(
+            (more - 0.2).abs() < 1e-9 && (low - 0.0524).abs() < 5e-5 && (high - 0.3339).abs() < 5e-5,
+            "{low} {high}"
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! A suite file: blocks of cells, each block a product of workloads and nemeses, with options.
+//!
+//! A typo is rejected with its line and what was expected. Whether the workloads and nemeses exist is checked when the
+//! cells are [planned](super::plan).
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::sweep::Sweep;
+use model::nemesis::Expectation;
+use model::scenario::catalogue::{self, CatalogueError, SUITES};
+use model::scenario::{Options, one_or_more};
+
+/// A suite by name or path, with the name that it is filed under and the folder that its paths are relative to.
+pub fn open(name_or_path: &str) -> Result<(String, SuiteFile, PathBuf), CatalogueError> {
+    let (name, suite) = catalogue::find("suite", SUITES, name_or_path)?;
+    let folder = if catalogue::is_path(name_or_path) { Path::new(name_or_path).parent() } else { None };
+    Ok((name, suite, folder.map(Path::to_path_buf).unwrap_or_default()))
+}
+
+/// A suite file's content.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SuiteFile {
+    /// One line for `redjepsen list`; a suite of one's own may do without.
+    #[serde(default)]
+    pub description: String,
+    /// How often each cell is run, unless the cell says otherwise; each run takes the next seed.
+    #[serde(default = "once")]
+    pub runs: u32,
+    /// The seed of each cell's first run.
+    #[serde(default = "first_seed")]
+    pub seed: u64,
+    /// Options of every run, as flags of `redjepsen run`, unless the cell says otherwise.
+    #[serde(default)]
+    pub with: Options,
+    pub cells: Vec<Block>,
+    /// What the user says instead of all that the file says, beside the kind of cluster.
+    #[serde(skip)]
+    pub instead: Options,
+}
+
+impl SuiteFile {
+    /// The file with what the user says instead: these options, the first seed and the runs of every cell.
+    pub fn told(mut self, instead: Options, seed: Option<u64>, runs: Option<u32>) -> SuiteFile {
+        self.instead = instead;
+        self.seed = seed.unwrap_or(self.seed);
+        if let Some(runs) = runs {
+            self.runs = runs;
+            self.cells.iter_mut().for_each(|block| block.runs = None);
+        }
+        self
+    }
+}
+
+/// Every named workload under every named nemesis. If one side is left out, it means all for which the files expect
+/// something in combination with the other side, except cells that other blocks name, and published libraries.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Block {
+    pub workload: Option<Names>,
+    pub nemesis: Option<Names>,
+    /// Whether workloads that are left out are those of published libraries instead of all others.
+    #[serde(default)]
+    pub libraries: bool,
+    /// Instead of workloads and nemeses: every known issue, with the version that falls and the one that holds.
+    #[serde(default)]
+    pub issues: bool,
+    pub runs: Option<u32>,
+    /// Overrides what the files of the workload and the nemesis expect.
+    pub expect: Option<Expected>,
+    /// In how many of the runs an expected violation must be found.
+    pub found: Option<Found>,
+    #[serde(default)]
+    pub with: Options,
+    /// Lists of values for options: a cell for each combination.
+    #[serde(default)]
+    pub sweep: Sweep,
+}
+
+/// What a cell is expected to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Expected {
+    Valid,
+    Violation,
+    /// The result is only recorded, even if a file expects something.
+    Nothing,
+}
+
+impl Expected {
+    pub fn expectation(self) -> Option<Expectation> {
+        match self {
+            Expected::Valid => Some(Expectation::Valid),
+            Expected::Violation => Some(Expectation::Violation),
+            Expected::Nothing => None,
+        }
+    }
+}
+
+/// In how many of a cell's runs an expected violation must be found. (If none is expected, none may be found.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Found {
+    /// In every run: the default for scripted scenarios, which bring the situation about.
+    Every,
+    /// In at least one run: the default for random faults.
+    Some,
+}
+
+/// One or several names or paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names(pub Vec<String>);
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Names, D::Error> {
+        one_or_more(deserializer, "a name such as \"redlock\", or a list of names").map(Names)
+    }
+}
+
+fn once() -> u32 {
+    1
+}
+
+fn first_seed() -> u64 {
+    1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_suite_that_comes_with_the_binary_is_described() {
+        for (name, _) in SUITES {
+            let (_, suite, _) = open(name).unwrap();
+            assert!(!suite.description.is_empty() && !suite.description.contains('\n'), "{name}");
+        }
+    }
+}

@@ -1,0 +1,446 @@
+//! A suite's result as one value: the content of `matrix.json`, from which pages are made and shards are joined.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::file::Found;
+use super::outcome::{CellStatus, RunOutcome, Tally};
+use super::plan::Suite;
+use super::shard::Shard;
+use super::since::{Night, Since};
+use crate::compare::share::share_95;
+use base::words;
+use checker::LostUpdates;
+use model::nemesis::Expectation;
+use model::scenario::Library;
+
+/// How much of a name a message shows.
+const SHOWN: usize = 200;
+
+/// What a suite showed. Fields may be added; existing ones keep their names and meanings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Matrix {
+    /// How many of the runs were simulated.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub simulated: u64,
+    pub suite: String,
+    pub description: String,
+    pub verdict: Overall,
+    pub counts: Counts,
+    /// RFC 3339.
+    pub started: String,
+    /// How long its runs were expected to take, in seconds, not counting those of other shards.
+    pub planned_s: f64,
+    /// How long the runs that were made took, in seconds, added up.
+    pub took_s: f64,
+    /// What it ran on, by name; several versions of the same thing are separated by ` / `.
+    pub versions: BTreeMap<String, String>,
+    /// Which shards it is made of; empty if the suite was not split.
+    pub shards: Vec<Shard>,
+    /// Missing shards, whose cells are not here.
+    pub missing_shards: Vec<Shard>,
+    /// The command that repeats the whole suite.
+    pub repeat: String,
+    pub suite_sha256: String,
+    /// The same without the content of clients' files; none of shards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests_sha256: Option<String>,
+    /// How it was cut into shards, see [`Suite`].
+    pub cut_sha256: Option<String>,
+    pub cells: Vec<Cell>,
+    /// The published libraries that are under test, by the workload of each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub libraries: Vec<TestedLibrary>,
+    /// The workloads that could not be run where this was made, each with the reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub not_here: BTreeMap<String, String>,
+    /// The workloads whose cells are left out because they can't be simulated, each with the reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub left_out: BTreeMap<String, String>,
+    /// What is different from the last time; None if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Since>,
+}
+
+/// A published library, and the workload in which it is tested.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TestedLibrary {
+    pub workload: String,
+    pub library: Library,
+}
+
+/// What neither the suite nor its runs contain.
+#[derive(Clone, Debug, Default)]
+pub struct Circumstances {
+    pub shard: Option<Shard>,
+    /// RFC 3339.
+    pub started: String,
+    pub versions: BTreeMap<String, String>,
+    /// The command that repeats the whole suite.
+    pub repeat: String,
+    /// The workloads that can't be run here, each with the reason.
+    pub not_here: BTreeMap<String, String>,
+    /// The workloads that were taken out of the suite because they can't be simulated, each with the reason.
+    pub left_out: BTreeMap<String, String>,
+}
+
+/// The overall result of a suite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overall {
+    AsExpected,
+    /// At least one cell certainly shows something other than expected.
+    Surprise,
+    /// No surprise, but not every cell with an expectation was run and proved it.
+    Unknown,
+}
+
+/// How many cells have which status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    pub as_expected: u64,
+    pub surprise: u64,
+    pub unknown: u64,
+    pub not_run: u64,
+    pub observed: u64,
+}
+
+/// One workload under one nemesis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    pub name: String,
+    /// Its index in the whole suite, from 0.
+    #[serde(default)]
+    pub place: u32,
+    pub workload: String,
+    pub nemesis: String,
+    /// The options that it does not share with the suite.
+    pub with: String,
+    pub scripted: bool,
+    pub expected: Option<Expectation>,
+    pub found: Option<Found>,
+    pub standing: CellStatus,
+    pub tally: Tally,
+    pub numbers: CellNumbers,
+    pub runs: Vec<RunOutcome>,
+}
+
+/// The comparable numbers of a cell, over all of its runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CellNumbers {
+    /// Of all runs together.
+    pub lost_updates: LostUpdates,
+    /// The 95 % confidence interval of the share of lost updates, by how it varies between runs ([`share_95`]); None if too
+    /// few lost any.
+    pub lost_95: Option<(f64, f64)>,
+    pub overlaps: u64,
+    pub holds: u64,
+    pub first_violation_s: Option<Spread>,
+    pub without_lock_s: Option<Spread>,
+    pub per_second: Option<Spread>,
+}
+
+/// How a number varies between runs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    pub least: f64,
+    pub median: f64,
+    pub most: f64,
+}
+
+/// Why matrices can't be joined.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct MergeError(String);
+
+impl Matrix {
+    /// The matrix of a suite and of the runs made so far.
+    pub fn new(suite: &Suite, runs: &[RunOutcome], circumstances: Circumstances) -> Matrix {
+        let Circumstances { shard, started, versions, repeat, not_here, left_out } = circumstances;
+        let cells = suite.cells.iter().map(|cell| {
+            let mut of_cell: Vec<RunOutcome> = runs.iter().filter(|run| run.cell == cell.name).cloned().collect();
+            of_cell.sort_by_key(|run| run.run);
+            let tally = Tally::of(cell.seeds.len() as u32, cell.expected, of_cell.iter());
+            Cell {
+                name: cell.name.clone(),
+                place: cell.place,
+                workload: cell.workload.clone(),
+                nemesis: cell.nemesis.clone(),
+                with: cell.with.clone(),
+                scripted: cell.scripted,
+                expected: cell.expected,
+                found: cell.found,
+                standing: tally.standing(cell.expected, cell.found),
+                tally,
+                numbers: CellNumbers::of(&of_cell),
+                runs: of_cell,
+            }
+        });
+        let mut matrix = Matrix {
+            simulated: 0,
+            suite: suite.name.clone(),
+            description: suite.description.clone(),
+            verdict: Overall::Unknown,
+            counts: Counts::default(),
+            started,
+            planned_s: suite.planned_ms() as f64 / 1e3,
+            took_s: 0.0,
+            versions,
+            shards: shard.into_iter().collect(),
+            missing_shards: Vec::new(),
+            repeat,
+            suite_sha256: suite.sha256.clone(),
+            tests_sha256: suite.tests_sha256(),
+            cut_sha256: suite.cut_sha256.clone(),
+            cells: cells.collect(),
+            libraries: libraries(suite),
+            not_here,
+            left_out,
+            since: None,
+        };
+        matrix.conclude();
+        matrix
+    }
+
+    /// Joins shards of one suite, each given with the path from the joined suite's folder to its own. Of what a part says,
+    /// only its runs are believed: everything that follows from them is counted anew.
+    pub fn join(parts: Vec<(String, Matrix)>) -> Result<Matrix, MergeError> {
+        let counted = parts.into_iter().map(|(folder, part)| Ok((folder.clone(), part.counted_anew(&folder)?)));
+        let mut parts = counted.collect::<Result<Vec<_>, MergeError>>()?.into_iter();
+        let Some((first, mut whole)) = parts.next() else { return Err(MergeError("there is nothing to join".into())) };
+        whole.move_runs(&first);
+        let mut homes: BTreeMap<String, String> =
+            whole.cells.iter().map(|cell| (cell.name.clone(), first.clone())).collect();
+        for (folder, mut part) in parts {
+            if whole.mixes_with(&part) {
+                let text = "one of them was simulated and the other was not; join each with its own kind";
+                return Err(MergeError(format!("the parts in {first} and in {folder} do not belong together: {text}")));
+            }
+            if (&part.suite, &part.suite_sha256) != (&whole.suite, &whole.suite_sha256) {
+                let text = "are not of the same suite, or its files changed in between";
+                return Err(MergeError(format!("suite {} and suite {} in {folder} {text}", whole.suite, part.suite)));
+            }
+            if part.cut_sha256 != whole.cut_sha256 {
+                let text = "were cut differently; give all shards the same number and the same --durations, or none";
+                return Err(MergeError(format!("the shards in {first} and in {folder} {text}")));
+            }
+            if let (Some(one), Some(other)) = (whole.shards.first(), part.shards.first())
+                && one.of != other.of
+            {
+                let text = format!("are of {} and of {}; give all shards the same number", one.of, other.of);
+                return Err(MergeError(format!("the shards in {first} and in {folder} {text}")));
+            }
+            if let Some(twice) = part.cells.iter().find(|cell| homes.contains_key(&cell.name)) {
+                let home = &homes[&twice.name];
+                return Err(MergeError(format!("the cell `{}` is in {home} and in {folder}", twice.name)));
+            }
+            homes.extend(part.cells.iter().map(|cell| (cell.name.clone(), folder.clone())));
+            part.move_runs(&folder);
+            whole.started = whole.started.min(part.started);
+            whole.planned_s += part.planned_s;
+            whole.shards.extend(part.shards);
+            whole.cells.extend(part.cells);
+            let known = |tested: &TestedLibrary| whole.libraries.iter().any(|other| other.workload == tested.workload);
+            let new: Vec<TestedLibrary> = part.libraries.into_iter().filter(|tested| !known(tested)).collect();
+            whole.libraries.extend(new);
+            whole.not_here.extend(part.not_here);
+            whole.left_out.extend(part.left_out);
+            for (name, version) in part.versions {
+                match whole.versions.entry(name) {
+                    Entry::Vacant(entry) => drop(entry.insert(version)),
+                    Entry::Occupied(entry) if entry.get().split(" / ").any(|known| known == version) => {}
+                    Entry::Occupied(mut entry) => entry.get_mut().push_str(&format!(" / {version}")),
+                }
+            }
+        }
+        whole.cells.sort_by_key(|cell| cell.place);
+        whole.shards.sort_by_key(|shard| (shard.of, shard.index));
+        whole.shards.dedup();
+        whole.missing_shards.clear();
+        if let Some(&Shard { of, .. }) = whole.shards.first() {
+            let all = (1..=of).map(|index| Shard { index, of });
+            whole.missing_shards = all.filter(|shard| !whole.shards.contains(shard)).collect();
+        }
+        whole.since = None;
+        whole.conclude();
+        Ok(whole)
+    }
+
+    /// The same part, as its runs have it; an error if a file like this was never written by a suite.
+    fn counted_anew(mut self, folder: &str) -> Result<Matrix, MergeError> {
+        let nonsense = |text: String| MergeError(format!("{folder}: {text}; it was changed by hand"));
+        if let Some(shard) = self.shards.iter().find(|shard| !shard.is_possible()) {
+            return Err(nonsense(format!("there is no shard {shard}")));
+        }
+        if self.shards.iter().any(|shard| Some(shard.of) != self.shards.first().map(|first| first.of)) {
+            return Err(nonsense("its shards are not of one cut".to_string()));
+        }
+        let mut names = BTreeSet::new();
+        for cell in &mut self.cells {
+            if !names.insert(cell.name.clone()) {
+                return Err(nonsense(format!("the cell `{}` is there twice", words::line(&cell.name, SHOWN))));
+            }
+            cell.count_anew().map_err(nonsense)?;
+        }
+        Ok(self)
+    }
+
+    /// The runs that have a verdict.
+    fn judged(&self) -> impl Iterator<Item = &RunOutcome> {
+        self.cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.valid.is_some())
+    }
+
+    /// Whether one of them has simulated runs and the other real ones.
+    fn mixes_with(&self, other: &Matrix) -> bool {
+        let has = |matrix: &Matrix, simulated: bool| matrix.judged().any(|run| run.simulated == simulated);
+        (has(self, true) && has(other, false)) || (has(self, false) && has(other, true))
+    }
+
+    fn move_runs(&mut self, folder: &str) {
+        for run in self.cells.iter_mut().flat_map(|cell| &mut cell.runs) {
+            if !run.folder.is_empty() {
+                run.folder = format!("{folder}/{}", run.folder);
+            }
+        }
+    }
+
+    /// The cells of which anything was run, for a comparison.
+    pub fn night(&self) -> Night<'_> {
+        let run = self.cells.iter().filter(|cell| cell.tally.done() > 0);
+        Night { started: &self.started, cells: run.map(|cell| (cell.name.as_str(), cell.standing)).collect() }
+    }
+
+    /// Compares it with earlier suites, the newest first, as far as they are of the same command and kind of cluster.
+    pub fn compare(&mut self, earlier: &[Matrix]) {
+        let alike = earlier.iter().filter(|older| older.repeat == self.repeat && !older.mixes_with(self));
+        let nights: Vec<Night> = alike.map(Matrix::night).collect();
+        self.since = Since::of(&self.night(), &nights);
+    }
+
+    /// Counts the cells and sets the overall result.
+    fn conclude(&mut self) {
+        let count = |standing| self.cells.iter().filter(|cell| cell.standing == standing).count() as u64;
+        self.counts = Counts {
+            as_expected: count(CellStatus::AsExpected),
+            surprise: count(CellStatus::Surprise),
+            unknown: count(CellStatus::Unknown),
+            not_run: count(CellStatus::NotRun),
+            observed: count(CellStatus::Observed),
+        };
+        self.simulated = self.judged().filter(|run| run.simulated).count() as u64;
+        self.took_s = self.cells.iter().flat_map(|cell| &cell.runs).map(|run| run.seconds).sum();
+        let Counts { as_expected, surprise, unknown, not_run, .. } = self.counts;
+        self.verdict = if surprise > 0 {
+            Overall::Surprise
+        } else if unknown + not_run > 0 || !self.missing_shards.is_empty() || as_expected == 0 {
+            Overall::Unknown
+        } else {
+            Overall::AsExpected
+        };
+    }
+
+    /// The overall result in one sentence, which begins with how much of it was simulated.
+    pub fn headline(&self) -> String {
+        let Counts { as_expected, surprise, unknown, not_run, observed } = self.counts;
+        let held = as_expected + surprise + unknown + not_run;
+        let simulated = match (self.simulated, self.judged().count() as u64) {
+            (0, _) => String::new(),
+            (some, all) if some == all => "Simulated. ".to_string(),
+            (some, all) => format!("Simulated in {some} of {all} runs. "),
+        };
+        let text = match (held, as_expected) {
+            (0, _) => "Nothing is expected of any cell, so nothing was shown".to_string(),
+            (1, 1) => "The one cell came out as expected".to_string(),
+            (all, same) if all == same => format!("All {all} cells came out as expected"),
+            (all, same) => format!("{same} of {all} cells came out as expected"),
+        };
+        let mut text = simulated + &text;
+        for (number, what) in [
+            (surprise, "not as expected"),
+            (unknown, "unknown"),
+            (not_run, "not run to the end"),
+            (observed, "observed without an expectation"),
+        ] {
+            if number > 0 {
+                text.push_str(&format!("; {number} {what}"));
+            }
+        }
+        if !self.missing_shards.is_empty() {
+            let missing: Vec<String> = self.missing_shards.iter().map(Shard::to_string).collect();
+            text.push_str(&format!("; missing: shard {}", missing.join(", ")));
+        }
+        if !self.left_out.is_empty() {
+            let names: Vec<&str> = self.left_out.keys().map(String::as_str).collect();
+            text.push_str(&format!(
+                "; left out, since it can't be simulated: {}",
+                words::line(&names.join(", "), SHOWN)
+            ));
+        }
+        match &self.since {
+            Some(since) => format!("{text}. {}", since.sentence()),
+            None => text + ".",
+        }
+    }
+}
+
+impl Cell {
+    /// Sets what follows from its runs. How many were planned only the file can say, but never fewer than there are.
+    fn count_anew(&mut self) -> Result<(), String> {
+        let mut numbers = BTreeSet::new();
+        let wrong = self.runs.iter().find(|run| run.cell != self.name || !numbers.insert(run.run));
+        if let Some(run) = wrong {
+            let [of, cell] = [&run.cell, &self.name].map(|name| words::line(name, SHOWN));
+            return Err(format!("the cell `{cell}` has run {} of `{of}` twice or wrongly", run.run));
+        }
+        self.runs.sort_by_key(|run| run.run);
+        let made = u32::try_from(self.runs.len()).unwrap_or(u32::MAX);
+        self.tally = Tally::of(self.tally.planned.max(made).max(1), self.expected, self.runs.iter());
+        self.standing = self.tally.standing(self.expected, self.found);
+        self.numbers = CellNumbers::of(&self.runs);
+        Ok(())
+    }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+fn libraries(suite: &Suite) -> Vec<TestedLibrary> {
+    let mut libraries: Vec<TestedLibrary> = Vec::new();
+    for cell in &suite.cells {
+        let known = libraries.iter().any(|tested| tested.workload == cell.workload);
+        if let Some(library) = cell.scenario.workload.library.as_ref().filter(|_| !known) {
+            libraries.push(TestedLibrary { workload: cell.workload.clone(), library: library.clone() });
+        }
+    }
+    libraries
+}
+
+impl CellNumbers {
+    pub fn of(runs: &[RunOutcome]) -> CellNumbers {
+        let sum = |number: fn(&RunOutcome) -> u64| runs.iter().map(number).fold(0, u64::saturating_add);
+        let (count, acknowledged) = (sum(|run| run.numbers.lost), sum(|run| run.numbers.acknowledged));
+        let fraction = if acknowledged > 0 { count as f64 / acknowledged as f64 } else { 0.0 };
+        CellNumbers {
+            lost_updates: LostUpdates { count, acknowledged, fraction },
+            lost_95: share_95(&runs.iter().map(|run| (run.numbers.lost, run.numbers.acknowledged)).collect::<Vec<_>>()),
+            overlaps: sum(|run| run.numbers.overlaps),
+            holds: sum(|run| run.numbers.holds),
+            first_violation_s: Spread::of(runs.iter().filter_map(|run| run.numbers.first_violation_s)),
+            without_lock_s: Spread::of(runs.iter().filter_map(|run| run.numbers.without_lock_s)),
+            per_second: Spread::of(runs.iter().filter_map(|run| run.numbers.per_second)),
+        }
+    }
+}
+
+impl Spread {
+    /// None without any number; the lower of two medians.
+    pub fn of(numbers: impl Iterator<Item = f64>) -> Option<Spread> {
+        let mut sorted: Vec<f64> = numbers.filter(|number| number.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let (least, most) = (*sorted.first()?, *sorted.last()?);
+        Some(Spread { least, median: sorted[(sorted.len() - 1) / 2], most })
+    }
+}

@@ -1,0 +1,321 @@
+//! What a run showed, and the status of its cell that follows. Pure.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::file::Found;
+use crate::compare::Sample;
+use checker::Validity;
+use model::nemesis::Expectation;
+
+/// One finished run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunOutcome {
+    /// The name of its cell.
+    pub cell: String,
+    /// Which run of the cell, counted from 1.
+    pub run: u32,
+    pub seed: u64,
+    /// None if the run could not be made, so that there is no verdict.
+    pub valid: Option<Validity>,
+    /// Whether the run was simulated.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub simulated: bool,
+    /// What happened, in one sentence.
+    pub summary: String,
+    /// The run's folder, relative to the suite's; empty if there is none.
+    pub folder: String,
+    /// The command that repeats it.
+    pub repeat: String,
+    /// At which command a fault struck first, and what that was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub struck: Option<String>,
+    /// From its start to its end, in seconds.
+    pub seconds: f64,
+    pub numbers: Numbers,
+    #[serde(default)]
+    pub timing: Timing,
+    /// The attempt that this run replaces, see [`must_be_made_again`](RunOutcome::must_be_made_again).
+    pub first_attempt: Option<Box<Attempt>>,
+}
+
+/// How well a run kept its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timing {
+    /// How late a timer of the controller was at worst, in milliseconds; None if the run does not say.
+    pub late_ms: Option<u64>,
+    /// If one was later than this, the run's timing was not kept: a twentieth of the TTL.
+    pub limit_ms: u64,
+    /// Whether other runs were made at the same time on the same machine.
+    pub beside_others: bool,
+    /// Whether the run is unknown, and its reasons ask for a quieter machine.
+    #[serde(default)]
+    pub asks_for_quiet: bool,
+}
+
+/// By which share of the TTL a timer may be late, as its inverse. Scenarios wait for half a TTL or more before they take
+/// the next step, and a lock's own allowance for slow clocks is a hundredth of the TTL and two milliseconds.
+const TTL_TO_LATENESS: u64 = 20;
+
+impl Timing {
+    /// The timing of a run with this TTL that had no other beside it.
+    pub fn of(late_ms: Option<u64>, ttl: Duration) -> Timing {
+        Timing { late_ms, limit_ms: ttl.as_millis() as u64 / TTL_TO_LATENESS, ..Timing::default() }
+    }
+
+    pub fn was_kept(&self) -> bool {
+        self.why_not_kept().is_none()
+    }
+
+    /// Says why it was not kept; None if it was.
+    pub fn why_not_kept(&self) -> Option<String> {
+        match self.late_ms.filter(|late_ms| *late_ms > self.limit_ms) {
+            Some(late_ms) => Some(format!("timers were {late_ms} ms late, where {} ms are allowed", self.limit_ms)),
+            None => self.asks_for_quiet.then(|| "it asks for a quieter machine".to_string()),
+        }
+    }
+}
+
+/// A run that was made again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    pub valid: Option<Validity>,
+    pub summary: String,
+    pub folder: String,
+    pub seconds: f64,
+    pub timing: Timing,
+}
+
+impl RunOutcome {
+    /// Whether the run shows nothing because others were made beside it, so that it has to be made again alone: it could
+    /// not be made, or its timing was not kept and it is unknown or lacks an expected violation. A violation is a fact
+    /// whatever the machine did, and a run that is valid as expected lacks nothing.
+    pub fn must_be_made_again(&self, expected: Option<Expectation>) -> bool {
+        self.timing.beside_others
+            && match self.valid {
+                None => true,
+                Some(Validity::Unknown) => !self.timing.was_kept(),
+                Some(Validity::Valid) => !self.timing.was_kept() && expected == Some(Expectation::Violation),
+                Some(Validity::Invalid) => false,
+            }
+    }
+
+    /// This run as one of those that are compared.
+    pub fn sample(&self) -> Sample {
+        Sample {
+            valid: self.valid,
+            simulated: self.simulated,
+            lost: self.numbers.lost,
+            acknowledged: self.numbers.acknowledged,
+            overlaps: self.numbers.overlaps,
+            per_second: self.numbers.per_second,
+            latency_ms: self.numbers.latency_ms,
+        }
+    }
+
+    /// This run as the first attempt at another one.
+    pub fn as_attempt(&self) -> Attempt {
+        let RunOutcome { valid, summary, folder, seconds, timing, .. } = self.clone();
+        Attempt { valid, summary, folder, seconds, timing }
+    }
+}
+
+/// The comparable numbers of one run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Numbers {
+    pub acknowledged: u64,
+    pub lost: u64,
+    /// Pairs of holds that overlapped, which may be more than there are holds, and holds that could be compared.
+    pub overlaps: u64,
+    pub holds: u64,
+    /// From the first operation to the first violation of what the workload claims, in seconds.
+    pub first_violation_s: Option<f64>,
+    /// From the last heal to the next acquisition, in seconds.
+    pub without_lock_s: Option<f64>,
+    /// Acknowledged updates a second.
+    pub per_second: Option<f64>,
+    /// The median of its acknowledged operations, and what 1 % of them exceeded, in milliseconds. Earlier versions did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<(f64, f64)>,
+}
+
+/// The status of a cell, by its runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CellStatus {
+    /// It certainly shows something other than expected.
+    Surprise,
+    /// Its runs prove too little.
+    Unknown,
+    /// Not all of its runs were made.
+    NotRun,
+    AsExpected,
+    /// Nothing was expected of it.
+    Observed,
+}
+
+impl CellStatus {
+    /// As it is shown.
+    pub fn word(self) -> &'static str {
+        match self {
+            CellStatus::Surprise => "SURPRISE",
+            CellStatus::Unknown => "UNKNOWN",
+            CellStatus::NotRun => "not run",
+            CellStatus::AsExpected => "as expected",
+            CellStatus::Observed => "observed",
+        }
+    }
+}
+
+/// How many runs of a cell ended in which way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    pub planned: u32,
+    pub valid: u32,
+    pub invalid: u32,
+    pub unknown: u32,
+    pub could_not_run: u32,
+}
+
+impl Tally {
+    /// The tally of a cell's runs. One that has to be made again is unknown, whatever it found.
+    pub fn of<'a>(planned: u32, expected: Option<Expectation>, runs: impl Iterator<Item = &'a RunOutcome>) -> Tally {
+        let mut tally = Tally { planned, ..Tally::default() };
+        for run in runs {
+            match run.valid {
+                Some(Validity::Valid) if run.must_be_made_again(expected) => tally.unknown += 1,
+                Some(Validity::Valid) => tally.valid += 1,
+                Some(Validity::Invalid) => tally.invalid += 1,
+                Some(Validity::Unknown) => tally.unknown += 1,
+                None => tally.could_not_run += 1,
+            }
+        }
+        tally
+    }
+
+    pub fn done(&self) -> u32 {
+        self.valid + self.invalid + self.unknown + self.could_not_run
+    }
+
+    /// The status of a cell with these runs. One run that contradicts the expectation decides, whatever the others
+    /// prove; a run that proves nothing never counts for the expectation.
+    pub fn standing(&self, expected: Option<Expectation>, found: Option<Found>) -> CellStatus {
+        let complete = self.done() >= self.planned;
+        let proven = self.unknown + self.could_not_run == 0;
+        let (contradicted, met) = match (expected, found) {
+            (None, _) if complete => return CellStatus::Observed,
+            (None, _) => return CellStatus::NotRun,
+            (Some(Expectation::Valid), _) => (self.invalid > 0, proven),
+            (Some(Expectation::Violation), Some(Found::Some)) => {
+                (complete && proven && self.invalid == 0, self.invalid > 0)
+            }
+            (Some(Expectation::Violation), Some(Found::Every) | None) => (self.valid > 0, proven),
+        };
+        match (contradicted, complete, met) {
+            (true, _, _) => CellStatus::Surprise,
+            (false, false, _) => CellStatus::NotRun,
+            (false, true, true) => CellStatus::AsExpected,
+            (false, true, false) => CellStatus::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(valid: Option<Validity>, late_ms: Option<u64>, beside_others: bool) -> RunOutcome {
+        RunOutcome {
+            cell: "redlock under pause".into(),
+            run: 1,
+            seed: 1,
+            valid,
+            simulated: false,
+            summary: String::new(),
+            folder: String::new(),
+            repeat: String::new(),
+            struck: None,
+            seconds: 1.5,
+            numbers: Numbers::default(),
+            timing: Timing { late_ms, limit_ms: 50, beside_others, asks_for_quiet: false },
+            first_attempt: None,
+        }
+    }
+
+    #[test]
+    fn a_run_is_made_again_only_if_it_lacks_something_that_others_may_have_kept_from_it() {
+        use Expectation::{Valid as Holds, Violation};
+        use Validity::{Invalid, Unknown, Valid};
+        let (late, in_time, unsaid) = (Some(51), Some(50), None);
+        for (valid, late_ms, beside_others, expected, again) in [
+            (Some(Unknown), late, true, Some(Holds), true),
+            (Some(Unknown), late, true, Some(Violation), true),
+            (Some(Valid), late, true, Some(Violation), true),
+            (None, unsaid, true, Some(Holds), true),
+            // A violation is one, whether it is expected or not; and what is valid as expected is done.
+            (Some(Invalid), late, true, Some(Holds), false),
+            (Some(Invalid), late, true, Some(Violation), false),
+            (Some(Valid), late, true, Some(Holds), false),
+            (Some(Valid), late, true, None, false),
+            // In time, or with nothing beside it: what it shows is what it shows.
+            (Some(Unknown), in_time, true, Some(Holds), false),
+            (Some(Valid), in_time, true, Some(Violation), false),
+            (Some(Unknown), unsaid, true, Some(Holds), false),
+            (Some(Unknown), late, false, Some(Holds), false),
+            (Some(Valid), late, false, Some(Violation), false),
+            (None, unsaid, false, Some(Holds), false),
+        ] {
+            let run = run(valid, late_ms, beside_others);
+            assert_eq!(run.must_be_made_again(expected), again, "{run:?} where {expected:?} was expected");
+        }
+        let mut waited = run(Some(Unknown), in_time, true);
+        waited.timing.asks_for_quiet = true;
+        assert!(waited.must_be_made_again(Some(Holds)), "others may have had the processors");
+        assert_eq!(waited.timing.why_not_kept().as_deref(), Some("it asks for a quieter machine"));
+    }
+
+    #[test]
+    fn a_run_that_has_to_be_made_again_surprises_nobody() {
+        let standing = |runs: &[RunOutcome]| {
+            let expected = Some(Expectation::Violation);
+            Tally::of(2, expected, runs.iter()).standing(expected, Some(Found::Every))
+        };
+        let found = run(Some(Validity::Invalid), Some(900), true);
+        let missed = |late_ms| run(Some(Validity::Valid), Some(late_ms), true);
+        assert_eq!(standing(&[found.clone(), missed(51)]), CellStatus::Unknown);
+        assert_eq!(standing(&[found, missed(50)]), CellStatus::Surprise);
+    }
+
+    #[test]
+    fn a_cell_is_what_its_runs_certainly_show() {
+        use CellStatus::*;
+        use Expectation::{Valid, Violation};
+        let tally =
+            |valid, invalid, unknown, could_not_run| Tally { planned: 3, valid, invalid, unknown, could_not_run };
+        for (runs, expected, found, standing) in [
+            (tally(3, 0, 0, 0), Some(Valid), None, AsExpected),
+            (tally(2, 0, 1, 0), Some(Valid), None, Unknown),
+            (tally(2, 0, 0, 1), Some(Valid), None, Unknown),
+            (tally(2, 0, 0, 0), Some(Valid), None, NotRun),
+            // A surprise outranks an unknown run and one that was not made.
+            (tally(1, 1, 1, 0), Some(Valid), None, Surprise),
+            (tally(0, 1, 0, 0), Some(Valid), None, Surprise),
+            (tally(0, 3, 0, 0), Some(Violation), Some(Found::Every), AsExpected),
+            (tally(1, 2, 0, 0), Some(Violation), Some(Found::Every), Surprise),
+            (tally(1, 0, 0, 0), Some(Violation), Some(Found::Every), Surprise),
+            (tally(0, 2, 1, 0), Some(Violation), Some(Found::Every), Unknown),
+            (tally(1, 1, 1, 0), Some(Violation), Some(Found::Every), Surprise),
+            (tally(2, 1, 0, 0), Some(Violation), Some(Found::Some), AsExpected),
+            (tally(1, 1, 1, 0), Some(Violation), Some(Found::Some), AsExpected),
+            (tally(3, 0, 0, 0), Some(Violation), Some(Found::Some), Surprise),
+            (tally(2, 0, 1, 0), Some(Violation), Some(Found::Some), Unknown),
+            (tally(0, 0, 0, 3), Some(Violation), Some(Found::Some), Unknown),
+            (tally(2, 0, 0, 0), Some(Violation), Some(Found::Some), NotRun),
+            (tally(1, 1, 1, 0), None, None, Observed),
+            (tally(0, 0, 0, 0), None, None, NotRun),
+        ] {
+            assert_eq!(runs.standing(expected, found), standing, "{runs:?} where {expected:?} {found:?} was expected");
+        }
+    }
+}

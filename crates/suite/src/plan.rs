@@ -1,0 +1,416 @@
+//! The cells that a suite file means: complete, checked before anything starts, with their planned duration.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::file::{Block, Expected, Found, Names, SuiteFile};
+use base::files;
+use model::nemesis::Expectation;
+use model::plan::{Action, Plan, seed_after};
+use model::scenario::catalogue::{self, CatalogueError};
+use model::scenario::{self, Options, Scenario, WorkloadClient};
+use model::topology::{ClusterKind, KINDS};
+
+/// A suite of which every cell can be run.
+#[derive(Clone, Debug)]
+pub struct Suite {
+    pub name: String,
+    pub description: String,
+    pub cells: Vec<PlannedCell>,
+    /// SHA-256 of everything that decides what is run, in hexadecimal: cells, workloads and nemeses.
+    pub sha256: String,
+    /// SHA-256 of how it was cut into shards, in hexadecimal; None if it was not.
+    pub cut_sha256: Option<String>,
+}
+
+/// One workload under one nemesis, to be run one or more times.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedCell {
+    /// Unique in the suite, for people and for the state: `redlock under pause with ttl 400ms`.
+    pub name: String,
+    /// Its index in the suite, from 0, which it keeps in a shard.
+    pub place: u32,
+    pub workload: String,
+    pub nemesis: String,
+    /// The options that this cell does not share with the suite.
+    pub with: String,
+    /// Whether the nemesis is a script that brings about one situation step by step.
+    pub scripted: bool,
+    pub expected: Option<Expectation>,
+    /// In how many runs a violation must be found, if one is expected.
+    pub found: Option<Found>,
+    /// `redjepsen run` with all its arguments but the seed; None if only a saved scenario can express them.
+    pub command: Option<String>,
+    /// The scenario of its first run.
+    pub scenario: Scenario,
+    /// The seed of each run.
+    pub seeds: Vec<u64>,
+    /// How long all its runs are expected to take, in milliseconds.
+    pub planned_ms: u64,
+}
+
+impl PlannedCell {
+    /// What is run, and what is expected of it.
+    fn described(&self) -> String {
+        let PlannedCell { name, expected, found, seeds, scenario, .. } = self;
+        format!("{name}\n{expected:?}\n{found:?}\n{seeds:?}\n{scenario:?}\n")
+    }
+}
+
+fn in_hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A suite file, and where it comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    pub name: &'a str,
+    pub file: &'a SuiteFile,
+    /// The folder that paths in the file are relative to.
+    pub folder: &'a Path,
+}
+
+/// Which kind of cluster to use.
+#[derive(Clone, Copy, Debug)]
+pub struct Clusters {
+    /// The user's choice, which overrides whatever the file says.
+    pub instead: Option<ClusterKind>,
+    /// The kind to use for scenarios that accept any; [`ClusterKind::Auto`] until it is determined.
+    pub auto: ClusterKind,
+}
+
+/// Why a suite can't be run: one message that names the cell.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SuiteError(String);
+
+/// More runs than this are a typo: nobody would wait for them.
+const MOST_RUNS: u32 = 1000;
+
+impl Suite {
+    /// Plans a suite.
+    pub fn plan(source: &Source, clusters: Clusters) -> Result<Suite, SuiteError> {
+        let Source { name, file, folder } = *source;
+        let refuse = |text: String| Err(SuiteError(format!("suite {name}: {text}")));
+        let mut cells: Vec<PlannedCell> = Vec::new();
+        // Named cells win over implied ones, whatever their order in the file; the matrix keeps the file's order.
+        let mut order: Vec<(usize, Cow<Block>)> = Vec::new();
+        for (number, block) in file.cells.iter().enumerate() {
+            match of_issues(block) {
+                Ok(None) => order.push((number, Cow::Borrowed(block))),
+                Ok(Some(blocks)) => order.extend(blocks.into_iter().map(|block| (number, Cow::Owned(block)))),
+                Err(error) => return refuse(format!("block {}: {error}", number + 1)),
+            }
+        }
+        order.sort_by_key(|(_, block)| block.is_open());
+        let mut blocks = Vec::new();
+        for (number, block) in order {
+            let block = &*block;
+            let refuse = |text: String| Err(SuiteError(format!("suite {name}: block {}{text}", number + 1)));
+            if block.libraries && block.workload.is_some() {
+                return refuse(
+                    ": `libraries` says which workloads are meant if none is named; leave out one of the two".into(),
+                );
+            }
+            let pairs = match pairs(block, folder) {
+                Ok(pairs) => pairs,
+                Err(error) => return refuse(format!(": {error}")),
+            };
+            for [workload, nemesis] in pairs {
+                let place = format!(" ({workload} under {nemesis})");
+                for swept in block.sweep.combinations() {
+                    let planned = match cell(source, block, &swept, [&workload, &nemesis], clusters) {
+                        Ok(planned) => planned,
+                        Err(text) => return refuse(format!("{place}: {text}")),
+                    };
+                    let same = |(other, of): (&PlannedCell, &usize)| {
+                        *of != number && (&other.workload, &other.nemesis) == (&planned.workload, &planned.nemesis)
+                    };
+                    if !(block.is_open() && cells.iter().zip(&blocks).any(same)) {
+                        cells.push(planned);
+                        blocks.push(number);
+                    }
+                }
+            }
+        }
+        let mut in_order: Vec<_> = blocks.into_iter().zip(cells).collect();
+        in_order.sort_by_key(|(block, _)| *block);
+        // Cells that differed in what the user says for all are one.
+        if file.instead != Options::default() {
+            let mut names = BTreeSet::new();
+            in_order.retain(|(_, cell)| names.insert(cell.name.clone()));
+        }
+        let mut hash = Sha256::new();
+        for (_, cell) in &in_order {
+            hash.update(cell.described());
+        }
+        // A client of the user's that was changed is another client.
+        let clients = in_order.iter().filter_map(|(_, cell)| cell.scenario.workload.client.as_ref());
+        for file in clients.flat_map(WorkloadClient::own_files).collect::<BTreeSet<_>>() {
+            hash.update(files::content(&file).unwrap_or_default());
+        }
+        let placed = (0..).zip(in_order).map(|(place, (_, cell))| PlannedCell { place, ..cell });
+        let cells: Vec<PlannedCell> = placed.collect();
+        if cells.is_empty() {
+            return refuse("there are no `[[cells]]`, so nothing would be run".into());
+        }
+        let mut names = BTreeSet::new();
+        if let Some(twice) = cells.iter().find(|cell| !names.insert(&cell.name)) {
+            let text = "appears twice; ask for more `runs` of it, or give one of them other options";
+            return refuse(format!("the cell `{}` {text}", twice.name));
+        }
+        let sha256 = in_hexadecimal(&hash.finalize());
+        Ok(Suite { name: name.to_string(), description: file.description.clone(), cells, sha256, cut_sha256: None })
+    }
+
+    /// SHA-256 of the same without the content of clients' files, in hexadecimal; None of a part.
+    pub fn tests_sha256(&self) -> Option<String> {
+        let hash = self.cells.iter().fold(Sha256::new(), |hash, cell| hash.chain_update(cell.described()));
+        self.cut_sha256.is_none().then(|| in_hexadecimal(&hash.finalize()))
+    }
+
+    /// How long the suite is expected to take, in milliseconds.
+    pub fn planned_ms(&self) -> u64 {
+        self.cells.iter().map(|cell| cell.planned_ms).sum()
+    }
+
+    /// How many runs it has.
+    pub fn runs(&self) -> usize {
+        self.cells.iter().map(|cell| cell.seeds.len()).sum()
+    }
+}
+
+impl PlannedCell {
+    /// The command that repeats one of its runs; None if only the run's saved scenario can express it.
+    pub fn repeat(&self, seed: u64) -> Option<String> {
+        Some(format!("{} --seed {seed}", self.command.as_ref()?))
+    }
+}
+
+impl Block {
+    /// Whether the block leaves out its workloads or its nemeses.
+    fn is_open(&self) -> bool {
+        self.workload.is_none() || self.nemesis.is_none()
+    }
+}
+
+/// The blocks that one with `issues` stands for: two for each known issue, if a version holds. None for any other block.
+fn of_issues(block: &Block) -> Result<Option<Vec<Block>>, String> {
+    if !block.issues {
+        return Ok(None);
+    }
+    let Block { workload: None, nemesis: None, expect: None, found: None, libraries: false, .. } = block else {
+        return Err(
+            "`issues` says what is run and what is expected; leave out the rest but `runs` and `with`".to_string()
+        );
+    };
+    let mut blocks = Vec::new();
+    for (file, _) in catalogue::ISSUES {
+        let (_, issue) = scenario::known_issue(file).map_err(|error| error.to_string())?;
+        let sides = [(Some(&issue.falls), Expected::Violation), (issue.holds.as_ref(), Expected::Valid)];
+        for (side, expected) in sides {
+            let Some(side) = side else { continue };
+            let (workload, with) = issue.run(side);
+            blocks.push(Block {
+                workload: Some(Names(vec![workload])),
+                nemesis: Some(Names(vec![issue.nemesis.clone()])),
+                expect: Some(expected),
+                with: with.or(&block.with),
+                issues: false,
+                ..block.clone()
+            });
+        }
+    }
+    Ok(Some(blocks))
+}
+
+/// The workloads and nemeses of a block, by name or path.
+fn pairs(block: &Block, folder: &Path) -> Result<Vec<[String; 2]>, CatalogueError> {
+    let named = |names: &Names| names.0.iter().map(|name| in_folder(name, folder)).collect::<Vec<_>>();
+    let mut pairs = Vec::new();
+    match (&block.workload, &block.nemesis) {
+        (Some(workloads), Some(nemeses)) => {
+            for workload in named(workloads) {
+                pairs.extend(named(nemeses).into_iter().map(|nemesis| [workload.clone(), nemesis]));
+            }
+        }
+        (None, Some(nemeses)) => {
+            for nemesis in named(nemeses) {
+                let (name, file) = catalogue::nemesis(&nemesis)?;
+                let mut workloads: BTreeSet<String> = file.expect.into_keys().collect();
+                for (workload, _) in catalogue::WORKLOADS {
+                    if catalogue::workload(workload)?.1.expect.contains_key(&name) {
+                        workloads.insert(workload.to_string());
+                    }
+                }
+                let workloads = of_kind(workloads.into_iter().collect(), block)?;
+                pairs.extend(workloads.into_iter().map(|workload| [workload, nemesis.clone()]));
+            }
+        }
+        (workloads, None) => {
+            let all = || of_kind(catalogue::WORKLOADS.iter().map(|(name, _)| name.to_string()).collect(), block);
+            for workload in workloads.as_ref().map_or_else(all, |names| Ok(named(names)))? {
+                let (name, file) = catalogue::workload(&workload)?;
+                let mut nemeses: BTreeSet<String> = file.expect.into_keys().collect();
+                for (nemesis, _) in catalogue::NEMESES {
+                    if catalogue::nemesis(nemesis)?.1.expect.contains_key(&name) {
+                        nemeses.insert(nemesis.to_string());
+                    }
+                }
+                pairs.extend(nemeses.into_iter().map(|nemesis| [workload.clone(), nemesis]));
+            }
+        }
+    }
+    Ok(pairs)
+}
+
+/// Those of the workloads that a block means which does not name them: published libraries, or all others.
+fn of_kind(workloads: Vec<String>, block: &Block) -> Result<Vec<String>, CatalogueError> {
+    let mut asked_for = Vec::new();
+    for workload in workloads {
+        if catalogue::workload(&workload)?.1.library.is_some() == block.libraries {
+            asked_for.push(workload);
+        }
+    }
+    Ok(asked_for)
+}
+
+/// A path, made relative to the suite's folder; names, phrases and absolute paths stay as they are.
+fn in_folder(names: &str, folder: &Path) -> String {
+    let one = |name: &str| {
+        let is_path = !name.contains(' ') && (name.contains('/') || name.ends_with(".toml"));
+        if is_path { folder.join(name).display().to_string() } else { name.to_string() }
+    };
+    names.split(',').map(|name| one(name.trim())).collect::<Vec<_>>().join(",")
+}
+
+fn cell(
+    source: &Source,
+    block: &Block,
+    swept: &Options,
+    [workload, nemesis]: [&str; 2],
+    clusters: Clusters,
+) -> Result<PlannedCell, String> {
+    let file = source.file;
+    let runs = block.runs.unwrap_or(file.runs);
+    if !(1..=MOST_RUNS).contains(&runs) {
+        return Err(format!("`runs = {runs}` is out of range; it may be 1 to {MOST_RUNS}"));
+    }
+    let instead = Options { cluster: clusters.instead.or(file.instead.cluster), ..file.instead.clone() };
+    let with = instead.or(swept).or(&block.with).or(&file.with);
+    let of_suite = instead.or(&file.with).to_flags();
+    let own = with.to_flags().into_iter().filter(|said| !of_suite.contains(said));
+    let own: Vec<String> = own.map(|(name, value)| format!("{name} {value}")).collect();
+
+    let mut with = with.in_folder(source.folder);
+    let mut scenario = with.scenario(workload, nemesis, file.seed, source.folder).map_err(|error| error.to_string())?;
+    let plan = Plan::draw(&scenario).map_err(|error| error.to_string())?;
+    scenario.cluster.kind = match scenario.cluster_kind() {
+        ClusterKind::Auto | ClusterKind::Any if clusters.auto != ClusterKind::Auto => clusters.auto,
+        kind => kind,
+    };
+    with.cluster = Some(scenario.cluster.kind);
+    let expected = match block.expect {
+        Some(said) => said.expectation(),
+        None => expected_by_files(&scenario)?,
+    };
+    scenario.expect = expected;
+    let scripted = !scenario.nemesis.script.is_empty();
+    let found = match (expected, block.found) {
+        (Some(Expectation::Violation), Some(said)) => Some(said),
+        (Some(Expectation::Violation), None) => Some(if scripted { Found::Every } else { Found::Some }),
+        (_, Some(_)) if block.expect.is_some() => {
+            return Err(
+                "`found` says how often an expected violation is to be found, but `expect` says that none is".into()
+            );
+        }
+        _ => None,
+    };
+    let named = format!("{} under {}", scenario.workload_name, scenario.nemesis_name);
+    let with_own = own.join(", ");
+    Ok(PlannedCell {
+        name: if own.is_empty() { named } else { format!("{named} with {with_own}") },
+        // Set once all cells are known.
+        place: 0,
+        workload: scenario.workload_name.clone(),
+        nemesis: scenario.nemesis_name.clone(),
+        with: with_own,
+        scripted,
+        expected,
+        found,
+        command: with.command(workload, nemesis, expected),
+        seeds: (0..u64::from(runs)).map(|run| seed_after(file.seed, run)).collect(),
+        planned_ms: u64::from(runs) * (run_ms(&scenario, &plan) + around_ms(scenario.cluster.kind)),
+        scenario,
+    })
+}
+
+/// What the files of the nemesis and of the workload expect of each other.
+fn expected_by_files(scenario: &Scenario) -> Result<Option<Expectation>, String> {
+    let by_nemesis = scenario.nemesis.expect.get(&scenario.workload_name);
+    let by_workload = scenario.workload.expect.get(&scenario.nemesis_name);
+    match (by_nemesis, by_workload) {
+        (Some(one), Some(other)) if one != other => {
+            Err("the files of the workload and of the nemesis expect different things; say `expect` in the cell".into())
+        }
+        (one, other) => Ok(one.or(other).copied()),
+    }
+}
+
+/// How long clients work. A script ends after its last step; what it waits for comes at once or not at all, except for
+/// one wait until a lock has expired. (Within a second or two of what scenarios actually take.)
+fn run_ms(scenario: &Scenario, plan: &Plan) -> u64 {
+    let time_limit = scenario.time_limit.as_millis() as u64;
+    if plan.script.is_empty() {
+        return time_limit;
+    }
+    let steps = plan.script.iter().map(|step| match &step.action {
+        Action::Wait { ms } => *ms,
+        Action::Await { within_ms, or_go_on: true, .. } => within_ms / 2,
+        Action::Inject { .. } | Action::Heal { .. } => STEP_MS,
+        _ => 0,
+    });
+    (steps.sum::<u64>() + scenario.ttl.as_millis() as u64).min(time_limit)
+}
+
+/// How long it takes to inject or heal a fault.
+const STEP_MS: u64 = 100;
+
+/// What a run takes before and after its clients work; if the kind of cluster is not yet known, the slowest one counts.
+fn around_ms(cluster: ClusterKind) -> u64 {
+    let slowest = || KINDS.iter().map(|kind| kind.around_ms).max().unwrap_or_default();
+    cluster.named().map_or_else(slowest, |kind| kind.around_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_of_ones_own_that_was_changed_makes_another_suite() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        let workload = catalogue::WORKLOADS.iter().find(|(name, _)| *name == "redis-py").unwrap().1;
+        let workload = workload.replace("clients/python/adapters/redis-py.py", "mine.py");
+        write("mine.toml", &workload.replace("clients/python/requirements/redis-py.txt", "mine.txt"));
+        write("mine.txt", "redis==8.1.0\n");
+        write("suite.toml", "[[cells]]\nworkload = \"./mine.toml\"\nnemesis = \"none\"\n");
+        let sha256 = |adapter: &str| {
+            write("mine.py", adapter);
+            let (name, file, from) =
+                super::super::file::open(&folder.path().join("suite.toml").to_string_lossy()).unwrap();
+            let source = Source { name: &name, file: &file, folder: &from };
+            let suite = Suite::plan(&source, Clusters { instead: None, auto: ClusterKind::LOCAL }).unwrap();
+            let sources = suite.cells[0].scenario.workload.client.as_ref().unwrap().sources();
+            (suite.sha256.clone(), sources.unwrap(), suite.tests_sha256().unwrap())
+        };
+        let before = sha256("print(1)");
+        assert_eq!(sha256("print(1)"), before);
+        let after = sha256("print(2)");
+        assert!(after.0 != before.0 && after.1 != before.1, "{before:?} {after:?}");
+        assert_eq!(after.2, before.2, "the tests are the same");
+    }
+}

@@ -1,0 +1,315 @@
+//! The finished runs of a suite: one line of JSON each, written at once, so that a suite that was interrupted or killed
+//! can continue.
+//!
+//! The file's first line names the suite and the program. If the last line is cut off, its run is made again. A running
+//! suite holds a lock on the file, so that no two processes continue the same suite.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use super::outcome::RunOutcome;
+use super::shard::Shard;
+use base::files::{self, FileError};
+
+/// The file's name in the suite's folder.
+pub const FILE: &str = "state.jsonl";
+
+/// What the runs in the file belong to; all of them have the same identity.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    pub suite: String,
+    /// [`Suite::sha256`](super::plan::Suite).
+    pub suite_sha256: String,
+    /// SHA-256 of the program's file.
+    pub program_sha256: String,
+    pub shard: Option<Shard>,
+    /// How it was cut into shards, see [`Suite`](super::plan::Suite).
+    pub cut_sha256: Option<String>,
+    /// Which of its cells the user asked for, by their places; empty if all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub only: Vec<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Line {
+    Suite {
+        identity: Identity,
+        started: String,
+    },
+    Run(Box<RunOutcome>),
+    /// No more runs follow.
+    End,
+}
+
+/// A suite's folder that this process is working on.
+pub struct State {
+    folder: PathBuf,
+    file: File,
+    pub started: String,
+    /// The finished runs, in the order in which they finished.
+    pub runs: Vec<RunOutcome>,
+}
+
+/// An earlier suite to continue, if any.
+pub enum Earlier {
+    Unfinished(State),
+    Nothing,
+    /// An unfinished suite, but of something else: its folder, and what differs.
+    Changed {
+        folder: PathBuf,
+        why: &'static str,
+    },
+    /// Another process is working on it.
+    Busy {
+        folder: PathBuf,
+    },
+}
+
+impl State {
+    /// Begins a file in a new folder.
+    pub fn begin(folder: &Path, identity: &Identity) -> Result<State, FileError> {
+        let path = folder.join(FILE);
+        let file = File::options().read(true).append(true).create_new(true).open(&path);
+        let locked = file.and_then(|file| {
+            flock(&file, FlockOperation::NonBlockingLockExclusive).map(|()| file).map_err(io::Error::from)
+        });
+        let file = locked.map_err(|error| FileError::write(&path, error))?;
+        let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let mut state = State { folder: folder.to_path_buf(), file, started: started.clone(), runs: Vec::new() };
+        state.write(&Line::Suite { identity: identity.clone(), started })?;
+        Ok(state)
+    }
+
+    /// Whether the newest of these folders that is of the same shard and the same choice of cells can be continued; the folders are given newest
+    /// first. Older ones count as given up. A file that can't be read is skipped, since it is no reason not to run.
+    pub fn find(folders: &[PathBuf], identity: &Identity) -> Earlier {
+        for folder in folders {
+            let Ok(Some((file, content))) = open(folder) else { continue };
+            if content.identity.shard != identity.shard || content.identity.only != identity.only {
+                continue;
+            }
+            if content.ended {
+                return Earlier::Nothing;
+            }
+            let folder = folder.clone();
+            if content.identity.suite_sha256 != identity.suite_sha256 {
+                return Earlier::Changed { folder, why: "the suite, or a file that it names, has changed" };
+            }
+            if content.identity.cut_sha256 != identity.cut_sha256 {
+                return Earlier::Changed { folder, why: "it was cut into shards by other --durations" };
+            }
+            if content.identity.program_sha256 != identity.program_sha256 {
+                return Earlier::Changed { folder, why: "it was begun by another build of redjepsen" };
+            }
+            match resume(&folder, file) {
+                Ok(Some(state)) => return Earlier::Unfinished(state),
+                Ok(None) => return Earlier::Busy { folder },
+                Err(_) => {}
+            }
+        }
+        Earlier::Nothing
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether this run of a cell has been made. A run that could not be made is tried again.
+    pub fn is_done(&self, cell: &str, run: u32) -> bool {
+        self.made(cell, run).is_some_and(|made| made.valid.is_some())
+    }
+
+    /// What the last attempt at this run of a cell showed.
+    pub fn made(&self, cell: &str, run: u32) -> Option<&RunOutcome> {
+        self.runs.iter().find(|made| made.cell == cell && made.run == run)
+    }
+
+    /// Adds a finished run; it is on disk when this returns, and known in any case.
+    pub fn add(&mut self, run: RunOutcome) -> Result<(), FileError> {
+        let written = self.write(&Line::Run(Box::new(run.clone())));
+        put(&mut self.runs, run);
+        written
+    }
+
+    /// Records that no more runs follow.
+    pub fn end(&mut self) -> Result<(), FileError> {
+        self.write(&Line::End)
+    }
+
+    fn write(&mut self, line: &Line) -> Result<(), FileError> {
+        self.append(line).map_err(|error| FileError::write(&self.folder.join(FILE), error))
+    }
+
+    fn append(&mut self, line: &Line) -> io::Result<()> {
+        // The kernel would go on writing to a file that is no longer in its folder.
+        if self.file.metadata()?.nlink() == 0 {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let mut text = serde_json::to_string(line).map_err(io::Error::other)?;
+        text.push('\n');
+        self.file.write_all(text.as_bytes())?;
+        self.file.sync_data()
+    }
+}
+
+/// A run replaces an earlier attempt at it.
+fn put(runs: &mut Vec<RunOutcome>, run: RunOutcome) {
+    runs.retain(|earlier| (&earlier.cell, earlier.run) != (&run.cell, run.run));
+    runs.push(run);
+}
+
+/// The content of a state file.
+struct Content {
+    identity: Identity,
+    started: String,
+    runs: Vec<RunOutcome>,
+    ended: bool,
+    /// How many bytes at the start of the file are complete, valid lines.
+    whole: u64,
+}
+
+/// The file and its content; None if its first line can't be read.
+fn open(folder: &Path) -> io::Result<Option<(File, Content)>> {
+    let mut file = files::open_to_append(&folder.join(FILE))?;
+    Ok(read(&mut file)?.map(|content| (file, content)))
+}
+
+fn read(file: &mut File) -> io::Result<Option<Content>> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.take(files::RESULTS).read_to_end(&mut bytes)?;
+    let mut content: Option<Content> = None;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let parsed = if line.ends_with(b"\n") { serde_json::from_slice(line).ok() } else { None };
+        // Whatever follows a cut-off line can't be trusted either.
+        let Some(parsed) = parsed else { break };
+        match (parsed, &mut content) {
+            (Line::Suite { identity, started }, None) => {
+                content = Some(Content { identity, started, runs: Vec::new(), ended: false, whole: 0 });
+            }
+            (Line::Run(run), Some(content)) => put(&mut content.runs, *run),
+            (Line::End, Some(content)) => content.ended = true,
+            _ => break,
+        }
+        if let Some(content) = &mut content {
+            content.whole += line.len() as u64;
+        }
+    }
+    Ok(content)
+}
+
+/// Takes a file over; None if another process holds it.
+fn resume(folder: &Path, mut file: File) -> io::Result<Option<State>> {
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Ok(None);
+    }
+    // The previous owner may have written after it was read.
+    let Some(content) = read(&mut file)?.filter(|content| !content.ended) else { return Ok(None) };
+    file.set_len(content.whole)?;
+    Ok(Some(State { folder: folder.to_path_buf(), file, started: content.started, runs: content.runs }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::{Numbers, Timing};
+    use checker::Validity;
+
+    fn identity() -> Identity {
+        Identity {
+            suite: "mine".into(),
+            suite_sha256: "s".into(),
+            program_sha256: "p".into(),
+            shard: None,
+            cut_sha256: None,
+            only: Vec::new(),
+        }
+    }
+
+    fn run(run: u32, valid: Option<Validity>) -> RunOutcome {
+        RunOutcome {
+            cell: "redlock under pause".into(),
+            run,
+            seed: u64::from(run),
+            valid,
+            simulated: false,
+            summary: "as it was".into(),
+            folder: String::new(),
+            struck: None,
+            repeat: String::new(),
+            seconds: 1.5,
+            numbers: Numbers::default(),
+            timing: Timing::default(),
+            first_attempt: None,
+        }
+    }
+
+    fn found(folder: &Path, identity: &Identity) -> Earlier {
+        State::find(&[folder.to_path_buf()], identity)
+    }
+
+    #[test]
+    fn what_was_cut_off_is_done_again_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut state = State::begin(folder.path(), &identity()).unwrap();
+        state.add(run(1, Some(Validity::Valid))).unwrap();
+        state.add(run(2, None)).unwrap();
+        assert!(matches!(found(folder.path(), &identity()), Earlier::Busy { .. }), "one process at a time");
+        drop(state);
+
+        let path = folder.path().join(FILE);
+        let whole = std::fs::read(&path).unwrap();
+        for torn in ["{\"run\":{\"cell\":\"redlock un", "{}", "\0\0\0\0"] {
+            std::fs::write(&path, [&whole[..], torn.as_bytes()].concat()).unwrap();
+            let Earlier::Unfinished(mut state) = found(folder.path(), &identity()) else { panic!("{torn}") };
+            assert!(state.is_done("redlock under pause", 1));
+            assert!(!state.is_done("redlock under pause", 2), "it could not be run, so it is tried again");
+            assert!(!state.is_done("redlock under pause", 3));
+            assert_eq!(std::fs::read(&path).unwrap(), whole, "{torn}");
+            state.add(run(2, Some(Validity::Invalid))).unwrap();
+            assert_eq!(state.runs, [run(1, Some(Validity::Valid)), run(2, Some(Validity::Invalid))]);
+        }
+    }
+
+    #[test]
+    fn a_suite_whose_folder_is_deleted_notices_and_knows_its_runs_all_the_same() {
+        let store = tempfile::tempdir().unwrap();
+        let folder = store.path().join("suite");
+        std::fs::create_dir(&folder).unwrap();
+        let mut state = State::begin(&folder, &identity()).unwrap();
+        state.add(run(1, Some(Validity::Valid))).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        let error = state.add(run(2, Some(Validity::Invalid))).unwrap_err().to_string();
+        assert!(error.contains("/suite/state.jsonl") && error.ends_with("; its folder is gone"), "{error}");
+        assert!(state.is_done("redlock under pause", 2));
+    }
+
+    #[test]
+    fn only_the_same_suite_of_the_same_program_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(State::begin(folder.path(), &identity()).unwrap());
+        let suite = Identity { suite_sha256: "t".into(), ..identity() };
+        assert!(matches!(found(folder.path(), &suite), Earlier::Changed { why, .. } if why.contains("has changed")));
+        let program = Identity { program_sha256: "q".into(), ..identity() };
+        assert!(
+            matches!(found(folder.path(), &program), Earlier::Changed { why, .. } if why.contains("another build"))
+        );
+        let cut = Identity { cut_sha256: Some("c".into()), ..identity() };
+        assert!(matches!(found(folder.path(), &cut), Earlier::Changed { why, .. } if why.contains("--durations")));
+        let shard = Identity { shard: Some(Shard { index: 1, of: 2 }), ..identity() };
+        assert!(matches!(found(folder.path(), &shard), Earlier::Nothing));
+        let Earlier::Unfinished(mut state) = found(folder.path(), &identity()) else { panic!() };
+        state.end().unwrap();
+        drop(state);
+        assert!(matches!(found(folder.path(), &identity()), Earlier::Nothing), "it is finished");
+        std::fs::write(folder.path().join(FILE), "no JSON\n").unwrap();
+        assert!(matches!(found(folder.path(), &identity()), Earlier::Nothing));
+    }
+}

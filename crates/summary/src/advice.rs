@@ -1,0 +1,261 @@
+//! What to do about each reason for which a run proves nothing: in words, and as a command where there is one.
+//!
+//! Each gate and each kind of step that did not come has its own, by a match that the compiler holds complete. A command is that
+//! of the run itself with something changed, or of a scenario that this lock is known to play.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::remedies::known;
+use super::repeat::changed;
+use super::story::Story;
+use super::table::distinct;
+use base::units::Length;
+use checker::{GateName, QUIETER, Validity, a_server_was_missing};
+use model::history::{Missed, Phase, StepOutcome};
+use model::nemesis::Step;
+use model::scenario::{catalogue, quoted};
+
+/// What to do about one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Advice {
+    /// The reason, as it stands among the reasons.
+    pub reason: String,
+    /// What helps, and why.
+    pub text: String,
+    /// What does it; None if no command does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+/// What kind of reason it is.
+enum Doubt {
+    Gate(GateName),
+    /// The step with which a script broke off.
+    Step(Option<Missed>),
+    /// A member had no time for what a claim needs.
+    Busy,
+    /// A claim had too few facts, or the client says too little.
+    Evidence,
+}
+
+/// What to do about each reason, in the order of the reasons; nothing if the run proves something.
+pub(super) fn advice(story: &Story) -> Vec<Advice> {
+    let verdict = story.subject.verdict;
+    if verdict.valid != Validity::Unknown {
+        return Vec::new();
+    }
+    let of = |reason: &String| {
+        let (text, command) = to_do(&doubt(story, reason), story);
+        Advice { reason: reason.clone(), text: text.to_string(), command }
+    };
+    // Several gates may find that no fault was observed.
+    distinct(verdict.reasons.iter().map(String::as_str)).iter().map(of).collect()
+}
+
+fn doubt(story: &Story, reason: &str) -> Doubt {
+    let mut failed = story.subject.verdict.gates.iter().filter(|gate| !gate.passed);
+    match failed.find(|gate| gate.text == reason).and_then(|gate| gate.which()) {
+        Some(GateName::ScriptPlayed) => {
+            let steps = &story.subject.history.steps;
+            match steps.iter().find(|(_, step)| step.outcome == StepOutcome::Failed) {
+                Some((_, step)) => Doubt::Step(step.missed),
+                None => Doubt::Gate(GateName::ScriptPlayed),
+            }
+        }
+        Some(gate) => Doubt::Gate(gate),
+        None if reason.ends_with(QUIETER) => Doubt::Busy,
+        None => Doubt::Evidence,
+    }
+}
+
+fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
+    let again = || changed(story, &[]);
+    match doubt {
+        Doubt::Step(missed) => of_step(*missed, story),
+        Doubt::Busy => ("On a quieter machine, or with a longer TTL, a wait takes less of the lock's time.", again()),
+        Doubt::Evidence if has_own_client(story) => (
+            "If the client leaves something out, client-check names it; else a longer run shows more.",
+            client_check(story),
+        ),
+        Doubt::Evidence => ("A longer run shows more.", longer(story)),
+        Doubt::Gate(gate) => match gate {
+            GateName::Completed if lacks_ability(story) => (
+                "This client can't do what the scenario asks of it. Take a scenario that this lock is known to play.",
+                suited(story),
+            ),
+            GateName::Completed => ("Let the run come to its end.", again()),
+            GateName::ResourceEmpty => {
+                ("Run it again: each run starts a resource of its own, and says that it found it empty.", again())
+            }
+            GateName::ClientsReady => {
+                ("The clients' logs in the run's folder say what they lack.", client_check(story))
+            }
+            GateName::NodesHealthy if a_server_was_missing(story.subject.history) => (
+                "Another program may have stopped or ended it: the kernel's log (dmesg) says whether memory ran out.",
+                again(),
+            ),
+            GateName::NodesReady | GateName::NodesHealthy => (
+                "The nodes' logs in the run's folder say what they lack. If the machine was busy, run it again.",
+                again(),
+            ),
+            GateName::ClientsSteady => {
+                ("Mend the client first: its log in the run's folder says why it ended.", client_check(story))
+            }
+            GateName::ClientsConsistent => {
+                ("Mend what the client reports: client-check names each such mistake.", client_check(story))
+            }
+            GateName::ClientsCareful => {
+                ("Let the client wait for the answer to its write before it gives the lock back.", client_check(story))
+            }
+            GateName::CancellationsTaken => {
+                ("Let the client end a cancelled operation by that, with the error `cancelled`.", client_check(story))
+            }
+            GateName::ScriptPlayed => ("Give the script more time.", longer(story)),
+            GateName::BreakpointsBrief => {
+                ("With a longer TTL the script is over before the lock runs out.", with_ttl(story, Duration::ZERO))
+            }
+            GateName::FaultsObserved if story.subject.history.faults.iter().all(|fault| fault.skipped.is_some()) => {
+                ("A longer run has room for more faults.", longer(story))
+            }
+            GateName::FaultsObserved | GateName::FaultsHealed => {
+                ("What was seen of the fault is under Faults. If the machine was busy, run it again.", again())
+            }
+            GateName::FinalReads => ("Run it again to its end, so that every key is read.", again()),
+            GateName::EnoughAcknowledged if story.subject.verdict.counts.ok <= 1 => {
+                ("See first whether clients get the lock without faults.", without_faults(story))
+            }
+            GateName::EnoughAcknowledged => ("A longer run has more updates.", longer(story)),
+            GateName::EveryClient => ("In a longer run each client has its turn.", longer(story)),
+            GateName::Contention => ("More clients that ask more often get in each other's way.", crowded(story)),
+            GateName::FaultsMetHolds => {
+                ("A longer run has more faults, and longer holds are hit more often.", longer_holds(story))
+            }
+            GateName::ProgressBefore | GateName::ProgressDuring | GateName::ProgressAfter => {
+                ("A longer run leaves more time around its faults.", longer(story))
+            }
+        },
+    }
+}
+
+/// What helps where a script waited in vain.
+fn of_step(missed: Option<Missed>, story: &Story) -> (&'static str, Option<String>) {
+    match missed {
+        Some(Missed::Ended | Missed::Late) if lacks_phase(story) => {
+            ("This lock never comes by that phase, so this scenario is not about it. Take one that is.", suited(story))
+        }
+        Some(Missed::Ended) => (
+            "The client's attempt failed before it came so far, so the scenario could not go on. Take one that this lock is \
+             known to play.",
+            suited(story),
+        ),
+        // On a machine that is never busy it is the lock's own time.
+        Some(Missed::Late) if story.is_simulated() => (
+            "The lock keeps clients waiting for longer than this scenario foresees, so it is not about this lock. Take one \
+             that is.",
+            suited(story),
+        ),
+        Some(Missed::Late) => (
+            "The lock takes longer than the scenario foresees. With a longer TTL it has more time.",
+            with_ttl(story, Duration::ZERO),
+        ),
+        Some(Missed::NotStruck) => (
+            "This lock never sends what the fault waits for, so this scenario is not about it. Take one that is.",
+            suited(story),
+        ),
+        Some(Missed::SamePrimary) => (
+            "The lock runs out before anybody is promoted, so this cannot strike it. With a TTL longer than a failover it \
+             can.",
+            with_ttl(story, FAILOVER),
+        ),
+        Some(Missed::NotArmed) => ("The agent's log in the run's folder says why. Run it again.", changed(story, &[])),
+        Some(Missed::NothingToCancel) => (
+            "The operation was over before it could be cancelled. Take a scenario that this lock is known to play.",
+            suited(story),
+        ),
+        None => ("Take a scenario that this lock is known to play.", suited(story)),
+    }
+}
+
+/// Within this time a group of ours has promoted a replica.
+const FAILOVER: Duration = Duration::from_secs(10);
+
+/// Whether the run broke off since a client does not say that it can do what the scenario asks of it.
+fn lacks_ability(story: &Story) -> bool {
+    let asks = story.subject.scenario.is_some_and(|scenario| !scenario.asks_of_clients().is_empty());
+    let end = story.subject.history.end.as_ref();
+    asks && end.is_some_and(|end| !end.completed && end.text.contains("`capabilities`"))
+}
+
+/// Whether no operation ever came by the phase that the script waited for.
+fn lacks_phase(story: &Story) -> bool {
+    let history = story.subject.history;
+    let failed = history.steps.iter().find(|(_, step)| step.outcome == StepOutcome::Failed);
+    let phase: Option<Phase> = failed.and_then(|(_, step)| step.step.parse::<Step>().ok()?.phase());
+    phase.is_some_and(|phase| !history.operations.iter().any(|operation| operation.phases.has(phase)))
+}
+
+fn text(length: Duration) -> String {
+    Length::Absolute(length).to_string()
+}
+
+fn longer(story: &Story) -> Option<String> {
+    let limit = story.subject.scenario?.time_limit;
+    changed(story, &[("time-limit", text(limit * 3))])
+}
+
+/// With a TTL that is twice as long, and at least so long; and as much more time.
+fn with_ttl(story: &Story, least: Duration) -> Option<String> {
+    let scenario = story.subject.scenario?;
+    let ttl = (scenario.ttl * 2).max(least);
+    let times = ttl.as_secs_f64() / scenario.ttl.as_secs_f64().max(1e-3);
+    let limit = Duration::from_secs(scenario.time_limit.mul_f64(times.min(100.0)).as_secs() + 1);
+    changed(story, &[("ttl", text(ttl)), ("time-limit", text(limit))])
+}
+
+fn longer_holds(story: &Story) -> Option<String> {
+    let limit = story.subject.scenario?.time_limit;
+    changed(story, &[("time-limit", text(limit * 3)), ("hold", "0.2ttl..0.5ttl".to_string())])
+}
+
+fn crowded(story: &Story) -> Option<String> {
+    let scenario = story.subject.scenario?;
+    let clients = scenario.clients.max(2) * 2;
+    let rate = scenario.rate.max(1.0) * 4.0;
+    changed(story, &[("clients", clients.to_string()), ("rate", rate.to_string())])
+}
+
+fn without_faults(story: &Story) -> Option<String> {
+    (story.nemesis()? != "none").then(|| changed(story, &[("nemesis", "none".to_string())]))?
+}
+
+/// Whether the client is not ours.
+fn has_own_client(story: &Story) -> bool {
+    story.subject.scenario.is_some_and(|scenario| scenario.workload.client.is_some() || scenario.client.is_some())
+}
+
+fn client_check(story: &Story) -> Option<String> {
+    let workload = story.workload().filter(|_| has_own_client(story))?;
+    Some(format!("redjepsen client-check --workload {}", quoted(workload)))
+}
+
+/// The run in another scenario, of which it is known what it shows of this lock: one that has most of this one's faults. What
+/// scenarios a lock of the user's own can play, client-check says.
+fn suited(story: &Story) -> Option<String> {
+    let scenario = story.subject.scenario?;
+    let kinds = |nemesis: &model::nemesis::Nemesis| -> BTreeSet<&'static str> {
+        nemesis.all_faults().map(|fault| fault.kind.id).collect()
+    };
+    let own = kinds(&scenario.nemesis);
+    let others = known(&scenario.workload_name).filter(|name| *name != scenario.nemesis_name && *name != "none");
+    let alike = |name: &&str| {
+        let found = catalogue::nemesis(name).ok().map(|(_, nemesis)| kinds(&nemesis).intersection(&own).count());
+        found.unwrap_or(0)
+    };
+    match others.max_by_key(alike) {
+        Some(other) => changed(story, &[("nemesis", other.to_string())]),
+        None => client_check(story),
+    }
+}

@@ -1,0 +1,78 @@
+//! What most incidents of a run have in common, in a few words.
+
+use super::moments;
+use super::story::{Incident, Story};
+use checker::{HowKind, everyone_ran};
+use model::history::{Claim, Operation};
+
+/// ` when its holder was paused`, if most incidents have that in common.
+pub(super) fn cause(story: &Story, of_updates: bool) -> String {
+    let is_relevant = |incident: &&Incident| {
+        !of_updates || incident.anomalies.iter().any(|a| a.kind.contradicts() == Some(Claim::Updates))
+    };
+    let relevant: Vec<Option<Why>> =
+        story.incidents.iter().filter(is_relevant).map(|incident| why(story, incident)).collect();
+    let number = |why: &Why| relevant.iter().filter(|one| one.as_ref() == Some(why)).count();
+    let most = relevant.iter().flatten().rev().max_by_key(|why| number(why));
+    let words = |(when, clause): &Why| {
+        let clause = if story.is_unlocked() { clause.replace("its holder", "a client") } else { clause.to_string() };
+        format!(" {when} {clause}")
+    };
+    match most {
+        Some(why) if number(why) == relevant.len() => words(why),
+        Some(why) if number(why) * 2 >= relevant.len() => format!(", mostly{}", words(why)),
+        _ if story.subject.history.run.is_some()
+            && story.subject.history.faults.iter().all(|fault| fault.injected.is_none()) =>
+        {
+            match story.incidents.iter().filter(is_relevant).all(|incident| all_ran(story, incident)) {
+                true => ", with no fault at all".to_string(),
+                false => ", with no fault, though members did not run or answer all the time".to_string(),
+            }
+        }
+        _ => String::new(),
+    }
+}
+
+/// Whether members lost no more than a quarter of a TTL while the clients that an incident concerns were at work.
+fn all_ran(story: &Story, incident: &Incident) -> bool {
+    let history = story.subject.history;
+    let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
+    let from = incident.operations.iter().map(|operation| operation.invoked).min().unwrap_or(0);
+    let to = incident.operations.iter().map(|operation| operation.completed.unwrap_or(u64::MAX)).max().unwrap_or(0);
+    everyone_ran(history, (from, to), ttl_ns)
+}
+
+/// What explains an incident: `when`, and that its holder was paused. It was not always still paused when something went wrong.
+pub type Why = (&'static str, &'static str);
+
+/// What is no fault, and explains an incident all the same; None if this is only how it showed.
+pub fn why_of(how: HowKind) -> Option<Why> {
+    match how {
+        HowKind::Breakpoint => Some(("when", "a holder took longer than its lock lived")),
+        HowKind::StoodStill => Some(("when", "the machine stood still")),
+        HowKind::Starved => Some(("when", "its holder waited for a processor")),
+        HowKind::StoppedOutside => Some(("when", "its holder was stopped from outside")),
+        HowKind::Stolen => Some(("when", "one client took it from another, as the lock allows")),
+        HowKind::Promoted => Some(("after", "a replica was promoted")),
+        HowKind::Extended | HowKind::Expired | HowKind::Released => None,
+    }
+}
+
+fn why(story: &Story, incident: &Incident) -> Option<Why> {
+    if let Some(why) = incident.how().and_then(|how| why_of(how.kind)) {
+        return Some(why);
+    }
+    let fault = incident.fault?;
+    let (from, to) = fault.ordered_span();
+    let held_meanwhile = |operation: &Operation| {
+        incident.fault_hits(&story.name(operation.process))
+            && moments::hold(operation).is_some_and(|hold| from <= hold.end && to.is_none_or(|to| hold.start < to))
+    };
+    let hits = |operation: &Operation| fault.targets.contains(&story.name(operation.process));
+    let clause = match incident.operations.iter().any(|operation| held_meanwhile(operation)) {
+        true => fault.kind.says.holder,
+        false if story.client_operations().any(hits) => fault.kind.says.client,
+        false => fault.kind.says.node,
+    };
+    Some(("when", clause))
+}

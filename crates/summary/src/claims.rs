@@ -1,0 +1,98 @@
+//! Each claim in words: what it says, how it came out, and on what evidence.
+
+use serde::{Deserialize, Serialize};
+
+use super::story::{Standing, Story};
+use checker::ClaimVerdict;
+use checker::properties::Property;
+use model::history::Claim;
+
+/// One claim: what it says, how it came out, and on what evidence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClaimAccount {
+    #[serde(flatten)]
+    pub checked: ClaimVerdict,
+    /// `Fencing tokens rise`.
+    pub title: String,
+    /// How it came out in this run.
+    pub standing: Standing,
+    /// The same in a few words.
+    pub standing_text: String,
+    /// What was found: `3 of 111 lost (2.7 %)`.
+    pub found: String,
+    /// `evidence: 111 updates with a known predecessor`, or that there is not enough.
+    pub why: String,
+    /// Why a contradiction does no harm here.
+    pub harmless: Option<String>,
+    /// How many contradictions were seen.
+    pub contradictions: u64,
+}
+
+impl ClaimAccount {
+    pub(super) fn new(story: &Story, verdict: &ClaimVerdict) -> ClaimAccount {
+        let (claim, claimed) = (verdict.claim, verdict.claimed);
+        let (property, def) = (Property::of(claim), story.seen(claim).def);
+        let standing = story.standing(claim);
+        // The workload's file claims it all the same, if what its resource refuses makes it decide nothing.
+        let in_file = story.subject.scenario.is_some_and(|of| of.workload.claims.contains(&claim));
+        let spared = in_file && !claimed && claim == Claim::MutualExclusion && story.refusal().is_some();
+        let seen = standing == Standing::Unclaimed && claim == Claim::MutualExclusion;
+        let none_lost = story.contradictions(Claim::Updates) == 0;
+        let harmless = story.refusal().filter(|_| none_lost && (seen || spared));
+        let standing_text = match standing {
+            Standing::Broken => "Broken",
+            Standing::Unproven => "Not proven",
+            Standing::NotShown => "Not shown",
+            Standing::Unclaimed if harmless.is_some() => "Seen, but harmless here",
+            Standing::Unclaimed if spared => "Seen; the updates decide",
+            Standing::Unclaimed => "Seen, but not claimed by this workload",
+            Standing::Held if claimed => "Held",
+            Standing::Held if spared => "Not violated, and not needed here",
+            Standing::Held => "Not claimed, and not violated",
+        };
+        ClaimAccount {
+            checked: verdict.clone(),
+            title: (def.retitled)(story.subject.history).unwrap_or_else(|| property.title.to_string()),
+            standing,
+            standing_text: standing_text.to_string(),
+            found: match &verdict.not_counted {
+                Some(other) => format!("{}; {other}: not counted", found(story, claim)),
+                None => found(story, claim),
+            },
+            why: match &verdict.missing {
+                Some(missing) if standing == Standing::NotShown => format!("no evidence: {missing}"),
+                Some(missing) => format!("not enough evidence: {missing}"),
+                None => format!("evidence: {}", verdict.text),
+            },
+            harmless: harmless.map(|refusal| format!("A holder that comes too late changes nothing: {refusal}.")),
+            contradictions: story.contradictions(claim),
+        }
+    }
+
+    /// Whether nothing that was seen says the opposite, not even what does not count.
+    pub fn is_spotless(&self) -> bool {
+        self.standing == Standing::Held && self.checked.not_counted.is_none()
+    }
+
+    /// How it came out, in a word.
+    pub fn word(&self) -> &'static str {
+        match self.standing {
+            Standing::Held if self.checked.claimed => "held",
+            Standing::Unclaimed if self.harmless.is_some() => "harmless",
+            Standing::Held if self.harmless.is_some() => "not needed",
+            Standing::Held | Standing::Unclaimed => "not claimed",
+            Standing::Broken => "BROKEN",
+            Standing::Unproven => "unproven",
+            Standing::NotShown => "not shown",
+        }
+    }
+}
+
+/// What was found, in a few words.
+fn found(story: &Story, claim: Claim) -> String {
+    if story.standing(claim) == Standing::NotShown {
+        return "did not come up".to_string();
+    }
+    let seen = story.seen(claim);
+    (seen.def.found)(&seen)
+}

@@ -1,0 +1,680 @@
+//! What happened in an incident, in a few sentences. Values are set in backticks.
+//!
+//! Each sentence is a [`Sentence`]: it names the lines of the history that it follows from, and what no line shows is not said.
+//! If the operations themselves are missing, the checker's own summary is used.
+
+use std::collections::BTreeSet;
+
+use super::ends::unnamed_losses;
+use super::moments;
+use super::story::{Incident, Story, fault_label};
+use base::words::{capital, count, length, line, list, moment, plural, quoted, sanitize};
+use checker::properties::Lines;
+use checker::{Anomaly, AnomalyKind, HowKind, Sentence, Validity, covered};
+use model::fault_kinds::{OnPackets, OnProcess};
+use model::history::{FactName, FaultWindow, Operation, Outcome, Phase, Reading, ResourceKind};
+
+/// More operations than this are counted, not told and drawn one by one: two or three make the point.
+const MOST_PRINCIPALS: usize = 3;
+/// And more than this are too many even where all of them held the lock at once.
+const MOST_DRAWN: usize = 6;
+/// More values and summaries than this are counted, not listed.
+const LISTED: usize = 4;
+
+/// A stay at a breakpoint that is told, in nanoseconds.
+const KEPT_NS: u64 = 20_000_000;
+
+/// Something that a line says, as a part of a sentence.
+struct Clause {
+    text: String,
+    lines: Vec<u64>,
+}
+
+/// What happened in an incident, in the order in which it happened.
+pub(super) fn told(story: &Story, incident: &Incident) -> Vec<Sentence> {
+    if story.permits() > 1 {
+        return too_many(story, incident);
+    }
+    let Some(holders) = Holders::of(story, incident) else { return by_checker(story, incident) };
+    let sentences = [holders.opening(), holders.others(), holders.ending()];
+    // What a library said of it meanwhile.
+    let of_words = incident.anomalies.iter().filter(|anomaly| anomaly.kind.property().is_conditional());
+    let said =
+        of_words.take(LISTED).filter_map(|anomaly| Sentence::new(in_full(&anomaly.summary), lines(story, anomaly)));
+    sentences.into_iter().flatten().flatten().chain(said).collect()
+}
+
+/// What an operation did when.
+type Moment<'a> = (u64, Act, &'a Operation);
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Act {
+    Took,
+    Wrote,
+}
+
+/// An incident of several holders: who had the lock first, and those who had it meanwhile.
+struct Holders<'s, 'a> {
+    story: &'s Story<'a>,
+    incident: &'s Incident<'a>,
+    first: &'a Operation,
+    second: &'a Operation,
+    /// Those that are told one by one, the first one among them.
+    principals: Vec<&'a Operation>,
+    /// When the first one sent its write.
+    first_write: Option<u64>,
+}
+
+impl<'s, 'a> Holders<'s, 'a> {
+    /// None if the incident is of another kind, or nobody says who held the lock.
+    fn of(story: &'s Story<'a>, incident: &'s Incident<'a>) -> Option<Holders<'s, 'a>> {
+        let [first, second, ..] = incident.operations[..] else { return None };
+        let of_holders = incident.has(AnomalyKind::LostUpdate) || incident.has(AnomalyKind::OverlappingHolders);
+        let is_told = of_holders && moments::hold(first).is_some();
+        is_told.then(|| {
+            let first_write = moments::write(first).map(|write| write.sent);
+            Holders { story, incident, first, second, principals: principals(incident), first_write }
+        })
+    }
+
+    /// Who had the lock first, what it met, and what it wrote while nobody else had the lock.
+    fn opening(&self) -> Vec<Option<Sentence>> {
+        let (story, first) = (self.story, self.first);
+        let is_kept = self.incident.how().is_some_and(|how| how.kind == HowKind::Breakpoint);
+        let mut told = vec![sentence(story, first, took_the_lock(story, first, None))];
+        told.extend(is_kept.then(|| self.how(true)));
+        told.push(what_went_wrong(story, self.incident, first, self.second));
+        told.push(meanwhile(story, first, self.incident.fault));
+        told.extend((!is_kept).then(|| self.how(true)));
+        told.extend(self.wrote_before().then(|| wrote_at(story, self.incident, first, first)));
+        told
+    }
+
+    /// How it came about, if that was before the others took the lock, or else if it was after.
+    fn how(&self, early: bool) -> Option<Sentence> {
+        let is_early = |kind| !matches!(kind, HowKind::Extended | HowKind::Stolen | HowKind::Expired);
+        self.incident.how().filter(|how| is_early(how.kind) == early).map(|how| how.sentence.clone())
+    }
+
+    /// Whether the first one wrote before the second one had the lock.
+    fn wrote_before(&self) -> bool {
+        let taken = moments::at(self.second, Phase::Acquired);
+        self.first_write.zip(taken).is_some_and(|(wrote, taken)| wrote < taken)
+    }
+
+    /// Whether an operation wrote after the first one, so that its write is told after that.
+    fn wrote_later(&self, operation: &Operation) -> bool {
+        moments::write(operation).zip(self.first_write).is_some_and(|(write, first)| write.sent > first)
+    }
+
+    /// What the others did and what the first one wrote after one of them had the lock, in the order of time, and how many are not
+    /// told.
+    fn others(&self) -> Vec<Option<Sentence>> {
+        let (story, mut told) = (self.story, Vec::new());
+        let moments = self.moments();
+        let mut moments = moments.iter().peekable();
+        while let Some((_, act, operation)) = moments.next() {
+            if *act == Act::Wrote {
+                told.push(wrote_at(story, self.incident, self.first, operation));
+                continue;
+            }
+            let mut clauses = took_the_lock(story, operation, Some(self.first));
+            let at_once = |next: &&Moment| next.1 == Act::Wrote && next.2.index == operation.index;
+            if !self.wrote_later(operation) && moments.next_if(at_once).is_some() {
+                clauses.extend(wrote(story, operation));
+            }
+            told.push(sentence(story, operation, clauses));
+            told.push(too_early(story, operation, self.first));
+        }
+        let is_told = |one: &Operation| self.principals.iter().any(|known| known.index == one.index);
+        let untold = self.incident.operations.iter().filter(|one| !is_told(one));
+        let untold: Vec<u64> = untold.map(|operation| operation.index).collect();
+        let verb = if untold.len() == 1 { "operation took" } else { "operations took" };
+        told.push(Sentence::new(format!("{} more {verb} part.", count(untold.len() as u64)), untold));
+        told
+    }
+
+    /// When each of the others took the lock, and when it wrote; and when the first one wrote, if that is not told yet.
+    fn moments(&self) -> Vec<Moment<'a>> {
+        let mut moments: Vec<Moment> = Vec::new();
+        for operation in &self.principals {
+            let is_first = operation.index == self.first.index;
+            if !is_first {
+                let taken = moments::at(operation, Phase::Acquired).unwrap_or(operation.invoked);
+                moments.push((taken, Act::Took, operation));
+            }
+            let write = moments::write(operation).filter(|_| !(is_first && self.wrote_before()));
+            moments.extend(write.map(|write| (write.sent, Act::Wrote, *operation)));
+        }
+        moments.sort_by_key(|(time, act, operation)| (*time, *act, operation.index));
+        moments
+    }
+
+    /// For how long several held the lock, and what that did.
+    fn ending(&self) -> Vec<Option<Sentence>> {
+        vec![both_held(self.story, self.incident), self.how(false), consequence(self.story, self.incident)]
+    }
+}
+
+/// A lock that several may hold: who had it, what that one met, and when there were too many.
+fn too_many(story: &Story, incident: &Incident) -> Vec<Sentence> {
+    let of_holders = incident.has(AnomalyKind::OverlappingHolders);
+    let opening = match incident.operations[..] {
+        [first, second, ..] if of_holders && (incident.fault.is_some() || incident.how().is_some()) => vec![
+            sentence(story, first, took_the_lock(story, first, None)),
+            what_went_wrong(story, incident, first, second),
+        ],
+        _ => Vec::new(),
+    };
+    opening.into_iter().flatten().chain(by_checker(story, incident)).collect()
+}
+
+/// When an operation wrote, and what.
+fn wrote_at(story: &Story, incident: &Incident, first: &Operation, operation: &Operation) -> Option<Sentence> {
+    let (write, wrote) = (moments::write(operation)?, wrote(story, operation)?);
+    let name = story.name(operation.process);
+    let back = if operation.index == first.index { went_on(story, incident, first, write.sent) } else { "" };
+    let is_told = incident.fault_hits(&name) || incident.how().is_some_and(|how| how.kind == HowKind::Breakpoint);
+    let kept = kept_before_its_write(story, operation).filter(|_| !is_told);
+    let by_script = kept.map_or_else(String::new, |(since, _)| {
+        format!(", kept before its write by the script since {},", moment(since))
+    });
+    let text = format!("At {} {name}{by_script} {back}{}.", moment(write.sent), wrote.text);
+    Sentence::new(text, wrote.lines.into_iter().chain(kept.map(|(_, line)| line)))
+}
+
+/// Since when the script kept an operation before its write, with the line that says so; none if that was no time to speak of.
+fn kept_before_its_write(story: &Story, operation: &Operation) -> Option<(u64, u64)> {
+    let reached = operation.phase(Phase::BeforeWrite)?;
+    let let_go = story.subject.history.let_go(&story.name(operation.process), reached)?;
+    let wrote = moments::write(operation)?.sent;
+    (let_go <= wrote && let_go.saturating_sub(reached.time()) >= KEPT_NS).then(|| (reached.time(), reached.index))
+}
+
+/// The checker's own summaries, for what is no story of two holders.
+fn by_checker(story: &Story, incident: &Incident) -> Vec<Sentence> {
+    let summary = |anomaly: &&Anomaly| Sentence::new(in_full(&anomaly.summary), lines(story, anomaly));
+    let mut told: Vec<Sentence> = incident.anomalies.iter().take(LISTED).filter_map(summary).collect();
+    told.dedup_by(|one, other| one.text() == other.text());
+    told.extend(incident.how().map(|how| how.sentence.clone()));
+    told
+}
+
+/// The lines of the history that the summary of an anomaly follows from.
+fn lines(story: &Story, anomaly: &Anomaly) -> Vec<u64> {
+    let history = story.subject.history;
+    let operations = anomaly.operations.iter().chain(&anomaly.lost).filter_map(|index| story.operation(*index));
+    match anomaly.kind.def().lines {
+        Lines::Operations => operations.flat_map(all_lines).collect(),
+        Lines::Grants => operations.flat_map(asked_and_got).collect(),
+        Lines::Answers => said(story, anomaly),
+        Lines::LeftBehind => {
+            let is_of_it = |name| matches!(name, FactName::NothingEndless | FactName::NothingTooLong);
+            let facts = history.facts.iter().zip(&history.fact_lines);
+            facts.filter(|(fact, _)| is_of_it(fact.name) && !fact.holds).map(|(_, line)| *line).collect()
+        }
+        Lines::Attempts => {
+            let is_under_way = |one: &&Operation| {
+                one.key == anomaly.key
+                    && one.invoked <= anomaly.time
+                    && one.completed.is_none_or(|completed| completed >= anomaly.time)
+            };
+            history.operations.iter().filter(is_under_way).map(|operation| operation.index).collect()
+        }
+    }
+}
+
+/// The lines in which an operation asks for its lock and gets it.
+fn asked_and_got(operation: &Operation) -> Vec<u64> {
+    let stamps = operation.phases.iter().filter(|stamp| matches!(stamp.phase, Phase::Acquiring | Phase::Acquired));
+    stamps.map(|stamp| stamp.index).collect()
+}
+
+/// All lines of an operation: a summary may tell of any moment of it.
+fn all_lines(operation: &Operation) -> Vec<u64> {
+    let stamps = operation.phases.iter().map(|stamp| stamp.index);
+    [operation.index].into_iter().chain(stamps).chain(operation.completed_index).collect()
+}
+
+/// A summary of the checker as a sentence.
+fn in_full(summary: &str) -> String {
+    format!("{}.", line(summary, 400).trim_end_matches('.'))
+}
+
+/// The lines of what a library said of a lock, and of who had it.
+fn said(story: &Story, anomaly: &Anomaly) -> Vec<u64> {
+    let operations = anomaly.operations.iter().filter_map(|index| story.operation(*index));
+    let stamps = operations.flat_map(|one| one.phases.iter().map(|stamp| (one.index, stamp)));
+    let matters = stamps.filter(|(of, stamp)| {
+        let own = anomaly.operations.first() == Some(of);
+        matches!(stamp.phase, Phase::Acquired | Phase::Extended | Phase::Lost)
+            || own && matches!(stamp.phase, Phase::Releasing | Phase::Released)
+            || own && stamp.phase == Phase::Owned && stamp.time() == anomaly.time
+    });
+    matters.map(|(_, stamp)| stamp.index).collect()
+}
+
+/// What an operation did, as a sentence about its client.
+fn sentence(story: &Story, operation: &Operation, clauses: Vec<Clause>) -> Option<Sentence> {
+    let texts: Vec<String> = clauses.iter().map(|clause| clause.text.clone()).collect();
+    let text = format!("{} {}.", story.name(operation.process), list(&texts));
+    Sentence::new(text, clauses.into_iter().flat_map(|clause| clause.lines))
+}
+
+/// The operations of an incident that are told one by one and drawn: the first one, then those that matter most, few
+/// enough to follow.
+pub fn principals<'a>(incident: &Incident<'a>) -> Vec<&'a Operation> {
+    let mut principals: Vec<&Operation> = Vec::new();
+    // One holder too many is seen only beside all the others.
+    let most = incident.overlaps().iter().map(Vec::len).max().unwrap_or_default().clamp(MOST_PRINCIPALS, MOST_DRAWN);
+    let accused = incident.anomalies.iter().flat_map(|anomaly| &anomaly.operations);
+    let first = incident.operations.first().map(|operation| operation.index);
+    let culprit = incident.culprit().map(|operation| operation.index);
+    let indices = first.into_iter().chain(culprit).chain(accused.copied()).chain(incident.lost.iter().copied());
+    for index in indices {
+        // An incident may have as many operations as the run.
+        if principals.len() == most {
+            break;
+        }
+        let known = incident.operations.iter().find(|operation| operation.index == index);
+        if let Some(operation) = known
+            && !principals.iter().any(|one| one.index == index)
+        {
+            principals.push(operation);
+        }
+    }
+    principals.sort_by_key(|operation| incident.operations.iter().position(|one| one.index == operation.index));
+    principals
+}
+
+/// What an operation did up to its write, as clauses that follow its client's name.
+fn took_the_lock(story: &Story, operation: &Operation, earlier: Option<&Operation>) -> Vec<Clause> {
+    let Some(acquired) = operation.phase(Phase::Acquired) else {
+        let text = format!("began its operation at {}", moment(operation.invoked));
+        return vec![Clause { text, lines: vec![operation.index] }];
+    };
+    let mut details: Vec<String> = acquired.token.map(|token| format!("token {token}")).into_iter().collect();
+    if earlier.is_none() {
+        let good = acquired.validity_ms.map(|ms| length(ms.saturating_mul(1_000_000)));
+        details.extend(good.map(|good| match story.ttl_ns() {
+            Some(ttl) => format!("valid for {good} of its TTL of {}", length(ttl)),
+            None => format!("valid for {good}"),
+        }));
+    }
+    let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join(", ")) };
+    let how = if operation.f.is_shared() { " for reading" } else { "" };
+    let text = format!("took the lock{how} at {}{details}", moment(acquired.time()));
+    let mut clauses = vec![Clause { text, lines: vec![acquired.index] }];
+    let too = if earlier.is_some_and(|earlier| earlier.old == operation.old) { " too" } else { "" };
+    let read = match &operation.old {
+        Reading::Unknown => return clauses,
+        Reading::Empty => format!("found the key empty{too}"),
+        Reading::Value(value) => format!("read {}{too}", with_count(story, operation, 0, value)),
+    };
+    let lines = operation.phase(Phase::Read).map(|stamp| stamp.index).into_iter().chain(operation.completed_index);
+    clauses.push(Clause { text: read, lines: lines.collect() });
+    clauses
+}
+
+/// A value, preceded by the number of a counter or the length of a list, which is `more` than the operation had read.
+fn with_count(story: &Story, operation: &Operation, more: u64, value: &str) -> String {
+    let amount = operation.amount.as_ref().map(|amount| amount.count().saturating_add(more));
+    match (amount, story.resource()) {
+        (Some(number), Some(ResourceKind::Counter)) => format!("{} ({})", count(number), quoted(value)),
+        (Some(length), Some(ResourceKind::List)) => format!("{} up to {}", plural(length, "element"), quoted(value)),
+        _ => quoted(value),
+    }
+}
+
+/// Says that a lock was acquired while an earlier holder still had it, by that holder's count.
+fn too_early(story: &Story, operation: &Operation, earlier: &Operation) -> Option<Sentence> {
+    let acquired = operation.phase(Phase::Acquired)?;
+    let taken = acquired.time();
+    let (expiry, told) = moments::expiry_at(earlier, taken)?;
+    let left = expiry.checked_sub(taken).filter(|left| *left > 0)?;
+    let still_held = moments::hold(earlier).is_some_and(|hold| hold.start < taken && taken < hold.end);
+    let text =
+        format!("By its own count {} still had the lock for another {}.", story.name(earlier.process), length(left));
+    still_held.then(|| Sentence::new(text, [told.index, acquired.index])).flatten()
+}
+
+/// When the first holder's lock expired by its own count, if it still held it then and nobody else had it yet.
+fn ran_out(first: &Operation, second: &Operation) -> Option<(u64, u64)> {
+    let taken = moments::at(second, Phase::Acquired);
+    let hold = moments::hold(first)?;
+    let (expiry, told) = moments::expiry_at(first, taken.unwrap_or(hold.end))?;
+    let in_time = expiry < hold.end && taken.is_none_or(|taken| expiry <= taken);
+    in_time.then_some((expiry, told.index))
+}
+
+/// The fault, and when the first holder's lock expired.
+fn what_went_wrong(story: &Story, incident: &Incident, first: &Operation, second: &Operation) -> Option<Sentence> {
+    let ran_out = ran_out(first, second);
+    let line = ran_out.map(|(_, line)| line);
+    let name = story.name(first.process);
+    let Some(fault) = incident.fault else {
+        let text = format!("Its lock expired at {}, before it was done.", moment(ran_out?.0));
+        return Sentence::new(text, line);
+    };
+    let (from, to) = fault.span();
+    let is_it = incident.fault_hits(&name) && fault.targets.len() == 1;
+    let then = match ran_out {
+        Some((time, _)) if is_it && time >= from && to.is_none_or(|to| time <= to) => {
+            format!(", and its lock expired at {} meanwhile", moment(time))
+        }
+        Some((time, _)) => format!("; {name}'s lock expired at {}", moment(time)),
+        None => String::new(),
+    };
+    let lines = fault.lines.iter().copied().chain(line);
+    Sentence::new(format!("{}{then}.", struck(story, fault, is_it)), lines)
+}
+
+/// What a fault did to whom, when and for how long.
+fn struck(story: &Story, fault: &FaultWindow, is_it: bool) -> String {
+    let how = fault.kind.says.how;
+    let (from, to) = fault.span();
+    // What it struck says more than what was ordered.
+    if let Some(struck) = fault.texts.first().filter(|_| fault.kind.is_at_command() && fault.was_observed()) {
+        let struck = sanitize(struck, 200);
+        let lasted = to.filter(|_| fault_label(fault).1).map(moment);
+        let text = match (lasted, struck.strip_suffix("is held")) {
+            (None, _) => struck,
+            (Some(until), Some(before)) => format!("{before}was held until {until}"),
+            (Some(until), None) => format!("{} until {until}", struck.replace("nor is", "nor was")),
+        };
+        return format!("At {} {text}", moment(from));
+    }
+    let is_on_links = fault.kind.is_of_the_network() && !fault.kind.is_at_command();
+    let what = if is_on_links { on_links(fault) } else { on_members(fault, is_it) };
+    let for_long = match to {
+        // Injected once, and never healed.
+        _ if !fault.kind.says.lasts => String::new(),
+        Some(to) => format!(" for {}", length(to.saturating_sub(from))),
+        None => ", and never resumed".to_string(),
+    };
+    let unseen = if fault.was_observed() { "" } else { "; its effect was not observed" };
+    // No signal was sent there, but the effect is that of one.
+    let how = if story.is_simulated() && how.starts_with("SIG") { format!("as by {how}") } else { how.to_string() };
+    let how = match fault.kind.does.process {
+        OnProcess::Stops => how,
+        _ if fault.what.is_empty() => how,
+        _ => format!("{how}: `{}`", sanitize(&fault.what, 120)),
+    };
+    format!("{what} at {}{for_long} ({how}{unseen})", moment(from))
+}
+
+/// `It was paused`, `n0 and n1 were flushed`.
+fn on_members(fault: &FaultWindow, is_it: bool) -> String {
+    // A sentence about a paused client does not fit one whose packets were lost.
+    let whom = if is_it { "It".to_string() } else { named(fault.targets.iter().map(String::as_str)) };
+    let verb = if fault.targets.len() > 1 { "were" } else { "was" };
+    format!("{} {verb} {}", begun(&whom), fault.kind.says.done)
+}
+
+/// `n0 was cut off from n1 and n2`, `Packets from c0 to the resource were delayed`: nothing happens to the members themselves.
+fn on_links(fault: &FaultWindow) -> String {
+    let cut = fault.kind.does.packets == OnPackets::Cut;
+    // `packets were delayed`, of any of them.
+    let (what, done) = if cut {
+        ("packets", "dropped")
+    } else {
+        fault.kind.says.node.split_once(" were ").unwrap_or(("packets", "disturbed"))
+    };
+    let what = capital(what);
+    let links: BTreeSet<(&str, &str)> = fault.links.iter().flatten().map(|(from, to)| (&from[..], &to[..])).collect();
+    let is_named = |name: &&str| links.iter().any(|(from, to)| from == name || to == name);
+    let members: Vec<&str> = fault.targets.iter().map(String::as_str).filter(is_named).collect();
+    let only = |pairs: usize, joins: &dyn Fn(&str, &str) -> bool| {
+        links.len() == pairs && links.iter().all(|(from, to)| joins(from, to))
+    };
+    let (senders, others): (Vec<&str>, Vec<&str>) =
+        members.iter().partition(|name| links.iter().any(|(from, _)| from == *name));
+    if !others.is_empty()
+        && only(senders.len() * others.len(), &|from, to| senders.contains(&from) && others.contains(&to))
+    {
+        return format!("{what} from {} to {} were {done}", named(senders), named(others));
+    }
+    let first = members.first().copied().unwrap_or_default();
+    let (far, near): (Vec<&str>, Vec<&str>) = members.iter().partition(|name| links.contains(&(first, **name)));
+    let crosses = |from: &str, to: &str| near.contains(&from) != near.contains(&to);
+    if !far.is_empty() && only(2 * near.len() * far.len(), &crosses) {
+        let verb = if near.len() == 1 { "was" } else { "were" };
+        return match cut {
+            true => begun(&format!("{} {verb} cut off from {}", named(near), named(far))),
+            false => format!("{what} between {} and {} were {done}", named(near), named(far)),
+        };
+    }
+    if members.len() > 2 && only(members.len() * (members.len() - 1), &|from, to| from != to) {
+        return match cut {
+            true => begun(&format!("{} were cut off from each other", named(members))),
+            false => format!("{what} among {} were {done}", named(members)),
+        };
+    }
+    let all = if members.is_empty() { named(fault.targets.iter().map(String::as_str)) } else { named(members) };
+    format!("{what} on links among {all} were {done}")
+}
+
+/// As the beginning of a sentence, of which the names of members keep their small letters.
+fn begun(text: &str) -> String {
+    if text.starts_with("the ") { capital(text) } else { text.to_string() }
+}
+
+/// Members in a sentence: `c0 and the resource`.
+fn named<'a>(members: impl IntoIterator<Item = &'a str>) -> String {
+    let name = |member: &str| if member == "resource" { "the resource".to_string() } else { sanitize(member, 30) };
+    list(&members.into_iter().map(name).collect::<Vec<_>>())
+}
+
+/// The other faults in effect while an operation was in progress.
+fn meanwhile(story: &Story, operation: &Operation, told: Option<&FaultWindow>) -> Option<Sentence> {
+    let end = operation.completed.unwrap_or(u64::MAX);
+    let others: Vec<&FaultWindow> = (story.subject.history.faults.iter())
+        .filter(|fault| told.is_none_or(|told| fault.fault != told.fault))
+        .filter(|fault| fault.was_observed() && !fault.what.is_empty())
+        .filter(|fault| fault.inject <= end && fault.span().1.is_none_or(|to| to >= operation.invoked))
+        .collect();
+    let mut names: Vec<String> = others.iter().map(|fault| ordered(fault)).collect();
+    let more = names.len().saturating_sub(LISTED);
+    names.truncate(LISTED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let also = if told.is_some() { "Also in effect" } else { "In effect meanwhile" };
+    let lines = others.iter().flat_map(|fault| fault.lines.iter().copied()).chain([operation.index]);
+    (!others.is_empty()).then(|| Sentence::new(format!("{also}: {}{more}.", names.join(", ")), lines)).flatten()
+}
+
+/// What was ordered, and whom that struck if the order names roles: `partition primary from replica`, of n0 and n1.
+fn ordered(fault: &FaultWindow) -> String {
+    let order = format!("`{}`", sanitize(&fault.what, 120));
+    let by_name = fault.what.contains(|c: char| c.is_ascii_digit());
+    match &fault.targets[..] {
+        targets if by_name || targets.is_empty() || targets.len() > LISTED => order,
+        targets => format!("{order} ({})", list(&targets.iter().map(|one| sanitize(one, 30)).collect::<Vec<_>>())),
+    }
+}
+
+/// Whether the first holder was struck, and wrote afterwards without having been told that its lock was gone.
+fn went_on(story: &Story, incident: &Incident, first: &Operation, sent: u64) -> &'static str {
+    let struck_before = incident.fault_hits(&story.name(first.process))
+        && incident.fault.is_some_and(|fault| fault.healed.is_some_and(|(time, _)| time <= sent));
+    let told = first.phases.iter().any(|stamp| stamp.phase == Phase::Lost && stamp.time() <= sent);
+    if struck_before && !told { "went on, believing that it still held the lock, and " } else { "" }
+}
+
+/// What became of an operation's write.
+fn wrote(story: &Story, operation: &Operation) -> Option<Clause> {
+    let write = moments::write(operation)?;
+    let written = |operation: &Operation| Some(with_count(story, operation, 1, operation.new.as_deref()?));
+    let new = written(operation)?;
+    let over = story.certainly_overwritten(operation);
+    let (replaced, over) = match (over, &operation.old) {
+        (Some(over), Reading::Value(old)) if over.new.as_ref() == Some(old) => (None, String::new()),
+        (Some(over), _) => (Some(over), written(over).map_or(String::new(), |over| format!(" over {over}"))),
+        (None, _) => (None, String::new()),
+    };
+    let error = operation.error().map(|word| format!(" ({})", sanitize(word, 30))).unwrap_or_default();
+    let text = match operation.outcome {
+        Outcome::Ok => format!("wrote {new}{over} (acknowledged)"),
+        Outcome::Fail if was_refused(story, operation) => {
+            format!("tried to write {new}, which the resource refused{error}")
+        }
+        Outcome::Fail => format!("failed to write {new}{error}"),
+        Outcome::Info if write.acknowledged.is_some() => {
+            format!("wrote {new}{over}, with no certain answer{error}")
+        }
+        Outcome::Info => format!("sent the write of {new}, with no certain answer{error}"),
+    };
+    let stamps = |operation: &Operation| -> Vec<u64> {
+        let of_write = operation.phases.iter().filter(|one| matches!(one.phase, Phase::BeforeWrite | Phase::Written));
+        of_write.map(|one| one.index).chain(operation.completed_index).chain([operation.index]).collect()
+    };
+    let lines = stamps(operation).into_iter().chain(replaced.map(stamps).into_iter().flatten()).collect();
+    Some(Clause { text, lines })
+}
+
+/// Whether the resource refused an operation's write because it came too late.
+pub(super) fn was_refused(story: &Story, operation: &Operation) -> bool {
+    operation.outcome == Outcome::Fail
+        && story.refusal().is_some()
+        && matches!(operation.error(), Some("fenced" | "conflict"))
+}
+
+/// For how long the checker's pairs of holders overlapped; what several pairs share counts once. Readers may have a lock together.
+fn both_held(story: &Story, incident: &Incident) -> Option<Sentence> {
+    let pairs = incident.overlaps();
+    // Also of pairs that another incident is about: the sentence is of all who take part in this one.
+    let mut holders: Vec<&Operation> = pairs.concat();
+    holders.sort_unstable_by_key(|holder| holder.index);
+    holders.dedup_by_key(|holder| holder.index);
+    let excludes = |one: &Operation, other: &Operation| {
+        !(one.f.is_shared() && other.f.is_shared()) && story.name(one.process) != story.name(other.process)
+    };
+    let of_all = holders.iter().enumerate().flat_map(|(place, one)| {
+        let others = holders[place + 1..].iter().filter(|other| excludes(one, other));
+        others.filter_map(|other| moments::overlap(&[*one, *other]))
+    });
+    let mut times: Vec<(u64, u64)> = of_all.collect();
+    let text = match times[..] {
+        [] => return None,
+        [(from, to)] => format!("For {} both believed that they held the lock.", length(to - from)),
+        _ => {
+            times.sort_unstable();
+            let sum = length(covered(times, 0, u64::MAX));
+            let who = if story.has_readers() { "a writer and another client" } else { "two clients" };
+            format!("For {sum} in all, {who} at once believed that they held the lock.")
+        }
+    };
+    let ends = |operation: &Operation| -> Vec<u64> {
+        let hold = |phase| !matches!(phase, Phase::Acquiring | Phase::HalfAcquired);
+        operation.phases.iter().filter(|stamp| hold(stamp.phase)).map(|stamp| stamp.index).collect()
+    };
+    Sentence::new(text, pairs.into_iter().flatten().flat_map(ends))
+}
+
+/// What it did to the data; None if the clients write none, or nobody knows.
+fn consequence(story: &Story, incident: &Incident) -> Option<Sentence> {
+    let of_all = || incident.operations.iter().flat_map(|one| all_lines(one));
+    let in_flight = incident.anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::WriteInFlight);
+    if let Some(anomaly) = in_flight.filter(|_| !incident.has(AnomalyKind::LostUpdate)) {
+        // The checker's last clause says whose write it was.
+        let why = anomaly.summary.rsplit_once("; ").map_or(anomaly.summary.as_str(), |(_, why)| why);
+        return Sentence::new(format!("This loss is not the lock's: {why}."), of_all());
+    }
+    let stale = incident.anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::StaleRead);
+    if let Some(anomaly) = stale.filter(|_| incident.lost.is_empty()) {
+        return Sentence::new(in_full(&anomaly.summary), of_all());
+    }
+    if incident.lost.is_empty() {
+        return Sentence::new(nothing_lost(story, incident)?, of_all());
+    }
+    let lost: Vec<&Operation> = incident.lost.iter().filter_map(|index| story.operation(*index)).collect();
+    Sentence::new(
+        what_is_lost(story, incident.key, incident.lost.len(), &lost),
+        lost.iter().flat_map(|one| all_lines(one)),
+    )
+}
+
+/// Why an incident cost no acknowledged update; None if nobody knows whether it did.
+fn nothing_lost(story: &Story, incident: &Incident) -> Option<String> {
+    if let Some(refusal) = story.harmless(incident) {
+        return Some(format!("Harmless here: {refusal}."));
+    }
+    if incident.has(AnomalyKind::LostUpdate) {
+        return Some("What was overwritten had not been acknowledged.".to_string());
+    }
+    let verdict = story.subject.verdict;
+    let unknown = verdict.valid == Validity::Unknown
+        || verdict.lost_updates.acknowledged == 0
+        || unnamed_losses(story) > 0
+        || incident.operations.iter().any(|operation| story.is_lost(operation));
+    (!unknown).then(|| "No acknowledged update was lost this time.".to_string())
+}
+
+/// Which acknowledged updates are lost, so many in all.
+fn what_is_lost(story: &Story, key: &str, all: usize, lost: &[&Operation]) -> String {
+    let key = sanitize(key, 30);
+    let values: Vec<String> = lost.iter().take(LISTED).filter_map(|one| one.new.as_deref().map(quoted)).collect();
+    if all == 1 {
+        let value = values.first().map_or(String::new(), |value| format!(" {value}"));
+        let whose = lost.first().map_or(String::new(), |one| format!(" of {}", story.name(one.process)));
+        return format!("The acknowledged update{value}{whose} is lost: the last value of {key} does not build on it.");
+    }
+    let values = if values.len() == all { list(&values) } else { format!("{} and more", values.join(", ")) };
+    let all = count(all as u64);
+    format!("{all} acknowledged updates are lost, since the last value of {key} builds on none of them: {values}.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::history::FaultKind;
+
+    /// A fault on these links, in the order of its targets.
+    fn on(kind: FaultKind, targets: &[&str], links: &[(&str, &str)]) -> FaultWindow {
+        let links = links.iter().map(|(from, to)| (from.to_string(), to.to_string())).collect();
+        let targets = targets.iter().map(|target| target.to_string()).collect();
+        FaultWindow { targets, links: Some(links), ..FaultWindow::new(0, kind) }
+    }
+
+    fn both_ways<'a>(pairs: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+        pairs.iter().flat_map(|(one, other)| [(*one, *other), (*other, *one)]).collect()
+    }
+
+    #[test]
+    fn a_fault_on_links_says_between_whom() {
+        use FaultKind::{Delay, Loss, Partition, Reset};
+        let primary = both_ways(&[("n0", "n1"), ("n0", "n2"), ("n0", "s0")]);
+        let told = |kind, targets: &[&str], links: &[(&str, &str)]| on_links(&on(kind, targets, links));
+        assert_eq!(told(Partition, &["n0", "n1", "n2", "s0"], &primary), "n0 was cut off from n1, n2 and s0");
+        assert_eq!(told(Partition, &["n1", "n2", "n0", "s0"], &primary), "n1, n2 and s0 were cut off from n0");
+        assert_eq!(
+            told(Partition, &["resource", "c0"], &both_ways(&[("c0", "resource")])),
+            "The resource was cut off from c0"
+        );
+        let all = both_ways(&[("n0", "n1"), ("n0", "n2"), ("n1", "n2")]);
+        assert_eq!(told(Partition, &["n0", "n1", "n2"], &all), "n0, n1 and n2 were cut off from each other");
+        assert_eq!(told(Loss, &["n0", "n1", "n2"], &all), "Packets among n0, n1 and n2 were lost");
+        assert_eq!(
+            told(Delay, &["c0", "resource"], &[("c0", "resource")]),
+            "Packets from c0 to the resource were delayed"
+        );
+        assert_eq!(told(Partition, &["c0", "n0"], &[("n0", "c0")]), "Packets from n0 to c0 were dropped");
+        let c0 = both_ways(&[("c0", "resource")]);
+        assert_eq!(told(Delay, &["c0", "resource"], &c0), "Packets between c0 and the resource were delayed");
+        assert_eq!(told(Reset, &["c0", "resource"], &c0), "Connections between c0 and the resource were reset");
+        // A ring, of which not every two are apart; and a history that does not say.
+        let ring = both_ways(&[("n0", "n2"), ("n1", "n3")]);
+        assert_eq!(
+            told(Partition, &["n0", "n1", "n2", "n3"], &ring),
+            "Packets on links among n0, n1, n2 and n3 were dropped"
+        );
+        assert_eq!(told(Delay, &["c0", "n0"], &[]), "Packets on links among c0 and n0 were delayed");
+    }
+
+    #[test]
+    fn each_kind_of_fault_on_links_says_what_became_of_what_is_on_them() {
+        for kind in FaultKind::ALL.iter().filter(|kind| kind.is_of_the_network() && !kind.is_at_command()) {
+            let told = on_links(&on(*kind, &["c0", "n0"], &[("c0", "n0")]));
+            assert!(told.contains(" from c0 to n0 were ") && !told.contains("disturbed"), "{kind}: {told}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The counts behind a verdict: faults, gates, rates.
+
+use serde::{Deserialize, Serialize};
+
+use super::story::Story;
+use base::words::{count, sanitize};
+use checker::Gate;
+use model::history::{FaultWindow, History, Outcome};
+
+/// How long acknowledged operations took, from invocation to answer, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    pub median_ms: f64,
+    pub p95_ms: f64,
+    pub p99_ms: f64,
+    pub most_ms: f64,
+}
+
+/// None without an acknowledged operation.
+pub(super) fn latency(story: &Story) -> Option<Latency> {
+    let acknowledged = story.client_operations().filter(|operation| operation.outcome == Outcome::Ok);
+    let took = acknowledged.filter_map(|operation| Some(operation.completed?.saturating_sub(operation.invoked)));
+    let mut took: Vec<u64> = took.collect();
+    took.sort_unstable();
+    // The smallest that at least so many do not exceed.
+    let at = |share: f64| {
+        let place = (took.len() as f64 * share).ceil() as usize;
+        took.get(place.max(1) - 1).map(|ns| *ns as f64 / 1e6)
+    };
+    Some(Latency { median_ms: at(0.5)?, p95_ms: at(0.95)?, p99_ms: at(0.99)?, most_ms: at(1.0)? })
+}
+
+/// How many faults reached each stage, and each of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Faults {
+    pub planned: u64,
+    pub injected: u64,
+    pub observed: u64,
+    pub healed: u64,
+    pub skipped: u64,
+    /// `5 injected, 5 observed, 5 healed`, and how many were skipped.
+    pub text: String,
+    pub all: Vec<FaultAccount>,
+}
+
+/// One fault.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultAccount {
+    pub fault: u32,
+    /// What kind of fault, in a word.
+    pub name: String,
+    pub targets: Vec<String>,
+    /// When it was ordered, in nanoseconds of run time.
+    pub from: u64,
+    /// In nanoseconds; None if it was never healed.
+    pub lasted: Option<u64>,
+    /// Whether its effect was seen; None if it was not injected.
+    pub observed: Option<bool>,
+    /// Whether its end was seen; None if it was not healed.
+    pub healed: Option<bool>,
+    /// Why it was left out.
+    pub skipped: Option<String>,
+    /// What was seen of it.
+    pub seen: String,
+    /// At which command it struck, and what that was answered, if it was to strike at one and did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub struck: Option<String>,
+}
+
+impl Faults {
+    pub(super) fn new(history: &History) -> Faults {
+        let faults = &history.faults;
+        let number = |is: fn(&FaultWindow) -> bool| faults.iter().filter(|fault| is(fault)).count() as u64;
+        let mut found = Faults {
+            planned: faults.len() as u64,
+            injected: number(|fault| fault.injected.is_some()),
+            observed: number(FaultWindow::was_observed),
+            healed: number(FaultWindow::was_healed),
+            skipped: number(|fault| fault.skipped.is_some()),
+            text: String::new(),
+            all: faults.iter().map(FaultAccount::new).collect(),
+        };
+        found.text = found.in_words();
+        found
+    }
+
+    fn in_words(&self) -> String {
+        if self.planned == 0 {
+            return "none".to_string();
+        }
+        let skipped = match self.skipped {
+            0 => String::new(),
+            some => format!(", {} skipped", count(some)),
+        };
+        let (injected, observed, healed) = (count(self.injected), count(self.observed), count(self.healed));
+        format!("{injected} injected, {observed} observed, {healed} healed{skipped}")
+    }
+}
+
+impl FaultAccount {
+    fn new(window: &FaultWindow) -> FaultAccount {
+        let (from, to) = window.span();
+        FaultAccount {
+            fault: window.fault,
+            name: window.kind.says.name.to_string(),
+            targets: window.targets.clone(),
+            from,
+            lasted: to.map(|to| to.saturating_sub(from)),
+            observed: window.injected.map(|(_, seen)| seen),
+            healed: window.healed.map(|(_, seen)| seen),
+            skipped: window.skipped.clone(),
+            seen: window.texts.join("; "),
+            struck: window.texts.first().filter(|_| window.kind.is_at_command() && window.was_observed()).cloned(),
+        }
+    }
+
+    /// Whether it was to happen, and was not seen to happen and to end.
+    pub fn fell_short(&self) -> bool {
+        self.skipped.is_none() && (self.observed != Some(true) || self.healed != Some(true))
+    }
+}
+
+/// `17 of 18 passed; failed: contention`.
+pub(super) fn gates(gates: &[Gate]) -> String {
+    let failed: Vec<String> = gates.iter().filter(|gate| !gate.passed).map(|gate| sanitize(&gate.name, 40)).collect();
+    let names = if failed.is_empty() { String::new() } else { format!("; failed: {}", failed.join(", ")) };
+    format!("{} of {} passed{names}", gates.len() - failed.len(), gates.len())
+}
+
+/// Acknowledged client operations per second of the time in which clients were busy.
+pub(super) fn per_second(story: &Story) -> Option<f64> {
+    let acknowledged = story.client_operations().filter(|operation| operation.outcome == Outcome::Ok).count();
+    let seconds = story.busy_seconds();
+    (seconds > 0.0).then(|| acknowledged as f64 / seconds)
+}
+
+/// From the first operation of a client to the first anomaly that contradicts what the workload claims, in seconds.
+pub(super) fn first_violation_s(story: &Story) -> Option<f64> {
+    let anomalies = &story.subject.verdict.anomalies;
+    let claimed = anomalies.iter().filter(|anomaly| story.breaks(anomaly.kind));
+    let first = claimed.map(|anomaly| anomaly.time).min()?;
+    let began = story.client_operations().map(|operation| operation.invoked).min().unwrap_or(0);
+    Some(first.saturating_sub(began) as f64 / 1e9)
+}

@@ -1,0 +1,484 @@
+//! What would have prevented an incident, each with the command that shows it.
+//!
+//! A remedy is the run with one thing changed: how its resource guards itself, how its nodes are run, or its lock. The runner plays
+//! each that can be simulated, and keeps those that hold ([`Telling::keep_remedies`](super::Telling::keep_remedies)). Of the others,
+//! and of other locks, only those are named of which a suite expects that they hold. Of incidents that cost no update, only what is
+//! wrong with the lock itself is said, and nothing where a script kept the holder.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::moments;
+use super::repeat::{changed, said};
+use super::story::{Incident, Story};
+use base::members::Role;
+use base::units::Length;
+use base::words::length;
+use checker::{AnomalyKind, HowKind};
+use model::history::{Claim, Operation, ResourceKind};
+use model::nemesis::Expectation;
+use model::scenario::{Fencing, Options, Scenario, Workload, catalogue};
+use model::topology::ClusterKind;
+use suite::file as suites;
+
+/// How much time the suites give scenarios that take long.
+const LONG: Duration = Duration::from_secs(40);
+
+/// Something that would have prevented an incident.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Remedy {
+    /// What it is, and why it helps.
+    pub text: String,
+    /// Makes the run with it; empty if the run's own files have no name.
+    pub command: String,
+    /// Whether that run can't be simulated.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needs_servers: bool,
+    /// Whether that run was played in virtual time for this report, and was valid.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub played: bool,
+    /// That run.
+    #[serde(skip)]
+    pub run: Option<Arc<Scenario>>,
+}
+
+impl Remedy {
+    /// Whether the remedy was tried for this report.
+    pub fn standing(&self) -> &'static str {
+        match (self.played, self.needs_servers) {
+            (true, _) => "For this report redjepsen played this in virtual time, up to 40 TTLs of it: it was valid.",
+            (false, true) => {
+                "redjepsen did not play this for the report: it needs real servers, or a program that can't be simulated."
+            }
+            (false, false) => {
+                "redjepsen did not play this for the report: to simulate it is not possible, or takes long."
+            }
+        }
+    }
+}
+
+/// What is changed of a run.
+#[derive(Clone, Copy)]
+enum Change {
+    /// How the resource guards itself.
+    Resource(Fencing),
+    /// How nodes are run: a scenario of the catalogue.
+    Nodes(&'static str),
+    /// The lock: a workload of the catalogue.
+    Lock(&'static str),
+    /// Both.
+    All(&'static str, &'static str),
+}
+
+/// A change, and why it helps.
+#[derive(Clone, Copy)]
+struct Try {
+    change: Change,
+    text: &'static str,
+}
+
+const fn lock(workload: &'static str, text: &'static str) -> Try {
+    Try { change: Change::Lock(workload), text }
+}
+
+const REAL_ETCD: Try = Try {
+    change: Change::All("etcd", "partition"),
+    text: "A lock in a store that agrees by consensus, with the resource checking its tokens: such a store does not forget a \
+           lock when its leader changes. This needs etcd.",
+};
+
+const COMPARE: &str = "A resource that compares and sets: it writes only if the value is still the one that the writer read. Two \
+    clients may still hold the lock at once; of two writes that build on the same value the second is refused, which is an \
+    error and no lost update.";
+const TOKENS: &str = "Fencing tokens that the resource checks at reads and at writes: once a newer holder has read, a write with an \
+    older token is refused. Checking writes alone is not enough: of two late holders that have read the same value, both are let \
+    in if they write in the order of their tokens.";
+
+/// What goes wrong where a lock has one thing wrong.
+#[derive(Clone, Copy)]
+enum Wrong {
+    /// Two clients have it at once.
+    Shared,
+    /// A client that should get it doesn't.
+    Stuck,
+}
+
+impl Wrong {
+    fn is_seen_in(self, incident: &Incident) -> bool {
+        match self {
+            Wrong::Shared => incident.has(AnomalyKind::OverlappingHolders) || incident.has(AnomalyKind::LostUpdate),
+            Wrong::Stuck => {
+                let mut kinds = incident.anomalies.iter().map(|anomaly| anomaly.kind);
+                kinds.any(|kind| kind.contradicts() == Some(Claim::Liveness) || kind == AnomalyKind::LeftBehind)
+            }
+        }
+    }
+}
+
+/// Locks with one thing wrong, what that leads to, and another lock with it put right.
+const PUT_RIGHT: &[(&str, Wrong, Try)] = &[
+    (
+        "redlock-wall",
+        Wrong::Shared,
+        lock(
+            "redlock-patient",
+            "A client that measures by a monotonic clock how long it took to get the lock. \
+        A wall clock can stop or jump meanwhile.",
+        ),
+    ),
+    (
+        "redlock-unchecked",
+        Wrong::Shared,
+        lock(
+            "redlock-patient",
+            "A client that subtracts the time that it took to get the lock from the lock's \
+        validity, as Redlock asks for.",
+        ),
+    ),
+    (
+        "single-constant",
+        Wrong::Shared,
+        lock(
+            "single",
+            "A value that only this holder knows, and a release that compares it and deletes in one \
+        step: then nobody frees another client's lock.",
+        ),
+    ),
+    (
+        "single-constant",
+        Wrong::Stuck,
+        lock(
+            "single",
+            "A value that only this client knows, and a release that compares it and deletes in one step: a client that is not \
+        sure whether it set the key can release it all the same.",
+        ),
+    ),
+    (
+        "single-get-del",
+        Wrong::Shared,
+        lock(
+            "single",
+            "A release that compares and deletes in one step, on the server: between a GET and a DEL \
+        the lock can change hands.",
+        ),
+    ),
+    (
+        "incr",
+        Wrong::Shared,
+        lock(
+            "single",
+            "A release that compares the lock's value and deletes in one step, which may be sent twice without \
+        harm.",
+        ),
+    ),
+    (
+        "incr",
+        Wrong::Stuck,
+        lock(
+            "single",
+            "A key that is set with its end, SET with NX and PX: what a client leaves behind that died, or gave up, is gone after \
+        a TTL.",
+        ),
+    ),
+    (
+        "setnx-expire",
+        Wrong::Stuck,
+        lock(
+            "single",
+            "One command that sets the key and its end, SET with NX and PX: a client that dies or gives up between two \
+        commands leaves a lock without an end.",
+        ),
+    ),
+    (
+        "redlock-lazy-release",
+        Wrong::Stuck,
+        lock(
+            "redlock",
+            "A release on every node, also on those that did not answer: they may have set the \
+        key all the same.",
+        ),
+    ),
+    (
+        "redlock-lockstep",
+        Wrong::Stuck,
+        lock(
+            "redlock",
+            "A random delay before the next try, so that clients do not split the votes again and \
+        again.",
+        ),
+    ),
+    (
+        "steal-hasty",
+        Wrong::Shared,
+        lock("steal", "A thief that waits until its victim has heard of the theft, or for a whole TTL."),
+    ),
+];
+
+/// The remedies that were thought of so far, by their texts: incidents of a run have many in common.
+#[derive(Default)]
+pub(super) struct Known(RefCell<BTreeMap<&'static str, Option<Remedy>>>);
+
+/// What would have prevented an incident, and what would not have.
+pub(super) fn remedies(story: &Story, incident: &Incident, known: &Known) -> (Vec<Remedy>, Vec<String>) {
+    let nothing = (Vec::new(), Vec::new());
+    let (Some(scenario), Some(nemesis)) = (story.subject.scenario, story.nemesis()) else { return nothing };
+    // Where a script kept the holder, nobody knows what would have become of it without the script.
+    let kept = incident.how().is_some_and(|how| how.kind == HowKind::Breakpoint);
+    if !incident.claimed || kept {
+        return nothing;
+    }
+    let workload = scenario.workload_name.as_str();
+    let mut found: Vec<Remedy> = Vec::new();
+    let mut add = |one: Try| {
+        if found.iter().all(|remedy| remedy.text != one.text) {
+            let mut known = known.0.borrow_mut();
+            found.extend(known.entry(one.text).or_insert_with(|| remedy(story, scenario, nemesis, one)).clone());
+        }
+    };
+    if !story.is_unlocked() {
+        let right = PUT_RIGHT.iter().filter(|(of, wrong, _)| *of == workload && wrong.is_seen_in(incident));
+        right.for_each(|(_, _, better)| add(*better));
+        for_nodes(scenario, incident).into_iter().for_each(&mut add);
+    }
+    let lost = !incident.lost.is_empty() && incident.has(AnomalyKind::LostUpdate);
+    if lost && story.claims(Claim::Updates) {
+        refusing(scenario).into_iter().for_each(&mut add);
+        if incident.how().is_some_and(|how| how.kind == HowKind::Promoted) {
+            add(REAL_ETCD);
+        }
+    }
+    let useless = if lost { longer_ttl(story, incident).into_iter().collect() } else { Vec::new() };
+    (found, useless)
+}
+
+/// Resources that refuse what comes too late, for a lock like the run's.
+fn refusing(scenario: &Scenario) -> Vec<Try> {
+    let workload = &scenario.workload;
+    let compare = Try { change: Change::Resource(Fencing::CompareAndSet), text: COMPARE };
+    let tokens = match workload.lock.gives_tokens() {
+        true => Try { change: Change::Resource(Fencing::TokenReads), text: TOKENS },
+        false => lock("fenced-reads", TOKENS),
+    };
+    match workload.topology.group() {
+        Some(_) => vec![compare],
+        None if workload.nodes > 1 => vec![compare, tokens],
+        None => vec![tokens, compare],
+    }
+}
+
+/// What keeps nodes from forgetting a lock, where an independent node that was killed did.
+fn for_nodes(scenario: &Scenario, incident: &Incident) -> Vec<Try> {
+    let is_redlock = scenario.workload.lock.name() == "redlock" && scenario.workload.topology.group().is_none();
+    let forgot = incident.fault.is_some_and(|fault| fault.kind.ends_processes() && fault.hits(Role::Node));
+    if !(is_redlock && forgot) {
+        return Vec::new();
+    }
+    vec![
+        Try {
+            change: Change::Nodes("crash-synced"),
+            text: "Nodes that sync their file before they answer (`appendfsync always`): a node that comes back remembers the \
+                   locks that it has given.",
+        },
+        Try {
+            change: Change::Nodes("delayed-restart"),
+            text: "A delayed restart: a node that comes back only after the longest TTL has forgotten nothing that anybody still \
+                   relies on.",
+        },
+    ]
+}
+
+/// By how much a longer TTL would have had to be longer: only where the write was too late for the TTL by its client's own
+/// stamps, and a fault kept the client.
+fn longer_ttl(story: &Story, incident: &Incident) -> Option<String> {
+    let ttl = story.ttl_ns()?;
+    incident.fault?;
+    let took = |operation: &Operation| {
+        let (sent, _) = moments::certain_write(operation)?;
+        sent.checked_sub(moments::hold(operation)?.start)
+    };
+    let struck = incident.operations.iter().filter(|operation| incident.fault_hits(&story.name(operation.process)));
+    let (late, culprit) =
+        struck.filter_map(|operation| Some((took(operation)?, operation))).max_by_key(|(took, _)| *took)?;
+    let name = story.name(culprit.process);
+    let more = late.checked_sub(ttl).filter(|more| *more > 0)?;
+    Some(format!(
+        "A longer TTL only moves the limit: {name} sent its write {} after it had got the lock, {} more than the TTL of {}, and a \
+         client can be stopped for longer than any TTL.",
+        length(late),
+        length(more),
+        length(ttl)
+    ))
+}
+
+/// A run with something changed. None if it makes no sense, or if it can't be simulated and no suite expects that it holds.
+fn remedy(story: &Story, scenario: &Scenario, nemesis: &str, one: Try) -> Option<Remedy> {
+    let (run, command) = match one.change {
+        Change::Resource(fencing) => guarded(story, scenario, fencing)?,
+        Change::Nodes(other) => another(story, scenario, None, Some(other))?,
+        Change::Lock(other) => another(story, scenario, Some(other), None)?,
+        Change::All(workload, nemesis) => another(story, scenario, Some(workload), Some(nemesis))?,
+    };
+    let needs_servers = !is_simulated(&run);
+    let is_expected = match one.change {
+        Change::Resource(_) if needs_servers => holds(guarded_like(&run.workload), nemesis) || !is_known(nemesis),
+        Change::Lock(other) => holds(other, nemesis) || !(needs_servers || is_known(nemesis)),
+        Change::All(workload, nemesis) => holds(workload, nemesis),
+        Change::Resource(_) | Change::Nodes(_) => true,
+    };
+    let text = one.text.to_string();
+    is_expected.then(|| Remedy { text, command, needs_servers, played: false, run: Some(Arc::new(run)) })
+}
+
+/// The run itself with a resource that guards itself. None if its resource can't, or does already.
+fn guarded(story: &Story, scenario: &Scenario, fencing: Fencing) -> Option<(Scenario, String)> {
+    let mut run = scenario.clone();
+    let resource = &mut run.workload.resource;
+    let can = matches!(resource.kind, ResourceKind::Register | ResourceKind::Counter | ResourceKind::List);
+    if !can || resource.fencing == fencing {
+        return None;
+    }
+    resource.fencing = fencing;
+    run.check().ok()?;
+    let changes = [("fencing", fencing.word().to_string()), ("expect", Expectation::Valid.word().to_string())];
+    let command = changed(story, &changes).or_else(|| {
+        let options = Options { fencing: Some(fencing), cluster: cluster(&run), ..Options::of(scenario) };
+        command(&options, workload_word(story, scenario)?, nemesis_word(story, scenario)?, scenario.seed)
+    });
+    Some((run, command.unwrap_or_default()))
+}
+
+/// The run with another lock, another scenario, or both, of the catalogue.
+fn another(
+    story: &Story,
+    scenario: &Scenario,
+    workload: Option<&str>,
+    nemesis: Option<&str>,
+) -> Option<(Scenario, String)> {
+    let mut options = Options::of(scenario);
+    if workload.is_some() {
+        (options.nodes, options.keys) = (None, None);
+    }
+    if nemesis.is_some() {
+        (options.ttl, options.clients, options.hold) = (None, None, None);
+    }
+    if takes_long(nemesis.unwrap_or(&scenario.nemesis_name)) {
+        options.time_limit = Some(Length::Absolute(scenario.time_limit.max(LONG)));
+    }
+    let with = |name: Option<&str>| name.map(catalogue::workload).transpose().ok();
+    let its_workload = with(workload)?.unwrap_or((scenario.workload_name.clone(), scenario.workload.clone()));
+    let its_nemesis = nemesis.map(catalogue::nemesis).transpose().ok()?;
+    let its_nemesis = its_nemesis.unwrap_or((scenario.nemesis_name.clone(), scenario.nemesis.clone()));
+    let mut run = options.scenario_of(its_workload, its_nemesis, scenario.seed, Path::new("")).ok()?;
+    options.cluster = cluster(&run);
+    run.cluster.kind = options.cluster.unwrap_or_default();
+    let words = || {
+        let workload = workload.map(str::to_string).or_else(|| workload_word(story, scenario))?;
+        let nemesis = nemesis.map(str::to_string).or_else(|| nemesis_word(story, scenario))?;
+        command(&options, workload, nemesis, scenario.seed)
+    };
+    Some((run, words().unwrap_or_default()))
+}
+
+fn command(options: &Options, workload: String, nemesis: String, seed: u64) -> Option<String> {
+    Some(format!("{} --seed {seed}", options.command(&workload, &nemesis, Some(Expectation::Valid))?))
+}
+
+/// How the run's workload is named in a command.
+fn workload_word(story: &Story, scenario: &Scenario) -> Option<String> {
+    let is_known = catalogue::WORKLOADS.iter().any(|(name, _)| *name == scenario.workload_name);
+    if is_known { Some(scenario.workload_name.clone()) } else { said(story, "--workload") }
+}
+
+/// How the run's nemesis is named in a command.
+fn nemesis_word(story: &Story, scenario: &Scenario) -> Option<String> {
+    let name = &scenario.nemesis_name;
+    if is_known(name) { Some(name.clone()) } else { said(story, "--nemesis") }
+}
+
+fn is_known(nemesis: &str) -> bool {
+    catalogue::NEMESES.iter().any(|(name, _)| *name == nemesis)
+}
+
+/// The workload of the catalogue that is guarded, with a lock like this one's.
+fn guarded_like(workload: &Workload) -> &str {
+    match (workload.lock.name(), workload.topology.group()) {
+        (etcd_or_zookeeper @ ("etcd" | "zookeeper"), _) => etcd_or_zookeeper,
+        (_, Some(_)) => "replicated-guarded",
+        (_, None) => "redlock-guarded",
+    }
+}
+
+fn cluster(run: &Scenario) -> Option<ClusterKind> {
+    is_simulated(run).then_some(ClusterKind::SIM)
+}
+
+/// Whether a run can be simulated: it has our clients, and its lock is on Redis.
+fn is_simulated(run: &Scenario) -> bool {
+    run.client.is_none() && run.workload.client.is_none() && run.workload.lock.is_on_redis()
+}
+
+/// Whether the suites give a nemesis more time, as a failover takes.
+fn takes_long(nemesis: &str) -> bool {
+    cells().long.contains(nemesis)
+}
+
+/// Whether a suite expects this workload to hold under this nemesis.
+fn holds(workload: &str, nemesis: &str) -> bool {
+    cells().valid.contains(&(workload.to_string(), nemesis.to_string()))
+}
+
+/// The scenarios of which it is known what they show of this workload.
+pub(super) fn known(workload: &str) -> impl Iterator<Item = &'static str> {
+    cells().known.get(workload).into_iter().flatten().map(String::as_str)
+}
+
+/// What files and suites of the catalogue expect.
+#[derive(Default)]
+struct Cells {
+    valid: BTreeSet<(String, String)>,
+    /// The nemeses of which anything is expected, by the workload.
+    known: BTreeMap<String, BTreeSet<String>>,
+    long: BTreeSet<String>,
+}
+
+fn cells() -> &'static Cells {
+    static CELLS: OnceLock<Cells> = OnceLock::new();
+    CELLS.get_or_init(|| {
+        let mut cells = Cells::default();
+        let mut expect = |workload: &str, nemesis: &str, expected: Expectation| {
+            cells.known.entry(workload.to_string()).or_default().insert(nemesis.to_string());
+            if expected == Expectation::Valid {
+                cells.valid.insert((workload.to_string(), nemesis.to_string()));
+            }
+        };
+        for (name, _) in catalogue::WORKLOADS {
+            let Ok((_, workload)) = catalogue::workload(name) else { continue };
+            workload.expect.iter().for_each(|(nemesis, expected)| expect(name, nemesis, *expected));
+        }
+        for (name, _) in catalogue::NEMESES {
+            let Ok((_, nemesis)) = catalogue::nemesis(name) else { continue };
+            nemesis.expect.iter().for_each(|(workload, expected)| expect(workload, name, *expected));
+        }
+        if let Ok((_, nightly, _)) = suites::open("nightly") {
+            for block in nightly.cells {
+                let names = |names: Option<suites::Names>| names.map(|names| names.0).unwrap_or_default();
+                let (workloads, nemeses) = (names(block.workload), names(block.nemesis));
+                let expected = block.expect.and_then(suites::Expected::expectation);
+                for workload in workloads.iter().filter(|_| expected.is_some()) {
+                    nemeses
+                        .iter()
+                        .for_each(|nemesis| expect(workload, nemesis, expected.unwrap_or(Expectation::Valid)));
+                }
+                if workloads.is_empty() && block.with.time_limit.is_some() {
+                    cells.long.extend(nemeses);
+                }
+            }
+        }
+        cells
+    })
+}

@@ -1,0 +1,175 @@
+//! What was run, on what, and how to run it again.
+
+use serde::{Deserialize, Serialize};
+
+use super::story::Story;
+use base::units::nanos;
+use base::words::{length, sanitize};
+use checker::Validity;
+use model::history::{Header, ResourceKind};
+use model::nemesis::Expectation;
+use model::scenario::{Fencing, OperationMix, Scenario};
+
+/// A name, and what it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Row {
+    pub name: String,
+    pub text: String,
+}
+
+fn row(name: &str, text: impl Into<String>) -> Row {
+    Row { name: name.to_string(), text: text.into() }
+}
+
+/// What was run, by the scenario, else by the history's header; empty if nobody says.
+pub(super) fn setting(story: &Story) -> Vec<Row> {
+    match (story.subject.scenario, &story.subject.history.run) {
+        (Some(scenario), _) => of_scenario(scenario),
+        (None, Some(run)) => of_header(run),
+        (None, None) => Vec::new(),
+    }
+}
+
+fn of_header(run: &Header) -> Vec<Row> {
+    let text = |ms: u64| length(ms.saturating_mul(1_000_000));
+    vec![
+        row("workload", &run.workload),
+        row("nemesis", &run.nemesis),
+        row("clients, nodes, keys", format!("{}, {}, {}", clients(run.clients, run.threads), run.nodes, run.keys)),
+        row("lock's TTL", ttl(run.expires, text(run.ttl_ms))),
+        row("clients busy for", text(run.time_limit_ms)),
+        row("seed", run.seed.to_string()),
+    ]
+}
+
+/// How many clients there are, and whether they share processes.
+fn clients(clients: u32, threads: u32) -> String {
+    if threads > 1 { format!("{clients} (threads, {threads} to a process)") } else { clients.to_string() }
+}
+
+/// What the lock protects, and how that guards itself.
+fn resource(scenario: &Scenario) -> String {
+    let resource = scenario.workload.resource;
+    let kind = match resource.kind {
+        ResourceKind::Register => "register",
+        ResourceKind::Counter => "counter",
+        ResourceKind::List => "list",
+        ResourceKind::Row => "row",
+        ResourceKind::Replicated => "register on the nodes themselves",
+        ResourceKind::None => return "none: the lock alone".to_string(),
+    };
+    let guard = match (resource.fencing, resource.kind) {
+        (Fencing::None, ResourceKind::Row) => "written in the transaction that holds the lock",
+        (Fencing::None, ResourceKind::Replicated) => "read, written, compared and set",
+        (Fencing::None, _) => "takes every write",
+        (Fencing::CompareAndSet, _) => "refuses a write whose old value is not current",
+        (Fencing::Token, _) => "refuses a write with a token older than one that has written",
+        (Fencing::TokenReads, _) => "refuses a read or write with a token older than one that has read or written",
+    };
+    format!("{kind}, {guard}")
+}
+
+fn of_scenario(scenario: &Scenario) -> Vec<Row> {
+    let workload = &scenario.workload;
+    let text = |duration: std::time::Duration| length(nanos(duration));
+    let lock = match &workload.library {
+        Some(library) => format!("{} {}, {}", library.name, library.version, workload.lock),
+        None => workload.lock.to_string(),
+    };
+    let mut rows = vec![
+        row("workload", format!("{}: {}", scenario.workload_name, workload.description)),
+        row("its source", &workload.source),
+        row("lock", lock),
+        row("resource", resource(scenario)),
+        row("nemesis", format!("{}: {}", scenario.nemesis_name, scenario.nemesis.description)),
+        row("its story", &scenario.nemesis.story),
+        row(
+            "clients, nodes, keys",
+            format!("{}, {}, {}", clients(scenario.clients, scenario.threads), scenario.nodes, scenario.keys),
+        ),
+        row("nodes are", workload.topology.to_string()),
+        row("lock's TTL", ttl(workload.lock.expires(), text(scenario.ttl))),
+        row("holders think for", scenario.hold.to_string()),
+        row("rate aimed at", format!("{} operations a second", scenario.rate)),
+        row("wait for the lock", format!("at most {}", text(scenario.acquire_timeout))),
+        row("clients busy for", text(scenario.time_limit)),
+        row("seed", scenario.seed.to_string()),
+    ];
+    if workload.resource.kind == ResourceKind::Replicated {
+        rows.retain(|row| !OF_LOCKS.contains(&row.name.as_str()));
+        let mix = workload.operations.unwrap_or(OperationMix::UNLOCKED);
+        rows.push(row("cas thinks for", scenario.hold.to_string()));
+        rows.push(row("reads : writes : cas", format!("{} : {} : {}", mix.read, mix.write, mix.cas)));
+    } else if let Some(mix) = workload.operations {
+        rows.push(row("updates : reads under the lock", format!("{} : {}", mix.rmw, mix.shared)));
+    }
+    rows
+}
+
+fn ttl(expires: bool, length: String) -> String {
+    if expires { length } else { format!("none; the run counts in lengths of {length}") }
+}
+
+/// Settings that mean nothing without a lock.
+const OF_LOCKS: [&str; 4] = ["lock", "lock's TTL", "holders think for", "wait for the lock"];
+
+/// What the run was made with: versions, the cluster, the image, the client.
+pub(super) fn made_with(story: &Story) -> Vec<Row> {
+    let facts = story.subject.facts;
+    let mut rows: Vec<Row> = facts.versions.iter().map(|(name, version)| row(name, version)).collect();
+    let run = story.subject.history.run.as_ref().filter(|_| !facts.versions.contains_key("redjepsen"));
+    if let Some(run) = run {
+        rows.insert(0, row("redjepsen", &run.redjepsen));
+    }
+    let others = [("cluster", facts.cluster.as_str()), ("image", &facts.image), ("client", story.client())];
+    rows.extend(others.into_iter().filter(|(_, text)| !text.is_empty()).map(|(name, text)| row(name, text)));
+    rows
+}
+
+/// What a simulated run is, and how to get a real one.
+const SIMULATED: &str = "This run was simulated: its servers, network, processes and time. The lock's code, the scenario and \
+    the checker are those of a real run. For real servers, use --cluster local or --cluster docker.";
+
+/// What the reader must know before believing the rest.
+pub(super) fn notes(story: &Story) -> Vec<String> {
+    let history = story.subject.history;
+    let mut notes = Vec::new();
+    if story.is_simulated() {
+        notes.push(SIMULATED.to_string());
+    }
+    if let Some(line) = history.truncated_at_line {
+        notes.push(format!("The history is cut off in line {line}: the run's end is missing."));
+    }
+    if let Some(end) = history.end.as_ref().filter(|end| !end.completed) {
+        let why = if end.text.is_empty() { String::new() } else { format!(": {}", sanitize(&end.text, 300)) };
+        notes.push(format!("The run did not go to its planned end{why}."));
+    }
+    let seen = match story.subject.verdict.valid {
+        Validity::Valid => Some(Expectation::Valid),
+        Validity::Invalid => Some(Expectation::Violation),
+        Validity::Unknown => None,
+    };
+    if let (Some(expected), Some(seen)) = (story.expectation(), seen) {
+        let what = match expected {
+            Expectation::Valid => "no violation",
+            Expectation::Violation => "a violation",
+        };
+        let start = if expected == seen { "As expected" } else { "Not as expected" };
+        notes.push(format!("{start}: this workload should show {what} under this nemesis."));
+    }
+    notes
+}
+
+/// What the command repeats.
+pub(super) fn repeats(story: &Story) -> &'static str {
+    if story.is_simulated() {
+        "The same run, event for event: in virtual time everything follows from the seed."
+    } else {
+        "The same plan, drawn from the same seed. The real run is not deterministic, so look at the rate of violations, not at one."
+    }
+}
+
+/// The command that checks the run in this folder again.
+pub(super) fn check(folder: &str) -> String {
+    format!("redjepsen check {}", if folder.is_empty() { "RUN".to_string() } else { sanitize(folder, 300) })
+}

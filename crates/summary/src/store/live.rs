@@ -1,0 +1,143 @@
+//! A run while it goes: `events.jsonl` in its folder, one line for each change of what it does and for each second, complete in
+//! itself. The process that makes the run holds a lock on the file, so whoever reads it knows whether the run still goes.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::time::SystemTime;
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use base::files;
+use checker::Validity;
+
+/// The file's name in a run's folder.
+pub const FILE: &str = "events.jsonl";
+/// A line has less, unless somebody else wrote it.
+const LONGEST_LINE: u64 = 64 << 10;
+
+/// How far a run was at one moment. Fields may be added; existing ones keep their names and meanings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Moment {
+    /// RFC 3339.
+    pub time: String,
+    pub workload: String,
+    pub nemesis: String,
+    pub seed: u64,
+    /// What is going on, in a word or two; `done` in the last line.
+    pub stage: String,
+    /// For how long clients have worked, in seconds; None before they do.
+    pub at_s: Option<f64>,
+    /// For how long they are going to; None in a script, which ends with its last step.
+    pub of_s: Option<f64>,
+    pub ok: u64,
+    pub fail: u64,
+    pub info: u64,
+    /// The faults in effect.
+    pub faults: Vec<String>,
+    /// Pairs of holds that overlap by their clients' stamps, and how many updates are lost at least, since another one took their
+    /// place: what the clients say so far. Only the last line has been checked.
+    pub overlaps: u64,
+    pub lost: u64,
+    /// What the user was told at this moment.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// In the last line: the verdict in a word and in a sentence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub valid: Option<Validity>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub summary: String,
+}
+
+/// The events of a run that this process makes.
+pub struct Events(File);
+
+impl Events {
+    /// Begins the file in a run's folder. One that is there, of a run that was to be made here before, is continued.
+    pub fn begin(folder: &Path) -> io::Result<Events> {
+        let path = folder.join(FILE);
+        let file = match File::options().append(true).create_new(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => files::open_to_append(&path)?,
+            other => other?,
+        };
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Events(file))
+    }
+
+    /// Writes a line, with the time of day.
+    pub fn write(&mut self, moment: &Moment) -> io::Result<()> {
+        let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+        let mut line = serde_json::to_string(&Moment { time, ..moment.clone() })?;
+        line.push('\n');
+        self.0.write_all(line.as_bytes())
+    }
+}
+
+/// Where a run stands that has no results.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Going {
+    /// It goes on; this was the last that it said of itself.
+    On(Moment),
+    /// Its process has ended.
+    Over(Option<Moment>),
+}
+
+/// Reads how far the run in this folder is.
+pub fn read(folder: &Path) -> Going {
+    let Ok(mut file) = files::open_inside(&folder.join(FILE)) else { return Going::Over(None) };
+    let last = last_line(&mut file).ok().flatten();
+    // Whoever makes the run has it for itself alone, and nobody else keeps it for longer than this.
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Err(rustix::io::Errno::WOULDBLOCK) => Going::On(last.unwrap_or_default()),
+        _ => Going::Over(last),
+    }
+}
+
+/// The last whole line.
+fn last_line(file: &mut File) -> io::Result<Option<Moment>> {
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LONGEST_LINE)))?;
+    let mut bytes = Vec::new();
+    file.take(LONGEST_LINE).read_to_end(&mut bytes)?;
+    let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else { return Ok(None) };
+    let line = bytes[..end].rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+    let moment: Option<Moment> = serde_json::from_slice(line).ok();
+    Ok(moment.filter(|moment| !moment.stage.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_goes_on_as_long_as_somebody_makes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(read(folder.path()), Going::Over(None));
+        let mut events = Events::begin(folder.path()).unwrap();
+        assert!(Events::begin(folder.path()).is_err(), "one process at a time");
+        assert_eq!(read(folder.path()), Going::On(Moment::default()));
+        for ok in [1, 2] {
+            events.write(&Moment { stage: "running".into(), ok, ..Moment::default() }).unwrap();
+        }
+        let Going::On(moment) = read(folder.path()) else { panic!() };
+        assert_eq!((moment.stage.as_str(), moment.ok, moment.time.is_empty()), ("running", 2, false));
+        drop(events);
+        let Going::Over(Some(last)) = read(folder.path()) else { panic!() };
+        assert_eq!(last.ok, 2);
+    }
+
+    #[test]
+    fn what_a_stranger_wrote_there_is_no_moment() {
+        for text in ["", "no JSON\n", "{\"ok\":1", "\0\0\n", "[]\n"] {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::write(folder.path().join(FILE), text).unwrap();
+            assert_eq!(read(folder.path()), Going::Over(None), "{text:?}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", folder.path().join(FILE)).unwrap();
+        assert_eq!(read(folder.path()), Going::Over(None));
+        assert!(Events::begin(folder.path()).is_err());
+    }
+}

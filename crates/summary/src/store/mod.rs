@@ -1,0 +1,308 @@
+//! What is in a store: its runs and the nights of its suites, found by walking it, read from `results.json` and `matrix.json`, and
+//! kept in memory as long as those files stay as they are. There is no index and no database: 10,000 runs are found in
+//! milliseconds, and read once.
+//!
+//! A store may have passed through other hands: no link in it is followed, and a file that cannot be read is told of as that.
+//!
+//! - [`results`]: what is read of a run; [`night`]: of a suite, and its cells over the nights
+//! - [`live`]: a run while it goes
+//! - [`sides`]: what `redjepsen compare` was given, as something that can be compared
+
+pub mod live;
+pub mod night;
+pub mod results;
+pub mod sides;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+
+pub use live::{Going, Moment};
+pub use results::{Results, versions};
+
+use base::sync::lock;
+
+/// Folders in folders, down to the runs of a suite; whatever lies deeper is none of ours.
+const DEEPEST: usize = 8;
+/// For so long, what was found is taken as it was.
+const FRESH: Duration = Duration::from_secs(1);
+/// For so long, a run that has its results is taken to have the same: only `redjepsen report` changes them.
+const KNOWN: Duration = Duration::from_secs(60);
+
+/// A store, and what is known of it.
+pub struct Store {
+    root: PathBuf,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    runs: HashMap<String, (Stamp, State)>,
+    nights: HashMap<String, (Stamp, NightState)>,
+    /// When all runs were last looked at, those with results too.
+    looked: Option<Instant>,
+    last: Option<(Instant, Arc<Snapshot>)>,
+}
+
+/// When a file was written, and how long it is.
+type Stamp = (SystemTime, u64);
+
+/// Everything in a store at one moment.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// Newest first.
+    pub runs: Vec<Run>,
+    /// By suite, oldest first.
+    pub suites: BTreeMap<String, Vec<Night>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// From the store, with `/`.
+    pub path: String,
+    pub state: State,
+}
+
+#[derive(Clone, Debug)]
+pub enum State {
+    Done(Arc<Results>),
+    Going(Moment),
+    /// It ended without results.
+    BrokenOff(Option<Moment>),
+    /// Its results cannot be read, for this reason.
+    Unreadable(String),
+}
+
+#[derive(Clone, Debug)]
+pub struct Night {
+    /// From the store, with `/`.
+    pub path: String,
+    pub state: NightState,
+}
+
+#[derive(Clone, Debug)]
+pub enum NightState {
+    Done(Arc<night::Results>),
+    /// It has no matrix yet, or never will.
+    Open,
+    Unreadable(String),
+}
+
+impl Run {
+    /// When it was started, as its folder says: sorts by time.
+    pub fn time(&self) -> &str {
+        time_of(&self.path)
+    }
+}
+
+impl Night {
+    pub fn time(&self) -> &str {
+        time_of(&self.path)
+    }
+
+    pub fn results(&self) -> Option<&night::Results> {
+        match &self.state {
+            NightState::Done(results) => Some(results.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+fn time_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+impl Snapshot {
+    pub fn run(&self, path: &str) -> Option<&Run> {
+        self.runs.iter().find(|run| run.path == path)
+    }
+}
+
+impl Store {
+    pub fn new(root: &Path) -> Store {
+        Store { root: root.to_path_buf(), known: Mutex::default() }
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// What is in it now, or was a second ago.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        let mut known = lock(&self.known);
+        if let Some((when, last)) = &known.last
+            && when.elapsed() < FRESH
+        {
+            return last.clone();
+        }
+        let trusting = known.looked.is_some_and(|looked| looked.elapsed() < KNOWN);
+        let mut found = Walk { root: &self.root, known: &known, trusting, runs: Vec::new(), nights: Vec::new() };
+        found.walk("", 0);
+        let Walk { runs, nights, .. } = found;
+        if !trusting {
+            known.looked = Some(Instant::now());
+        }
+        let same_runs = runs.len() == known.runs.len()
+            && runs
+                .iter()
+                .all(|(run, stamp)| known.runs.get(&run.path).map(|(known, _)| *known) == *stamp && stamp.is_some());
+        let same_nights = nights.len() == known.nights.len()
+            && nights.iter().all(|(night, stamp)| {
+                known.nights.get(&night.path).map(|(known, _)| *known) == *stamp && stamp.is_some()
+            });
+        // The same value, so that what was made of it is known to be the same too.
+        if same_runs
+            && same_nights
+            && let Some((when, last)) = &mut known.last
+        {
+            *when = Instant::now();
+            return last.clone();
+        }
+        known.runs =
+            runs.iter().filter_map(|(run, stamp)| Some((run.path.clone(), ((*stamp)?, run.state.clone())))).collect();
+        known.nights = nights
+            .iter()
+            .filter_map(|(night, stamp)| Some((night.path.clone(), ((*stamp)?, night.state.clone()))))
+            .collect();
+        let mut snapshot = Snapshot { runs: runs.into_iter().map(|(run, _)| run).collect(), suites: BTreeMap::new() };
+        snapshot.runs.sort_by(|one, other| (other.time(), &other.path).cmp(&(one.time(), &one.path)));
+        for (night, _) in nights {
+            let parent = night.path.rsplit('/').nth(1).unwrap_or_default().to_string();
+            let suite = night.results().map_or(parent, |results| results.suite.clone());
+            snapshot.suites.entry(suite).or_default().push(night);
+        }
+        for nights in snapshot.suites.values_mut() {
+            nights.sort_by(|one, other| (one.time(), &one.path).cmp(&(other.time(), &other.path)));
+        }
+        let snapshot = Arc::new(snapshot);
+        known.last = Some((Instant::now(), snapshot.clone()));
+        snapshot
+    }
+}
+
+/// A walk through a store.
+struct Walk<'a> {
+    root: &'a Path,
+    known: &'a Known,
+    /// Whether runs that had their results have them still.
+    trusting: bool,
+    runs: Vec<(Run, Option<Stamp>)>,
+    nights: Vec<(Night, Option<Stamp>)>,
+}
+
+impl Walk<'_> {
+    fn walk(&mut self, below: &str, depth: usize) {
+        let Ok(entries) = fs::read_dir(self.root.join(below)) else { return };
+        for entry in entries.flatten() {
+            // A link is no folder.
+            if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                continue;
+            }
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if name.starts_with('.') {
+                continue;
+            }
+            let path = if below.is_empty() { name } else { format!("{below}/{name}") };
+            self.look(path, depth);
+        }
+    }
+
+    /// Looks at a folder: a run, a night, or one that has these.
+    fn look(&mut self, path: String, depth: usize) {
+        let folder = self.root.join(&path);
+        let there = |name: &str| stamp(&folder.join(name));
+        if let Some((stamp, state)) = self.known.runs.get(&path).filter(|_| self.trusting) {
+            let state = state.clone();
+            self.runs.push((Run { path, state }, Some(*stamp)));
+            return;
+        }
+        if let Some(stamp) = there(results::FILE) {
+            let state = match self.known.runs.get(&path) {
+                Some((known, state)) if *known == stamp => state.clone(),
+                _ => match Results::read(&folder) {
+                    Ok(results) => State::Done(Arc::new(results)),
+                    Err(error) => State::Unreadable(error.to_string()),
+                },
+            };
+            self.runs.push((Run { path, state }, Some(stamp)));
+        } else if let Some(stamp) = there(night::FILE) {
+            let state = match self.known.nights.get(&path) {
+                Some((known, state)) if *known == stamp => state.clone(),
+                _ => match night::Results::read(&folder) {
+                    Ok(results) => NightState::Done(Arc::new(results)),
+                    Err(error) => NightState::Unreadable(error.to_string()),
+                },
+            };
+            self.walk_runs_of(&path, depth);
+            self.nights.push((Night { path, state }, Some(stamp)));
+        } else if there(suite::state::FILE).is_some() {
+            self.walk_runs_of(&path, depth);
+            self.nights.push((Night { path, state: NightState::Open }, None));
+        } else if ["history.jsonl", live::FILE, model::scenario::FILE].iter().any(|name| there(name).is_some()) {
+            let state = match live::read(&folder) {
+                Going::On(moment) => State::Going(moment),
+                Going::Over(last) => State::BrokenOff(last),
+            };
+            self.runs.push((Run { path, state }, None));
+        } else if depth < DEEPEST {
+            self.walk(&path, depth + 1);
+        }
+    }
+
+    fn walk_runs_of(&mut self, night: &str, depth: usize) {
+        let runs = format!("{night}/runs");
+        if depth + 1 < DEEPEST && fs::symlink_metadata(self.root.join(&runs)).is_ok_and(|there| there.is_dir()) {
+            self.walk(&runs, depth + 2);
+        }
+    }
+}
+
+/// None if it is no regular file.
+fn stamp(path: &Path) -> Option<Stamp> {
+    let there = fs::symlink_metadata(path).ok().filter(|there| there.is_file())?;
+    Some((there.modified().unwrap_or(SystemTime::UNIX_EPOCH), there.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_and_nights_are_found_and_links_are_not_followed() {
+        let (store, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let put = |folder: &Path, name: &str, text: &str| {
+            fs::create_dir_all(folder).unwrap();
+            fs::write(folder.join(name), text).unwrap();
+        };
+        let root = store.path();
+        put(&root.join("redlock-pause/20260101T000000.000Z"), "results.json", "{}");
+        put(&root.join("redlock-pause/20260102T000000.000Z"), "history.jsonl", "");
+        put(&root.join("suites/mine/20260103T000000.000Z"), "matrix.json", "{}");
+        put(&root.join("suites/mine/20260103T000000.000Z/runs/a-b/20260103T000001.000Z"), "scenario.toml", "");
+        put(&root.join("suites/mine/20260104T000000.000Z"), "state.jsonl", "");
+        put(&elsewhere.path().join("secret"), "results.json", "{}");
+        std::os::unix::fs::symlink(elsewhere.path(), root.join("out")).unwrap();
+        std::os::unix::fs::symlink(
+            elsewhere.path().join("secret/results.json"),
+            root.join("redlock-pause/results.json"),
+        )
+        .unwrap();
+        let snapshot = Store::new(root).snapshot();
+        let paths: Vec<&str> = snapshot.runs.iter().map(|run| run.path.as_str()).collect();
+        assert_eq!(
+            paths,
+            [
+                "suites/mine/20260103T000000.000Z/runs/a-b/20260103T000001.000Z",
+                "redlock-pause/20260102T000000.000Z",
+                "redlock-pause/20260101T000000.000Z"
+            ]
+        );
+        assert!(matches!(&snapshot.runs[2].state, State::Unreadable(why) if why.contains("missing field")));
+        assert!(matches!(snapshot.runs[1].state, State::BrokenOff(None)));
+        let nights = &snapshot.suites["mine"];
+        assert!(matches!(nights[0].state, NightState::Unreadable(_)) && matches!(nights[1].state, NightState::Open));
+        assert!(Store::new(&root.join("none")).snapshot().runs.is_empty());
+    }
+}

@@ -1,0 +1,221 @@
+//! One night of a suite, and its cells over all nights: since when each is as it is, and what changed with it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::table;
+use base::files::{self, FileError};
+use checker::wilson_95;
+use suite::matrix::{Matrix, Overall};
+use suite::outcome::CellStatus;
+
+/// The file's name in a suite's folder.
+pub const FILE: &str = "matrix.json";
+
+/// What one night of a suite showed.
+#[derive(Clone, Debug)]
+pub struct Results {
+    pub suite: String,
+    pub verdict: Overall,
+    /// The same in a word, as on its own page.
+    pub word: &'static str,
+    pub headline: String,
+    /// RFC 3339.
+    pub started: String,
+    /// How long its runs took, in seconds, added up.
+    pub took_s: f64,
+    pub simulated: bool,
+    pub versions: BTreeMap<String, String>,
+    pub repeat: String,
+    /// The tests that make up the suite, as they were that night, with the clients' files and without.
+    suite_sha256: String,
+    tests_sha256: Option<String>,
+    pub cells: Vec<Cell>,
+}
+
+/// A cell in one night.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    pub name: String,
+    pub workload: String,
+    pub nemesis: String,
+    pub standing: CellStatus,
+    /// Runs with a verdict, and how many of them show a violation.
+    pub judged: u64,
+    pub broken: u64,
+    pub lost: u64,
+    pub acknowledged: u64,
+}
+
+/// A cell over the nights.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trend {
+    pub name: String,
+    pub workload: String,
+    pub nemesis: String,
+    /// For each night, oldest first; None if it was not run to a verdict.
+    pub nights: Vec<Option<Point>>,
+    pub since: Since,
+}
+
+/// A cell in one night, as a share of its runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    pub judged: u64,
+    pub broken: u64,
+    pub standing: CellStatus,
+    pub lost: u64,
+    pub acknowledged: u64,
+}
+
+/// Since when a cell is as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Since {
+    /// It never had a verdict.
+    Never,
+    /// It has been so in all nights.
+    Always,
+    /// From this night on, by its place; before it was otherwise in all nights back to the one before, by its place.
+    Night { first: usize, before: usize },
+    /// Now so, now otherwise: this often.
+    Changes(usize),
+}
+
+/// More changes than this are no change, but how it is.
+const MOST_CHANGES: usize = 2;
+
+impl Results {
+    /// Those of the suite in this folder.
+    pub fn read(folder: &Path) -> Result<Results, FileError> {
+        Ok(Results::of(matrix(folder)?))
+    }
+
+    fn of(matrix: Matrix) -> Results {
+        let (word, headline) = table::word_and_headline(&matrix);
+        let cells = matrix.cells.into_iter().map(|cell| Cell {
+            name: cell.name,
+            workload: cell.workload,
+            nemesis: cell.nemesis,
+            standing: cell.standing,
+            judged: u64::from(cell.tally.valid) + u64::from(cell.tally.invalid),
+            broken: u64::from(cell.tally.invalid),
+            lost: cell.numbers.lost_updates.count,
+            acknowledged: cell.numbers.lost_updates.acknowledged,
+        });
+        Results {
+            cells: cells.collect(),
+            suite: matrix.suite,
+            verdict: matrix.verdict,
+            word,
+            headline,
+            started: matrix.started,
+            took_s: matrix.took_s,
+            simulated: matrix.simulated > 0,
+            versions: matrix.versions,
+            repeat: matrix.repeat,
+            suite_sha256: matrix.suite_sha256,
+            tests_sha256: matrix.tests_sha256,
+        }
+    }
+}
+
+/// The matrix in a suite's folder, or in a file.
+pub fn matrix(path: &Path) -> Result<Matrix, FileError> {
+    let path = if path.is_dir() { path.join(FILE) } else { path.to_path_buf() };
+    let text = files::read_inside(&path, files::RESULTS)?;
+    serde_json::from_str(&text).map_err(|error| FileError::read(&path, std::io::Error::other(error)))
+}
+
+impl Point {
+    /// The share of broken runs with Wilson's interval.
+    pub fn share(&self) -> (f64, f64, f64) {
+        let (low, high) = wilson_95(self.broken, self.judged).unwrap_or((0.0, 1.0));
+        (self.broken as f64 / self.judged.max(1) as f64, low, high)
+    }
+
+    fn is_broken(&self) -> bool {
+        self.broken > 0
+    }
+}
+
+/// The cells of these nights, which are given oldest first, in the order of the newest one; cells that it lacks follow.
+pub fn trends(nights: &[&Results]) -> Vec<Trend> {
+    let mut trends: Vec<Trend> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for (number, night) in nights.iter().enumerate().rev() {
+        for cell in &night.cells {
+            let place = *places.entry(&cell.name).or_insert_with(|| {
+                trends.push(Trend {
+                    name: cell.name.clone(),
+                    workload: cell.workload.clone(),
+                    nemesis: cell.nemesis.clone(),
+                    nights: vec![None; nights.len()],
+                    since: Since::Never,
+                });
+                trends.len() - 1
+            });
+            let Cell { judged, broken, standing, lost, acknowledged, .. } = *cell;
+            trends[place].nights[number] =
+                (judged > 0).then_some(Point { judged, broken, standing, lost, acknowledged });
+        }
+    }
+    for trend in &mut trends {
+        trend.since = since(&trend.nights);
+    }
+    trends
+}
+
+fn since(nights: &[Option<Point>]) -> Since {
+    let seen: Vec<(usize, bool)> =
+        nights.iter().enumerate().filter_map(|(night, point)| Some((night, point.as_ref()?.is_broken()))).collect();
+    let changes: Vec<(usize, usize)> =
+        seen.windows(2).filter(|pair| pair[0].1 != pair[1].1).map(|pair| (pair[0].0, pair[1].0)).collect();
+    match (&seen[..], &changes[..]) {
+        ([], _) => Since::Never,
+        (_, []) => Since::Always,
+        (_, [.., (before, first)]) if changes.len() <= MOST_CHANGES => Since::Night { first: *first, before: *before },
+        (_, several) => Since::Changes(several.len()),
+    }
+}
+
+/// The versions that differ between two nights: name, before, after.
+pub fn versions_changed(before: &Results, after: &Results) -> Vec<(String, String, String)> {
+    let names: std::collections::BTreeSet<&String> = before.versions.keys().chain(after.versions.keys()).collect();
+    let text = |night: &Results, name: &str| night.versions.get(name).cloned().unwrap_or_else(|| "–".to_string());
+    let changed = names.into_iter().filter(|name| before.versions.get(*name) != after.versions.get(*name));
+    changed.map(|name| (name.clone(), text(before, name), text(after, name))).collect()
+}
+
+/// Whether other tests were made, rather than the same ones of a library that was changed.
+pub fn suite_changed(before: &Results, after: &Results) -> bool {
+    match (&before.tests_sha256, &after.tests_sha256) {
+        (Some(before), Some(after)) => before != after,
+        _ => before.suite_sha256 != after.suite_sha256,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(broken: u64) -> Option<Point> {
+        Some(Point { judged: 3, broken, standing: CellStatus::AsExpected, lost: broken, acknowledged: 100 })
+    }
+
+    #[test]
+    fn the_first_night_that_changed_is_named_unless_it_goes_to_and_fro() {
+        for (nights, expected) in [
+            (vec![], Since::Never),
+            (vec![None, None], Since::Never),
+            (vec![point(0), None, point(0)], Since::Always),
+            (vec![point(1), point(3)], Since::Always),
+            (vec![point(0), point(0), point(2), point(3)], Since::Night { first: 2, before: 1 }),
+            // A night without a verdict lies in between.
+            (vec![point(0), None, point(2)], Since::Night { first: 2, before: 0 }),
+            (vec![point(0), point(1), point(0)], Since::Night { first: 2, before: 1 }),
+            (vec![point(0), point(1), point(0), point(1)], Since::Changes(3)),
+        ] {
+            assert_eq!(since(&nights), expected, "{nights:?}");
+        }
+    }
+}

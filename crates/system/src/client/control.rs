@@ -1,0 +1,311 @@
+//! The client's link to the controller: one message per line on a pair of streams.
+
+use std::collections::VecDeque;
+use std::io::{self, Write as _};
+use std::os::fd::AsFd;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex as StdMutex};
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Lines};
+use tokio::net::unix::pipe;
+use tokio::sync::{Mutex, Notify};
+
+use super::protocol::{self, FromClient, ToClient};
+use base::sync::lock;
+use model::locks::perfect::Grantor;
+
+/// One thread's end of the link.
+pub struct Control {
+    link: Arc<Link>,
+    /// Which of the process's threads it is for.
+    thread: usize,
+    /// Breakpoints that were opened before the client came to them, while it waited for the lock.
+    opened: StdMutex<VecDeque<ToClient>>,
+    /// The operation in flight.
+    operation: AtomicU64,
+}
+
+/// What all threads of the process share. Each waits for its own messages; whichever is looked at first reads the next
+/// line, and passes it on to the one that it is for.
+struct Link {
+    input: Mutex<Lines<BufReader<Box<dyn AsyncRead + Send + Unpin>>>>,
+    output: Mutex<Output>,
+    state: StdMutex<State>,
+    /// A message was read, or an operation cancelled.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    threads: Vec<Inbox>,
+    /// Whether the controller is gone.
+    is_closed: bool,
+}
+
+#[derive(Default)]
+struct Inbox {
+    messages: VecDeque<ToClient>,
+    /// The operation that the thread was told to perform last.
+    operation: Option<u64>,
+    is_cancelled: bool,
+}
+
+struct Output {
+    stream: Box<dyn AsyncWrite + Send + Unpin>,
+    /// Bytes that the stream has not taken yet.
+    unsent: BytesMut,
+}
+
+impl Control {
+    pub fn new(
+        input: impl AsyncRead + Send + Unpin + 'static,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Arc<Control> {
+        let input: Box<dyn AsyncRead + Send + Unpin> = Box::new(input);
+        let link = Link {
+            input: Mutex::new(BufReader::new(input).lines()),
+            output: Mutex::new(Output { stream: Box::new(output), unsent: BytesMut::new() }),
+            state: StdMutex::new(State { threads: vec![Inbox::default()], is_closed: false }),
+            changed: Notify::new(),
+        };
+        Control::of(&Arc::new(link), 0)
+    }
+
+    fn of(link: &Arc<Link>, thread: usize) -> Arc<Control> {
+        let (opened, operation) = (StdMutex::default(), AtomicU64::new(0));
+        Arc::new(Control { link: Arc::clone(link), thread, opened, operation })
+    }
+
+    /// The ends of so many threads, this one first.
+    pub fn threads(self: &Arc<Control>, threads: usize) -> Vec<Arc<Control>> {
+        lock(&self.link.state).threads.resize_with(threads, Inbox::default);
+        std::iter::once(Arc::clone(self)).chain((1..threads).map(|thread| Control::of(&self.link, thread))).collect()
+    }
+
+    /// From now on, grants are for this operation.
+    pub fn begin(&self, operation: u64) {
+        self.operation.store(operation, Ordering::Relaxed);
+    }
+
+    /// The next message; `None` if the controller is gone.
+    pub async fn next(&self) -> anyhow::Result<Option<ToClient>> {
+        let opened = lock(&self.opened).pop_front();
+        match opened {
+            Some(opened) => Ok(Some(opened)),
+            None => self.read().await,
+        }
+    }
+
+    async fn read(&self) -> anyhow::Result<Option<ToClient>> {
+        loop {
+            let changed = self.link.changed.notified();
+            {
+                let state = &mut *lock(&self.link.state);
+                match state.threads.get_mut(self.thread).and_then(|inbox| inbox.messages.pop_front()) {
+                    Some(message) => return Ok(Some(message)),
+                    None if state.is_closed => return Ok(None),
+                    None => {}
+                }
+            }
+            tokio::select! {
+                biased;
+                read = self.link.read() => read?,
+                () = changed => {}
+            }
+        }
+    }
+
+    /// Reads what comes while the thread performs an operation, so that it gets to know of a cancellation; only errors
+    /// end it.
+    pub async fn listen(&self) -> anyhow::Error {
+        loop {
+            if lock(&self.link.state).is_closed {
+                // Whoever waits for a message finds out.
+                std::future::pending::<()>().await;
+            }
+            if let Err(error) = self.link.read().await {
+                return error;
+            }
+        }
+    }
+
+    /// Whether the thread's operation is cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        lock(&self.link.state).threads.get(self.thread).is_some_and(|inbox| inbox.is_cancelled)
+    }
+
+    /// Waits until the thread's operation is cancelled.
+    pub async fn cancelled(&self) {
+        loop {
+            let changed = self.link.changed.notified();
+            if self.is_cancelled() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Writes at once: a phase reported late would shift the moment at which the nemesis acts.
+    pub async fn say(&self, message: &FromClient) -> io::Result<()> {
+        let Output { stream, unsent } = &mut *self.link.output.lock().await;
+        // If this is cancelled half-way, the next message starts with the rest of this one, so no line is torn.
+        unsent.extend_from_slice(protocol::to_line(message).as_bytes());
+        stream.write_all_buf(unsent).await?;
+        stream.flush().await
+    }
+}
+
+impl Link {
+    /// Reads a line, and hands it to the thread that it is for.
+    async fn read(&self) -> anyhow::Result<()> {
+        let line = self.input.lock().await.next_line().await?;
+        let message: Option<ToClient> = match line {
+            None => None,
+            Some(line) => Some(serde_json::from_str(&line).map_err(|error| anyhow::anyhow!("{error}: {line}"))?),
+        };
+        lock(&self.state).take(message);
+        self.changed.notify_waiters();
+        Ok(())
+    }
+}
+
+impl State {
+    fn take(&mut self, message: Option<ToClient>) {
+        let of = |threads: &[Inbox], id: u64| threads.iter().position(|inbox| inbox.operation == Some(id));
+        let thread = match &message {
+            None => {
+                self.is_closed = true;
+                return;
+            }
+            Some(ToClient::Invoke(invoke)) => {
+                let thread = invoke.thread as usize;
+                if let Some(inbox) = self.threads.get_mut(thread) {
+                    (inbox.operation, inbox.is_cancelled) = (Some(invoke.id), false);
+                }
+                thread
+            }
+            Some(ToClient::Cancel { id }) => {
+                if let Some(thread) = of(&self.threads, *id) {
+                    self.threads[thread].is_cancelled = true;
+                }
+                return;
+            }
+            // One that is late is for an operation that is over.
+            Some(ToClient::Go { id, .. } | ToClient::Granted { id, .. }) => of(&self.threads, *id).unwrap_or(0),
+            Some(ToClient::Bye) => {
+                self.threads.iter_mut().for_each(|inbox| inbox.messages.push_back(ToClient::Bye));
+                return;
+            }
+            Some(ToClient::Hello(_) | ToClient::Block { .. }) => 0,
+        };
+        // A thread that does not exist is told as a message that nobody expects.
+        let thread = if thread < self.threads.len() { thread } else { 0 };
+        self.threads[thread].messages.extend(message);
+    }
+}
+
+impl Grantor for Control {
+    async fn ask(&self) -> Result<bool, String> {
+        let id = self.operation.load(Ordering::Relaxed);
+        self.say(&FromClient::Acquire { id }).await.map_err(|error| error.to_string())?;
+        loop {
+            match self.read().await.map_err(|error| error.to_string())? {
+                Some(ToClient::Granted { id: granted_to, granted }) if granted_to == id => return Ok(granted),
+                Some(go @ ToClient::Go { .. }) => {
+                    lock(&self.opened).push_back(go);
+                }
+                Some(other) => return Err(format!("{other:?} where the answer about the lock was expected")),
+                None => return Err("the controller is gone".to_string()),
+            }
+        }
+    }
+
+    async fn give_back(&self) {
+        // If this fails, the controller is gone, and the lock with it.
+        let _ = self.say(&FromClient::Release { id: self.operation.load(Ordering::Relaxed) }).await;
+    }
+}
+
+/// This process's standard input, read by the task itself: the runtime's own has another thread read, which takes
+/// longer. Fails unless it is a pipe.
+pub fn piped_stdin() -> io::Result<pipe::Receiver> {
+    pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)
+}
+
+/// This process's standard output, written by the task itself: the runtime's own hands every write to another thread,
+/// which takes longer.
+pub struct Stdout;
+
+impl AsyncWrite for Stdout {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(io::stdout().write(bytes))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(io::stdout().flush())
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+    use model::history::Phase;
+
+    #[tokio::test]
+    async fn a_breakpoint_may_open_while_the_lock_is_asked_for() {
+        let go = ToClient::Go { id: 1, phase: Phase::Read };
+        let said = [go.clone(), ToClient::Granted { id: 1, granted: true }].map(|said| protocol::to_line(&said));
+        let control = Control::new(std::io::Cursor::new(said.concat()), tokio::io::sink());
+        control.begin(1);
+        assert_eq!(control.ask().await, Ok(true));
+        assert_eq!(control.next().await.unwrap(), Some(go));
+        assert_eq!(control.next().await.unwrap(), None);
+        assert!(control.ask().await.unwrap_err().contains("gone"));
+    }
+
+    #[tokio::test]
+    async fn each_thread_gets_its_own_messages_whichever_of_them_reads() {
+        let invoke = |id, thread| {
+            let line = format!(r#"{{"type":"invoke","id":{id},"thread":{thread},"f":"hold","key":"k0"}}"#);
+            serde_json::from_str::<ToClient>(&line).unwrap()
+        };
+        let go = |id| ToClient::Go { id, phase: Phase::Read };
+        let said = [invoke(7, 1), invoke(8, 0), go(7), ToClient::Cancel { id: 8 }, go(99), ToClient::Bye];
+        let said = said.map(|said| protocol::to_line(&said));
+        let threads = Control::new(std::io::Cursor::new(said.concat()), tokio::io::sink()).threads(2);
+        assert_eq!(threads[0].next().await.unwrap(), Some(invoke(8, 0)));
+        assert_eq!(threads[1].next().await.unwrap(), Some(invoke(7, 1)));
+        assert_eq!(threads[1].next().await.unwrap(), Some(go(7)));
+        assert_eq!(threads[1].next().await.unwrap(), Some(ToClient::Bye), "what comes before is for the other");
+        assert!(threads[0].is_cancelled() && !threads[1].is_cancelled());
+        threads[0].cancelled().await;
+        assert_eq!(threads[0].next().await.unwrap(), Some(go(99)), "of no operation: whoever reads it knows that");
+        assert_eq!(threads[0].next().await.unwrap(), Some(ToClient::Bye));
+        for thread in &threads {
+            assert_eq!(thread.next().await.unwrap(), None);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_message_that_was_given_up_half_way_is_not_torn() {
+        let (ours, mut theirs) = tokio::io::duplex(8);
+        let control = Control::new(tokio::io::empty(), ours);
+        let given_up = control.say(&FromClient::Acquire { id: 1 });
+        assert!(futures_util::FutureExt::now_or_never(given_up).is_none(), "nobody reads yet");
+        let next = tokio::spawn(async move { control.say(&FromClient::Release { id: 2 }).await });
+        let mut said = String::new();
+        theirs.read_to_string(&mut said).await.unwrap();
+        next.await.unwrap().unwrap();
+        let lines = [FromClient::Acquire { id: 1 }, FromClient::Release { id: 2 }].map(|said| protocol::to_line(&said));
+        assert_eq!(said, lines.concat());
+    }
+}

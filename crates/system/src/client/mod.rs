@@ -1,0 +1,606 @@
+//! The built-in lock client: speaks the client protocol on a pair of streams, such as its standard input and output.
+//!
+//! One process is one client, so that a nemesis can stop, kill or cut off each one alone; or several, if the controller
+//! wants threads, which share nothing but the process and its link to the controller. It knows nothing of the
+//! controller, the cluster or the faults; it follows [`protocol`], like any client in any language. Its clocks and
+//! network come from its [`Machine`], and everything random from the seed it is given.
+
+mod clock;
+mod connection;
+mod control;
+mod etcd;
+mod groups;
+mod locking;
+pub mod protocol;
+mod redis_mail;
+mod redis_node;
+mod register;
+mod row;
+mod zookeeper;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, sleep};
+
+use self::clock::ClientClock;
+use self::control::{Control, Stdout};
+use self::protocol::{
+    CANCELLED, FromClient, Hello, Invoke, NEWEST, PROTOCOL, PhaseMessage, Problem, Ready, ToClient, capability,
+};
+use self::redis_node::RedisNode;
+use self::register::{Read, Register, Write};
+use self::row::RowLock;
+use base::machine::{Machine, ThisMachine};
+use base::sync::lock;
+use model::history::{Function, Phase, ResourceKind};
+use model::locks::{Holding, Lock, PhaseHook, Renewal, RequestError, perfect};
+use model::resource::ResourceValue;
+
+/// How long a request to the resource may take. Generous: the resource is not what is under test.
+const RESOURCE_LIMIT: Duration = Duration::from_secs(2);
+
+/// How long a new client tries to reach the resource: one that replaces another may start in the middle of a fault.
+const START_LIMIT: Duration = Duration::from_secs(20);
+/// Pause between two attempts.
+const TRY_AGAIN: Duration = Duration::from_millis(20);
+
+/// How long a request to nodes that replicate the resource may take. Short, to leave a dead primary soon.
+const REPLICATED_LIMIT: Duration = Duration::from_millis(500);
+
+/// How long a holder whose write got no answer tries to make sure that the write can't arrive any more. Longer than any
+/// fault that will end; without a bound, a client whose controller is gone might stay forever.
+const DOUBT_LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs on standard input and output until `bye` or the end of the input.
+pub async fn run() -> anyhow::Result<()> {
+    match control::piped_stdin() {
+        Ok(stdin) => serve(stdin, Stdout, Arc::new(ThisMachine)).await,
+        // A terminal, for a person who tries the client by hand.
+        Err(_) => serve(tokio::io::stdin(), Stdout, Arc::new(ThisMachine)).await,
+    }
+}
+
+/// Runs on these streams until `bye` or the end of the input. Errors are for the controller's log; after one, the
+/// client can't be used.
+pub async fn serve(
+    input: impl AsyncRead + Send + Unpin + 'static,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+    machine: Arc<dyn Machine>,
+) -> anyhow::Result<()> {
+    let control = Control::new(input, output);
+    let hello = match control.next().await? {
+        Some(ToClient::Hello(hello)) => hello,
+        Some(other) => anyhow::bail!("the first message must be `hello`, not {other:?}"),
+        None => return Ok(()),
+    };
+    let threads = control.threads(hello.threads.max(1) as usize);
+    let mut workers = Vec::new();
+    for (number, thread) in (0..).zip(&threads) {
+        // As if each were a process of its own.
+        let hello = Hello { seed: hello.seed.wrapping_add(number), ..hello.clone() };
+        match Worker::connect(&hello, thread, &machine).await {
+            Ok(worker) => workers.push(worker),
+            Err(text) => {
+                control.say(&FromClient::Failed { text }).await?;
+                return Ok(());
+            }
+        }
+    }
+    let mut can = if hello.protocol == NEWEST {
+        vec![capability::THREADS, capability::CANCEL, capability::RELEASE_AGAIN]
+    } else {
+        Vec::new()
+    };
+    // Other locks of ours have one mode.
+    let has_modes = hello.protocol == NEWEST && hello.lock.name == perfect::ABOUT.name;
+    can.extend(has_modes.then_some(capability::SHARED));
+    let ready = Ready {
+        protocol: hello.protocol,
+        name: concat!("redjepsen ", env!("CARGO_PKG_VERSION")).to_string(),
+        capabilities: can.into_iter().map(str::to_string).collect(),
+    };
+    control.say(&FromClient::Ready(ready)).await?;
+    let work = threads.iter().zip(&workers).map(|(thread, worker)| work(thread, worker, &*machine, hello.protocol));
+    try_join_all(work).await?;
+    Ok(())
+}
+
+/// Performs one operation after the other until `bye` or the end of the input.
+async fn work(control: &Arc<Control>, worker: &Worker, machine: &dyn Machine, protocol: u32) -> anyhow::Result<()> {
+    while let Some(message) = control.next().await? {
+        match message {
+            ToClient::Invoke(invoke) => {
+                control.begin(invoke.id);
+                let phases = Phases { invoke: &invoke, control, machine, failure: Mutex::new(None) };
+                let answer = match protocol {
+                    // Nothing comes meanwhile that it does not wait for.
+                    PROTOCOL => worker.perform(&invoke, &phases).await?,
+                    _ => tokio::select! {
+                        biased;
+                        answer = worker.perform(&invoke, &phases) => answer?,
+                        error = control.listen() => return Err(error),
+                    },
+                };
+                control.say(&answer).await?;
+            }
+            ToClient::Bye => break,
+            // A late `go` is for an operation that is over.
+            ToClient::Go { .. } => {}
+            other => anyhow::bail!("{other:?} while no operation is in progress"),
+        }
+    }
+    Ok(())
+}
+
+/// The key of the built-in locks for a key of the resource.
+pub fn lock_key(key: &str) -> String {
+    format!("lock:{key}")
+}
+
+/// Which server this client asks first where any will do: not all clients begin with the same one.
+fn first_asked(hello: &Hello) -> usize {
+    usize::try_from(hello.seed).unwrap_or(0)
+}
+
+/// What performs operations.
+enum Worker {
+    /// A lock, and a resource that knows nothing about it.
+    Apart(Guarded),
+    /// A database that is both lock and resource.
+    Row(Box<RowLock>),
+}
+
+struct Guarded {
+    lock: Lock<ClientClock>,
+    register: Register,
+    /// How to read what the register keeps.
+    kind: ResourceKind,
+}
+
+impl Worker {
+    async fn connect(hello: &Hello, control: &Arc<Control>, machine: &Arc<dyn Machine>) -> Result<Worker, String> {
+        if !(PROTOCOL..=NEWEST).contains(&hello.protocol) {
+            return Err(format!(
+                "protocol {} is asked for, this client speaks {PROTOCOL} and {NEWEST}",
+                hello.protocol
+            ));
+        }
+        match hello.resource.kind {
+            ResourceKind::Row => {
+                Ok(Worker::Row(Box::new(RowLock::connect(hello, ClientClock::new(hello, machine)).await?)))
+            }
+            ResourceKind::Register
+            | ResourceKind::Counter
+            | ResourceKind::List
+            | ResourceKind::Replicated
+            | ResourceKind::None => Guarded::connect(hello, control, machine).await.map(Worker::Apart),
+        }
+    }
+
+    /// One operation, from its first phase to the message that answers it.
+    async fn perform(&self, invoke: &Invoke, phases: &Phases<'_>) -> anyhow::Result<FromClient> {
+        match (invoke.f, &invoke.value) {
+            (f, None) if f.writes() => Ok(fail(invoke, "unsupported", "there is no value to write")),
+            (Function::Rmw | Function::Shared | Function::Hold | Function::Write | Function::Cas, _) => {
+                let answer = match (self, &invoke.value) {
+                    (Worker::Apart(guarded), Some(new)) if !invoke.f.is_locked() => {
+                        guarded.update(invoke, new, phases).await?
+                    }
+                    (Worker::Apart(guarded), _) => guarded.locked(invoke, phases).await?,
+                    (Worker::Row(row), Some(new)) if invoke.f == Function::Rmw => row.rmw(invoke, new, phases).await?,
+                    (Worker::Row(_), _) => fail(invoke, "unsupported", "a row is locked only to be written"),
+                };
+                phases.check()?;
+                Ok(answer)
+            }
+            (Function::Read, _) => {
+                let (read, kind) = match self {
+                    Worker::Apart(guarded) => (guarded.register.read(&invoke.key, None).await, guarded.kind),
+                    Worker::Row(row) => (row.read(&invoke.key).await.map(Read::Value), ResourceKind::Row),
+                };
+                Ok(match read {
+                    Ok(Read::Value(text)) => match ResourceValue::read(kind, text) {
+                        Ok(read) => FromClient::Ok {
+                            id: invoke.id,
+                            count: read.count(),
+                            old: Some(read.value),
+                            new: None,
+                            text: None,
+                        },
+                        Err(error) => fail(invoke, "unsupported", error),
+                    },
+                    Ok(Read::Fenced) => fail(invoke, "fenced", FENCED),
+                    Err(error) => fail(invoke, "unavailable", error),
+                })
+            }
+        }
+    }
+}
+
+impl Guarded {
+    async fn connect(hello: &Hello, control: &Arc<Control>, machine: &Arc<dyn Machine>) -> Result<Guarded, String> {
+        let node = match hello.resource.kind {
+            ResourceKind::Replicated => {
+                let group = hello.lock.group.as_ref().ok_or("the nodes are no group that could keep the resource")?;
+                RedisNode::of_group(group, &hello.lock.nodes, first_asked(hello), REPLICATED_LIMIT, machine)?
+            }
+            _ => RedisNode::of_resource(&hello.resource.url, RESOURCE_LIMIT, machine)?,
+        };
+        let register = Register::new(node, hello.resource.fencing);
+        let began = Instant::now();
+        while let Err(error) = register.connect().await {
+            if began.elapsed() > START_LIMIT {
+                return Err(format!("resource {}: {error}", hello.resource.url));
+            }
+            sleep(TRY_AGAIN).await;
+        }
+        Ok(Guarded { lock: locking::lock(hello, control, machine)?, register, kind: hello.resource.kind })
+    }
+
+    /// Takes the lock, does the work, and releases the lock.
+    async fn locked(&self, invoke: &Invoke, phases: &Phases<'_>) -> anyhow::Result<FromClient> {
+        phases.report(Phase::Acquiring, |_| {}).await?;
+        let within = Duration::from_millis(invoke.acquire_timeout_ms);
+        let lock_key = lock_key(&invoke.key);
+        let holding = match self.lock.acquire(&lock_key, within, phases).await {
+            Ok(Some(holding)) => holding,
+            Ok(None) => return self.work(invoke, None, phases).await,
+            Err(error) if phases.is_cancelled() => return Ok(fail(invoke, CANCELLED, error)),
+            Err(error) => return Ok(fail(invoke, "not-acquired", error)),
+        };
+        phases.check()?;
+        let held = &holding.held;
+        let validity_ms = held.validity.map(|validity| validity.as_millis() as u64);
+        let token = held.token.map(|token| token.number);
+        let say = |phase: &mut PhaseMessage| (phase.validity_ms, phase.token) = (validity_ms, token);
+        phases.report(Phase::Acquired, say).await?;
+        let (answer, settled) = tokio::select! {
+            // A holder that was paused first takes care of its lock.
+            biased;
+            never = holding.keep(|renewal| phases.report_renewal(renewal)) => match never {},
+            ended = self.work_and_settle(invoke, &holding, phases) => ended?,
+        };
+        if !settled {
+            phases.check()?;
+            return Ok(answer);
+        }
+        let was_cancelled = phases.is_cancelled();
+        phases.report(Phase::Releasing, |_| {}).await?;
+        let ends_early = async {
+            match was_cancelled {
+                true => std::future::pending().await,
+                false => phases.control.cancelled().await,
+            }
+        };
+        let is_cancelled = tokio::select! {
+            biased;
+            () = holding.release(phases) => false,
+            () = ends_early => true,
+        };
+        let once_more = async {
+            if let Some(after) = invoke.release_again_ms {
+                sleep(Duration::from_millis(after)).await;
+            }
+            holding.release(phases).await;
+            phases.check()
+        };
+        if is_cancelled {
+            // As a program's `finally` does: the lock is to be free whatever became of the first request.
+            once_more.await?;
+            phases.report(Phase::Released, |_| {}).await?;
+        } else {
+            phases.check()?;
+            phases.report(Phase::Released, |_| {}).await?;
+            if invoke.release_again_ms.is_some() {
+                once_more.await?;
+            }
+        }
+        Ok(if is_cancelled { info(invoke, CANCELLED, "while it gave the lock back") } else { answer })
+    }
+
+    /// Does the work under the lock; also returns whether the lock may be given back. No lock protects against a write
+    /// that arrives after its release. So a holder that does not know what became of its write keeps the lock, as far
+    /// as the lock allows, until the write can't arrive any more. If that is never known, the lock is left to its TTL.
+    async fn work_and_settle(
+        &self,
+        invoke: &Invoke,
+        holding: &Holding<'_, ClientClock>,
+        phases: &Phases<'_>,
+    ) -> anyhow::Result<(FromClient, bool)> {
+        let answer = self.work(invoke, Some(holding), phases).await?;
+        let settled = !matches!(answer, FromClient::Info(_)) || self.register.settle(DOUBT_LIMIT).await;
+        Ok((answer, settled))
+    }
+
+    /// The work under the lock; `holding` is `None` if there is no lock.
+    async fn work(
+        &self,
+        invoke: &Invoke,
+        holding: Option<&Holding<'_, ClientClock>>,
+        phases: &Phases<'_>,
+    ) -> anyhow::Result<FromClient> {
+        match &invoke.value {
+            Some(new) if invoke.f == Function::Rmw => self.read_think_write(invoke, new, holding, phases).await,
+            _ if invoke.f == Function::Shared => match self.read_and_think(invoke, holding, phases).await? {
+                Ok(stored) => {
+                    let count = stored.count();
+                    Ok(FromClient::Ok { id: invoke.id, old: Some(stored.value), new: None, count, text: None })
+                }
+                Err(answer) => Ok(answer),
+            },
+            _ => {
+                hold(invoke, phases).await;
+                if phases.is_cancelled() {
+                    return Ok(cancelled(invoke));
+                }
+                Ok(FromClient::Ok { id: invoke.id, old: None, new: None, count: None, text: None })
+            }
+        }
+    }
+
+    async fn read_think_write(
+        &self,
+        invoke: &Invoke,
+        new: &str,
+        holding: Option<&Holding<'_, ClientClock>>,
+        phases: &Phases<'_>,
+    ) -> anyhow::Result<FromClient> {
+        let token = holding.and_then(|holding| holding.held.token);
+        let stored = match self.read_and_think(invoke, holding, phases).await? {
+            Ok(stored) => stored,
+            Err(answer) => return Ok(answer),
+        };
+        phases.report(Phase::BeforeWrite, |_| {}).await?;
+        if phases.is_cancelled() {
+            return Ok(cancelled(invoke));
+        }
+        let written = self.register.write(&invoke.key, stored.text(), &stored.updated(new), token).await;
+        conclude(invoke, Some(stored), new, written, phases).await
+    }
+
+    /// What was read under the lock, if the client believes, after its thinking, that it still has it; else the answer.
+    async fn read_and_think(
+        &self,
+        invoke: &Invoke,
+        holding: Option<&Holding<'_, ClientClock>>,
+        phases: &Phases<'_>,
+    ) -> anyhow::Result<Result<ResourceValue, FromClient>> {
+        let token = holding.and_then(|holding| holding.held.token);
+        let text = match self.register.read(&invoke.key, token).await {
+            Ok(Read::Value(text)) => text,
+            Ok(Read::Fenced) => return Ok(Err(fail(invoke, "fenced", FENCED))),
+            // Whatever happened to the read, nothing was written.
+            Err(error) => return Ok(Err(fail(invoke, "unavailable", error))),
+        };
+        let stored = match ResourceValue::read(self.kind, text) {
+            Ok(stored) => stored,
+            Err(error) => return Ok(Err(fail(invoke, "unsupported", error))),
+        };
+        think(invoke, &stored, holding, phases).await?;
+        let looked = async {
+            match holding {
+                Some(holding) => holding.look().await,
+                None => Ok(()),
+            }
+        };
+        let looked = tokio::select! {
+            biased;
+            () = phases.control.cancelled() => return Ok(Err(cancelled(invoke))),
+            looked = looked => looked,
+        };
+        if let (Some(holding), Err(reason)) = (holding, looked) {
+            if !holding.is_known_lost() {
+                phases.report(Phase::Lost, |phase| phase.text = Some(reason.clone())).await?;
+            }
+            return Ok(Err(fail(invoke, "lock-lost", reason)));
+        }
+        Ok(Ok(stored))
+    }
+
+    /// A write or a compare-and-set without a lock.
+    async fn update(&self, invoke: &Invoke, new: &str, phases: &Phases<'_>) -> anyhow::Result<FromClient> {
+        let old = match invoke.f {
+            Function::Cas => match self.register.read(&invoke.key, None).await {
+                Ok(Read::Value(text)) => match ResourceValue::read(self.kind, text) {
+                    Ok(old) => {
+                        think(invoke, &old, None, phases).await?;
+                        Some(old)
+                    }
+                    Err(error) => return Ok(fail(invoke, "unsupported", error)),
+                },
+                Ok(Read::Fenced) => return Ok(fail(invoke, "fenced", FENCED)),
+                // Whatever happened to the read, nothing was written.
+                Err(error) => return Ok(fail(invoke, "unavailable", error)),
+            },
+            _ => None,
+        };
+        phases.report(Phase::BeforeWrite, |_| {}).await?;
+        let written = match &old {
+            Some(old) => self.register.compare_and_set(&invoke.key, old.text(), new).await,
+            None => self.register.write(&invoke.key, None, new, None).await,
+        };
+        conclude(invoke, old, new, written, phases).await
+    }
+}
+
+/// Reports what was read, then thinks.
+async fn think(
+    invoke: &Invoke,
+    old: &ResourceValue,
+    holding: Option<&Holding<'_, ClientClock>>,
+    phases: &Phases<'_>,
+) -> anyhow::Result<()> {
+    let say = |phase: &mut PhaseMessage| (phase.value, phase.count) = (Some(old.value.clone()), old.count());
+    phases.report(Phase::Read, say).await?;
+    match holding.filter(|holding| holding.is_extended_by_its_holder()) {
+        Some(holding) => {
+            let work = holding.work(Duration::from_millis(invoke.hold_ms), |renewal| phases.report_renewal(renewal));
+            tokio::select! {
+                biased;
+                () = work => {}
+                () = phases.control.cancelled() => {}
+            }
+        }
+        None => hold(invoke, phases).await,
+    }
+    Ok(())
+}
+
+/// Waits as long as the operation is to take. The runtime's timers count whole milliseconds, so that even a wait of no
+/// length would take one.
+async fn hold(invoke: &Invoke, phases: &Phases<'_>) {
+    if invoke.hold_ms > 0 {
+        tokio::select! {
+            biased;
+            () = sleep(Duration::from_millis(invoke.hold_ms)) => {}
+            () = phases.control.cancelled() => {}
+        }
+    }
+}
+
+/// How the outcome of a write completes its operation, which had read `old`, if anything.
+async fn conclude(
+    invoke: &Invoke,
+    old: Option<ResourceValue>,
+    new: &str,
+    written: Result<Write, RequestError>,
+    phases: &Phases<'_>,
+) -> anyhow::Result<FromClient> {
+    Ok(match written {
+        Ok(Write::Done) => {
+            phases.report(Phase::Written, |_| {}).await?;
+            let count = old.as_ref().and_then(ResourceValue::count);
+            FromClient::Ok {
+                id: invoke.id,
+                old: old.map(|old| old.value),
+                new: Some(new.to_string()),
+                count,
+                text: None,
+            }
+        }
+        Ok(Write::Conflict) => fail(invoke, "conflict", "the value that was read is no longer current"),
+        Ok(Write::Fenced) => fail(invoke, "fenced", FENCED),
+        Err(RequestError::NotDone(text)) => fail(invoke, "unavailable", text),
+        Err(error @ RequestError::Timeout(_)) => info(invoke, "timeout", error),
+        Err(error @ RequestError::ConnectionLost(_)) => info(invoke, "connection-lost", error),
+        Err(error @ RequestError::InDoubt(_)) => info(invoke, "in-doubt", error),
+    })
+}
+
+const FENCED: &str = "the resource has seen a later holder's token";
+
+/// Reports the phases of one operation and waits at those that are breakpoints.
+struct Phases<'a> {
+    invoke: &'a Invoke,
+    control: &'a Control,
+    machine: &'a dyn Machine,
+    /// Why a phase inside the lock could not be reported, or why its breakpoint never opened.
+    failure: Mutex<Option<anyhow::Error>>,
+}
+
+impl Phases<'_> {
+    /// Reports a phase; at a breakpoint, reports it again once it may continue, since only then does the request leave.
+    async fn report(&self, phase: Phase, fill: impl Fn(&mut PhaseMessage)) -> anyhow::Result<()> {
+        self.say(phase, &fill).await?;
+        if !self.invoke.breakpoints.contains(phase) {
+            return Ok(());
+        }
+        loop {
+            let told = tokio::select! {
+                biased;
+                told = self.control.next() => told?,
+                // It goes nowhere from here.
+                () = self.control.cancelled() => return Ok(()),
+            };
+            match told {
+                Some(ToClient::Go { id, phase: breakpoint }) if (id, breakpoint) == (self.invoke.id, phase) => break,
+                Some(ToClient::Go { .. }) => {}
+                Some(other) => anyhow::bail!("{other:?} while operation {} waits at {phase:?}", self.invoke.id),
+                None => anyhow::bail!("the controller is gone"),
+            }
+        }
+        self.say(phase, &fill).await?;
+        Ok(())
+    }
+
+    /// Reports a phase where no error can be returned; [`Phases::check`] returns it later.
+    async fn report_inside(&self, phase: Phase) {
+        if let Err(error) = self.report(phase, |_| {}).await {
+            self.fail(error);
+        }
+    }
+
+    async fn report_renewal(&self, renewal: Renewal) {
+        let (phase, validity, reason) = match renewal {
+            Renewal::Extended(validity) => (Phase::Extended, Some(validity), None),
+            Renewal::Lost(reason) => (Phase::Lost, None, Some(reason)),
+        };
+        let fill = |phase: &mut PhaseMessage| {
+            phase.validity_ms = validity.map(|validity| validity.as_millis() as u64);
+            phase.text = reason.clone();
+        };
+        if let Err(error) = self.say(phase, &fill).await {
+            self.fail(error.into());
+        }
+    }
+
+    /// Whether the operation is cancelled. Nothing is written then that was not written before; the lock is given back.
+    fn is_cancelled(&self) -> bool {
+        self.control.is_cancelled()
+    }
+
+    fn fail(&self, error: anyhow::Error) {
+        *lock(&self.failure) = Some(error);
+    }
+
+    /// The first error that could not be returned.
+    fn check(&self) -> anyhow::Result<()> {
+        lock(&self.failure).take().map_or(Ok(()), Err)
+    }
+
+    async fn say(&self, phase: Phase, fill: &impl Fn(&mut PhaseMessage)) -> std::io::Result<()> {
+        let mut message = PhaseMessage {
+            id: self.invoke.id,
+            phase,
+            mono_ns: u64::try_from(self.machine.monotonic().as_nanos()).ok(),
+            token: None,
+            validity_ms: None,
+            value: None,
+            count: None,
+            text: None,
+        };
+        fill(&mut message);
+        self.control.say(&FromClient::Phase(message)).await
+    }
+}
+
+#[async_trait]
+impl PhaseHook for Phases<'_> {
+    async fn half_acquired(&self) {
+        self.report_inside(Phase::HalfAcquired).await
+    }
+
+    async fn half_released(&self) {
+        self.report_inside(Phase::HalfReleased).await
+    }
+
+    fn is_cancelled(&self) -> bool {
+        Phases::is_cancelled(self)
+    }
+}
+
+fn fail(invoke: &Invoke, error: &str, text: impl ToString) -> FromClient {
+    FromClient::Fail(Problem { id: invoke.id, error: error.to_string(), text: text.to_string() })
+}
+
+fn cancelled(invoke: &Invoke) -> FromClient {
+    fail(invoke, CANCELLED, "before it wrote")
+}
+
+fn info(invoke: &Invoke, error: &str, text: impl ToString) -> FromClient {
+    FromClient::Info(Problem { id: invoke.id, error: error.to_string(), text: text.to_string() })
+}

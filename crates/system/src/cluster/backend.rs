@@ -1,0 +1,54 @@
+//! What can be done with the members of a running cluster, whatever kind it is of.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::error::ClusterError;
+use super::lines::{ClientProcess, Log};
+use super::spec::{Member, MemberState};
+use crate::faults::Sighting;
+
+/// What members run in. Each kind of cluster has its own.
+#[async_trait]
+pub trait Backend: Send + Sync {
+    /// Starts a client's process and returns its stdio. No earlier process of the client may be running.
+    async fn start_attached(&self, member: &Member, log: &Log) -> Result<ClientProcess, ClusterError>;
+
+    /// Starts a server's process. No earlier process of the server may be running.
+    async fn start_server(&self, member: &Member) -> Result<(), ClusterError>;
+
+    /// Kills every process of a member and waits until they are gone.
+    async fn kill(&self, member: &Member) -> Result<(), ClusterError>;
+
+    /// Waits until none of a member's processes run. Returns [`ClusterError::Timeout`] after `limit`.
+    async fn wait_for_end(&self, member: &Member, limit: Duration) -> Result<(), ClusterError>;
+
+    /// The PID of a member's first process as the agent sees it, or how it ended, in words.
+    async fn running_pid(&self, member: &Member) -> Result<Result<u32, String>, ClusterError>;
+
+    /// Whether each member is running.
+    async fn states(&self, run_id: &str, members: Vec<&Member>) -> Result<Vec<MemberState>, ClusterError>;
+
+    /// A server's log, or the last lines of it.
+    async fn server_log(&self, member: &Member, last_lines: Option<u32>) -> Result<Vec<u8>, ClusterError>;
+
+    /// Removes everything of the run. Safe to call at any time and more than once.
+    async fn remove(&self, run_id: &str) -> Result<(), ClusterError>;
+
+    /// Watches what the lock's nodes hold from within, which nobody there notices; false if the agent has to ask them.
+    fn observe(&self) -> bool {
+        false
+    }
+
+    /// What was seen since, which ends it; its times are those of the monotonic clock. None if the agent has to say.
+    fn observed(&self) -> Option<Vec<Sighting>> {
+        None
+    }
+
+    /// Where to look for a firewall between members that do not reach each other, though the agent reaches them all;
+    /// none if this machine's firewall does not see their network.
+    fn firewall(&self) -> Option<&'static str> {
+        None
+    }
+}

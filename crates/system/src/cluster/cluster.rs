@@ -1,0 +1,212 @@
+//! A running cluster: its members, their processes and logs, and its removal.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::backend::Backend;
+use super::error::ClusterError;
+use super::lines::ClientProcess;
+use super::parts::{Description, MemberHandle, Parts};
+use super::spec::{ClusterSpec, Member, MemberState};
+use crate::faults::{Agent, AgentError, Sighting, Waited};
+use base::files;
+use base::members::{Role, client_name};
+use model::topology::{Program, Topology};
+
+/// A killed process is known to be gone within milliseconds.
+const KILLED_LIMIT: Duration = Duration::from_secs(5);
+
+/// A running cluster. In Docker it does not end by itself: see [`Cluster::stop`].
+pub struct Cluster {
+    pub run_id: String,
+    pub description: Description,
+    pub topology: Topology,
+    pub handles: Vec<Arc<MemberHandle>>,
+    /// Injects faults and talks to the servers.
+    pub agent: Agent,
+    pub backend: Box<dyn Backend>,
+}
+
+impl Cluster {
+    pub fn new(spec: &ClusterSpec, parts: Parts) -> Cluster {
+        let Parts { description, handles, agent, backend, at_once: _ } = parts;
+        let (run_id, topology) = (spec.run_id.clone(), spec.topology.clone());
+        Cluster { run_id, description, topology, handles, agent, backend }
+    }
+
+    /// All members: nodes, the resource, clients, the agent.
+    pub fn members(&self) -> impl Iterator<Item = &Member> {
+        self.handles.iter().map(|handle| &handle.member)
+    }
+
+    /// The URLs of the lock nodes, in order.
+    pub fn node_urls(&self) -> Vec<String> {
+        let nodes = self.members().filter(|member| member.role == Role::Node);
+        nodes.filter_map(Member::url).collect()
+    }
+
+    /// The member that holds the resource: a separate Redis, or the database that also holds the lock.
+    pub fn resource(&self) -> Option<&Member> {
+        let of = |role| self.members().find(|member| member.role == role);
+        of(Role::Resource).or_else(|| of(Role::Node))
+    }
+
+    /// The URL of the resource.
+    pub fn resource_url(&self) -> String {
+        self.resource().and_then(Member::url).unwrap_or_default()
+    }
+
+    /// What the cluster runs on.
+    pub fn describe(&self) -> &Description {
+        &self.description
+    }
+
+    pub fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    /// The process of client number `client`, started with the cluster. Every further call starts a new process.
+    pub async fn start_client(&self, client: u32) -> Result<ClientProcess, ClusterError> {
+        match self.client_handle(client)?.take() {
+            Some(process) => Ok(process),
+            None => self.restart_client(client).await,
+        }
+    }
+
+    /// Kills whatever runs as client number `client` and starts a new process at the same address.
+    pub async fn restart_client(&self, client: u32) -> Result<ClientProcess, ClusterError> {
+        let handle = self.client_handle(client)?;
+        drop(handle.take());
+        self.backend.kill(&handle.member).await?;
+        let process = self.backend.start_attached(&handle.member, &handle.log).await?;
+        self.make_ready(handle).await?;
+        Ok(process)
+    }
+
+    /// Kills whatever runs as client number `client` and waits until it is gone.
+    pub async fn kill_client(&self, client: u32) -> Result<(), ClusterError> {
+        self.backend.kill(&self.client_handle(client)?.member).await
+    }
+
+    /// Kills every client process, even a paused one, and waits until it is gone, so that none can send anything more.
+    pub async fn stop_clients(&self) -> Result<(), ClusterError> {
+        let clients = self.members().filter(|member| member.role == Role::Client);
+        let killed = join_all(clients.map(|client| self.backend.kill(client))).await;
+        killed.into_iter().collect()
+    }
+
+    /// Restarts a killed server with the same address and files, and waits until it answers. Faults reach the new
+    /// process from then on.
+    pub async fn restart_server(&self, name: &str) -> Result<(), ClusterError> {
+        let handle = self.handle(name)?;
+        if !handle.member.role.is_server() {
+            return Err(ClusterError::NoServer { member: name.to_string() });
+        }
+        match self.backend.wait_for_end(&handle.member, KILLED_LIMIT).await {
+            Err(ClusterError::Timeout { .. }) => return Err(ClusterError::StillRuns { member: name.to_string() }),
+            other => other?,
+        }
+        self.backend.start_server(&handle.member).await?;
+        self.make_ready(handle).await
+    }
+
+    /// Watches what the lock's nodes hold from now on, if they are Redis servers. Nobody else notices, but that real ones
+    /// answer a few more questions.
+    pub async fn observe(&self) -> Result<(), AgentError> {
+        if self.backend.observe() {
+            return Ok(());
+        }
+        let is_redis = |member: &&Member| member.server.as_ref().is_some_and(|server| server.program == Program::Redis);
+        let nodes = self.members().filter(|member| member.role == Role::Node).filter(is_redis);
+        let nodes: Vec<(String, String)> = nodes.filter_map(|node| Some((node.name.clone(), node.url()?))).collect();
+        if nodes.is_empty() {
+            return Ok(());
+        }
+        self.agent.observe(nodes).await
+    }
+
+    /// What was seen of them since, which ends it. Times are those of the members' monotonic clock.
+    pub async fn observed(&self) -> Result<Vec<Sighting>, AgentError> {
+        match self.backend.observed() {
+            Some(seen) => Ok(seen),
+            None => self.agent.sightings().await,
+        }
+    }
+
+    /// Notes from now on when a member does not run for `least`, or a server does not answer, though no fault keeps it. Where time is
+    /// simulated, everybody does.
+    pub async fn watch(&self, least: Duration) -> Result<(), AgentError> {
+        if self.description.kernel.is_empty() {
+            return Ok(());
+        }
+        let is_redis = |member: &&Member| member.url().is_some_and(|url| url.starts_with("redis:"));
+        let servers = self.members().filter(is_redis);
+        let servers = servers.filter_map(|server| Some((server.name.clone(), server.url()?))).collect();
+        self.agent.watch(servers, least).await
+    }
+
+    /// What was noted since, which ends it. Times are those of the members' monotonic clock.
+    pub async fn waits(&self) -> Result<Vec<Waited>, AgentError> {
+        if self.description.kernel.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.agent.waits().await
+    }
+
+    /// Whether each member runs.
+    pub async fn member_states(&self) -> Result<Vec<MemberState>, ClusterError> {
+        self.backend.states(&self.run_id, self.members().collect()).await
+    }
+
+    /// Writes every member's log into its own folder in `dir`: `client.log`, `agent.log`, or the server program's log
+    /// name. For a server, only what is new since the last call. Collects what it can, then returns the first error.
+    pub async fn collect_logs(&self, dir: &Path) -> Result<(), ClusterError> {
+        let collected = join_all(self.handles.iter().map(async |handle| {
+            let file = match &handle.member.server {
+                Some(server) => server.program.log_name().to_string(),
+                None => format!("{}.log", handle.member.role.word()),
+            };
+            let mut text = self.log_of(handle, None).await?;
+            if handle.member.role.is_server() {
+                let earlier = handle.collected.swap(text.len(), Ordering::Relaxed);
+                // Shorter than before: the engine has dropped the beginning.
+                text.drain(..if earlier <= text.len() { earlier } else { 0 });
+            }
+            // An agent usually logs nothing.
+            if handle.member.role == Role::Agent && text.is_empty() {
+                return Ok(());
+            }
+            let folder = dir.join(&handle.member.name);
+            let written = files::create_folder(&folder).and_then(|()| files::write(&folder.join(file), text));
+            written.map_err(ClusterError::File)
+        }));
+        collected.await.into_iter().collect()
+    }
+
+    /// A member's log, or its last lines. A client's log is its stderr.
+    pub async fn log_of(&self, handle: &MemberHandle, last_lines: Option<u32>) -> Result<Vec<u8>, ClusterError> {
+        if handle.member.role.is_server() {
+            self.backend.server_log(&handle.member, last_lines).await
+        } else {
+            Ok(handle.log.text())
+        }
+    }
+
+    /// Removes the cluster and everything that belongs to it. Safe to call at any time and more than once.
+    pub async fn stop(&self) -> Result<(), ClusterError> {
+        self.backend.remove(&self.run_id).await
+    }
+
+    fn client_handle(&self, client: u32) -> Result<&Arc<MemberHandle>, ClusterError> {
+        self.handle(&client_name(client))
+    }
+
+    fn handle(&self, name: &str) -> Result<&Arc<MemberHandle>, ClusterError> {
+        let found = self.handles.iter().find(|handle| handle.member.name == name);
+        found.ok_or_else(|| ClusterError::UnknownMember { member: name.to_string() })
+    }
+}

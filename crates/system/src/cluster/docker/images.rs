@@ -1,0 +1,311 @@
+//! Which images a cluster is made of, and where each comes from: already present, pulled, or made here from programs.
+//!
+//! An image that the user named is never replaced. The default node image may be: if no registry can be reached, this
+//! machine's own redis-server takes its place, and a note says so.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bollard::query_parameters::CreateImageOptionsBuilder;
+use futures_util::StreamExt;
+
+use super::ask::{ask, in_words};
+use super::bundle::Bundle;
+use super::engine::Docker;
+use super::made::{self, Image, Made, RUNTIME_PROGRAM};
+use crate::cluster::error::ClusterError;
+use crate::cluster::provider::{ClientSource, NodeSource};
+use crate::cluster::{installed, redis_program};
+use model::topology::{InstalledClient, Program};
+
+/// What a lock node runs by default.
+pub const DEFAULT_NODE_IMAGE: &str = "redis:7";
+
+/// Which images a run needs.
+#[derive(Clone, Debug, Default)]
+pub struct ImageRequest {
+    pub node: NodeSource,
+    /// What the lock nodes run. If that is not Redis, [`ImageRequest::node`] is only about the resource.
+    pub nodes_run: Program,
+    pub client: ClientSource,
+    /// The redjepsen binary that agents and built-in clients run; this very program if `None`.
+    pub program: Option<PathBuf>,
+}
+
+/// The images of a run, all of them present in the engine.
+#[derive(Clone, Debug)]
+pub struct Images {
+    /// Runs Redis.
+    pub node: NodeImage,
+    /// Runs the lock nodes, if they are not Redis.
+    pub service: Option<NodeImage>,
+    pub runtime: Image,
+    pub client: Option<Image>,
+}
+
+/// An image that runs a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeImage {
+    pub image: Image,
+    /// What the image's entrypoint runs: `redis-server`, `valkey-server`, or a path ending in one of them; for other
+    /// servers, a program and its first arguments.
+    pub command: Vec<String>,
+}
+
+impl From<Made> for NodeImage {
+    fn from(made: Made) -> NodeImage {
+        NodeImage { image: made.image, command: made.command }
+    }
+}
+
+/// The official image of a server.
+struct Official {
+    image: &'static str,
+    /// What its entrypoint runs.
+    command: &'static [&'static str],
+}
+
+fn official(program: Program) -> Official {
+    match program {
+        Program::Redis => Official { image: DEFAULT_NODE_IMAGE, command: &["redis-server"] },
+        Program::Postgres => Official { image: "postgres:17", command: &["sh"] },
+        Program::Zookeeper => Official { image: "zookeeper:3.9", command: &["zkServer.sh", "start-foreground"] },
+        Program::Etcd => Official { image: "quay.io/coreos/etcd:v3.5.21", command: &["etcd"] },
+    }
+}
+
+impl Images {
+    /// The image for servers of this program.
+    pub fn of(&self, program: Program) -> &NodeImage {
+        match &self.service {
+            Some(service) if program != Program::Redis => service,
+            _ => &self.node,
+        }
+    }
+}
+
+/// How long to wait for a registry's first answer.
+const PULL_FIRST_WORD: Duration = Duration::from_secs(10);
+/// A pull under way that says nothing for this long has failed.
+const PULL_NEXT_WORD: Duration = Duration::from_secs(60);
+
+impl Docker {
+    /// Makes sure that every image of a run is present. `note` gets a line about everything that takes time or that the
+    /// user should know.
+    pub async fn prepare(
+        &self,
+        request: &ImageRequest,
+        note: &mut (dyn FnMut(String) + Send),
+    ) -> Result<Images, ClusterError> {
+        let runtime = self.runtime_image(request.program.as_deref()).await?;
+        let client = match &request.client {
+            ClientSource::Runtime => None,
+            ClientSource::Named(name) => Some(self.named_image(name, note).await?.0),
+            ClientSource::Installed(client) => Some(self.installed_client_image(client, note).await?),
+        };
+        let service = match request.nodes_run {
+            Program::Redis => None,
+            program => Some(self.service_image(program, note).await?),
+        };
+        let node = match &service {
+            // Then nothing runs Redis.
+            Some(service) if request.nodes_run.keeps_resource() => service.clone(),
+            _ => self.node_image(&request.node, note).await?,
+        };
+        Ok(Images { node, service, runtime, client })
+    }
+
+    /// An image that runs redjepsen and local clusters, made of this program and of the servers that are installed here
+    /// if there is none of these files.
+    pub async fn machine_image(&self) -> Result<Image, ClusterError> {
+        let bundle = Bundle::of_machine(&redjepsen(None)?)?;
+        self.made_image(&bundle, made::Kind::Machine).await.map(|(image, _)| image)
+    }
+
+    /// The image of redjepsen itself, made if there is none of this build.
+    async fn runtime_image(&self, program: Option<&Path>) -> Result<Image, ClusterError> {
+        let program = redjepsen(program)?;
+        let bundle = Bundle::of(&program, Path::new(RUNTIME_PROGRAM))?;
+        self.made_image(&bundle, made::Kind::Runtime).await.map(|(image, _)| image)
+    }
+
+    async fn installed_client_image(
+        &self,
+        client: &InstalledClient,
+        note: &mut (dyn FnMut(String) + Send),
+    ) -> Result<Image, ClusterError> {
+        let bundle = Bundle::of_client(client)?;
+        let (image, new) = self.made_image(&bundle, made::Kind::Client).await?;
+        if new {
+            note(format!("made {} of this machine's {}", image.name, bundle.program.display()));
+        }
+        Ok(image)
+    }
+
+    async fn node_image(
+        &self,
+        source: &NodeSource,
+        note: &mut (dyn FnMut(String) + Send),
+    ) -> Result<NodeImage, ClusterError> {
+        match source {
+            NodeSource::Named(name) => {
+                let (image, server) = self.named_image(name, note).await?;
+                Ok(NodeImage { image, command: vec![server] })
+            }
+            NodeSource::Program(path) => self.node_image_of(path, note).await,
+            NodeSource::Default => {
+                if let Some((image, server)) = self.present(DEFAULT_NODE_IMAGE).await? {
+                    return Ok(NodeImage { image, command: vec![server] });
+                }
+                let local = redis_program::find();
+                if let Some(node) = self.node_image_made_before(local.as_deref()).await? {
+                    return Ok(node);
+                }
+                match self.pull(DEFAULT_NODE_IMAGE, note).await {
+                    Ok(()) => {
+                        let (image, server) = self.named_image(DEFAULT_NODE_IMAGE, note).await?;
+                        Ok(NodeImage { image, command: vec![server] })
+                    }
+                    Err(reason) => match local {
+                        Some(path) => {
+                            note(format!("{DEFAULT_NODE_IMAGE} cannot be pulled ({reason})"));
+                            self.node_image_of(&path, note).await
+                        }
+                        None => Err(ClusterError::NoRedis { image: DEFAULT_NODE_IMAGE.to_string(), reason }),
+                    },
+                }
+            }
+        }
+    }
+
+    /// A node image that was made here before: from the server program that this machine has now or, if it has none,
+    /// the newest.
+    async fn node_image_made_before(&self, local: Option<&Path>) -> Result<Option<NodeImage>, ClusterError> {
+        let fingerprint = match local {
+            Some(path) => Some(Bundle::of_server(path)?.fingerprint()?),
+            None => None,
+        };
+        let made = self.made_images(made::Kind::Server(Program::Redis), fingerprint.as_deref()).await?;
+        Ok(made.into_iter().next().map(NodeImage::from))
+    }
+
+    /// A node image made from a server program.
+    async fn node_image_of(
+        &self,
+        path: &Path,
+        note: &mut (dyn FnMut(String) + Send),
+    ) -> Result<NodeImage, ClusterError> {
+        let version = redis_program::version(path)?;
+        let bundle = Bundle::of_server(path)?;
+        let (image, new) =
+            self.made_image(&bundle, made::Kind::Server(Program::Redis)).await.map_err(|error| match error {
+                ClusterError::ForeignProgram { found, wanted, .. } => {
+                    ClusterError::ForeignProgram { program: path.display().to_string(), found, wanted }
+                }
+                other => other,
+            })?;
+        if new {
+            note(format!("made {} of this machine's {} ({version})", image.name, path.display()));
+        }
+        Ok(NodeImage { image, command: bundle.command })
+    }
+
+    /// The image of a server other than Redis: the official one, or one made from what this machine has installed.
+    async fn service_image(
+        &self,
+        program: Program,
+        note: &mut (dyn FnMut(String) + Send),
+    ) -> Result<NodeImage, ClusterError> {
+        let Official { image: name, command } = official(program);
+        let command = || command.iter().map(|word| (*word).to_string()).collect();
+        if let Some((image, _)) = self.present(name).await? {
+            return Ok(NodeImage { image, command: command() });
+        }
+        let installed = installed::find(program);
+        let bundle = installed.as_ref().map(Bundle::of_installed).transpose()?;
+        // As with Redis: the image of what is installed now or, if nothing is, the newest.
+        let fingerprint = bundle.as_ref().map(Bundle::fingerprint).transpose()?;
+        let before = self.made_images(made::Kind::Server(program), fingerprint.as_deref()).await?;
+        if let Some(made) = before.into_iter().next() {
+            return Ok(NodeImage::from(made));
+        }
+        let reason = match self.pull(name, note).await {
+            Ok(()) => {
+                let (image, _) = self.named_image(name, note).await?;
+                return Ok(NodeImage { image, command: command() });
+            }
+            Err(reason) => reason,
+        };
+        let Some(bundle) = bundle else {
+            let package = installed::package(program);
+            return Err(ClusterError::NoService { program, image: name.to_string(), reason, package });
+        };
+        note(format!("{name} cannot be pulled ({reason})"));
+        let (image, _) = self.made_image(&bundle, made::Kind::Server(program)).await?;
+        note(format!("made {} of this machine's {program}", image.name));
+        Ok(NodeImage { image, command: bundle.command })
+    }
+
+    /// The image that the user named, pulled if it is not present, with the server that it runs.
+    async fn named_image(
+        &self,
+        name: &str,
+        note: &mut (dyn FnMut(String) + Send),
+    ) -> Result<(Image, String), ClusterError> {
+        if let Some(found) = self.present(name).await? {
+            return Ok(found);
+        }
+        let missing = |reason| ClusterError::ImageMissing { image: name.to_string(), reason };
+        self.pull(name, note).await.map_err(missing)?;
+        self.present(name).await?.ok_or_else(|| missing("the pull ended without it".to_string()))
+    }
+
+    /// The image of this name, if the engine has it, with the server that it runs.
+    async fn present(&self, name: &str) -> Result<Option<(Image, String)>, ClusterError> {
+        let found = match ask(format!("look for the image {name}"), self.api.inspect_image(name)).await {
+            Ok(found) => found,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let command = found.config.and_then(|config| config.cmd).unwrap_or_default();
+        let server = command.into_iter().next().filter(|program| program.ends_with("-server"));
+        let image = Image { name: name.to_string(), id: found.id.unwrap_or_else(|| name.to_string()) };
+        Ok(Some((image, server.unwrap_or_else(|| "redis-server".to_string()))))
+    }
+
+    /// Pulls an image; the error is the reason in the engine's words.
+    async fn pull(&self, name: &str, note: &mut (dyn FnMut(String) + Send)) -> Result<(), String> {
+        // Without a tag the engine would pull all tags.
+        let last = name.rsplit('/').next().unwrap_or(name);
+        let full = if last.contains([':', '@']) { name.to_string() } else { format!("{name}:latest") };
+        let options = CreateImageOptionsBuilder::new().from_image(&full).build();
+        let mut words = self.api.create_image(Some(options), None, None);
+        let mut limit = PULL_FIRST_WORD;
+        loop {
+            match tokio::time::timeout(limit, words.next()).await {
+                Err(_) => return Err(format!("the registry did not answer for {} s", limit.as_secs())),
+                Ok(None) => return Ok(()),
+                Ok(Some(Err(error))) => return Err(in_words(&error).0),
+                Ok(Some(Ok(_))) => {
+                    if limit == PULL_FIRST_WORD {
+                        note(format!("pulling {full}"));
+                    }
+                    limit = PULL_NEXT_WORD;
+                }
+            }
+        }
+    }
+}
+
+/// The redjepsen binary: this program's own, if no other is asked for.
+fn redjepsen(program: Option<&Path>) -> Result<PathBuf, ClusterError> {
+    let program = match program {
+        Some(program) => program.to_path_buf(),
+        None => std::env::current_exe()
+            .map_err(|error| ClusterError::Program { program: "redjepsen".to_string(), reason: error.to_string() })?,
+    };
+    match program.exists() {
+        true => Ok(program),
+        false => Err(ClusterError::ProgramReplaced { path: program.display().to_string() }),
+    }
+}

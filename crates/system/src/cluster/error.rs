@@ -1,0 +1,160 @@
+//! What can go wrong with a cluster. Each error is one line that says what to do about it.
+//!
+//! People meet these lines before anything else works, often on a machine that they do not administer. So every variant
+//! names what was attempted, what came back, and the remedy.
+
+use std::path::PathBuf;
+
+use crate::faults::AgentError;
+use base::files::FileError;
+use model::topology::Program;
+
+/// Why a cluster could not be started, used, or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    #[error("no Docker engine answers at {address}: {reason}; {remedy}")]
+    Unreachable { address: String, reason: String, remedy: &'static str },
+    #[error(
+        "this user may not use the Docker engine at {address} ({reason}); `sudo usermod -aG docker $USER` and a new login \
+         allow it"
+    )]
+    Forbidden { address: String, reason: String },
+    #[error(
+        "DOCKER_HOST is `{host}`, which redjepsen cannot use ({reason}); set it to `unix:///PATH` or `tcp://HOST:PORT`"
+    )]
+    UnsupportedHost { host: String, reason: &'static str },
+    #[error(
+        "the Docker engine runs {found} containers, and redjepsen needs linux; switch the engine to Linux containers"
+    )]
+    NotLinux { found: String },
+    #[error("the Docker engine could not {doing}: {reason}")]
+    Engine { doing: String, reason: String, status: Option<u16> },
+    #[error("it took longer than {seconds} s to {doing}; check whether this machine is overloaded, and try again")]
+    Timeout { doing: String, seconds: u64 },
+    #[error(
+        "there is no image `{image}` here, and it cannot be pulled ({reason}); load it with `docker load` or make its registry reachable"
+    )]
+    ImageMissing { image: String, reason: String },
+    #[error(
+        "there is no Redis to run: no image `{image}` here, it cannot be pulled ({reason}), and this machine has no redis-server \
+         to make one from; `apt-get install redis-tools`, or make the registry reachable, or name an image with --image"
+    )]
+    NoRedis { image: String, reason: String },
+    #[error(
+        "there is no {program} to run: no image `{image}` here, it cannot be pulled ({reason}), and this machine has none to \
+         make one from; `apt-get install {package}`, or make the registry reachable"
+    )]
+    NoService { program: Program, image: String, reason: String, package: &'static str },
+    #[error(
+        "this machine has no {program} for a local cluster; `apt-get install {package}` (its service need not run), or use \
+         --cluster docker"
+    )]
+    NoServiceProgram { program: Program, package: &'static str },
+    #[error("this cannot be simulated: {reason}; `redjepsen run` can do it, with --cluster docker or local")]
+    Simulated { reason: String },
+    #[error("there is no folder {} for temporary files; make it, or set TMPDIR to one that is there", path.display())]
+    NoTemporaryFolder { path: PathBuf },
+    #[error("{program} cannot be used: {reason}")]
+    Program { program: String, reason: String },
+    #[error(
+        "redjepsen's program file is gone ({path}): it was rebuilt or removed while running; start redjepsen again"
+    )]
+    ProgramReplaced { path: String },
+    #[error(
+        "{program} is built for {found}, and the Docker engine runs {wanted} containers; use a build of it for {wanted}"
+    )]
+    ForeignProgram { program: String, found: String, wanted: String },
+    #[error(
+        "the network {subnet} cannot be used: {reason}; choose another --subnet, or leave it out to have one chosen"
+    )]
+    SubnetTaken { subnet: ipnet::Ipv4Net, reason: String },
+    #[error("no free network found for the cluster ({reason}); name one with --subnet, or see `docker network ls`")]
+    NoSubnet { reason: String },
+    #[error(
+        "the network {subnet} has room for {room} members and the cluster needs {needed}; choose a larger --subnet"
+    )]
+    SubnetTooSmall { subnet: ipnet::Ipv4Net, room: u64, needed: u64 },
+    #[error(
+        "{clients} clients of {nodes} nodes need {needed} entries in the kernel's table of neighbours, where there is room for \
+         {room}, so some members could not reach others; `sudo sysctl -w net.ipv4.neigh.default.gc_thresh3=8192` \
+         makes room, or take fewer clients or nodes, or --cluster local, which does not need the table"
+    )]
+    TooManyNeighbours { clients: u32, nodes: u32, needed: u64, room: u64 },
+    #[error("`{run_id}` cannot name a run: use letters, digits, `-`, `_` and `.`, first a letter or digit, at most 64")]
+    BadRunId { run_id: String },
+    #[error("the run `{run_id}` exists already; `redjepsen clean` removes what is left of runs that ended")]
+    RunExists { run_id: String },
+    #[error("the start of the cluster was given up")]
+    GivenUp,
+    #[error("the start of the cluster ended by a mistake in redjepsen itself: {reason}")]
+    StartPanicked { reason: String },
+    #[error("{what} could not be removed ({reason}); `redjepsen clean` removes that")]
+    NotRemoved { what: String, reason: String },
+    #[error(
+        "the engine counts members in the network {network}, though it lists none (a mistake in its own books, after it removed \
+         containers under load); restart the engine, then `redjepsen clean` removes the network"
+    )]
+    EngineMiscounts { network: String },
+    #[error("{member} stopped right after its start ({state}){log}")]
+    MemberDied { member: String, state: String, log: String },
+    #[error("{member} did not answer within {seconds} s of its start ({reason}){log}")]
+    NotReady { member: String, seconds: u64, reason: String, log: String },
+    #[error(
+        "{member} runs, but nothing comes back from {address}: a firewall seems to drop packets between the engine's machine \
+         and its containers; the counters of `sudo iptables -vnL INPUT` and `OUTPUT`, or `sudo nft list ruleset`, show \
+         which rule does"
+    )]
+    Firewall { member: String, address: String },
+    #[error("{member} cannot be reset: {reason}")]
+    NotReset { member: String, reason: String },
+    #[error("there is no member `{member}` in this cluster")]
+    UnknownMember { member: String },
+    #[error("{member} is no server")]
+    NoServer { member: String },
+    #[error("{member} still runs, and only a server that was killed can be started again")]
+    StillRuns { member: String },
+    #[error("this cluster cannot have faults on its network: {reason}; choose a nemesis without them")]
+    NoNetworkFaults { reason: String },
+    #[error("this machine could not {doing}: {reason}")]
+    Local { doing: String, reason: String },
+    #[error("a local cluster cannot run here: {reason}")]
+    NoNamespaces { reason: String },
+    #[error(
+        "there is no redis-server on PATH for a local cluster; `apt-get install redis-server`, or name a build of your own \
+         with --redis-server FILE, or use --cluster docker"
+    )]
+    NoServerProgram,
+    #[error("a local cluster runs programs, not the image `{image}`; leave it out, or use --cluster docker")]
+    ImageForLocal { image: String },
+    #[error(
+        "there is nowhere to run a cluster ({docker}). Install or start Docker, or `apt-get install \
+         redis-server`, or name a build of your own with --redis-server FILE"
+    )]
+    Nowhere { docker: String },
+    #[error("the agent could not {doing}: {source}")]
+    Agent { doing: String, source: AgentError },
+    #[error("{0}")]
+    File(FileError),
+}
+
+impl ClusterError {
+    /// Whether the engine said that the object does not exist.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, ClusterError::Engine { status: Some(404), .. })
+    }
+
+    /// Whether the engine reported a conflict: a name in use, a removal under way, a container that is running.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, ClusterError::Engine { status: Some(409), .. })
+    }
+
+    /// Whether the engine's message contains `text`.
+    pub fn says(&self, text: &str) -> bool {
+        matches!(self, ClusterError::Engine { reason, .. } if reason.contains(text))
+    }
+}
+
+/// Without line breaks, since an error is one line.
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

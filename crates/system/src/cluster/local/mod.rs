@@ -1,0 +1,244 @@
+//! Clusters of this machine's own programs: no engine, no images, no root if the system lets users create namespaces.
+//!
+//! The controller starts one [`sandbox`](super::sandbox), which holds everything else and takes it along when it ends.
+//! This is the controller's side: which program the servers run, the run's [`folder`](clean), the members' stdio.
+
+mod folder;
+mod run;
+mod sandbox;
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use ipnet::Ipv4Net;
+use tokio::time::{Instant, sleep};
+
+use super::backend::Backend;
+use super::error::ClusterError;
+use super::installed::{self, Installed};
+use super::parts::{Description, MemberHandle, Parts, agent_on};
+use super::provider::{Found, NodeSource, PlatformRequest, Provider};
+use super::sandbox::channel::Begin;
+use super::sandbox::links::BRIDGE;
+use super::spec::{ClusterSpec, Member};
+use super::starts::{Start, Starts};
+use super::{address, redis_program};
+use crate::faults::AgentError;
+use base::members::Role;
+use model::topology::{ClusterKind, Program};
+
+use self::folder::Folder;
+pub use self::folder::clean;
+pub use self::run::LocalRun;
+use self::sandbox::Sandbox;
+
+/// The members' network, which nobody outside sees.
+const SUBNET: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 213, 0, 0), 16);
+/// How many members are waited for at the same time.
+const AT_ONCE: usize = 64;
+
+/// What a local cluster is made of.
+#[derive(Clone, Debug)]
+pub struct Local {
+    /// The program that servers run.
+    server: PathBuf,
+    /// What the lock nodes run, if that is not Redis.
+    service: Option<Installed>,
+    /// The redjepsen binary that the sandbox and built-in clients run.
+    program: PathBuf,
+    starts: Starts,
+}
+
+impl Local {
+    /// Checks the server program `server`, or the one on PATH. `program` is the redjepsen binary; `None` stands for
+    /// this very program.
+    pub fn find(server: Option<&Path>, program: Option<PathBuf>) -> Result<Local, ClusterError> {
+        let server = match server {
+            Some(path) => path.to_path_buf(),
+            None => redis_program::find().ok_or(ClusterError::NoServerProgram)?,
+        };
+        redis_program::version(&server)?;
+        let server = std::path::absolute(&server).map_err(|error| ClusterError::Program {
+            program: server.display().to_string(),
+            reason: error.to_string(),
+        })?;
+        // This very binary, even if its file has been replaced meanwhile.
+        let program = program.unwrap_or_else(|| "/proc/self/exe".into());
+        Ok(Local { server, service: None, program, starts: Starts::default() })
+    }
+
+    /// The same cluster with nodes that run this program, which must be installed here.
+    pub fn with_nodes(self, program: Program) -> Result<Local, ClusterError> {
+        if program == Program::Redis {
+            return Ok(Local { service: None, ..self });
+        }
+        let missing = || ClusterError::NoServiceProgram { program, package: installed::package(program) };
+        if program.user().is_some() && !rustix::process::geteuid().is_root() {
+            return Err(ClusterError::Program {
+                program: program.to_string(),
+                reason:
+                    "it refuses to be root, which members of a local cluster are unless redjepsen itself runs as root; \
+                         use --cluster docker, or sudo"
+                        .to_string(),
+            });
+        }
+        Ok(Local { service: Some(installed::find(program).ok_or_else(missing)?), ..self })
+    }
+
+    /// PATH for a server of this program, if it needs more than this process has.
+    pub fn path_of(&self, program: Program) -> Option<String> {
+        let folder = self.service.as_ref().filter(|_| program != Program::Redis)?.path.as_ref()?;
+        let inherited = std::env::var("PATH").unwrap_or_default();
+        Some(format!("{}:{inherited}", folder.display()))
+    }
+
+    /// What the lock nodes run.
+    fn nodes_program(&self) -> &Path {
+        self.service.as_ref().map_or(&self.server, Installed::program)
+    }
+
+    /// The program that servers run.
+    pub fn server_program(&self) -> &Path {
+        &self.server
+    }
+
+    /// The program that a server of this kind runs, and its first arguments, argv[0] included.
+    pub fn program_of(&self, program: Program) -> (PathBuf, Vec<String>) {
+        match &self.service {
+            Some(service) if program != Program::Redis => (service.program().to_path_buf(), service.command.clone()),
+            _ => (self.server.clone(), vec![redis_program::called(&self.server).to_string()]),
+        }
+    }
+
+    /// Whether this cluster can run here, as far as that can be told before the start.
+    pub fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
+        address::check_room(subnet(spec), spec.addresses())
+    }
+
+    /// Gives up the start of this run, if it is under way, and waits until all of it is removed.
+    pub async fn remove_run(&self, run_id: &str) {
+        self.starts.give_up(run_id).await;
+    }
+
+    /// What there is to remove of a run that is not removed by this process.
+    pub fn traces(run_id: &str) -> String {
+        format!("the folder {}", folder::path(run_id).display())
+    }
+
+    async fn start_members(&self, spec: &ClusterSpec, start: &Start) -> Result<Parts, ClusterError> {
+        self.check(spec)?;
+        let began = Instant::now();
+        let folder = Folder::make(&spec.run_id, &spec.owner)?;
+        let subnet = subnet(spec);
+        let gateway = subnet.hosts().next().unwrap_or(subnet.network());
+        let members = spec.members(subnet);
+        let addresses = |servers: bool| {
+            let of_kind = members.iter().filter(|member| member.role.is_server() == servers);
+            of_kind.filter_map(|member| member.address).collect()
+        };
+        let begin = Begin {
+            gateway,
+            prefix: subnet.prefix_len(),
+            root: folder.root(),
+            files: folder.path().to_path_buf(),
+            servers: addresses(true),
+            clients: addresses(false),
+        };
+        let agent_handle = MemberHandle::new(Member::agent());
+        let sandbox = Sandbox::start(&self.program, begin, &agent_handle.log);
+        let (sandbox, process) = start.unless_given_up(sandbox).await?;
+        tracing::debug!("sandbox ready after {:?}", began.elapsed());
+        let agent = agent_on(process);
+        if spec.network_faults {
+            let refused = |error: AgentError| ClusterError::NoNetworkFaults { reason: error.to_string() };
+            let table = format!("redjepsen-{}", spec.run_id);
+            start.unless_given_up(async { agent.network(BRIDGE, &table).await.map_err(refused) }).await?;
+        }
+        let run = LocalRun::new(self, spec, &members, folder, sandbox, agent.clone())?;
+        let placed = members.into_iter().map(MemberHandle::new);
+        let handles: Vec<_> = [agent_handle].into_iter().chain(placed).map(Arc::new).collect();
+        for watchers in [false, true] {
+            let now = handles.iter().filter(|handle| handle.member.role.watches() == watchers);
+            let starts = start.unless_given_up(start_all(&run, now)).await;
+            if let Err(error) = starts {
+                if let Err(error) = run.remove(&spec.run_id).await {
+                    tracing::warn!("what the failed start had made is still there: {error}");
+                }
+                return Err(error);
+            }
+        }
+        tracing::debug!("members started after {:?}", began.elapsed());
+        let description = Description {
+            cluster: self.kind().word(),
+            nodes: self.nodes_program().display().to_string(),
+            server: String::new(),
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            engine: None,
+            subnet,
+        };
+        Ok(Parts { description, handles, agent, backend: Box::new(run), at_once: AT_ONCE })
+    }
+}
+
+async fn start_all(run: &LocalRun, handles: impl Iterator<Item = &Arc<MemberHandle>>) -> Result<(), ClusterError> {
+    let starts = join_all(handles.map(async |handle| match handle.member.role {
+        Role::Agent => Ok(()),
+        role if role.is_server() => run.start_server(&handle.member).await,
+        _ => run.start_attached(&handle.member, &handle.log).await.map(|process| handle.keep(process)),
+    }));
+    starts.await.into_iter().collect()
+}
+
+#[async_trait]
+impl Provider for Local {
+    fn kind(&self) -> ClusterKind {
+        ClusterKind::LOCAL
+    }
+
+    async fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
+        self.check(spec)
+    }
+
+    async fn start(&self, spec: &ClusterSpec, start: &Start) -> Result<Parts, ClusterError> {
+        self.start_members(spec, start).await
+    }
+
+    fn starts(&self) -> Option<&Starts> {
+        Some(&self.starts)
+    }
+
+    async fn remove(&self, run_id: &str) -> Result<(), ClusterError> {
+        self.remove_run(run_id).await;
+        Ok(())
+    }
+
+    async fn patience(&self, enough: Duration) {
+        sleep(enough).await
+    }
+
+    fn traces(&self, run_id: &str) -> String {
+        Local::traces(run_id)
+    }
+}
+
+/// The local clusters that are asked for; the error says what is missing here.
+pub(super) fn found(request: &PlatformRequest) -> Result<Local, ClusterError> {
+    let server: Option<PathBuf> = match &request.node {
+        NodeSource::Default => None,
+        NodeSource::Program(path) => Some(path.clone()),
+        NodeSource::Named(image) => return Err(ClusterError::ImageForLocal { image: image.clone() }),
+    };
+    Local::find(server.as_deref(), None)?.with_nodes(request.program)
+}
+
+pub(super) fn find(request: &PlatformRequest) -> Found {
+    found(request).map(|local| Arc::new(local) as Arc<dyn Provider>)
+}
+
+fn subnet(spec: &ClusterSpec) -> Ipv4Net {
+    spec.subnet.map_or(SUBNET, |subnet| subnet.trunc())
+}

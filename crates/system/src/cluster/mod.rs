@@ -1,0 +1,69 @@
+//! Starts what a run needs and names its members: lock nodes `n0`, `n1`, …, Sentinels `s0`, …, the resource's own Redis
+//! `resource`, client processes `c0`, `c1`, …, each at its own address in one network, and the `agent` that injects the
+//! faults.
+//!
+//! There are three kinds of clusters behind one type. Members and faults see no difference between two of them: each
+//! member has its own PID and network namespace and host name, our files are in [`FILES`](spec::FILES), and the agent is on the same
+//! machine. The third is simulated. A kind is a `provider`, which finds out whether it can be had and starts members, and
+//! a `backend`, which works on them; nothing else tells the kinds apart.
+//!
+//! - `docker`: containers, made through the Engine API
+//! - `local`, `sandbox`: programs of this machine, each in namespaces of its own
+//! - `simulated`: servers, network and processes in memory and virtual time
+//! - [`platform`](Platform): the list of kinds, and which of them can be had; `start`: from the `parts` that one makes to
+//!   a cluster that answers; `starts`: how a start is given up
+//! - [`cluster`](Cluster): operations on a running cluster; `ready` waits until members answer,
+//!   [`lines`](ClientProcess) is the clients' stdio
+//! - `reset`: resets a used cluster to its initial state, for another run
+//! - `servers`, `databases`: what servers run; `group`: their roles, as the [`topology`](model::topology) tells them
+//! - `address`, `back_off`, `redis_program`, `installed`: what several kinds share
+//! - `spec`: a cluster as it is asked for, and its members
+//! - [`clean`](clean()): removes what dead runs left, by the [`Owner`] that each run has
+//!
+//! Deliberately absent: faults (see [`faults`](crate::faults)), the clients' protocol, and any notion of time.
+
+mod address;
+mod back_off;
+mod backend;
+mod clean;
+mod cleaned;
+#[expect(clippy::module_inception, reason = "the cluster itself, among what it is made with")]
+mod cluster;
+mod databases;
+mod docker;
+mod error;
+mod group;
+mod installed;
+mod lines;
+mod local;
+mod owner;
+mod parts;
+mod platform;
+mod provider;
+mod ready;
+mod redis_program;
+mod reset;
+pub mod sandbox;
+mod servers;
+mod simulated;
+mod spec;
+mod start;
+mod starts;
+
+pub use clean::clean;
+pub use cleaned::{CleanOptions, Cleaned, CleanedRun, KeptRun};
+pub use cluster::Cluster;
+pub use docker::{Bundle, DEFAULT_NODE_IMAGE, Docker, Engine, Image, ImageRequest, Images, NodeImage};
+pub use error::ClusterError;
+pub use lines::{ClientOutput, ClientProcess};
+pub use local::Local;
+pub use owner::Owner;
+pub use parts::Description;
+pub use platform::Platform;
+pub use provider::{ClientSource, NodeSource, PlatformRequest};
+pub use reset::InitialState;
+pub use simulated::BugInjector;
+pub use simulated::{Distance, START_OF_TIME, Simulated, in_virtual_time};
+pub use spec::{ClientCommand, ClusterSpec, Member, MemberState};
+
+pub use model::topology::Roles;

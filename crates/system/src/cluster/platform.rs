@@ -1,0 +1,111 @@
+//! Where a cluster can run, with everything it needs in place.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use super::docker::{self, Docker};
+use super::error::ClusterError;
+use super::provider::{Found, NodeSource, PlatformRequest, Provider};
+use super::spec::ClusterSpec;
+use super::{local, redis_program, simulated};
+use model::topology::ClusterKind;
+
+/// How long an interrupted user waits for cleanup. A small cluster takes less than a second.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE_PER_MEMBER: Duration = Duration::from_millis(500);
+
+/// Gets a line about everything that takes time or that the user should know.
+type Note<'a> = &'a mut (dyn FnMut(String) + Send);
+
+/// How a kind makes sure that everything it needs is here.
+type Find = for<'a> fn(&'a PlatformRequest, Note<'a>) -> BoxFuture<'a, Found>;
+
+/// How each kind of cluster is found.
+const KINDS: &[(ClusterKind, Find)] = &[
+    (ClusterKind::DOCKER, |request, note| {
+        Box::pin(async { docker::prepare(Docker::connect().await?, request, note).await })
+    }),
+    (ClusterKind::LOCAL, |request, _| Box::pin(std::future::ready(local::find(request)))),
+    (ClusterKind::SIM, |request, _| Box::pin(std::future::ready(Ok(simulated::find(request))))),
+];
+
+/// Where a cluster can be started, with what it is made of.
+#[derive(Clone, Debug)]
+pub struct Platform(pub(super) Arc<dyn Provider>);
+
+impl Platform {
+    /// Finds out where the cluster can run, and makes sure that everything it needs is there. `note` gets a line about
+    /// everything that takes time or that the user should know.
+    pub async fn find(
+        request: PlatformRequest,
+        note: &mut (dyn FnMut(String) + Send),
+    ) -> Result<Platform, ClusterError> {
+        let found = match KINDS.iter().find(|(kind, _)| *kind == request.kind) {
+            Some((_, find)) => find(&request, note).await,
+            None => match Docker::connect().await {
+                Ok(docker) => docker::prepare(docker, &request, note).await,
+                Err(unreachable) => without_docker(&request, unreachable, note),
+            },
+        };
+        found.map(Platform)
+    }
+
+    pub fn kind(&self) -> ClusterKind {
+        self.0.kind()
+    }
+
+    /// Whether this cluster can run here, as far as that can be told before the start.
+    pub async fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
+        self.0.check(spec).await
+    }
+
+    /// Removes what a start of this run has made that failed or was given up. Does nothing if there is nothing.
+    pub async fn remove(&self, run_id: &str) -> Result<(), ClusterError> {
+        self.0.remove(run_id).await
+    }
+
+    /// Resolves when waiting longer for cleanup is pointless: it has had more than enough time for this many members, or
+    /// an engine does not answer.
+    pub async fn patience(&self, members: u64) {
+        self.0.patience(PATIENCE + PATIENCE_PER_MEMBER * u32::try_from(members).unwrap_or(u32::MAX)).await;
+    }
+
+    /// What `redjepsen clean` removes of a run that this process no longer removes, for people.
+    pub fn traces(&self, run_id: &str) -> String {
+        self.0.traces(run_id)
+    }
+}
+
+fn without_docker(request: &PlatformRequest, unreachable: ClusterError, note: Note<'_>) -> Found {
+    let why = match unreachable {
+        ClusterError::Forbidden { .. } => unreachable.to_string(),
+        _ => "no Docker engine answers".to_string(),
+    };
+    if matches!(request.node, NodeSource::Default) && redis_program::find().is_none() {
+        if request.kind == ClusterKind::Any {
+            note(format!(
+                "SIMULATED, since {why} and there is no redis-server: no server, network or clock of this run is real. For a \
+                 real one, start Docker or `apt-get install redis-server`, and give --cluster docker or --cluster local"
+            ));
+            return Ok(simulated::find(request));
+        }
+        return Err(ClusterError::Nowhere { docker: unreachable.to_string() });
+    }
+    let local = local::found(request)?;
+    note(format!("{why}, so the cluster is local, of {}", local.server_program().display()));
+    Ok(Arc::new(local))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_can_be_found() {
+        let found: Vec<&str> = KINDS.iter().map(|(kind, _)| kind.word()).collect();
+        let known: Vec<&str> = model::topology::KINDS.iter().map(|kind| kind.name).collect();
+        assert_eq!(found, known, "each kind of crates/model/src/topology/kinds.rs has a line here");
+    }
+}

@@ -1,0 +1,140 @@
+//! The process that holds a local cluster: `redjepsen sandbox`, which the controller starts.
+//!
+//! It moves into its own namespaces, where it is process 1 and may do everything. It sets up a bridge and a file
+//! system, starts members in namespaces of their own, and is the agent that injects faults. When it ends, the kernel
+//! removes all of this: processes, network devices, packet rules, mounts. It ends with the controller, because then the
+//! stream of the agent's orders ends.
+//!
+//! - [`channel`]: its orders
+//! - `namespaces`, `root`, `links`: what members live in; `privileges`, `sockets`, `limits`: what they may do there
+//! - `members`: their processes
+//!
+//! There are two processes because a process cannot move into another PID namespace; only its children can.
+
+pub mod channel;
+mod limits;
+pub mod links;
+mod members;
+mod namespaces;
+mod privileges;
+mod root;
+mod sockets;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::process::{Signal, WaitOptions, WaitStatus, set_parent_process_death_signal, waitpid};
+
+use self::channel::{Answer, Begin, Channel, Order, Reply, Request};
+use self::links::Bridge;
+use self::members::Members;
+
+/// Runs the sandbox until the controller lets go of it. This process must have no other thread.
+pub fn run() -> anyhow::Result<()> {
+    let channel =
+        channel_on_stdin().context("stdin is no channel; `redjepsen run --cluster local` starts the sandbox")?;
+    let Some((Request { id, order: Order::Begin(begin) }, mut descriptors)) = channel.receive::<Request>()? else {
+        bail!("the first order must be to begin");
+    };
+    let agent = UnixStream::from(descriptors.pop().context("there is no stream for the agent")?);
+    let sockets = root::sockets();
+    if let Err(refused) = namespaces::enter() {
+        return Ok(channel.send(&Reply { id, answer: Answer::Failed(refused) }, &[])?);
+    }
+    // SAFETY: there is no other thread that could hold a lock now.
+    match unsafe { libc::fork() } {
+        0 => hold(channel, id, begin, &sockets, agent),
+        child if child > 0 => {
+            drop((channel, agent));
+            wait_for(child)
+        }
+        _ => Err(io::Error::last_os_error()).context("fork"),
+    }
+}
+
+/// Takes the channel from stdin, so that programs it starts do not inherit it.
+fn channel_on_stdin() -> io::Result<Channel> {
+    let channel: OwnedFd = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+    rustix::net::sockopt::socket_type(&channel)?;
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    Ok(Channel::from(channel))
+}
+
+fn wait_for(child: i32) -> anyhow::Result<()> {
+    let child = rustix::process::Pid::from_raw(child);
+    loop {
+        match waitpid(child, WaitOptions::empty()) {
+            Err(rustix::io::Errno::INTR) => {}
+            Ok(Some((_, status))) if WaitStatus::exit_status(status) == Some(0) => return Ok(()),
+            Ok(status) => bail!("the sandbox ended: {status:?}"),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Process 1 of the cluster's namespace.
+fn hold(channel: Channel, id: u64, begin: Begin, sockets: &[PathBuf], agent: UnixStream) -> anyhow::Result<()> {
+    // Whoever kills the parent means to kill this process too.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let bridge = match furnish(&begin, sockets) {
+        Ok(bridge) => bridge,
+        Err(reason) => return Ok(channel.send(&Reply { id, answer: Answer::Failed(reason) }, &[])?),
+    };
+    let members = Arc::new(Members::new(bridge, begin));
+    channel.send(&Reply { id, answer: Answer::Done }, &[])?;
+    let watched = Arc::clone(&members);
+    thread::Builder::new().name("limits".to_string()).spawn(move || watched.keep_within_limits())?;
+    thread::Builder::new().name("members".to_string()).spawn(move || take_orders(&Arc::new(channel), &members))?;
+
+    agent.set_nonblocking(false)?;
+    let answers = agent.try_clone()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let outcome = runtime.block_on(crate::faults::serve(agent, answers));
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Sets up what all members live in.
+fn furnish(begin: &Begin, sockets: &[PathBuf]) -> Result<Bridge, String> {
+    root::build(&begin.root, &begin.files, sockets).map_err(|error| namespaces::refused("mounts", &error))?;
+    Bridge::make(begin.gateway, begin.prefix, &begin.servers)
+        .map_err(|error| namespaces::refused("a network bridge", &error))
+}
+
+/// Carries out orders concurrently until the controller is gone.
+fn take_orders(channel: &Arc<Channel>, members: &Arc<Members>) {
+    loop {
+        match channel.receive::<Request>() {
+            Ok(Some((request, descriptors))) => {
+                let (channel, members) = (Arc::clone(channel), Arc::clone(members));
+                let carried_out = thread::Builder::new().spawn(move || {
+                    let answer = carry_out(request.order, descriptors, &members);
+                    // If nobody reads answers any more, the end is near.
+                    let _ = channel.send(&Reply { id: request.id, answer }, &[]);
+                });
+                if let Err(error) = carried_out {
+                    eprintln!("no thread for order {}: {error}", request.id);
+                }
+            }
+            Ok(None) => return,
+            // Both ends are the same program, so nothing that follows can be trusted.
+            Err(error) => return eprintln!("not an order: {error}"),
+        }
+    }
+}
+
+fn carry_out(order: Order, descriptors: Vec<OwnedFd>, members: &Arc<Members>) -> Answer {
+    match order {
+        Order::Begin(_) => Answer::Failed("it has begun already".to_string()),
+        Order::Spawn(spawn) => members.spawn(spawn, descriptors).map_or_else(Answer::Failed, |()| Answer::Done),
+        Order::End { member, kill, limit_ms } => members.end(&member, kill, Duration::from_millis(limit_ms)),
+        Order::States => Answer::States(members.states()),
+    }
+}

@@ -1,0 +1,134 @@
+//! What simulated servers start with: the same roles, groups and settings as real ones (see [`topology`](model::topology)).
+
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+use simulated_redis::{
+    Action, Clocks, Config, Connection, Disk, Event, Persistence, Process, Sentinel, SentinelConfig, Server,
+};
+
+use super::super::spec::{ClusterSpec, Member};
+use crate::faults::{Held, LOCKS, Look};
+use base::members::Role;
+use base::units::nanos;
+use model::topology::{self, BUS, Layout};
+
+/// A server's program, with what it starts with.
+#[derive(Clone)]
+pub(super) enum Program {
+    Redis(Config),
+    Sentinel(SentinelConfig),
+}
+
+/// A server that runs.
+pub(super) enum Running {
+    Redis(Box<Server>),
+    Sentinel(Box<Sentinel>),
+}
+
+/// An event of a server, with what it needs to wait.
+pub(super) enum Happened {
+    Accepted { connection: Connection, peer: SocketAddrV4, local: SocketAddrV4 },
+    Connected(Connection),
+    Refused(Connection),
+    Received(Connection, Vec<u8>),
+    Closed(Connection),
+    Wake,
+}
+
+impl Program {
+    /// What this member runs, if it is a server. `number` counts those of its role.
+    pub fn of(spec: &ClusterSpec, layout: &Layout, member: &Member, number: usize, seed: u64) -> Option<Program> {
+        let address = SocketAddrV4::new(member.address?, member.server.as_ref()?.port);
+        let plain = Config::new(address, seed);
+        let group = spec.topology.group();
+        Some(match member.role {
+            Role::Sentinel => Program::Sentinel(group?.simulated_sentinel(layout, number, address, seed)?),
+            Role::Node => {
+                let redis = Config { persistence: persistence(spec), ..plain };
+                Program::Redis(match group {
+                    Some(group) => group.simulated_node(layout, number, redis),
+                    None => redis,
+                })
+            }
+            _ => Program::Redis(plain),
+        })
+    }
+
+    /// Whether it accepts connections at this port.
+    pub fn listens_on(&self, port: u16) -> bool {
+        match self {
+            Program::Redis(config) => {
+                let own = config.address.port();
+                port == own || (config.cluster.is_some() && port == own + BUS)
+            }
+            Program::Sentinel(config) => port == config.address.port(),
+        }
+    }
+
+    pub fn start(&self, disk: Disk, clocks: Clocks) -> Running {
+        match self {
+            Program::Redis(config) => Running::Redis(Box::new(Server::start(config.clone(), disk, clocks))),
+            Program::Sentinel(config) => Running::Sentinel(Box::new(Sentinel::start(config.clone(), disk, clocks))),
+        }
+    }
+}
+
+impl Running {
+    pub fn handle(&mut self, event: Event<'_>, clocks: Clocks, actions: &mut Vec<Action>) {
+        match self {
+            Running::Redis(server) => server.handle(event, clocks, actions),
+            Running::Sentinel(sentinel) => sentinel.handle(event, clocks, actions),
+        }
+    }
+
+    pub fn next_wake(&self) -> Option<Duration> {
+        match self {
+            Running::Redis(server) => server.next_wake(),
+            Running::Sentinel(sentinel) => sentinel.next_wake(),
+        }
+    }
+
+    /// What an onlooker sees of it; None of a Sentinel.
+    pub fn look(&self, clocks: Clocks, true_wall: Duration) -> Option<Look> {
+        let Running::Redis(server) = self else { return None };
+        let wall = i64::try_from(clocks.wall.as_millis()).unwrap_or(i64::MAX);
+        let monotonic = nanos(clocks.monotonic);
+        let ends = |ends: i64| {
+            let left = u64::try_from(ends.saturating_sub(wall)).unwrap_or(0);
+            monotonic.saturating_add(left.saturating_mul(1_000_000))
+        };
+        let held = |(key, value, end): (&[u8], &[u8], Option<i64>)| {
+            let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+            (text(key), Held { value: text(value), ends: end.map(ends) })
+        };
+        let ahead = clocks.wall.as_secs_f64() - true_wall.as_secs_f64();
+        let ahead_us = Some((ahead * 1e6).round() as i64);
+        let keys = server.shows(LOCKS.as_bytes()).map(held).collect();
+        Some(Look { keys, primary: Some(!server.is_replica()), ahead_us })
+    }
+
+    /// Removes the snapshot that it was told to write.
+    pub fn forget_snapshot(&mut self) {
+        if let Running::Redis(server) = self {
+            server.forget_snapshot();
+        }
+    }
+
+    /// What is left on its disk when it ends at once; without what it had not synced if the power is gone as well.
+    pub fn end(self, unsynced_too: bool) -> Disk {
+        match self {
+            Running::Redis(server) if unsynced_too => server.lose_power(),
+            Running::Redis(server) => server.kill(),
+            Running::Sentinel(sentinel) => sentinel.kill(),
+        }
+    }
+}
+
+fn persistence(spec: &ClusterSpec) -> Persistence {
+    match spec.persistence {
+        topology::Persistence::None => Persistence::None,
+        topology::Persistence::Everysec => Persistence::Everysec,
+        topology::Persistence::Always => Persistence::Always,
+    }
+}

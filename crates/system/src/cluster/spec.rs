@@ -1,0 +1,115 @@
+//! A cluster as it is asked for, and its members.
+
+use std::net::Ipv4Addr;
+
+use super::error::ClusterError;
+use super::owner::Owner;
+use base::members::{AGENT, Role};
+use model::topology::server::Server;
+use model::topology::{InstalledClient, OwnClient, Persistence, Program, Topology};
+
+/// Where a member sees our files; each member sees only its own.
+pub const FILES: &str = "/redjepsen";
+
+/// Everything that a start needs to know.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClusterSpec {
+    /// Names the run: letters, digits, `-`, `_` and `.`, at most 64 characters.
+    pub run_id: String,
+    /// Lock nodes.
+    pub nodes: u32,
+    /// What they run.
+    pub program: Program,
+    /// How Redis nodes form a group. Nodes of other programs always form one group.
+    pub topology: Topology,
+    pub clients: u32,
+    /// How many of the clients share one process, which has the name of the first of them.
+    pub threads: u32,
+    pub client: ClientCommand,
+    /// The network's addresses; chosen if `None`.
+    pub subnet: Option<ipnet::Ipv4Net>,
+    /// The process that the run lives and dies with.
+    pub owner: Owner,
+    pub persistence: Persistence,
+    /// Whether our library is preloaded into members, to skew their wall clocks or to record what they sync.
+    pub preload: bool,
+    /// Whether packets between members can be tampered with: if so, the agent is told of the network.
+    pub network_faults: bool,
+}
+
+impl ClusterSpec {
+    /// How many members need an address: nodes, Sentinels, clients, and the resource if it has its own server.
+    pub fn addresses(&self) -> u64 {
+        let resource = u64::from(!self.program.keeps_resource());
+        u64::from(self.nodes) + u64::from(self.topology.sentinels()) + self.client_processes() + resource
+    }
+
+    /// How many processes the clients are.
+    pub fn client_processes(&self) -> u64 {
+        u64::from(self.clients.div_ceil(self.threads.max(1)))
+    }
+
+    /// Whether the library is preloaded into members of this role.
+    pub fn preloads(&self, role: Role) -> bool {
+        self.preload && matches!(role, Role::Node | Role::Client)
+    }
+
+    pub fn check_run_id(&self) -> Result<(), ClusterError> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let first = self.run_id.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
+        if first && self.run_id.len() <= 64 && self.run_id.chars().all(allowed) {
+            return Ok(());
+        }
+        Err(ClusterError::BadRunId { run_id: self.run_id.clone() })
+    }
+}
+
+/// The program of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientCommand {
+    /// `redjepsen client`.
+    BuiltIn,
+    Own(OwnClient),
+    /// A workload's own.
+    Installed(InstalledClient),
+}
+
+/// One member of a running cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// `n0`, `s0`, `resource`, `c0`, `agent`.
+    pub name: String,
+    pub role: Role,
+    /// None for the agent, which is outside the members' network.
+    pub address: Option<Ipv4Addr>,
+    /// What it runs, if it is a server.
+    pub server: Option<Server>,
+    /// Id of its container, if it has one.
+    pub container: Option<String>,
+}
+
+impl Member {
+    /// The agent: no server, and outside the members' network.
+    pub fn agent() -> Member {
+        Member { name: AGENT.to_string(), role: Role::Agent, address: None, server: None, container: None }
+    }
+
+    /// Its URL; none if it is not a server.
+    pub fn url(&self) -> Option<String> {
+        Some(self.server.as_ref()?.url(self.address?))
+    }
+
+    pub fn container_id(&self) -> &str {
+        self.container.as_deref().unwrap_or_default()
+    }
+}
+
+/// Whether a member runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberState {
+    pub name: String,
+    pub role: Role,
+    pub running: bool,
+    /// For people, such as `Exited (137) 2 seconds ago`.
+    pub text: String,
+}

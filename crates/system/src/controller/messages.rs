@@ -1,0 +1,349 @@
+//! A client's process, and the messages from and to it.
+//!
+//! Several clients may be threads of one process. Each of them waits for its own messages; whichever is looked at first
+//! reads the next line, and passes on what is for another. With one client to a process that is a plain read.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Mutex as StdMutex;
+use std::time::Duration;
+
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::{Mutex, Notify, mpsc};
+use tokio::time::{Instant, timeout_at};
+
+use super::block::Block;
+use super::excerpt::told;
+use super::flood::StderrLog;
+use crate::client::protocol::{FromClient, LONGEST_LINE, ToClient, to_line};
+use crate::cluster::{ClientOutput, ClientProcess};
+use base::members::client_name;
+use base::sync::lock;
+
+/// How long a client may take to read a line.
+const READ_LIMIT: Duration = Duration::from_secs(8);
+
+/// Why a client's process can no longer be used.
+#[derive(Clone, Debug)]
+pub(super) struct Broken {
+    pub text: String,
+    /// Whether the process has ended, so that how it did and what it said last tell more.
+    pub ended: bool,
+}
+
+impl Broken {
+    pub fn new(text: impl Into<String>) -> Broken {
+        Broken { text: text.into(), ended: false }
+    }
+}
+
+/// A client's process.
+pub(super) struct Host {
+    /// The client whose name it has: the first of its threads.
+    pub first: u32,
+    stdin: Mutex<Pin<Box<dyn AsyncWrite + Send>>>,
+    output: Mutex<mpsc::Receiver<ClientOutput>>,
+    state: StdMutex<State>,
+    /// Something in the state has changed that a thread may wait for.
+    changed: Notify,
+}
+
+struct State {
+    stderr: StderrLog,
+    threads: Vec<Thread>,
+    /// Why the process can't be used, from when on none of its threads gets anything else.
+    broken: Option<Broken>,
+    /// How often it has been replaced.
+    replaced: u32,
+    /// How many of its threads are still driven, and how many of these wait for it to be replaced.
+    driven: usize,
+    waiting: usize,
+    /// What it calls itself, once it has been replaced.
+    name: String,
+    /// What it was asked for last, if it was to block its event loop.
+    block: Option<Block>,
+}
+
+#[derive(Default)]
+struct Thread {
+    /// The operation in flight.
+    operation: Option<u64>,
+    /// What other threads have read that is for this one.
+    inbox: VecDeque<FromClient>,
+}
+
+impl Host {
+    pub fn new(first: u32, threads: usize, process: ClientProcess) -> Host {
+        let ClientProcess { stdin, output } = process;
+        let state = State {
+            stderr: StderrLog::default(),
+            threads: std::iter::repeat_with(Thread::default).take(threads).collect(),
+            broken: None,
+            replaced: 0,
+            driven: threads,
+            waiting: 0,
+            name: String::new(),
+            block: None,
+        };
+        Host {
+            first,
+            stdin: Mutex::new(stdin),
+            output: Mutex::new(output),
+            state: StdMutex::new(state),
+            changed: Notify::new(),
+        }
+    }
+
+    /// The name of its member.
+    pub fn name(&self) -> String {
+        client_name(self.first)
+    }
+
+    /// How many clients are threads of it.
+    pub fn threads(&self) -> usize {
+        lock(&self.state).threads.len()
+    }
+
+    pub async fn send(&self, message: &ToClient) -> Result<(), Broken> {
+        let line = to_line(message);
+        let write = async {
+            let mut stdin = self.stdin.lock().await;
+            stdin.write_all(line.as_bytes()).await?;
+            stdin.flush().await
+        };
+        match timeout_at(Instant::now() + READ_LIMIT, write).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(Broken::new(format!("its standard input is closed: {error}"))),
+            Err(_) => Err(Broken::new("it does not read its standard input")),
+        }
+    }
+
+    /// What it says from now on about this operation is for this thread.
+    pub fn begin(&self, thread: usize, operation: u64) {
+        if let Some(thread) = lock(&self.state).threads.get_mut(thread) {
+            thread.operation = Some(operation);
+        }
+    }
+
+    /// The thread has no operation any more.
+    pub fn end(&self, thread: usize) {
+        if let Some(thread) = lock(&self.state).threads.get_mut(thread) {
+            thread.operation = None;
+        }
+    }
+
+    /// The next message for this thread; `None` if none came before the deadline.
+    pub async fn receive(&self, thread: usize, deadline: Instant) -> Result<Option<FromClient>, Broken> {
+        match timeout_at(deadline, self.next(thread)).await {
+            Ok(message) => message.map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// The next message for this thread, or one that is for none, whenever it comes. Nothing is lost if this is dropped.
+    pub async fn next(&self, thread: usize) -> Result<FromClient, Broken> {
+        loop {
+            let changed = self.changed.notified();
+            if let Some(kept) = self.kept(thread) {
+                return kept;
+            }
+            let read = async { self.output.lock().await.recv().await };
+            tokio::select! {
+                biased;
+                output = read => self.take(thread, output),
+                () = changed => {}
+            }
+        }
+    }
+
+    /// What was read for this thread, in the order in which it was said, whoever has read it.
+    fn kept(&self, thread: usize) -> Option<Result<FromClient, Broken>> {
+        let state = &mut *lock(&self.state);
+        match state.threads.get_mut(thread).and_then(|thread| thread.inbox.pop_front()) {
+            Some(message) => Some(Ok(message)),
+            None => state.broken.clone().map(Err),
+        }
+    }
+
+    /// Takes what a thread has read. What is for no operation in flight is for the one that has read it.
+    fn take(&self, reader: usize, output: Option<ClientOutput>) {
+        let message = match understood(output) {
+            Ok(Heard::Message(message)) => message,
+            Ok(Heard::Stderr(line)) => return lock(&self.state).stderr.add(&line),
+            Err(broken) => return self.break_down(&broken),
+        };
+        let state = &mut *lock(&self.state);
+        if let (FromClient::Blocked { mono_ns } | FromClient::Unblocked { mono_ns }, Some(block)) =
+            (&message, &mut state.block)
+        {
+            block.said(matches!(message, FromClient::Blocked { .. }), *mono_ns);
+            self.changed.notify_waiters();
+            return;
+        }
+        if let Some(block) = &mut state.block {
+            block.heard();
+        }
+        let of = |thread: &Thread| message.id().is_some() && thread.operation == message.id();
+        let owner = state.threads.iter().position(of).unwrap_or(reader);
+        if let Some(thread) = state.threads.get_mut(owner) {
+            thread.inbox.push_back(message);
+        }
+        if owner != reader {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// It can't be used any more, as each of its threads gets to know.
+    pub fn break_down(&self, broken: &Broken) {
+        lock(&self.state).broken.get_or_insert_with(|| broken.clone());
+        self.changed.notify_waiters();
+    }
+
+    /// Its newest words on standard error.
+    pub fn last_words(&self) -> String {
+        lock(&self.state).stderr.last_words()
+    }
+
+    /// Why it has ended, if it has and that has not been read yet. Only for a process whose threads are all done.
+    pub fn ended_unnoticed(&self) -> Option<Option<String>> {
+        let mut output = self.output.try_lock().ok()?;
+        let mut ended = None;
+        while let Ok(output) = output.try_recv() {
+            if let ClientOutput::Closed(reason) = output {
+                ended = Some(reason);
+            }
+        }
+        ended
+    }
+
+    /// One of its threads is not driven any more.
+    pub fn leave(&self) {
+        lock(&self.state).driven -= 1;
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until each thread that is still driven waits here, as none has any use for the broken process. One of them
+    /// gets true, and is to replace the process; the others wait until it has.
+    pub async fn is_to_replace(&self) -> bool {
+        let before = {
+            let state = &mut *lock(&self.state);
+            state.waiting += 1;
+            state.replaced
+        };
+        self.changed.notify_waiters();
+        loop {
+            let changed = self.changed.notified();
+            {
+                let state = &mut *lock(&self.state);
+                if state.replaced != before {
+                    return false;
+                }
+                if state.waiting == state.driven {
+                    // Nobody else is to.
+                    state.waiting = usize::MAX;
+                    return true;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Another process takes its place.
+    pub async fn renew(&self, process: ClientProcess) {
+        *self.stdin.lock().await = process.stdin;
+        *self.output.lock().await = process.output;
+        let state = &mut *lock(&self.state);
+        (state.stderr, state.broken, state.block) = (StderrLog::default(), None, None);
+        state.threads.iter_mut().for_each(|thread| *thread = Thread::default());
+    }
+
+    /// The process that has taken its place is ready, and calls itself so: its threads go on.
+    pub fn go_on(&self, name: String) {
+        {
+            let state = &mut *lock(&self.state);
+            state.name = name;
+            state.replaced += 1;
+            state.waiting = 0;
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// What the process that has taken its place calls itself.
+    pub fn says_it_is(&self) -> String {
+        lock(&self.state).name.clone()
+    }
+
+    /// It is asked to block its event loop; what it says of that is recorded at once.
+    pub fn expect_block(&self, block: Block) {
+        lock(&self.state).block = Some(block);
+    }
+
+    /// Waits until what it has said of its block passes `is_so`; forever if it never does.
+    pub async fn until_block<T>(&self, is_so: impl Fn(&Block) -> Option<T>) -> T {
+        loop {
+            let changed = self.changed.notified();
+            let found = lock(&self.state).block.as_ref().and_then(&is_so);
+            if let Some(found) = found {
+                return found;
+            }
+            changed.await;
+        }
+    }
+
+    /// Nothing more is expected of its block. What it did say, if it was asked.
+    pub fn forget_block(&self) -> Option<Block> {
+        lock(&self.state).block.take()
+    }
+}
+
+/// Something that a process wrote.
+enum Heard {
+    Message(FromClient),
+    Stderr(Vec<u8>),
+}
+
+fn understood(output: Option<ClientOutput>) -> Result<Heard, Broken> {
+    match output {
+        Some(ClientOutput::Stdout(line)) => serde_json::from_slice(&line).map(Heard::Message).map_err(|error| {
+            let line = told(&String::from_utf8_lossy(&line));
+            let error = told(&in_words_of_the_protocol(&error));
+            Broken::new(format!("its line is not a message of the protocol ({error}): {line}"))
+        }),
+        Some(ClientOutput::Stderr(line)) => Ok(Heard::Stderr(line)),
+        Some(ClientOutput::TooLong { .. }) => {
+            Err(Broken::new(format!("it wrote a line longer than {} bytes", LONGEST_LINE)))
+        }
+        Some(ClientOutput::Closed(reason)) => {
+            let text = reason.map_or_else(|| "it ended".to_string(), |reason| format!("it ended: {reason}"));
+            Err(Broken { text, ended: true })
+        }
+        None => Err(Broken { text: "it ended".to_string(), ended: true }),
+    }
+}
+
+/// A message in a sentence, as it is on the wire.
+pub(super) fn shown(message: &FromClient) -> String {
+    // No message lacks a form on the wire.
+    told(&serde_json::to_string(message).unwrap_or_default())
+}
+
+/// What is wrong with a line, for the author of a client in any language. Where in the line it is does not help:
+/// the line is shown.
+fn in_words_of_the_protocol(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
+    let mut text = text.replace("expected value", "it is not JSON");
+    for (of_rust, plain) in [
+        ("u64", "a whole number"),
+        ("u32", "a whole number"),
+        ("unknown variant", "unknown word"),
+        ("sequence", "list"),
+        ("a map", "an object"),
+        ("map", "object"),
+        ("internally tagged enum FromClient", "an object with `type`"),
+        ("EOF while parsing", "it ends within"),
+    ] {
+        text = text.replace(of_rust, plain);
+    }
+    text
+}

@@ -1,0 +1,442 @@
+//! The run itself: the only place with control flow over time, and the only reader of the run's clock.
+//!
+//! It checks that the cluster is what the run assumes, keeps the clients busy ([`clients`], whose [`messages`] become
+//! [`answers`] of the history; [`flood`]) while faults come and go ([`nemesis`], [`blocks`], [`script`]), grants the perfect lock
+//! ([`grants`]), heals on every way out, waits until nothing can write any more, looks at what is left of locks
+//! ([`left_behind`]), makes the final reads ([`facts`]), and records all of it as it happens. It never decides a verdict.
+//!
+//! The run's clock is tokio's, which can be virtual. Every `select!` is biased, so that things that happen at the same
+//! moment happen in the same order in every run.
+
+mod answers;
+mod block;
+mod blocks;
+mod board;
+mod clients;
+mod commands;
+mod excerpt;
+mod facts;
+mod flag;
+mod flood;
+mod grants;
+mod left_behind;
+mod messages;
+mod nemesis;
+mod script;
+mod seen;
+mod servers;
+mod waits;
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join};
+use futures_util::stream::{FuturesUnordered, TryStreamExt};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+use tracing::{info, warn};
+
+use self::board::Board;
+use self::clients::Client;
+use self::flag::Flag;
+use self::grants::Grants;
+use self::messages::Host;
+use self::script::ScriptedClients;
+use self::seen::Seen;
+use crate::client::protocol::ToClient;
+use crate::cluster::{Cluster, ClusterError};
+use crate::faults::AgentError;
+use base::files::FileError;
+use base::interrupt::{Interrupt, Interrupted};
+use base::units::nanos;
+use model::history::{Body, ClockBound, End, FactName, Header, Outcome, Presence, Recorder, SharedRecorder, Stall};
+use model::plan::{Plan, PlanError};
+use model::scenario::{Scenario, ScenarioError};
+
+/// What a run needs besides the cluster.
+pub struct Request<'a> {
+    pub scenario: &'a Scenario,
+    pub plan: &'a Plan,
+    pub header: Header,
+    pub recorder: Recorder,
+    /// That of the history's file, if it is one: a run whose history is lost ends.
+    pub presence: Option<Presence>,
+    /// Whether somebody notes what the lock's nodes hold, in a file beside the history.
+    pub observe: bool,
+    /// Raised when the user wants the run to end now.
+    pub interrupt: Interrupt,
+    /// For showing the run's progress.
+    pub status: watch::Sender<Status>,
+}
+
+/// How far a run has come.
+#[derive(Clone, Debug, Default)]
+pub struct Status {
+    /// What is going on, for people.
+    pub stage: String,
+    /// For how long clients have worked; `None` before they do.
+    pub at: Option<Duration>,
+    /// For how long they are going to; `None` in a script, which ends with its last step.
+    pub of: Option<Duration>,
+    pub ok: u64,
+    pub fail: u64,
+    pub info: u64,
+    /// The faults in effect: number and description.
+    pub faults: Vec<(u32, String)>,
+    /// Pairs of holds that overlap, by what their clients said so far. Nothing of it has been checked.
+    pub overlaps: u64,
+    /// Acknowledged updates that took the place of a value which another one had replaced, so far.
+    pub lost: u64,
+    /// What the user should know, in the order in which it happened.
+    pub notes: Vec<String>,
+    /// How late a timer was at worst while clients worked; `None` before that.
+    pub late: Option<Duration>,
+}
+
+/// Why a run failed. The history so far is kept, and ends with this.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("{0}")]
+    Cluster(#[from] ClusterError),
+    #[error("{0}")]
+    Agent(#[from] AgentError),
+    #[error("client {client}: {text}")]
+    Client { client: String, text: String },
+    #[error("the history can't be written: {0}")]
+    History(#[from] io::Error),
+    #[error("{0}")]
+    Unwritten(#[from] FileError),
+    #[error(
+        "{path} is gone: it was deleted, moved or replaced while it was being written, so the run ends; run it again, and \
+         leave its folder where it is"
+    )]
+    HistoryLost { path: String },
+    #[error("{0}")]
+    Scenario(#[from] ScenarioError),
+    #[error("{0}")]
+    Plan(#[from] PlanError),
+    #[error("{0}")]
+    NotReady(String),
+}
+
+/// The stage in which clients begin new operations.
+pub const RUNNING: &str = "running";
+
+/// How long operations in flight may still take once the user wants the run to end.
+const HURRY: Duration = Duration::from_millis(300);
+/// How long it may then take to record that they were cut off, and to heal what each fault hit.
+const CUT_LIMIT: Duration = Duration::from_millis(700);
+/// How long everything after that may take: healing the rest, ending the clients, the final reads.
+const SETTLE_GRACE: Duration = Duration::from_secs(1);
+/// How long the clients may take to leave when asked to.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// How often the run looks whether its timers are late.
+const TICK: Duration = Duration::from_millis(10);
+/// How often it is told how far the run is.
+const TELL: Duration = Duration::from_millis(100);
+/// A machine that does nothing for so long may be in the way of a deadline of a script; with a short TTL half of that is enough.
+const LEAST_STALL: Duration = Duration::from_millis(50);
+
+/// What every part of the controller shares.
+struct Run<'a> {
+    scenario: &'a Scenario,
+    plan: &'a Plan,
+    cluster: &'a Cluster,
+    observe: bool,
+    recorder: SharedRecorder,
+    /// Where the run's files are, for messages.
+    folder: PathBuf,
+    board: Board,
+    /// The clients' processes, once they are ready.
+    hosts: OnceLock<Vec<Arc<Host>>>,
+    seen: Seen,
+    /// Who holds the perfect lock.
+    grants: Grants,
+    /// How long an operation may wait for the lock, as the history's header says.
+    usual_timeout_ms: Option<u64>,
+    status: watch::Sender<Status>,
+    /// Raised when no new operation or fault may begin.
+    stop: Flag,
+    /// Raised when operations in flight are no longer waited for.
+    cut_off: Flag,
+    /// Raised when no fault will come any more.
+    faults_are_over: Flag,
+    /// Raised when a script has made its last step, or broke off.
+    script_has_begun: Flag,
+    script_is_over: Flag,
+    never_end: left_behind::NeverEnd,
+    next_operation: AtomicU64,
+    in_effect: nemesis::FaultsInEffect,
+}
+
+/// Runs the scenario on a started cluster. Whatever happens, all faults are healed when it returns, and the history
+/// ends with how the run went.
+pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError> {
+    let run = Run {
+        scenario: request.scenario,
+        plan: request.plan,
+        cluster,
+        // What a node keeps of several holders does not say whose it is.
+        observe: request.observe && request.scenario.workload.permits == 1,
+        recorder: SharedRecorder::new(request.recorder),
+        folder: request
+            .presence
+            .as_ref()
+            .and_then(|file| file.path().parent())
+            .map(Path::to_path_buf)
+            .unwrap_or_default(),
+        board: Board::new(request.scenario.clients),
+        hosts: OnceLock::new(),
+        seen: Seen::default(),
+        grants: Grants::new(request.scenario),
+        usual_timeout_ms: request.header.acquire_timeout_ms,
+        status: request.status,
+        stop: Flag::default(),
+        cut_off: Flag::default(),
+        faults_are_over: Flag::default(),
+        script_has_begun: Flag::default(),
+        script_is_over: Flag::default(),
+        never_end: left_behind::NeverEnd::default(),
+        next_operation: AtomicU64::new(0),
+        in_effect: nemesis::FaultsInEffect::default(),
+    };
+    let outcome = tokio::select! {
+        biased;
+        // Without the agent nothing can be healed or observed.
+        lost = cluster.agent.lost() => Err(lost.into()),
+        outcome = run.run_phases(request.header, &request.interrupt) => outcome,
+        path = lost(request.presence.as_ref()) => Err(RunError::HistoryLost { path }),
+    };
+    let outcome = match outcome {
+        // With the agent, other things may be gone too. That explains it better than whatever was noticed first.
+        Err(error) => Err(cluster.agent.heartbeat().await.err().map_or(error, RunError::Agent)),
+        went_on => went_on,
+    };
+    let end = match &outcome {
+        Ok(interrupted) => End {
+            completed: !interrupted,
+            text: if *interrupted { "interrupted by the user" } else { "ran to its planned end" }.into(),
+        },
+        Err(error) => {
+            run.heal_everything().await;
+            // They may say why it broke off.
+            _ = run.write_waits().await;
+            End { completed: false, text: error.to_string() }
+        }
+    };
+    let ended = run.recorder.append(Body::End(end));
+    // If the history cannot be written, the first error says why.
+    outcome?;
+    ended?;
+    Ok(())
+}
+
+/// Resolves to the path of a history that is no longer there.
+async fn lost(presence: Option<&Presence>) -> String {
+    match presence {
+        Some(presence) => {
+            presence.lost().await;
+            presence.path().display().to_string()
+        }
+        None => std::future::pending().await,
+    }
+}
+
+impl Run<'_> {
+    /// From a started cluster to the last read. True if the user ended the run early.
+    async fn run_phases(&self, header: Header, interrupt: &Interrupt) -> Result<bool, RunError> {
+        self.recorder.append(Body::Run(Box::new(header)))?;
+        let Ok(prepared) = interrupt.unless(self.prepare()).await else { return Ok(true) };
+        let (clients, clock) = prepared?;
+
+        self.stage(RUNNING);
+        let began = Instant::now();
+        let of = self.plan.script.is_empty().then_some(self.scenario.time_limit);
+        self.status.send_modify(|status| (status.at, status.of) = (Some(Duration::ZERO), of));
+        let (clients, interrupted) = tokio::select! {
+            biased;
+            worked = self.work_until_the_end(clients, began, interrupt) => worked?,
+            never = self.watch_for_lateness(began) => match never? {},
+        };
+        self.note_ends(&clients)?;
+        self.write_commands(clock).await?;
+        self.write_sightings(clock).await;
+        self.write_waits().await?;
+
+        self.stage("settling");
+        match interrupt.within(SETTLE_GRACE, self.settle(interrupted)).await {
+            Ok(settled) => settled.map(|()| interrupted),
+            Err(Interrupted) => {
+                warn!("settling was cut short, so not every key was read at the end");
+                Ok(true)
+            }
+        }
+    }
+
+    /// Heals, waits until nothing can write any more, and reads every key. A run that the user ended does not
+    /// wait until every node is well again; the final reads are made all the same, since they may show what was lost.
+    async fn settle(&self, interrupted: bool) -> Result<(), RunError> {
+        self.heal_everything().await;
+        let _ = timeout(FAREWELL, join_all(self.hosts().iter().map(|host| host.send(&ToClient::Bye)))).await;
+        self.cluster.stop_clients().await?;
+        if !interrupted {
+            self.check_health().await?;
+        }
+        self.look_for_endless_locks().await?;
+        self.final_reads().await
+    }
+
+    /// Establishes everything that must be true before the first operation.
+    async fn prepare(&self) -> Result<(Vec<Client>, ClockBound), RunError> {
+        self.stage("waiting for the nodes");
+        self.establish_facts().await?;
+        let clock = self.cluster.agent.clock_bound(self.recorder.start()).await?;
+        self.recorder.append(Body::Clock(clock))?;
+        self.begin_to_record_commands().await?;
+        self.begin_to_observe().await;
+        self.begin_to_watch().await;
+        self.stage("starting the clients");
+        let clients = self.start_clients().await?;
+        self.fact(
+            FactName::ClientsReady,
+            true,
+            format!("{} said `ready`", base::words::plural(clients.len() as u64, "client")),
+        )?;
+        Ok((clients, clock))
+    }
+
+    /// Runs clients and faults side by side, until the run stops and everything in flight has ended.
+    async fn work(&self, mut clients: Vec<Client>, began: Instant) -> Result<Vec<Client>, RunError> {
+        let scripted = match &self.plan.script[..] {
+            [] => None,
+            _ => Some(ScriptedClients::new(clients.iter_mut().map(Client::follow_script).collect())),
+        };
+        let clients = all_or_first_error(clients.into_iter().map(|client| self.drive(client)));
+        let nemesis = async {
+            let over = match scripted {
+                Some(clients) => self.run_script(clients).await,
+                None => {
+                    let series: BTreeSet<usize> = self.plan.faults.iter().map(|planned| planned.series).collect();
+                    let series = series.into_iter().map(|series| self.inject_series(series, began));
+                    all_or_first_error(series).await.map(|_| ())
+                }
+            };
+            self.faults_are_over.raise();
+            over
+        };
+        tokio::select! {
+            biased;
+            worked = try_join(clients, nemesis) => Ok(worked?.0),
+            never = self.watch_for_strikes() => match never? {},
+            never = self.watch_for_promotions() => match never? {},
+            never = self.watch_for_long_locks() => match never? {},
+            never = self.watch_for_what_never_ends() => match never {},
+        }
+    }
+
+    /// Works until the time is up or the user wants the run to end, then lets operations in flight finish. Returns the
+    /// clients, and whether it was the user who ended it.
+    async fn work_until_the_end(
+        &self,
+        clients: Vec<Client>,
+        began: Instant,
+        interrupt: &Interrupt,
+    ) -> Result<(Vec<Client>, bool), RunError> {
+        let work = self.work(clients, began);
+        tokio::pin!(work);
+        let interrupted = tokio::select! {
+            biased;
+            // Clients work until told to stop, so this is an error, or a client that ran out of operations.
+            ended = &mut work => return Ok((ended?, false)),
+            () = interrupt.raised() => true,
+            () = sleep_until(began + self.scenario.time_limit) => false,
+        };
+        self.stop.raise();
+        self.stage(if interrupted { "stopping" } else { "finishing operations in progress" });
+        // Every operation has time limits of its own; only the user cuts it short.
+        if let Ok(ended) = interrupt.within(HURRY, &mut work).await {
+            return Ok((ended?, interrupted));
+        }
+        self.cut_off.raise();
+        // What takes longer is a restart or the like, which serves nobody any more: the clients are gone with it.
+        let clients = timeout(CUT_LIMIT, work).await.unwrap_or_else(|_| Ok(Vec::new()))?;
+        Ok((clients, true))
+    }
+
+    /// Notes how late timers fire, for as long as it is polled: on a machine that is too busy, what the plan puts at a
+    /// time happens later.
+    async fn watch_for_lateness(&self, began: Instant) -> Result<Infallible, RunError> {
+        let mut worst = None;
+        let mut told = began;
+        loop {
+            let due = Instant::now() + TICK;
+            sleep_until(due).await;
+            let late = due.elapsed();
+            if Some(late) > worst {
+                worst = Some(late);
+                self.status.send_modify(|status| status.late = worst);
+            }
+            if told.elapsed() >= TELL {
+                told = Instant::now();
+                self.status.send_modify(|status| status.at = Some(began.elapsed()));
+            }
+            if late > self.least_stall() {
+                let lasted_ns = nanos(late);
+                self.recorder.append(Body::Stall(Stall { lasted_ns }))?;
+            }
+        }
+    }
+
+    /// What does nothing for so long is recorded.
+    fn least_stall(&self) -> Duration {
+        LEAST_STALL.min(self.scenario.ttl / 2)
+    }
+
+    /// The clients' processes, if they are ready.
+    fn hosts(&self) -> &[Arc<Host>] {
+        self.hosts.get().map_or(&[], Vec::as_slice)
+    }
+
+    fn stage(&self, stage: &str) {
+        info!(stage);
+        self.status.send_modify(|status| status.stage = stage.to_string());
+    }
+
+    fn next_operation_id(&self) -> u64 {
+        self.next_operation.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn overlapped(&self, pairs: u64) {
+        // Of a lock that several may hold, pairs say nothing.
+        if pairs > 0 && self.scenario.workload.permits == 1 {
+            self.status.send_modify(|status| status.overlaps += pairs);
+        }
+    }
+
+    fn count(&self, outcome: Outcome) {
+        self.status.send_modify(|status| match outcome {
+            Outcome::Ok => status.ok += 1,
+            Outcome::Fail => status.fail += 1,
+            Outcome::Info => status.info += 1,
+        });
+    }
+}
+
+/// What all of them come to, in their order, or the first error. `try_join_all` does the same, but looks at each of them
+/// whenever something happens to one; and of more than thirty, it tells an error only after all before it have ended.
+async fn all_or_first_error<T, E>(
+    work: impl IntoIterator<Item = impl Future<Output = Result<T, E>>>,
+) -> Result<Vec<T>, E> {
+    let work = (0_usize..).zip(work).map(|(place, work)| async move { Ok((place, work.await?)) });
+    let mut done: Vec<(usize, T)> = work.collect::<FuturesUnordered<_>>().try_collect().await?;
+    done.sort_unstable_by_key(|(place, _)| *place);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
+}
+
+#[cfg(test)]
+mod tests;

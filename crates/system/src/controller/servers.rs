@@ -1,0 +1,38 @@
+//! What the lock's nodes held, noted beside the history by somebody who takes no part in the run. Nothing that becomes of it
+//! changes the run: where it fails, the file is missing.
+
+use tracing::warn;
+
+use super::Run;
+use base::files;
+use model::history::{ClockBound, Sighting};
+
+impl Run<'_> {
+    /// Has the nodes watched from now on, if that is wanted.
+    pub(super) async fn begin_to_observe(&self) {
+        if self.observe
+            && let Err(error) = self.cluster.observe().await
+        {
+            warn!(%error, "nobody notes what the servers hold");
+        }
+    }
+
+    /// Writes what was seen into the run's folder, in the order of time.
+    pub(super) async fn write_sightings(&self, clock: ClockBound) {
+        if !self.observe {
+            return;
+        }
+        let start = u64::try_from(clock.mono_at_start_ns).unwrap_or_default();
+        let line = |sighting: Sighting| serde_json::to_string(&sighting.since_start(start)).unwrap_or_default() + "\n";
+        match self.cluster.observed().await {
+            Ok(seen) if seen.is_empty() => {}
+            Ok(seen) => {
+                let text: String = seen.into_iter().map(line).collect();
+                if let Err(error) = files::write(&self.folder.join(Sighting::FILE), text) {
+                    warn!(%error, "what the servers held was not kept");
+                }
+            }
+            Err(error) => warn!(%error, "what the servers held is not known"),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Members that did not run though the machine did: the agent notes them while clients work, and the history has them after that.
+
+use tracing::warn;
+
+use super::{Run, RunError};
+use crate::faults::{AgentError, Waited};
+use model::history::{Body, ClockBound};
+
+impl Run<'_> {
+    /// Lets the agent look from now on. If it can't, a missed deadline counts against the lock.
+    pub(super) async fn begin_to_watch(&self) {
+        if let Err(error) = self.cluster.watch(self.least_stall()).await {
+            warn!(%error, "nothing records which members get no processor");
+        }
+    }
+
+    /// Writes what the agent noted into the history, and ends that: it has a connection to each server.
+    pub(super) async fn write_waits(&self) -> Result<(), RunError> {
+        let (noted, clock) = match self.noted().await {
+            Ok(noted) => noted,
+            Err(error) => {
+                warn!(%error, "it is unknown which members got no processor");
+                return Ok(());
+            }
+        };
+        let start = u64::try_from(clock.mono_at_start_ns).unwrap_or_default();
+        for Waited { members, why, from_ns, to_ns, waited_ns } in noted {
+            let members = members.iter().flat_map(|member| self.as_recorded(member)).collect();
+            let (from_ns, to_ns) = (from_ns.saturating_sub(start), to_ns.saturating_sub(start));
+            self.recorder.append(Body::Waited(Waited { members, why, from_ns, to_ns, waited_ns }))?;
+        }
+        Ok(())
+    }
+
+    /// What the agent noted, by its clock.
+    async fn noted(&self) -> Result<(Vec<Waited>, ClockBound), AgentError> {
+        let noted = self.cluster.waits().await?;
+        Ok((noted, self.cluster.agent.clock_bound(self.recorder.start()).await?))
+    }
+}

@@ -1,0 +1,267 @@
+//! What the agent does for each kind of fault: inject it, see it, heal it. All are made of the primitives of a
+//! [`Host`](super::host::Host), so that they do the same everywhere.
+//!
+//! Most are one of three shapes: something is done to members ([`ToMembers`]), to links ([`ToLinks`]), or by commands of servers
+//! ([`ToServers`]). Whatever else a kind takes is an [`Act`] of its own. One that is more than a primitive has a file of the name that
+//! its declaration has in `fault_kinds`.
+
+mod busy;
+mod call;
+mod evict;
+mod failover;
+mod flush;
+mod forget_scripts;
+mod refuse_writes;
+mod snapshot;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::future::{BoxFuture, join_all};
+use redis::aio::MultiplexedConnection;
+use redis::{FromRedisValue, RedisError, cmd};
+
+use super::async_host::AsyncHost;
+use super::host::MemberAction;
+use super::injection::{Injection, Parameter};
+use super::network::Effect;
+use super::wire::{Observation, Struck};
+use base::machine::Machine;
+use model::fault_kinds::FaultKind;
+
+/// Every kind has its line here, unless clients do it to themselves; a test finds one that has none.
+static ALL: [(FaultKind, &dyn Act); 18] = [
+    (FaultKind::Pause, &ToMembers { inject: |_| Some(MemberAction::Stop), heal: MemberAction::Continue, shared: true }),
+    // Whoever started the member starts it again; the heal sees that it runs.
+    (
+        FaultKind::Kill,
+        &ToMembers { inject: |_| Some(MemberAction::Kill), heal: MemberAction::VerifyRunning, shared: false },
+    ),
+    (
+        FaultKind::PowerLoss,
+        &ToMembers { inject: |_| Some(MemberAction::LosePower), heal: MemberAction::VerifyRunning, shared: false },
+    ),
+    (
+        FaultKind::Clock,
+        &ToMembers {
+            inject: |with| match with {
+                Parameter::Skew(skew) => Some(MemberAction::Skew(*skew)),
+                _ => None,
+            },
+            heal: MemberAction::RestoreClock,
+            shared: true,
+        },
+    ),
+    (
+        FaultKind::SlowDisk,
+        &ToMembers {
+            inject: |with| match *with {
+                Parameter::Length { ms, jitter_ms } => Some(MemberAction::SlowDisk { ms, jitter_ms }),
+                _ => None,
+            },
+            heal: MemberAction::RestoreDisk,
+            shared: true,
+        },
+    ),
+    (
+        FaultKind::PauseBackground,
+        &ToMembers {
+            inject: |_| Some(MemberAction::StopBackground),
+            heal: MemberAction::ContinueBackground,
+            shared: true,
+        },
+    ),
+    (FaultKind::Partition, &ToLinks(|_| Some(Effect::Drop))),
+    (FaultKind::Reset, &ToLinks(|_| Some(Effect::Reset))),
+    (
+        FaultKind::Loss,
+        &ToLinks(|with| match *with {
+            Parameter::Percent(percent) => Some(Effect::Lose { percent }),
+            _ => None,
+        }),
+    ),
+    (
+        FaultKind::Delay,
+        &ToLinks(|with| match *with {
+            Parameter::Length { ms, jitter_ms } => Some(Effect::Delay { ms, jitter_ms }),
+            _ => None,
+        }),
+    ),
+    (FaultKind::Evict, &evict::ACT),
+    (FaultKind::Flush, &flush::ACT),
+    (FaultKind::ForgetScripts, &forget_scripts::ACT),
+    (FaultKind::RefuseWrites, &refuse_writes::ACT),
+    (FaultKind::Busy, &busy::Busy),
+    (FaultKind::Snapshot, &snapshot::Snapshot),
+    (FaultKind::Failover, &failover::Failover),
+    (FaultKind::Call, &call::Call),
+];
+
+/// What was seen, or why nothing was done. What is not observed may be in effect all the same, and is healed like any other.
+pub(super) type Seen = Result<Observation, String>;
+
+/// A fault that was ordered.
+#[derive(Clone)]
+pub(super) struct Order {
+    /// Its number.
+    pub fault: u32,
+    pub injection: Injection,
+    /// Those of its members that another fault of its kind still hits, at its heal.
+    pub still_held: Vec<String>,
+}
+
+/// Does something to the server of each member, by its commands.
+async fn at_servers<'o, F: Future<Output = Observation>>(
+    host: &AsyncHost,
+    order: &'o Order,
+    act: impl Fn(Arc<dyn Machine>, &'o str, String) -> F,
+) -> Seen {
+    Ok(Observation::all(at_each(host, order.injection.members.iter(), act).await?))
+}
+
+/// Undoes that, where no other fault of the kind still wants it: what was done to a server that died meanwhile is gone with it.
+async fn undo_at_servers<'o, F: Future<Output = Observation>>(
+    host: &AsyncHost,
+    order: &'o Order,
+    undo: impl Fn(Arc<dyn Machine>, &'o str, String) -> F,
+) -> Seen {
+    let free = order.injection.members.iter().filter(|name| !order.still_held.contains(name));
+    let seen = at_each(host, free.filter(|name| host.now().runs(name)), undo).await?;
+    let seen = if seen.is_empty() { Observation::nothing_to_undo() } else { Observation::all(seen) };
+    Ok(seen.besides(&order.still_held))
+}
+
+/// All at once: a server that is slow keeps no other one waiting.
+async fn at_each<'o, F: Future<Output = Observation>>(
+    host: &AsyncHost,
+    names: impl Iterator<Item = &'o String>,
+    act: impl Fn(Arc<dyn Machine>, &'o str, String) -> F,
+) -> Result<Vec<Observation>, String> {
+    let doing = names.map(|name| Ok(act(host.machine(), name, host.url_of(name)?)));
+    Ok(join_all(doing.collect::<Result<Vec<_>, String>>()?).await)
+}
+
+/// What the agent does for a kind of fault.
+#[async_trait]
+pub(super) trait Act: Sync {
+    /// Brings it about, and observes that it is there.
+    async fn inject(&self, host: &AsyncHost, order: &Order) -> Seen;
+
+    /// Undoes it, and observes that it is undone. Called again until that was observed, so it must be harmless twice.
+    async fn heal(&self, host: &AsyncHost, order: &Order) -> Seen;
+
+    /// Whether it has struck, and where. If `disarm`, it strikes no more, whatever the answer. Only for faults at a command.
+    async fn strike(&self, _host: &AsyncHost, order: &Order, _disarm: bool) -> Result<Struck, String> {
+        Err(format!("fault {} is not at a command", order.fault))
+    }
+}
+
+/// What the agent does for this kind.
+pub(super) fn act_of(kind: FaultKind) -> Result<&'static dyn Act, String> {
+    let act = ALL.iter().find(|(of, _)| *of == kind);
+    act.map(|(_, act)| *act).ok_or_else(|| format!("the agent cannot inject `{kind}`"))
+}
+
+/// Something is done to each member, and undone.
+struct ToMembers {
+    /// `None` for a parameter that makes no sense.
+    inject: fn(&Parameter) -> Option<MemberAction>,
+    heal: MemberAction,
+    /// Whether a member stays as it is while another fault of this kind hits it.
+    shared: bool,
+}
+
+#[async_trait]
+impl Act for ToMembers {
+    async fn inject(&self, host: &AsyncHost, order: &Order) -> Seen {
+        let action = (self.inject)(&order.injection.with).ok_or_else(|| order.makes_no_sense())?;
+        host.each(&order.injection.members, action).await
+    }
+
+    async fn heal(&self, host: &AsyncHost, order: &Order) -> Seen {
+        let held: &[String] = if self.shared { &order.still_held } else { &[] };
+        let free: Vec<String> =
+            order.injection.members.iter().filter(|member| !held.contains(member)).cloned().collect();
+        host.each(&free, self.heal).await.map(|seen| seen.besides(held))
+    }
+}
+
+/// Links have this effect until the heal; `None` for a parameter that makes no sense.
+struct ToLinks(fn(&Parameter) -> Option<Effect>);
+
+#[async_trait]
+impl Act for ToLinks {
+    async fn inject(&self, host: &AsyncHost, order: &Order) -> Seen {
+        let effect = (self.0)(&order.injection.with).ok_or_else(|| order.makes_no_sense())?;
+        host.change_links(order.fault, &order.injection.links, effect).await
+    }
+
+    async fn heal(&self, host: &AsyncHost, order: &Order) -> Seen {
+        host.restore_links(order.fault).await
+    }
+}
+
+/// Something is done to the server of each member by the commands that an operator would type.
+struct ToServers {
+    inject: AtServer,
+    heal: Undo,
+}
+
+/// What is done to one server: from where it is reached, its member's name, its URL.
+type AtServer = for<'n> fn(Arc<dyn Machine>, &'n str, String) -> BoxFuture<'n, Observation>;
+
+/// How that is undone.
+enum Undo {
+    By(AtServer),
+    /// There is nothing to undo, for this reason.
+    Nothing(&'static str),
+}
+
+#[async_trait]
+impl Act for ToServers {
+    async fn inject(&self, host: &AsyncHost, order: &Order) -> Seen {
+        at_servers(host, order, self.inject).await
+    }
+
+    async fn heal(&self, host: &AsyncHost, order: &Order) -> Seen {
+        match self.heal {
+            Undo::By(undo) => undo_at_servers(host, order, undo).await,
+            Undo::Nothing(why) => Ok(Observation::of(true, format!("{}: {why}", order.injection.members.join(", ")))),
+        }
+    }
+}
+
+/// What a server says of one section.
+async fn info(server: &mut MultiplexedConnection, section: &str) -> Result<String, RedisError> {
+    cmd("INFO").arg(section).query_async(server).await
+}
+
+async fn configure(server: &mut MultiplexedConnection, setting: &str, value: impl ToString) -> Result<(), RedisError> {
+    cmd("CONFIG").arg("SET").arg(setting).arg(value.to_string()).query_async(server).await
+}
+
+async fn configured<T: FromRedisValue>(server: &mut MultiplexedConnection, setting: &str) -> Result<T, RedisError> {
+    let (_, value): (String, T) = cmd("CONFIG").arg("GET").arg(setting).query_async(server).await?;
+    Ok(value)
+}
+
+impl Order {
+    fn makes_no_sense(&self) -> String {
+        format!("`{}` makes no sense with {:?}", self.injection.kind, self.injection.with)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_declared_kind_has_one_act_and_the_guide_tells_of_it() {
+        let guide = include_str!("../../../../../docs/faults.md");
+        for kind in FaultKind::ALL.iter().filter(|kind| !kind.needs.by_client) {
+            assert_eq!(ALL.iter().filter(|(of, _)| of == kind).count(), 1, "{kind}: see `faults/kinds/mod.rs`");
+            let usage = kind.phrase.usage;
+            assert!(guide.contains(&format!("`{usage}`")), "docs/faults.md says nothing of `{usage}`");
+        }
+    }
+}

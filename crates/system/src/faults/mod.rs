@@ -1,0 +1,57 @@
+//! Breaks members of a cluster, heals them, and observes both.
+//!
+//! Faults need what the controller may not have: the PID namespace and the network of the machine where the members
+//! run, which with Docker can be another machine or a virtual one. So the agent ([`run_agent`]) injects them. It is a
+//! process of this program next to the members, and talks over stdin and stdout (`wire`) to the controller's end,
+//! [`Agent`]. If the controller dies, its pipe closes, and the agent heals everything before it ends.
+//!
+//! [`serve`] keeps which faults are in effect; `kinds` injects, observes and heals each kind by the primitives of a [`Host`]. What
+//! this machine does for those is in `this_host` for members, in `network` for links. Faults act on members by name, and only on
+//! members that were adopted.
+//!
+//! Beside that it watches: `observer` what the lock's nodes hold, `sampler` who does not run.
+//!
+//! Deliberately absent: schedules and targets (the controller decides), and restarting what was killed (whoever started
+//! it does).
+
+mod async_host;
+mod clear;
+pub mod clock;
+mod etcd_probe;
+mod handle;
+mod host;
+mod injection;
+mod kinds;
+mod monitor;
+pub mod network;
+mod observer;
+mod postgres_probe;
+mod probe;
+mod process;
+mod sampler;
+mod serve;
+mod this_host;
+mod wire;
+mod zookeeper_probe;
+
+pub use clock::Skew;
+pub use clock::WrongClock;
+pub use handle::{Agent, AgentError, AgentStreams};
+pub use host::{Host, MemberAction};
+pub use injection::{Injection, Parameter, Promotion};
+pub use model::history::{Held, Look, Sighting, Sightings, Waited};
+pub use monitor::SeenCommand;
+pub use network::{Effect, Ends, LinkFaults, Pair, Released, Segment, SegmentFate, SoFar};
+pub use observer::LOCKS;
+pub use probe::UNREACHED;
+pub use process::Process as HeldProcess;
+pub use process::ProcessState;
+pub use serve::serve_orders;
+pub use serve::{run_agent, serve};
+pub use wire::Request;
+pub use wire::{Observation, RedisCommand, RedisReply, Scope, Struck};
+
+/// State and start time (in clock ticks from boot) of a process of this machine, if it exists.
+pub fn process_stat(pid: u32) -> Option<(char, u64)> {
+    process::stat(pid).ok().map(|stat| (stat.state, stat.start_ticks))
+}

@@ -1,0 +1,649 @@
+//! Faults on one command of one connection: its request or its reply is held, its reply is lost, or its connection ends.
+//!
+//! All packets between a client and a server pass through here on their way. What is a request and what is a reply is
+//! told by the server's port. Both directions of a connection are followed by their sequence numbers ([`resp`] says
+//! where commands and replies end), so that what TCP sends again counts once. A connection that was there before is
+//! followed from the first segment on that begins with a command. After a gap, which only lost packets leave, it is
+//! followed from the next such segment on.
+//!
+//! A fault strikes at a whole segment: what shares one with the command or the reply has the same fate. From then on it
+//! has the connection's direction until it is healed, because nothing overtakes anything within a connection. A reply
+//! is known by its place: the third command's is the third. If a command was in flight when its connection was first
+//! seen, its reply may be taken for the next one's; that one is held or lost then as well, since it comes later.
+//!
+//! A strike at a command that did nothing would show nothing of a lock. So a fault that waits for a reply also looks at
+//! it ([`effect`]), and `write` means the key of the operation, whatever else a library keeps beside it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::capture::OFFLOAD_HEADER;
+use super::frame::{self, Tcp, flags};
+use super::resp::{self, Scanner, Value};
+use super::{Pair, reset};
+use base::redis_commands::{is_housekeeping, may_write, runs_a_script};
+use base::sync::lock;
+use effect::{did_nothing, keys_of, shown};
+use model::fault_kinds::{CallEffect, Command, CommandFault, names_a_key_of_the_run, ordinal};
+use model::topology::REDIS_PORT;
+
+mod effect;
+
+/// How many connections are followed at once; beyond that, the one that was silent for longest is forgotten.
+const MOST_CONNECTIONS: usize = 4096;
+/// How many bytes of one connection wait at most. What finds no room is lost, and TCP sends it again.
+const ROOM: usize = 4 << 20;
+
+/// What strikes, and at which command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandWatch {
+    pub effect: CallEffect,
+    pub command: Command,
+    /// Which of the commands that match, from 1, counted for each client and server since the fault was injected; `None`
+    /// for each of them.
+    pub nth: Option<u32>,
+    /// A pattern with `*` and `?` for one of the command's keys; `None` for any or, if the command is `write`, for one
+    /// that names the key of an operation.
+    pub key: Option<String>,
+    /// What writes, as the server says, in capitals; none if it was not asked, or does not say.
+    pub writing: BTreeSet<String>,
+    /// Connections that were chosen already: the client's address and port, and the server's address.
+    pub chosen: Vec<Ends>,
+}
+
+/// A client's address and port, and a server's address.
+pub type Ends = (Ipv4Addr, u16, Ipv4Addr);
+
+/// Whether a command, in capitals, is meant. `writing` is what writes, as the server says.
+fn fits(meant: &Command, writing: &BTreeSet<String>, command: &str) -> bool {
+    match meant {
+        Command::Any => !is_housekeeping(command),
+        Command::Write if runs_a_script(command) => !command.ends_with("_RO"),
+        Command::Write if writing.is_empty() => may_write(command),
+        Command::Write => writing.contains(command),
+        Command::Named(name) if name == "EVAL" => runs_a_script(command),
+        Command::Named(name) => name == command,
+    }
+}
+
+impl From<CommandFault> for CommandWatch {
+    fn from(fault: CommandFault) -> CommandWatch {
+        let CommandFault { effect, nth, command, key } = fault;
+        CommandWatch { effect, command, nth, key, writing: BTreeSet::new(), chosen: Vec::new() }
+    }
+}
+
+impl CommandWatch {
+    /// Whether a command is meant.
+    fn fits(&self, command: &str, keys: &[String]) -> bool {
+        let key_fits = match &self.key {
+            Some(pattern) => {
+                let none = [String::new()];
+                let keys = if keys.is_empty() { &none } else { keys };
+                keys.iter().any(|key| is_like(pattern.as_bytes(), key.as_bytes()))
+            }
+            // A script that declares no keys may write any.
+            None if keys.is_empty() && runs_a_script(command) => true,
+            None => self.command != Command::Write || keys.iter().any(|key| names_a_key_of_the_run(key)),
+        };
+        key_fits && fits(&self.command, &self.writing, command)
+    }
+
+    /// The connections whose last command is meant, by a server's answer to `CLIENT LIST`.
+    pub fn chosen_from(&self, list: &str, server: Ipv4Addr) -> Vec<Ends> {
+        let chosen = list.lines().filter_map(|line| {
+            let field = |name: &str| line.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+            let command = field("cmd")?.split('|').next()?.to_ascii_uppercase();
+            let subscribed = |count: &str| field(count).is_some_and(|count| count != "0");
+            let is_meant = match &self.command {
+                Command::Named(name) if name == "SUBSCRIBE" => subscribed("sub"),
+                Command::Named(name) if name == "PSUBSCRIBE" => subscribed("psub"),
+                meant => fits(meant, &self.writing, &command),
+            };
+            let (address, port) = field("addr")?.rsplit_once(':')?;
+            Some((address.parse().ok()?, port.parse().ok()?, server)).filter(|_| is_meant)
+        });
+        chosen.collect()
+    }
+
+    /// What was seen when it struck.
+    pub fn tell(&self, strike: &Strike, client: &str, server: &str) -> String {
+        let which = match strike.nth {
+            0 => format!("the connection of {client} to {server} with {} as its last command", self.command),
+            nth => {
+                let key = if strike.key.is_empty() { String::new() } else { format!(" of {}", strike.key) };
+                format!("{client}'s {} {}{key} to {server}", ordinal(nth), strike.command)
+            }
+        };
+        let answered = match strike.answer.as_str() {
+            "" => "was answered".to_string(),
+            answer => format!("was answered with {answer}"),
+        };
+        let what = match self.effect {
+            CallEffect::HoldRequest => "is held",
+            CallEffect::HoldReply => return format!("{which} {answered}, and the reply is held"),
+            CallEffect::LoseReply => return format!("{which} {answered}, and the reply was lost"),
+            CallEffect::ResetAfter => {
+                return format!("{which} {answered}, the reply was lost, and both ends got an RST");
+            }
+            CallEffect::CloseAfter => {
+                return format!("{which} {answered}, the reply was lost, {client} got a FIN, and {server} an RST");
+            }
+            CallEffect::ResetConnection => "was not let through, and both ends got an RST",
+            CallEffect::CutConnection => "was not let through, nor is anything else on its connection",
+        };
+        format!("{which} {what}")
+    }
+
+    /// What was seen if it did not strike, between these clients and servers. `spared` did nothing, and is the first that
+    /// did.
+    pub fn tell_none(&self, pairs: &[(String, String)], spared: Option<&Strike>) -> String {
+        let of = if self.effect.waits_for_the_reply() { "reply to a " } else { "" };
+        let nth = self.nth.filter(|nth| *nth > 1).map(|nth| ordinal(nth) + " ").unwrap_or_default();
+        let on = match &self.key {
+            Some(key) => format!(" of a key like {key}"),
+            None if self.command == Command::Write => " of the operation's key".to_string(),
+            None => String::new(),
+        };
+        let unique = |mut names: Vec<&str>| {
+            names.sort_unstable();
+            names.dedup();
+            names.join(" or ")
+        };
+        let clients = unique(pairs.iter().map(|(client, _)| client.as_str()).collect());
+        let servers = unique(pairs.iter().map(|(_, server)| server.as_str()).collect());
+        let spared = spared.map(|spared| {
+            let of = if spared.key.is_empty() { String::new() } else { format!(" of {}", spared.key) };
+            format!("; {}{of} was answered with {} and did nothing", spared.command, spared.answer)
+        });
+        let spared = spared.unwrap_or_default();
+        format!("armed, but no {of}{nth}{}{on} from {clients} to {servers} came{spared}", self.command)
+    }
+}
+
+/// A command at which a fault struck.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Strike {
+    pub client: Ipv4Addr,
+    pub server: Ipv4Addr,
+    /// Which of the matching commands it was, from 1; 0 if the connection was chosen before.
+    pub nth: u32,
+    /// As sent, in capitals; empty if the connection was chosen before.
+    pub command: String,
+    /// Its first key, or the one that was meant.
+    pub key: String,
+    /// What the server answered, if that was seen.
+    pub answer: String,
+}
+
+/// The first strike of a fault with all clients and servers that it struck between; or, if it has not struck, the first
+/// command that was meant and did nothing.
+pub type SoFar = Result<(Strike, BTreeSet<Pair>), Option<Strike>>;
+
+/// The first strike of each fault, and how many there were; shared by the thread that carries and whoever asks.
+#[derive(Clone, Default)]
+pub(super) struct Strikes(Arc<Mutex<BTreeMap<u32, Struck>>>);
+
+#[derive(Default)]
+struct Struck {
+    first: Option<Strike>,
+    /// The first command that was meant and did nothing.
+    spared: Option<Strike>,
+    /// The clients and servers that it struck between.
+    pairs: BTreeSet<Pair>,
+    count: u64,
+    /// Whether it must strike no more.
+    disarmed: bool,
+}
+
+impl Strikes {
+    pub fn arm(&self, fault: u32) {
+        self.lock().insert(fault, Struck::default());
+    }
+
+    pub fn forget(&self, fault: u32) -> u64 {
+        self.lock().remove(&fault).map_or(0, |struck| struck.count)
+    }
+
+    /// What a fault has struck so far. If `disarm`, there will be no other strike, whatever this says.
+    pub fn so_far(&self, fault: u32, disarm: bool) -> SoFar {
+        let mut all = self.lock();
+        let struck = all.get_mut(&fault).ok_or(None)?;
+        struck.disarmed |= disarm;
+        struck.first.clone().map(|first| (first, struck.pairs.clone())).ok_or_else(|| struck.spared.clone())
+    }
+
+    fn spare(&self, fault: u32, strike: Strike) {
+        if let Some(struck) = self.lock().get_mut(&fault) {
+            struck.spared.get_or_insert(strike);
+        }
+    }
+
+    /// Notes a strike; `false` if it must not be.
+    fn note(&self, fault: u32, strike: &Strike) -> bool {
+        let mut all = self.lock();
+        let Some(struck) = all.get_mut(&fault).filter(|struck| !struck.disarmed) else { return false };
+        struck.first.get_or_insert_with(|| strike.clone());
+        struck.pairs.insert((strike.client, strike.server));
+        struck.count += 1;
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Struck>> {
+        lock(&self.0)
+    }
+}
+
+/// What becomes of a segment.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Treatment {
+    PassOn,
+    /// It is kept, or lost.
+    Withheld,
+    /// It is lost, and these frames are sent in its place.
+    Answered(Vec<Vec<u8>>),
+}
+
+/// All connections on which a fault may strike.
+#[derive(Default)]
+pub(super) struct Calls {
+    faults: BTreeMap<u32, Armed>,
+    connections: BTreeMap<Ends, Connection>,
+    /// How many segments have been seen.
+    seen: u64,
+    strikes: Strikes,
+}
+
+/// A fault as the network knows it: what strikes, and on which links.
+pub(super) type Ordered = (CommandWatch, BTreeSet<Pair>);
+
+struct Armed {
+    watch: CommandWatch,
+    pairs: BTreeSet<Pair>,
+    /// How many commands matched so far, by client and server.
+    matched: BTreeMap<Pair, u32>,
+}
+
+#[derive(Default)]
+struct Connection {
+    requests: Stream,
+    replies: Stream,
+    /// How many commands and replies have passed.
+    asked: u64,
+    answered: u64,
+    /// Commands that were meant, and whose replies are still to come.
+    due: Vec<Due>,
+    /// Commands that were meant since MULTI: the reply to EXEC is theirs. `None` outside.
+    queued: Option<Vec<(u32, Strike)>>,
+    /// Faults that chose this connection before, and have seen nothing of it yet.
+    chosen: Vec<u32>,
+    /// Faults that have struck.
+    fates: Vec<(u32, CallEffect)>,
+    held: VecDeque<(Direction, Vec<u8>)>,
+    held_bytes: usize,
+    /// Whether its client was told that the server has closed it.
+    is_closed: bool,
+    /// The last segment of a reply that was lost, as a frame.
+    lost: Option<Vec<u8>>,
+    /// What the client's last segment acknowledged.
+    client_expects: u32,
+    /// When it was last seen.
+    last: u64,
+}
+
+/// A command that a fault is meant for, if its reply shows that it did something.
+struct Due {
+    /// Which of the connection's replies it waits for.
+    number: u64,
+    /// Where its request ended.
+    end: u32,
+    fault: u32,
+    strike: Strike,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Request,
+    Reply,
+}
+
+/// One direction of a connection.
+#[derive(Default)]
+struct Stream {
+    /// The number of the next byte, if it is known what that byte means.
+    next: Option<u32>,
+    scanner: Scanner,
+}
+
+impl Calls {
+    pub fn new(strikes: Strikes) -> Calls {
+        Calls { strikes, ..Calls::default() }
+    }
+
+    /// From now on, exactly these faults are armed. Returns the frames to send at once: what was held by others, in
+    /// order, and RSTs for connections on which a reply was lost for good.
+    pub fn arm(&mut self, faults: &BTreeMap<u32, Ordered>) -> Vec<Vec<u8>> {
+        self.faults.retain(|fault, _| faults.contains_key(fault));
+        for (fault, (watch, pairs)) in faults {
+            if !self.faults.contains_key(fault) {
+                for ends in &watch.chosen {
+                    let connection = self.connections.entry(*ends).or_default();
+                    connection.chosen.push(*fault);
+                    connection.fates.push((*fault, watch.effect));
+                }
+                let armed = Armed { watch: watch.clone(), pairs: pairs.clone(), matched: BTreeMap::new() };
+                self.faults.insert(*fault, armed);
+            }
+        }
+        let mut send = Vec::new();
+        for connection in self.connections.values_mut() {
+            connection.due.retain(|due| faults.contains_key(&due.fault));
+            connection.queued.iter_mut().for_each(|all| all.retain(|(fault, _)| faults.contains_key(fault)));
+            connection.chosen.retain(|fault| faults.contains_key(fault));
+            connection.fates.retain(|(fault, _)| faults.contains_key(fault));
+            connection.let_go(&mut send);
+        }
+        if faults.is_empty() {
+            self.connections.clear();
+        }
+        send
+    }
+
+    /// Looks at a frame on a link that has faults. `bytes` begins with the offload header.
+    pub fn treat(&mut self, bytes: &[u8]) -> Treatment {
+        let captured = bytes.get(OFFLOAD_HEADER..).unwrap_or_default();
+        let Some(packet) = frame::ipv4(captured) else { return Treatment::PassOn };
+        let Some(segment) = frame::tcp(&packet) else { return Treatment::PassOn };
+        let (direction, ends) = match (segment.from_port, segment.to_port) {
+            (port, REDIS_PORT) => (Direction::Request, (packet.from, port, packet.to)),
+            (REDIS_PORT, port) => (Direction::Reply, (packet.to, port, packet.from)),
+            _ => return Treatment::PassOn,
+        };
+        let link = (packet.from, packet.to);
+        if !self.faults.values().any(|armed| armed.pairs.contains(&link)) {
+            return Treatment::PassOn;
+        }
+        self.seen += 1;
+        let seen = self.seen;
+        let connection = self.connection(ends, &segment);
+        connection.last = seen;
+        connection.follow_flags(direction, &segment);
+        let payload = frame::content(&packet);
+        match direction {
+            Direction::Request => {
+                let end = segment.sequence.wrapping_add(segment.length);
+                for command in connection.requests.read(segment.sequence, payload, resp::begins_a_command) {
+                    self.asked(ends, &command, end);
+                }
+            }
+            Direction::Reply => self.replied(ends, &segment, payload),
+        }
+        match self.connections.get_mut(&ends) {
+            Some(connection) => connection.treat(ends, direction, bytes, &self.strikes),
+            None => Treatment::PassOn,
+        }
+    }
+
+    fn connection(&mut self, ends: Ends, segment: &Tcp) -> &mut Connection {
+        let is_new = segment.flags & (flags::SYN | flags::ACK) == flags::SYN;
+        if is_new {
+            // Whatever had these ends before is over.
+            self.connections.remove(&ends);
+        }
+        if self.connections.len() >= MOST_CONNECTIONS && !self.connections.contains_key(&ends) {
+            let idle = self.connections.iter().filter(|(_, one)| one.fates.is_empty());
+            let silent = idle.min_by_key(|(_, one)| one.last).map(|(ends, _)| *ends);
+            silent.map(|silent| self.connections.remove(&silent));
+        }
+        self.connections.entry(ends).or_default()
+    }
+
+    /// A command has passed, in a segment that ends here.
+    fn asked(&mut self, ends: Ends, command: &Value, end: u32) {
+        let Some(connection) = self.connections.get_mut(&ends) else { return };
+        // Messages to a subscriber look like replies.
+        connection.answered = connection.answered.min(connection.asked);
+        connection.asked += 1;
+        let number = connection.asked;
+        let Some(name) = command.words.first() else { return };
+        let name = String::from_utf8_lossy(name).to_ascii_uppercase();
+        match name.as_str() {
+            "MULTI" => connection.queued = Some(Vec::new()),
+            "DISCARD" => connection.queued = None,
+            "EXEC" => {
+                let queued = connection.queued.take().unwrap_or_default();
+                connection.due.extend(queued.into_iter().map(|(fault, strike)| Due { number, end, fault, strike }));
+            }
+            _ => {}
+        }
+        let keys = keys_of(&name, &command.words);
+        let (client, _, server) = ends;
+        for (fault, armed) in &mut self.faults {
+            if !armed.pairs.contains(&(client, server)) || !armed.watch.fits(&name, &keys) {
+                continue;
+            }
+            let key = keys.iter().find(|key| names_a_key_of_the_run(key)).or(keys.first()).cloned().unwrap_or_default();
+            let strike = Strike { client, server, nth: 0, command: name.clone(), key, answer: String::new() };
+            if armed.watch.effect.waits_for_the_reply() {
+                match &mut connection.queued {
+                    Some(queued) if name != "MULTI" => queued.push((*fault, strike)),
+                    _ => connection.due.push(Due { number, end, fault: *fault, strike }),
+                }
+                continue;
+            }
+            if let Some(strike) = armed.counted(strike)
+                && self.strikes.note(*fault, &strike)
+            {
+                connection.has_struck(*fault, armed.watch.effect);
+            }
+        }
+    }
+
+    /// A segment from the server: faults that wait for a reply in it strike, unless it says that nothing was done.
+    fn replied(&mut self, ends: Ends, segment: &Tcp, payload: &[u8]) {
+        let Some(connection) = self.connections.get_mut(&ends) else { return };
+        if !connection.replies.is_new(segment.sequence, payload) {
+            return;
+        }
+        let before = connection.answered;
+        let values = connection.replies.read(segment.sequence, payload, resp::begins_a_reply);
+        let answers: Vec<Value> = values.into_iter().filter(|value| !matches!(value.kind, b'>' | b'|')).collect();
+        connection.answered += answers.len() as u64;
+        // If nobody knows what these bytes are, they may be any reply.
+        let begun = match connection.replies.next {
+            Some(_) => connection.answered + u64::from(connection.replies.scanner.is_within()),
+            None => connection.asked,
+        };
+        let is_here = |due: &Due| due.number <= begun && segment.acknowledged.wrapping_sub(due.end).cast_signed() >= 0;
+        let (here, due) = std::mem::take(&mut connection.due).into_iter().partition::<Vec<_>, _>(is_here);
+        connection.due = due;
+        for Due { number, fault, mut strike, .. } in here {
+            let Some(armed) = self.faults.get_mut(&fault) else { continue };
+            // Of a reply that goes on in the next segment only its beginning is known: it is no refusal.
+            let place = number.checked_sub(before + 1).and_then(|place| usize::try_from(place).ok());
+            if let Some(answer) = place.and_then(|place| answers.get(place)) {
+                strike.answer = shown(answer);
+                if did_nothing(&armed.watch.command, &strike.command, answer) {
+                    self.strikes.spare(fault, strike);
+                    continue;
+                }
+            }
+            if let Some(strike) = armed.counted(strike)
+                && self.strikes.note(fault, &strike)
+            {
+                connection.has_struck(fault, armed.watch.effect);
+            }
+        }
+    }
+}
+
+impl Armed {
+    /// Counts a command that is meant, and returns it with its number if the fault strikes at it.
+    fn counted(&mut self, strike: Strike) -> Option<Strike> {
+        let nth = self.matched.entry((strike.client, strike.server)).or_default();
+        *nth += 1;
+        let strikes = self.watch.nth.is_none_or(|wanted| wanted == *nth);
+        strikes.then_some(Strike { nth: *nth, ..strike })
+    }
+}
+
+impl Stream {
+    /// Whether it has bytes that were not seen before, as far as that is known.
+    fn is_new(&self, sequence: u32, payload: &[u8]) -> bool {
+        let end = sequence.wrapping_add(u32::try_from(payload.len()).unwrap_or(u32::MAX));
+        !payload.is_empty() && self.next.is_none_or(|next| end.wrapping_sub(next).cast_signed() > 0)
+    }
+
+    /// The commands or replies that end in this segment and were not seen before.
+    fn read(&mut self, sequence: u32, payload: &[u8], is_beginning: fn(&[u8]) -> bool) -> Vec<Value> {
+        if !self.is_new(sequence, payload) {
+            return Vec::new();
+        }
+        let known = self.next.map(|next| next.wrapping_sub(sequence).cast_signed());
+        let new = match known.and_then(|known| usize::try_from(known).ok()) {
+            Some(known) => payload.get(known..).unwrap_or_default(),
+            // Met just now, or after a gap.
+            None => {
+                (self.next, self.scanner) = (None, Scanner::default());
+                if !is_beginning(payload) {
+                    return Vec::new();
+                }
+                payload
+            }
+        };
+        let end = sequence.wrapping_add(u32::try_from(payload.len()).unwrap_or(u32::MAX));
+        match self.scanner.read(new) {
+            Ok(values) => {
+                self.next = Some(end);
+                values
+            }
+            Err(resp::NoResp) => {
+                (self.next, self.scanner) = (None, Scanner::default());
+                Vec::new()
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// A SYN says where its direction begins.
+    fn follow_flags(&mut self, direction: Direction, segment: &Tcp) {
+        let stream = match direction {
+            Direction::Request => &mut self.requests,
+            Direction::Reply => &mut self.replies,
+        };
+        if segment.flags & flags::SYN != 0 {
+            *stream = Stream { next: Some(segment.sequence.wrapping_add(1)), scanner: Scanner::default() };
+        }
+        if direction == Direction::Request && segment.flags & flags::ACK != 0 {
+            self.client_expects = segment.acknowledged;
+        }
+    }
+
+    fn has_struck(&mut self, fault: u32, action: CallEffect) {
+        if !self.fates.contains(&(fault, action)) {
+            self.fates.push((fault, action));
+        }
+    }
+
+    fn has(&self, action: CallEffect) -> bool {
+        self.fates.iter().any(|(_, fate)| *fate == action)
+    }
+
+    fn holds(&self, direction: Direction) -> bool {
+        match direction {
+            Direction::Request => self.has(CallEffect::HoldRequest),
+            Direction::Reply => self.has(CallEffect::HoldReply),
+        }
+    }
+
+    fn treat(&mut self, (client, _, server): Ends, direction: Direction, bytes: &[u8], strikes: &Strikes) -> Treatment {
+        let captured = bytes.get(OFFLOAD_HEADER..).unwrap_or_default();
+        for fault in std::mem::take(&mut self.chosen) {
+            let (command, key, answer) = (String::new(), String::new(), String::new());
+            let strike = Strike { client, server, nth: 0, command, key, answer };
+            if !strikes.note(fault, &strike) {
+                self.fates.retain(|(other, _)| *other != fault);
+            }
+        }
+        if self.has(CallEffect::ResetAfter) || self.has(CallEffect::ResetConnection) {
+            return Treatment::Answered(reset::forge(captured).into_iter().map(bare).collect());
+        }
+        if self.has(CallEffect::CloseAfter) {
+            // A server that has closed has no more to say than where, however often it is asked.
+            let forged = match direction {
+                Direction::Reply if !std::mem::replace(&mut self.is_closed, true) => reset::close(captured),
+                Direction::Reply => Vec::new(),
+                Direction::Request => reset::refuse(captured),
+            };
+            return Treatment::Answered(forged.into_iter().map(bare).collect());
+        }
+        if self.has(CallEffect::CutConnection) {
+            return Treatment::Withheld;
+        }
+        if direction == Direction::Reply && self.has(CallEffect::LoseReply) {
+            // Its headers are enough.
+            self.lost = Some(captured[..captured.len().min(frame::HEADERS)].to_vec());
+            return Treatment::Withheld;
+        }
+        if !self.holds(direction) {
+            return Treatment::PassOn;
+        }
+        if self.held_bytes + bytes.len() <= ROOM {
+            self.held_bytes += bytes.len();
+            self.held.push_back((direction, bytes.to_vec()));
+        }
+        Treatment::Withheld
+    }
+
+    /// Adds the frames that nothing holds any more.
+    fn let_go(&mut self, send: &mut Vec<Vec<u8>>) {
+        if !self.has(CallEffect::LoseReply)
+            && let Some(lost) = self.lost.take()
+        {
+            // The client still expects the reply's first byte; the server has what its last segment acknowledged.
+            send.extend(reset::forge_at(&lost, self.client_expects).into_iter().map(bare));
+        }
+        for (direction, bytes) in std::mem::take(&mut self.held) {
+            if self.holds(direction) {
+                self.held.push_back((direction, bytes));
+            } else {
+                self.held_bytes -= bytes.len();
+                send.push(bytes);
+            }
+        }
+    }
+}
+
+/// A frame as a packet socket sends it, with nothing left to compute.
+fn bare(frame: Vec<u8>) -> Vec<u8> {
+    [&[0; OFFLOAD_HEADER], &frame[..]].concat()
+}
+
+/// Whether a text is like a pattern, in which `*` stands for any bytes and `?` for one.
+fn is_like(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut at, mut read) = (0, 0);
+    // Where to go on if what follows the last `*` does not fit.
+    let mut again: Option<(usize, usize)> = None;
+    while read < text.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                again = Some((at + 1, read));
+                at += 1;
+            }
+            Some(wanted) if *wanted == b'?' || *wanted == text[read] => (at, read) = (at + 1, read + 1),
+            _ => match &mut again {
+                Some((after, from)) => {
+                    *from += 1;
+                    (at, read) = (*after, *from);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[at..].iter().all(|byte| *byte == b'*')
+}
+
+#[cfg(test)]
+mod tests;

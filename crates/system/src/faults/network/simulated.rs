@@ -1,0 +1,173 @@
+//! The same faults on a simulated network: what becomes of each segment there.
+//!
+//! Conditions combine as on a real network, and faults on commands follow the same frames with the same code. Only what
+//! the kernel does is missing: rules, probes and packet sockets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+use super::calls::{Calls, Ordered, SoFar, Strikes, Treatment};
+use super::capture::OFFLOAD_HEADER;
+use super::condition::{Condition, combined};
+use super::frame::{self, Tcp, flags};
+use super::{Effect, Fault, Pair};
+
+/// All faults of a simulated network.
+#[derive(Default)]
+pub struct LinkFaults {
+    faults: BTreeMap<u32, Fault>,
+    conditions: BTreeMap<Pair, Condition>,
+    calls: Calls,
+    strikes: Strikes,
+}
+
+/// A TCP segment on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'a> {
+    pub from: SocketAddrV4,
+    pub to: SocketAddrV4,
+    /// The number of its first byte.
+    pub sequence: u32,
+    /// The number of the byte that its sender expects next.
+    pub acknowledged: u32,
+    /// Whether it opens a connection, or answers one that does.
+    pub opens: bool,
+    pub payload: &'a [u8],
+}
+
+/// What becomes of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentFate {
+    /// It is delivered, this much late.
+    Late(Duration),
+    /// It is lost, and will be sent again.
+    Lost,
+    /// It is kept until it is released, or for good.
+    Withheld,
+    /// It is lost, and both ends of its connection are told to forget it.
+    Reset,
+    /// It is lost, and the connection is over for both, as if each had been closed by the other.
+    Closed,
+}
+
+/// What a fault lets go when it is healed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// These bytes go on from one end to the other.
+    Bytes { from: SocketAddrV4, to: SocketAddrV4, payload: Vec<u8> },
+    /// Both ends of this connection are told to forget it.
+    Reset { from: SocketAddrV4, to: SocketAddrV4 },
+}
+
+impl LinkFaults {
+    pub fn new() -> LinkFaults {
+        let strikes = Strikes::default();
+        LinkFaults { calls: Calls::new(strikes.clone()), strikes, ..LinkFaults::default() }
+    }
+
+    /// Applies an effect to these links; if it makes no sense, the error says why.
+    pub fn inject(&mut self, fault: u32, pairs: &[Pair], effect: Effect) -> Result<String, String> {
+        super::check(self.faults.contains_key(&fault), fault, pairs, &effect)?;
+        self.strikes.arm(fault);
+        let text = match &effect {
+            Effect::Drop => "cut",
+            Effect::Lose { .. } => "lose packets",
+            Effect::Delay { .. } => "slow",
+            Effect::Reset => "reset connections",
+            Effect::Command(_) => "watched",
+        };
+        let pairs: BTreeSet<Pair> = pairs.iter().copied().collect();
+        let text = format!("{} {} {text}", pairs.len(), if pairs.len() == 1 { "link" } else { "links" });
+        self.faults.insert(fault, Fault { effect, pairs });
+        self.change();
+        Ok(text)
+    }
+
+    /// Undoes a fault; returns what it held, and the links that it was on. `None` if there is no such fault.
+    pub fn heal(&mut self, fault: u32) -> Option<(Vec<Released>, BTreeSet<Pair>)> {
+        let healed = self.faults.remove(&fault)?;
+        let frames = self.change();
+        self.strikes.forget(fault);
+        Some((frames.iter().filter_map(|frame| released(frame)).collect(), healed.pairs))
+    }
+
+    /// Undoes all.
+    pub fn heal_all(&mut self) {
+        *self = LinkFaults::new();
+    }
+
+    pub fn in_effect(&self) -> Vec<u32> {
+        self.faults.keys().copied().collect()
+    }
+
+    /// See [`Network::strike`](super::Network::strike).
+    pub fn strike(&self, fault: u32, disarm: bool) -> SoFar {
+        self.strikes.so_far(fault, disarm)
+    }
+
+    /// What becomes of a segment; `draw` returns a number from 0 to 1, evenly.
+    pub fn pass(&mut self, segment: &Segment<'_>, mut draw: impl FnMut() -> f64) -> SegmentFate {
+        let link = (*segment.from.ip(), *segment.to.ip());
+        let Some(condition) = self.conditions.get(&link).copied() else { return SegmentFate::Late(Duration::ZERO) };
+        if condition.cut || (condition.pass < 1.0 && draw() >= condition.pass) {
+            return SegmentFate::Lost;
+        }
+        if condition.reset {
+            return SegmentFate::Reset;
+        }
+        if condition.calls {
+            match self.calls.treat(&framed(segment)) {
+                Treatment::PassOn => {}
+                Treatment::Withheld => return SegmentFate::Withheld,
+                Treatment::Answered(frames) if frames.iter().any(|frame| has(frame, flags::FIN)) => {
+                    return SegmentFate::Closed;
+                }
+                Treatment::Answered(_) => return SegmentFate::Reset,
+            }
+        }
+        let (least, most) = (condition.shortest_delay(), condition.longest_delay());
+        SegmentFate::Late(if least == most { least } else { least + (most - least).mul_f64(draw()) })
+    }
+
+    /// Has exactly `self.faults` in effect; returns the frames to send at once.
+    fn change(&mut self) -> Vec<Vec<u8>> {
+        self.conditions = combined(self.faults.values());
+        let calls: BTreeMap<u32, Ordered> = super::calls_among(&self.faults);
+        self.calls.arm(&calls)
+    }
+}
+
+/// A segment as a captured frame.
+fn framed(segment: &Segment<'_>) -> Vec<u8> {
+    let header = Tcp {
+        from_port: segment.from.port(),
+        to_port: segment.to.port(),
+        sequence: segment.sequence,
+        acknowledged: segment.acknowledged,
+        flags: match (segment.opens, segment.acknowledged) {
+            (true, 0) => flags::SYN,
+            (true, _) => flags::SYN | flags::ACK,
+            (false, _) => flags::ACK,
+        },
+        length: 0,
+    };
+    let ends = (*segment.from.ip(), *segment.to.ip());
+    let frame = frame::segment(([2; 6], [4; 6]), ends, 0, &header, segment.payload, 1024);
+    [&[0; OFFLOAD_HEADER], &frame[..]].concat()
+}
+
+fn has(captured: &[u8], flag: u8) -> bool {
+    let packet = captured.get(OFFLOAD_HEADER..).and_then(frame::ipv4);
+    packet.and_then(|packet| frame::tcp(&packet)).is_some_and(|segment| segment.flags & flag != 0)
+}
+
+fn released(captured: &[u8]) -> Option<Released> {
+    let packet = frame::ipv4(captured.get(OFFLOAD_HEADER..)?)?;
+    let segment = frame::tcp(&packet)?;
+    let (from, to) = (SocketAddrV4::new(packet.from, segment.from_port), SocketAddrV4::new(packet.to, segment.to_port));
+    match segment.flags & flags::RST {
+        0 => Some(Released::Bytes { from, to, payload: frame::content(&packet).to_vec() }),
+        _ => Some(Released::Reset { from, to }),
+    }
+}

@@ -1,0 +1,99 @@
+//! Every process of a member ends at once, as by SIGKILL, the out-of-memory killer, or `docker kill`.
+//!
+//! What it had handed to the kernel survives: a written file is there after the restart, synced or not. Whoever started
+//! the process restarts it; the heal waits to see that.
+
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::member::Member;
+use super::{skew, snapshot, synced_files};
+use crate::faults::process::Process;
+use crate::faults::wire::Observation;
+use base::units::micros;
+
+/// A killed process is gone within milliseconds, unless it waits for a disk.
+const LIMIT: Duration = Duration::from_secs(2);
+/// Interval between two looks.
+const LOOK_AGAIN: Duration = Duration::from_micros(200);
+
+/// Kills every process of the member and observes that none is left.
+pub fn inject(member: &mut Member) -> io::Result<Observation> {
+    let ordered = Instant::now();
+    // A dead process's children are nobody's descendants any more, so they are found first.
+    let mut held = member.processes()?;
+    // The same goes for its files on disk, which are reached by way of the process.
+    let files = match skew::control_of(member) {
+        Ok(_) => synced_files::files(member)?.unwrap_or_default(),
+        Err(_) => Vec::new(),
+    };
+    let snapshots = if member.snapshots { Some(snapshot::folder(member)?) } else { None };
+    if !member.init.signal(Signal::KILL)? {
+        return Ok(Observation::gone(&member.name));
+    }
+    let mut effect = None;
+    loop {
+        if effect.is_none() && !member.init.runs() {
+            effect = Some(micros(ordered.elapsed()));
+            // No process is left that could be resumed.
+            member.paused = false;
+            synced_files::remember(member, &files);
+        }
+        held.retain(Process::runs);
+        for process in &held {
+            process.signal(Signal::KILL)?;
+        }
+        let observed = held.is_empty() && effect.is_some();
+        if observed && let Some(folder) = &snapshots {
+            // Before anybody can start it again: it would load what it wrote.
+            snapshot::remove_in(folder)?;
+        }
+        if observed || ordered.elapsed() > LIMIT {
+            let text = format!("{}: {}", member.name, if observed { "gone" } else { "still there" });
+            let processes = held.iter().filter_map(Process::describe).collect();
+            return Ok(Observation {
+                observed,
+                processes,
+                effect_us: effect,
+                took_us: micros(ordered.elapsed()),
+                text,
+            });
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Whether the member runs. After a kill, that means that it was restarted.
+pub fn runs_again(member: &Member, since: Instant) -> Observation {
+    let observed = member.init.runs();
+    let text = format!("{}: {}", member.name, if observed { "runs again" } else { "was not started again" });
+    Observation { observed, took_us: micros(since.elapsed()), ..Observation::unseen(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::faults::Scope;
+
+    #[test]
+    fn a_member_is_killed_with_all_its_children_even_when_it_stands_still() {
+        let mut child =
+            Command::new("sh").args(["-c", "sleep 60 & sleep 60 & wait"]).stdin(Stdio::null()).spawn().unwrap();
+        let mut member = Member::adopt("c0", child.id(), Scope::Descendants).unwrap();
+        assert!(runs_again(&member, Instant::now()).observed, "it was never killed");
+        assert!(super::super::stop::inject(&mut member).unwrap().observed);
+        let held = member.processes().unwrap();
+        let seen = inject(&mut member).unwrap();
+        assert!(seen.observed && seen.effect_us.is_some(), "{seen:?}");
+        assert!(held.iter().all(|process| !process.runs()));
+        assert!(!member.paused);
+        assert!(!runs_again(&member, Instant::now()).observed);
+        child.wait().unwrap();
+        assert!(!inject(&mut member).unwrap().observed, "it is gone already");
+    }
+}
