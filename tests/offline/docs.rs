@@ -278,7 +278,7 @@ fn tables() -> BTreeMap<&'static str, String> {
         ("refutations", table(&["fault", "the history refutes it if"], refutations.collect())),
         ("properties", table(&["property", "rank", "what it says", "checked in"], properties.collect())),
         ("suites", table(&["suite", "what it is"], about("suites", "suites"))),
-        ("modules", table(&["module", "may name"], modules.collect())),
+        ("modules", table(&["room", "names"], modules.collect())),
         ("mutants", mutants(planted::of_locks())),
         ("mutant-counts", table(&["bugs of", "found", "equivalent"], mutant_counts())),
         ("hardest-mutants", mutants(planted::hardest())),

@@ -1,4 +1,4 @@
-//! Experiments that are made of runs, each with its page. Only [`cli`](crate::cli) names them.
+//! Experiments that are made of runs, each with its page. Only `cli` names them.
 //!
 //! - [`fuzz`]: scripts drawn from a seed, run by the thousand in virtual time, and the smallest that breaks a lock
 //! - [`library`]: tries every scenario on a published lock library

@@ -1,6 +1,6 @@
 //! What a person takes away from a run: a page, pictures, numbers and a few lines of text.
 //!
-//! Everything here prints or draws a [`Report`], which says once what there is to say ([`summary`]); only [`write()`]
+//! Everything here prints or draws a [`Report`], which says once what there is to say (`summary`); only [`write()`]
 //! touches the disk. It must be able to do so for every history that loads: without a header, without a clock, cut off in the
 //! middle, or with values that a user's client made up.
 //!
@@ -8,13 +8,13 @@
 //! - [`counterexample`]: the smallest set of operations that no order explains, in words and as a drawing
 //! - [`linear`]: what a check against a model found
 //! - [`plots`]: the four plots
-//! - [`drawing`]: what these drawings are made of
+//! - [`mod@drawing`]: what these drawings are made of
 //! - [`matrix`]: what a suite of runs showed
 //! - [`export`]: a run for other tools
 //! - [`foreign`]: pages of others that lie in a store
 //! - `timeline`: the run on a time axis, and the table of its operations
 //! - [`store`]: all runs and suites of a store; [`compare`]: one side against another
-//! - [`html`], [`terminal`], [`results_json`]: the three ways to read a run
+//! - [`mod@html`], [`terminal`], [`results_json`]: the three ways to read a run
 
 pub mod compare;
 mod counterexample;

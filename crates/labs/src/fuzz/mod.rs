@@ -8,7 +8,7 @@
 //! - [`page`]: the answer for people
 //!
 //! Deliberately absent: how runs are made (see [`simulate`](runner::simulate)), and whether a run broke the lock
-//! (see [`checker`](checker)).
+//! (see [`checker`]).
 
 mod cause;
 pub mod draw;

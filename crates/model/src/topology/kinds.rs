@@ -1,5 +1,5 @@
 //! The kinds of clusters, and what is known of each without starting one. How one is started is in a folder of
-//! [`cluster`](system::cluster), and its line in the list there.
+//! `cluster`, and its line in the list there.
 
 use std::sync::LazyLock;
 

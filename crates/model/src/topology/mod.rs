@@ -2,7 +2,7 @@
 //! group, and the user's own client.
 //!
 //! A kind of group is a file with its options that is a [`Group`], a variant of [`Topology`], and, in
-//! [`client`](system::client), a file for the way to find its primary.
+//! `client`, a file for the way to find its primary.
 
 mod group;
 mod kinds;

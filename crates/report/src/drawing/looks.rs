@@ -34,7 +34,7 @@ pub struct Looks {
 type Rule = (Vec<&'static str>, Vec<(&'static str, &'static str)>);
 
 impl Looks {
-    pub fn new() -> Looks {
+    pub fn of_pages() -> Looks {
         let values = COLOURS.trim_start_matches(":root{").trim_end_matches('}');
         let colours = values.split(';').filter_map(|pair| pair.split_once(':'));
         let colours = colours.filter_map(|(name, value)| Some((name, colour(value)?))).collect();
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn looks_are_those_of_the_style_sheet() {
-        let looks = Looks::new();
+        let looks = Looks::of_pages();
         let bar = looks.of("bar", false);
         assert_eq!((bar.fill, bar.stroke), (Some(Ink(0x4a, 0x5a, 0x70, 1.0)), None));
         let open = looks.of("bar open", false);
@@ -129,7 +129,7 @@ mod tests {
     /// A colour that is misspelled would be drawn as nothing.
     #[test]
     fn each_colour_of_the_style_sheet_is_understood() {
-        let looks = Looks::new();
+        let looks = Looks::of_pages();
         for (classes, set) in &looks.rules {
             for (name, value) in
                 set.iter().filter(|(name, value)| ["fill", "stroke"].contains(name) && *value != "none")

@@ -9,8 +9,11 @@ const MIDDLE: f64 = 0.36;
 
 /// The drawing on paper, as large as its SVG file.
 pub fn painted(canvas: &Canvas, size: Point, edge: f64) -> Picture {
-    let mut painting =
-        Painting { looks: Looks::new(), edge, picture: Picture::sized((size.0 + 2.0 * edge, size.1 + 2.0 * edge)) };
+    let mut painting = Painting {
+        looks: Looks::of_pages(),
+        edge,
+        picture: Picture::sized((size.0 + 2.0 * edge, size.1 + 2.0 * edge)),
+    };
     canvas.shapes().iter().for_each(|shape| painting.shape(shape));
     painting.picture
 }

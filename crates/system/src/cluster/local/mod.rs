@@ -106,7 +106,7 @@ impl Local {
         &self.server
     }
 
-    /// The program that a server of this kind runs, and its first arguments, argv[0] included.
+    /// The program that a server of this kind runs, and its first arguments, `argv[0]` included.
     pub fn program_of(&self, program: Program) -> (PathBuf, Vec<String>) {
         match &self.service {
             Some(service) if program != Program::Redis => (service.program().to_path_buf(), service.command.clone()),
