@@ -78,6 +78,18 @@ fn manifests_list_only_rooms_in_use() {
     }
 }
 
+/// A log line has the name of its crate, and the log of a run keeps only those of crates that it knows.
+#[test]
+fn run_log_hears_every_crate_that_logs() {
+    let manifest = |room: &str| root().join("crates").join(room).join("Cargo.toml");
+    let logs = |room: &&str| dependencies(&manifest(room)).iter().any(|name| name == "tracing");
+    let mut logging: Vec<String> =
+        ROOMS.into_iter().filter(|room| logs(&room)).map(|room| format!("{room:?}")).collect();
+    logging.sort();
+    let log = code_of(&code_folder("runner").join("log.rs"));
+    assert!(log.contains(&format!("= [{}];", logging.join(", "))), "{logging:?}");
+}
+
 /// Where kinds of faults are told apart by name: where each is declared and done, and where risk is about two of them.
 const KNOW_FAULTS_BY_NAME: &[&str] =
     &["crates/model/src/fault_kinds", "crates/system/src/faults/kinds", "crates/labs/src/risk"];

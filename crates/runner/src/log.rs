@@ -27,13 +27,16 @@ struct Current {
     failed: Option<FileError>,
 }
 
+/// The crates of redjepsen that log. Others, such as an engine's client, are not heard.
+const LOGGING_CRATES: [&str; 2] = ["runner", "system"];
+
 /// Standard error, for a user who wants to see the log.
 struct Terminal;
 
 impl RunLog {
     /// Starts logging to this log, and to standard error as well if the user wants that.
     pub fn begin(&self, verbose: bool) -> io::Result<()> {
-        let ours = || Targets::new().with_target("redjepsen", LevelFilter::DEBUG);
+        let ours = || Targets::new().with_targets(LOGGING_CRATES.map(|name| (name, LevelFilter::DEBUG)));
         let file = self.clone();
         let to_file = fmt::layer().with_ansi(false).with_writer(move || file.clone()).with_filter(ours());
         let to_terminal = verbose.then(|| fmt::layer().with_ansi(false).with_writer(|| Terminal).with_filter(ours()));

@@ -1,6 +1,7 @@
 //! How long after the loss of its lock a holder is told. A workload that states a time is held to it by the claim `losses`.
 
 use super::super::owners::Owners;
+use super::super::starved::{Needs, kept};
 use super::super::stopped::Stops;
 use super::super::words::{Words, length};
 use super::losses::{gone, held};
@@ -23,9 +24,12 @@ fn check(run: &Recorded) -> Option<Remark> {
     let (owners, stops) = (Owners::new(history), Stops::new(history));
     let delay = |(place, operation): (usize, &Operation)| {
         let (until, told) = held(operation)?;
-        let from = gone(history, &owners, place, until)?.from;
-        let stopped = stops.of(&words.client(place), from, until);
-        Some((until.saturating_sub(from).saturating_sub(stopped), place, told.is_some()))
+        let (from, client) = (gone(history, &owners, place, until)?.from, words.client(place));
+        let delay = until.saturating_sub(from).saturating_sub(stops.of(&client, from, until));
+        // A client that did not run shows nothing of its lock.
+        let margin = delay.saturating_sub(AT_ONCE_NS);
+        let ran = margin == 0 || kept(history, Needs::Client(&client), (from, until), margin).is_none();
+        ran.then_some((delay, place, told.is_some()))
     };
     let holders = history.operations.iter().enumerate().filter(|(_, operation)| operation.f.is_locked());
     let delays: Vec<(u64, usize, bool)> = holders.filter_map(delay).collect();

@@ -2,7 +2,7 @@
 
 use checker::AnomalyKind::{self, EndedByItself, ExpiredGrant, FalseOwnership, FalseRelease, ToldLate};
 use checker::{HowKind, Validity};
-use model::history::{Claim, ClientEvent, ClientStep, FaultKind, Outcome, Phase};
+use model::history::{Claim, ClientEvent, ClientStep, FaultKind, Outcome, Phase, WhyWaited};
 
 use crate::kit::histories::{Build, MS};
 
@@ -240,6 +240,32 @@ pub fn told_late() -> Build {
     let mut build = valid_for(Some(900));
     build.phase(C0, Phase::Lost, 1_710);
     build
+}
+
+/// The advisory on late reports of a loss.
+fn delay(build: &Build) -> Option<String> {
+    let remarks = checker::advise(&build.history, &build.check(), &[]);
+    remarks.into_iter().find(|remark| remark.id == "loss-report-delay").map(|remark| remark.text)
+}
+
+#[test]
+fn loss_report_delay_counts_only_time_in_which_the_client_ran() {
+    let ends = |phase, at| {
+        let mut build = valid_for(Some(900));
+        build.phase(C0, phase, at);
+        build
+    };
+    assert_eq!(delay(&ends(Phase::Lost, 1_110)), None, "a tenth of a second is at once");
+    assert_eq!(delay(&ends(Phase::Lost, 1_510)).unwrap(), "c0 was told 500 ms after its lock was gone");
+    let acted = delay(&ends(Phase::Releasing, 1_511)).unwrap();
+    assert_eq!(acted, "c0 acted for 501 ms without its lock, and was not told");
+    assert_eq!(delay(&valid_for(None)), None, "its lock may have been renewed");
+    let mut paused = ends(Phase::Lost, 1_510);
+    paused.fault(4, "c0", 1_050, 1_480);
+    assert_eq!(delay(&paused), None, "a client that is stopped is told nothing");
+    let mut starved = ends(Phase::Lost, 1_510);
+    super::starved::kept(&mut starved, "c0", WhyWaited::Processor, (1_050, 1_480), 430);
+    assert_eq!(delay(&starved), None, "nor is one that waits for a processor");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::{gates, liveness, promises, said};
 use crate::kit::histories::{Build, MS};
 
 /// A member did not run for so long, from and to these milliseconds.
-fn kept(build: &mut Build, member: &str, why: WhyWaited, (from, to): (u64, u64), waited: u64) {
+pub fn kept(build: &mut Build, member: &str, why: WhyWaited, (from, to): (u64, u64), waited: u64) {
     let (from_ns, to_ns, waited_ns) = (from * MS, to * MS, waited * MS);
     let waited = Waited { members: vec![member.into()], why, from_ns, to_ns, waited_ns };
     build.history.kept_waiting.push((from, waited));
