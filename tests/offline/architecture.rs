@@ -83,8 +83,7 @@ fn manifests_list_only_rooms_in_use() {
 fn run_log_hears_every_crate_that_logs() {
     let manifest = |room: &str| root().join("crates").join(room).join("Cargo.toml");
     let logs = |room: &&str| dependencies(&manifest(room)).iter().any(|name| name == "tracing");
-    let mut logging: Vec<String> =
-        ROOMS.into_iter().filter(|room| logs(&room)).map(|room| format!("{room:?}")).collect();
+    let mut logging: Vec<String> = ROOMS.into_iter().filter(logs).map(|room| format!("{room:?}")).collect();
     logging.sort();
     let log = code_of(&code_folder("runner").join("log.rs"));
     assert!(log.contains(&format!("= [{}];", logging.join(", "))), "{logging:?}");
