@@ -1,4 +1,4 @@
-//! Programs of clients that ended by themselves: no lock claims that they do not, but whoever uses the library wants to know.
+//! Programs of clients that ended by themselves. No lock claims that they go on, but users of the library want to know.
 
 use serde::Serialize;
 

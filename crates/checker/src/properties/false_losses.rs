@@ -1,4 +1,4 @@
-//! Losses that a library told of a lock that its holder had: no claim is broken by that, but whoever believes it gives up its work.
+//! Losses that a library reported of a lock that its holder had. They break no claim, but a client that believes them gives up its work.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! No lock is handed out that has run out by the library's own word: a validity of nothing where it was acquired.
 //!
 //! The library may have looked before its client was stopped or its clock was set, and the client asked it after that;
-//! so whoever may have been stopped meanwhile, or had a wrong clock, is not held to it.
+//! so a client that may have been stopped meanwhile, or had a wrong clock, is excused.
 
 use std::collections::BTreeSet;
 

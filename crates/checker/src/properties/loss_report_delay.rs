@@ -1,4 +1,4 @@
-//! How long after the loss of its lock a holder is told. A workload that states a time is held to it by the claim `losses`.
+//! The delay from the loss of a lock until the library tells its holder. The claim `losses` decides where a workload states a limit.
 
 use super::super::owners::Owners;
 use super::super::starved::{Needs, kept};
