@@ -227,7 +227,7 @@ pub fn advise(history: &History, verdict: &Verdict, commands: &[RecordedCommand]
         let mut unclaimed = verdict.unclaimed.iter().filter(|anomaly| anomaly.kind.property().id == property.id);
         let (first, more) = (unclaimed.next()?, unclaimed.count() as u64);
         let (id, title, text) = (property.id.to_string(), property.title.to_string(), first.summary.clone());
-        Some(Remark { id, title, count: more + 1, of: more + 1, text })
+        Some(Remark { id, title, count: more + 1, of: more + 1, severity: 0, disturbed: false, text })
     });
     remarks.chain(not_made).collect()
 }

@@ -221,6 +221,12 @@ pub struct Remark {
     /// How many operations, clients or releases speak against it, of how many that could.
     pub count: u64,
     pub of: u64,
+    /// How bad the worst of them is, to compare runs by: more is worse. Each advisory has a scale of its own.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub severity: u64,
+    /// Whether a fault was injected or a client cancelled before the worst of them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disturbed: bool,
     /// The worst of them, in a sentence without a full stop.
     pub text: String,
 }
@@ -228,7 +234,8 @@ pub struct Remark {
 impl Remark {
     /// One of an advisory that fills in what it is; None if nothing speaks against it.
     pub(super) fn new(count: u64, of: u64, text: String) -> Option<Remark> {
-        (count > 0).then(|| Remark { id: String::new(), title: String::new(), count, of, text })
+        let (id, title) = Default::default();
+        (count > 0).then(|| Remark { id, title, count, of, severity: 0, disturbed: false, text })
     }
 }
 

@@ -1,7 +1,5 @@
 //! How often those who wait ask a node for the lock: no claim says anything of that, but a node has others to serve.
 
-use serde::Serialize;
-
 use super::{Advisory, Remark};
 use base::words::{length, sanitize};
 use model::history::{History, Operation, Phase, PhaseStamp, Process, RecordedCommand};
@@ -12,7 +10,7 @@ pub static DEF: Advisory = Advisory {
     applies: "runs without faults whose nodes recorded their commands, and whose clients are processes",
     check: |run| {
         let found = most_often(run.history, run.commands)?;
-        Remark::new(1, 1, found.words())
+        Some(Remark { severity: found.per_second, ..Remark::new(1, 1, found.words())? })
     },
 };
 
@@ -22,7 +20,7 @@ const OFTEN: u64 = 500;
 const SHORT: u64 = 200_000_000;
 
 /// A client that asked a node again and again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asking {
     pub client: String,
     pub node: String,

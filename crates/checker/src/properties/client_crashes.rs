@@ -1,7 +1,5 @@
 //! Programs of clients that ended by themselves. No lock claims that they go on, but users of the library want to know.
 
-use serde::Serialize;
-
 use super::super::liveness::STUCK_AFTER_TTLS;
 use super::super::starved::everyone_ran;
 use super::super::verdict::Verdict;
@@ -15,7 +13,9 @@ pub static DEF: Advisory = Advisory {
     applies: "every run",
     check: |run| {
         let ended = by_itself(run.history, run.verdict)?;
-        Remark::new(run.verdict.count_of(AnomalyKind::EndedByItself), run.history.clients.len() as u64, ended.how)
+        let count = run.verdict.count_of(AnomalyKind::EndedByItself);
+        let remark = Remark::new(count, run.history.clients.len() as u64, ended.how)?;
+        Some(Remark { disturbed: ended.faulty, ..remark })
     },
 };
 
@@ -23,7 +23,7 @@ pub static DEF: Advisory = Advisory {
 const FROM_OTHERS: [&str; 4] = ["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"];
 
 /// How a program ended that no fault ends.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Its exit code and its last words.
     pub how: String,

@@ -1,8 +1,6 @@
 //! Attempts to take a lock that were given up long before their time, with nothing in the way but a holder, or not even one. No claim is
 //! broken by that, but whoever asks for ten seconds and is refused after one has not got what was asked for.
 
-use serde::Serialize;
-
 use super::super::starved::everyone_ran;
 use super::{Advisory, Remark};
 use base::words::{length, plural};
@@ -17,12 +15,16 @@ pub static DEF: Advisory = Advisory {
         let found: Vec<_> = each.iter().filter(|(refusals, _)| refusals.early > 0).collect();
         let text: Vec<String> = found.iter().map(|(refusals, while_)| refusals.words(while_)).collect();
         let sum = |number: fn(&Refusals) -> u64| found.iter().map(|(refusals, _)| number(refusals)).sum();
-        Remark::new(sum(|refusals| refusals.early), sum(|refusals| refusals.of), text.join("; "))
+        let remark = Remark::new(sum(|refusals| refusals.early), sum(|refusals| refusals.of), text.join("; "))?;
+        let soonest = found.iter().filter_map(|(refusals, _)| refusals.soonest).map(Refusal::share);
+        Some(Remark { severity: MILLION - soonest.min().unwrap_or(MILLION).min(MILLION), ..remark })
     },
 };
 
 /// An attempt is given up early if it took less than this part of its limit.
 const EARLY: u64 = 2;
+
+const MILLION: u64 = 1_000_000;
 
 /// How a failure that was no refusal speaks, in lower case.
 const OF_CONNECTIONS: [&str; 6] = ["connect", "econn", "epipe", "broken pipe", "socket", "network"];
@@ -37,7 +39,7 @@ pub enum Had {
 }
 
 /// How attempts came out during which the lock was had in one of these ways.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refusals {
     /// How many were refused early, of how many.
     pub early: u64,
@@ -47,7 +49,7 @@ pub struct Refusals {
 }
 
 /// An attempt that was refused early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// For how long its client was ready to wait, and how long it waited, in nanoseconds.
     pub limit: u64,
@@ -88,7 +90,7 @@ pub fn early(history: &History, had: Had) -> Refusals {
             && everyone_ran(history, (attempt.invoked, end), refusal.waited)
         {
             refusals.early += 1;
-            refusals.soonest = soonest(refusals.soonest, Some(refusal));
+            refusals.soonest = refusals.soonest.into_iter().chain([refusal]).min_by_key(|one| one.share());
         }
     }
     refusals
@@ -111,20 +113,13 @@ impl Refusals {
         let (early, attempts) = (self.early, plural(self.of, "attempt"));
         format!("whoever asked for {limit} was refused after {waited} {while_}, {early} of {attempts}")
     }
-
-    /// Both together.
-    pub fn and(self, other: &Refusals) -> Refusals {
-        Refusals {
-            early: self.early + other.early,
-            of: self.of + other.of,
-            soonest: soonest(self.soonest, other.soonest),
-        }
-    }
 }
 
-fn soonest(one: Option<Refusal>, other: Option<Refusal>) -> Option<Refusal> {
-    let share = |refusal: &Refusal| u128::from(refusal.waited) * 1_000_000 / u128::from(refusal.limit.max(1));
-    one.into_iter().chain(other).min_by_key(share)
+impl Refusal {
+    /// The part of its limit that it waited, in millionths.
+    fn share(self) -> u64 {
+        (u128::from(self.waited) * u128::from(MILLION) / u128::from(self.limit.max(1))) as u64
+    }
 }
 
 /// Whether the lock was refused, and not a connection.

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
-
 use super::super::starved::everyone_ran;
 use super::{Advisory, Remark};
 use base::redis_commands;
@@ -16,7 +14,9 @@ pub static DEF: Advisory = Advisory {
     applies: "runs whose nodes recorded their commands, without faults or with few nodes struck",
     check: |run| {
         let losses = false_losses(run.history, run.commands);
-        Remark::new(losses.told, losses.of, losses.words())
+        let remark = Remark::new(losses.told, losses.of, losses.words())?;
+        let severity = losses.soonest.map_or(0, |loss| loss.ttl.saturating_sub(loss.after));
+        Some(Remark { severity, disturbed: !losses.struck.is_empty(), ..remark })
     },
 };
 
@@ -24,7 +24,7 @@ pub static DEF: Advisory = Advisory {
 const NEW: u64 = 2;
 
 /// How holders were told of losses.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FalseLosses {
     /// How many were told that their lock was lost while they had it, of how many holders.
     pub told: u64,
@@ -36,7 +36,7 @@ pub struct FalseLosses {
 }
 
 /// A loss that was none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FalseLoss {
     /// How long after the lock had been taken or extended, in nanoseconds.
     pub after: u64,
@@ -154,16 +154,6 @@ impl FalseLosses {
                 struck => format!(" at the nodes that were left, a majority: {} had been struck", list(struck)),
             }
         )
-    }
-
-    /// Both together.
-    pub fn and(self, other: &FalseLosses) -> FalseLosses {
-        FalseLosses {
-            told: self.told + other.told,
-            of: self.of + other.of,
-            soonest: self.soonest.into_iter().chain(other.soonest).min(),
-            struck: if self.struck.is_empty() { other.struck.clone() } else { self.struck },
-        }
     }
 }
 

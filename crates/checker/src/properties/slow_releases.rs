@@ -1,7 +1,5 @@
 //! How long a library's clients took to give their locks back: nothing is promised of that, but whoever calls waits for so long.
 
-use serde::Serialize;
-
 use super::super::starved::everyone_ran;
 use super::{Advisory, Remark};
 use base::words::{length, list, moment, sanitize};
@@ -13,14 +11,15 @@ pub static DEF: Advisory = Advisory {
     applies: "runs whose clients release their locks",
     check: |run| {
         let found = slowest(run.history)?;
-        Remark::new(1, 1, found.words())
+        let disturbed = !found.meanwhile.is_empty();
+        Some(Remark { severity: found.took, disturbed, ..Remark::new(1, 1, found.words())? })
     },
 };
 
 /// A release takes long from so many TTLs on: its lock has run out by itself by then.
 const LONG: u64 = 3;
 /// A release that took long.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlowRelease {
     pub client: String,
     /// When it began, and how long it took, in nanoseconds of run time.

@@ -1,8 +1,6 @@
 //! What clients go on sending for a lock that they have nothing to do with any more: that breaks no claim by itself, but it may keep
 //! what nobody has, or take what nobody asked for.
 
-use serde::Serialize;
-
 use super::super::starved::everyone_ran;
 use super::{Advisory, Remark, was_disturbed};
 use base::redis_commands::{self, asks, changes_a_lock, runs_a_script};
@@ -15,7 +13,8 @@ pub static DEF: Advisory = Advisory {
     applies: "runs whose nodes recorded their commands, and whose clients are processes",
     check: |run| {
         let found = goes_on(run.history, run.commands)?;
-        Remark::new(found.operations, found.of, found.words())
+        let remark = Remark::new(found.operations, found.of, found.words())?;
+        Some(Remark { severity: found.after, disturbed: found.faulty, ..remark })
     },
 };
 
@@ -23,7 +22,7 @@ pub static DEF: Advisory = Advisory {
 const DUE: u64 = 2;
 
 /// What a client sent for a lock when its operation on it had been over for a while.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GoesOn {
     pub client: String,
     /// `PEXPIRE lock:k0 1000`

@@ -4,8 +4,8 @@ use std::fmt;
 use std::ptr;
 
 use base::members::Role;
-use checker::{AnomalyKind, Validity, Verdict};
-use model::history::{FaultKind, Header, History, StepOutcome};
+use checker::{AnomalyKind, ClaimVerdict, Validity, Verdict};
+use model::history::{FaultKind, History, StepOutcome};
 use summary::{RunFacts, Story, Subject, Why, why_of};
 
 /// Why a run is a violation: what went wrong, and what its incident was put down to.
@@ -33,27 +33,8 @@ impl Cause {
     /// run is no violation, if its script broke off, or if a fault was not seen to happen: clients waited at their
     /// breakpoints then, for nobody knows how long.
     pub fn of(history: &History, verdict: &Verdict) -> Option<Cause> {
-        let broke_off = history.steps.iter().any(|(_, step)| step.outcome == StepOutcome::Failed);
-        let unseen = history.faults.iter().any(|window| !window.was_observed() && !window.kind.is_at_command());
-        if verdict.valid != Validity::Invalid
-            || (history.run.as_ref().is_some_and(is_scripted) && (broke_off || unseen))
-        {
-            return None;
-        }
-        let broken = verdict.claims.iter().find(|claim| claim.claimed && claim.valid == Validity::Invalid)?;
-        // What the clients do before and after the script only shows that the lock works, unless what the script left undone
-        // meets it.
-        let (first, last) = (history.steps.first(), history.steps.last());
-        let is_of_the_script = |index: &u64| {
-            let operation = history.operations.iter().find(|operation| operation.index == *index);
-            operation.is_none_or(|operation| {
-                first.is_none_or(|(time, _)| operation.completed.is_none_or(|completed| completed >= *time))
-                    && last.is_none_or(|(time, _)| operation.invoked < *time)
-            })
-        };
-        let anomaly = verdict.anomalies.iter().find(|anomaly| {
-            anomaly.kind.contradicts() == Some(broken.claim) && anomaly.operations.iter().any(is_of_the_script)
-        })?;
+        let of_each = verdict.anomalies.iter().map(|anomaly| (anomaly.kind, &*anomaly.operations));
+        let anomaly = &verdict.anomalies[decisive(history, verdict.valid, verdict.claims.iter(), of_each)?];
         let subject = Subject { scenario: None, history, verdict, facts: &RunFacts::default() };
         let story = Story::new(subject);
         let incident = story.incidents.iter().find(|one| one.anomalies.iter().any(|other| ptr::eq(*other, anomaly)))?;
@@ -75,14 +56,39 @@ impl Cause {
     }
 }
 
+/// The place of the first anomaly that decides the verdict, of these, which are ordered by time; see [`Cause::of`].
+pub fn decisive<'a>(
+    history: &History,
+    valid: Validity,
+    mut claims: impl Iterator<Item = &'a ClaimVerdict>,
+    mut anomalies: impl Iterator<Item = (AnomalyKind, &'a [u64])>,
+) -> Option<usize> {
+    let broke_off = history.steps.iter().any(|(_, step)| step.outcome == StepOutcome::Failed);
+    let unseen = history.faults.iter().any(|window| !window.was_observed() && !window.kind.is_at_command());
+    let is_scripted = history.run.as_ref().is_some_and(|run| run.script_steps > 0);
+    if valid != Validity::Invalid || (is_scripted && (broke_off || unseen)) {
+        return None;
+    }
+    let broken = claims.find(|claim| claim.claimed && claim.valid == Validity::Invalid)?;
+    // What the clients do before and after the script only shows that the lock works, unless what the script left undone
+    // meets it.
+    let (first, last) = (history.steps.first(), history.steps.last());
+    let is_of_the_script = |index: &u64| {
+        let operation = history.operations.iter().find(|operation| operation.index == *index);
+        operation.is_none_or(|operation| {
+            first.is_none_or(|(time, _)| operation.completed.is_none_or(|completed| completed >= *time))
+                && last.is_none_or(|(time, _)| operation.invoked < *time)
+        })
+    };
+    anomalies.position(|(kind, operations)| {
+        kind.contradicts() == Some(broken.claim) && operations.iter().any(is_of_the_script)
+    })
+}
+
 /// Whom a fault with these targets hit, by its first one's role.
 fn hit(targets: &[String]) -> String {
     let first = targets.first().map_or("", String::as_str);
     Role::of(first).map_or(first, |role| role.word()).to_string()
-}
-
-fn is_scripted(run: &Header) -> bool {
-    run.script_steps > 0
 }
 
 impl fmt::Display for Cause {

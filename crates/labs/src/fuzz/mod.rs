@@ -19,7 +19,7 @@ pub mod page;
 mod search;
 mod shrink;
 
-pub use cause::{By, Cause};
+pub use cause::{By, Cause, decisive};
 pub use hunt::{Found, Hunt, Until, hunt};
 pub use search::{Progress, Search, USUAL_TIME, Violation};
 pub use shrink::{End, Shrunk, Trials, shrink, shrink_on};

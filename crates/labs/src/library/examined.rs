@@ -9,13 +9,7 @@ use super::endless::Endless;
 use super::kind::{Kind, OfItsKind};
 use super::sent::{Sent, When};
 use super::struck::Struck;
-use checker::properties::busy_polling::Asking;
-use checker::properties::client_crashes::Ended;
-use checker::properties::early_refusals::Refusals;
-use checker::properties::false_losses::FalseLosses;
-use checker::properties::slow_releases::SlowRelease;
-use checker::properties::stray_commands::GoesOn;
-use checker::{AnomalyKind, Validity};
+use checker::{AnomalyKind, Remark, Validity};
 
 /// The scenario that tells what a crowd of processes does from what a crowd of threads does.
 const CROWD_OF_PROCESSES: &str = "crowd-of-processes";
@@ -24,7 +18,7 @@ const CROWD_OF_PROCESSES: &str = "crowd-of-processes";
 const NOTHING_PROVEN: &str = "This run proves nothing about the lock: ";
 
 /// Everything that a page tells of a library.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Examined {
     /// As the user named it, quoted for a shell.
     pub workload: String,
@@ -50,7 +44,7 @@ pub struct Examined {
 }
 
 /// A scenario, and all runs of it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Tried {
     pub scenario: String,
     pub description: String,
@@ -69,7 +63,7 @@ pub struct Tried {
 }
 
 /// One run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct TriedRun {
     pub ttl: String,
     /// None if it could not be made.
@@ -77,7 +71,6 @@ pub struct TriedRun {
     /// Whether things happened when the scenario wanted them to.
     pub timing_was_kept: bool,
     /// Whether what went wrong may become of any lock that nothing renews: somebody had it for longer than its TTL.
-    #[serde(skip)]
     pub outlived: bool,
     /// What happened, in a sentence; why nothing is known, if it is not.
     pub summary: String,
@@ -89,23 +82,10 @@ pub struct TriedRun {
     pub anomaly: Option<String>,
     /// How the incident came about that shows it, in a few sentences; empty if nothing is told.
     pub account: String,
-    /// How its program ended, if that ended by itself.
-    pub ended: Option<Ended>,
-    pub false_losses: FalseLosses,
     /// The keys without a TTL that its nodes kept to its end.
-    #[serde(skip)]
     pub endless: Endless,
-    /// Attempts that were refused early while others had the lock, and while nobody had it.
-    pub refusals: Refusals,
-    pub refusals_of_free: Refusals,
-    /// What its clients were told that was not so, where its file claims nothing of that: of which kind, and in a sentence.
-    pub untrue: Vec<(AnomalyKind, String)>,
-    /// What was sent for a lock by a client that had nothing to do with it any more.
-    pub goes_on: Option<GoesOn>,
-    /// Who asked for the lock most often, if it was often.
-    pub asking: Option<Asking>,
-    /// The longest release, if it took long.
-    pub slow_release: Option<SlowRelease>,
+    /// What no workload claims, and its users want to know.
+    pub advisories: Vec<Remark>,
     /// Its folder, relative to the page.
     pub folder: String,
     /// The command that repeats it.
@@ -129,17 +109,6 @@ pub struct Found {
     pub came_back: u32,
     pub of: u32,
     pub repeat: String,
-}
-
-/// What came of a scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Came {
-    /// At least one run broke the lock.
-    Fell,
-    /// Some held, and none broke it.
-    Held,
-    /// No run shows anything.
-    Nothing,
 }
 
 /// Scenarios that break the lock in the same way: at the same commands, with the same incident, and with the same lot of a lock
@@ -197,46 +166,21 @@ impl Symptom<'_> {
 }
 
 impl Tried {
-    pub fn came(&self) -> Came {
-        let any = |valid| self.runs.iter().any(|run| run.valid == Some(valid));
-        match () {
-            () if any(Validity::Invalid) => Came::Fell,
-            () if self.runs.iter().any(TriedRun::withstood) => Came::Held,
-            () => Came::Nothing,
+    /// Invalid if at least one run broke the lock, valid if some held and none broke it, unknown if no run shows anything.
+    pub fn came(&self) -> Validity {
+        match self.broken() {
+            (0, 0) => Validity::Unknown,
+            (0, _) => Validity::Valid,
+            _ => Validity::Invalid,
         }
-    }
-
-    /// The longest release of its runs, if one took long.
-    pub fn slow_release(&self) -> Option<&SlowRelease> {
-        self.runs.iter().filter_map(|run| run.slow_release.as_ref()).max_by_key(|slow| slow.took)
-    }
-
-    /// Who asked for the lock most often in its runs, if it was often.
-    pub fn asking(&self) -> Option<&Asking> {
-        self.runs.iter().filter_map(|run| run.asking.as_ref()).max_by_key(|asking| asking.per_second)
-    }
-
-    /// What became of attempts in its runs.
-    pub fn refusals(&self, of: impl Fn(&TriedRun) -> &Refusals) -> Refusals {
-        self.runs.iter().fold(Refusals::default(), |all, run| all.and(of(run)))
-    }
-
-    /// What became of losses that were told in its runs.
-    pub fn false_losses(&self) -> FalseLosses {
-        self.runs.iter().fold(FalseLosses::default(), |all, run| all.and(&run.false_losses))
-    }
-
-    /// How a program first ended that did so by itself, under a fault.
-    pub fn ended_under_a_fault(&self) -> Option<&Ended> {
-        self.runs.iter().filter_map(|run| run.ended.as_ref()).find(|ended| ended.faulty)
     }
 
     /// The first run that shows what came of it.
     pub fn telling(&self) -> Option<&TriedRun> {
         let shows = |run: &&TriedRun| match self.came() {
-            Came::Fell => run.valid == Some(Validity::Invalid),
-            Came::Held => run.withstood(),
-            Came::Nothing => run.valid.is_some(),
+            Validity::Invalid => run.valid == Some(Validity::Invalid),
+            Validity::Valid => run.withstood(),
+            Validity::Unknown => run.valid.is_some(),
         };
         self.runs.iter().find(shows).or(self.runs.first())
     }
@@ -305,7 +249,7 @@ pub fn share_by_itself<'t>(
             .any(|kind| kind.name() == anomaly)
     };
     let is_alike = |other: &str| other == anomaly || of_exclusion(other) && of_exclusion(anomaly);
-    let tells = |tried: &&Tried| tried.plain && (by_threads || !tried.by_threads) && tried.came() == Came::Fell;
+    let tells = |tried: &&Tried| tried.plain && (by_threads || !tried.by_threads) && tried.came() == Validity::Invalid;
     let share = |tried: &Tried| {
         let broken =
             tried.runs.iter().filter_map(|run| run.anomaly.as_deref()).filter(|anomaly| is_alike(anomaly)).count();
@@ -330,7 +274,7 @@ impl TriedRun {
 
 impl Examined {
     /// The scenarios of which this came, in the order in which they were tried.
-    pub fn that(&self, came: Came) -> Vec<&Tried> {
+    pub fn that(&self, came: Validity) -> Vec<&Tried> {
         self.tried.iter().filter(|tried| tried.came() == came).collect()
     }
 
@@ -338,7 +282,7 @@ impl Examined {
     /// known of, then what breaks them all.
     pub fn symptoms(&self) -> Vec<Symptom<'_>> {
         let mut symptoms: Vec<Symptom> = Vec::new();
-        for tried in self.that(Came::Fell) {
+        for tried in self.that(Validity::Invalid) {
             let run = tried.telling();
             let anomaly = run.and_then(|run| run.anomaly.as_deref()).unwrap_or("unclear");
             let when = run.map_or(&[][..], |run| &run.when);
@@ -364,7 +308,7 @@ impl Examined {
     }
 
     /// What came of a crowd of processes; None if there was none.
-    pub fn crowd_of_processes(&self) -> Option<Came> {
+    pub fn crowd_of_processes(&self) -> Option<Validity> {
         self.tried.iter().find(|tried| tried.scenario == CROWD_OF_PROCESSES).map(Tried::came)
     }
 
@@ -378,14 +322,6 @@ impl Examined {
         share_by_itself(self.tried.iter(), symptom.anomaly, symptom.is_by_threads())
     }
 
-    /// The runs in which a program ended by itself, with no fault, and of how many: of those that were made, or that such an end kept
-    /// from being made.
-    pub fn ended(&self) -> (Vec<&TriedRun>, usize) {
-        let ended = |run: &TriedRun| run.ended.as_ref().is_some_and(|ended| !ended.faulty);
-        let made = || self.tried.iter().flat_map(|tried| &tried.runs).filter(|run| run.valid.is_some() || ended(run));
-        (made().filter(|run| ended(run)).collect(), made().count())
-    }
-
     /// How many runs were made.
     pub fn runs(&self) -> usize {
         self.tried.iter().map(|tried| tried.runs.len()).sum()
@@ -394,7 +330,7 @@ impl Examined {
     /// The scenarios that show nothing, by the reason.
     pub fn nothing_shown(&self) -> BTreeMap<String, Vec<&Tried>> {
         let mut reasons: BTreeMap<String, Vec<&Tried>> = BTreeMap::new();
-        for tried in self.that(Came::Nothing) {
+        for tried in self.that(Validity::Unknown) {
             let why = match tried.telling() {
                 None => "it was not run".to_string(),
                 Some(run) => match run.void().filter(|_| run.valid == Some(Validity::Valid)) {

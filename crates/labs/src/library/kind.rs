@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use super::sent::{Upkeep, When};
 use super::steps::CLIENTS;
 use checker::Validity;
@@ -21,19 +19,17 @@ const ASKS: &str = "redlock-asks";
 const FOREVER: &str = "forever";
 
 /// What kind of lock it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// The workload to compare with; None if there is none of the kind.
     pub reference: Option<String>,
     /// In words: `a lock with a TTL on one node`.
     pub what: String,
-    #[serde(skip)]
     pub upkeep: Upkeep,
 }
 
 /// How a lock of the same kind does under the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfItsKind {
     /// It falls as well.
     Falls,

@@ -3,15 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use serde::Serialize;
-
 use base::redis_commands::{asks, changes_a_lock, is_housekeeping, renews, runs_a_script};
 use model::fault_kinds::names_a_key_of_the_run;
 use model::history::{History, Operation, Phase, PhaseStamp, RecordedCommand};
 
 /// What a client is doing when it sends a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum When {
     /// Nobody else has the lock, or it is not known that anybody has.
     Taking,
@@ -33,7 +30,7 @@ impl fmt::Display for When {
 }
 
 /// A command that a library sends.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sent {
     pub when: When,
     /// In capitals; `EVAL` stands for all that run a script.

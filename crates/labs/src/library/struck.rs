@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use super::sent::{When, name_for_all, queued, when};
 use base::redis_commands::changes_a_lock;
 use base::words::{list, plural};
@@ -11,7 +9,7 @@ use model::fault_kinds::CallEffect;
 use model::history::{FaultWindow, History, Operation, Phase, PhaseStamp, RecordedCommand};
 
 /// A command at which a fault struck.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Struck {
     /// What its client was doing or, if it was stopped there, what it was doing by then; None if it was in no operation.
     pub when: Option<When>,
@@ -27,8 +25,7 @@ pub struct Struck {
 }
 
 /// What a command did to the lock. Looked at were the commands that the node carried out, where they were recorded.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Did {
     /// It wrote a key of the lock by these commands: itself, or those that its script called.
     Changed(Vec<String>),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::{Latency, Row};
 use base::files::{self, FileError};
@@ -64,9 +65,7 @@ struct Fault {
 impl Results {
     /// Those of the run in this folder.
     pub fn read(folder: &Path) -> Result<Results, FileError> {
-        let path = folder.join(FILE);
-        let text = files::read_inside(&path, files::RESULTS)?;
-        serde_json::from_str(&text).map_err(|error| FileError::read(&path, std::io::Error::other(error)))
+        read(folder)
     }
 
     /// Those of a run that a file in this folder names, if they are still there, below it.
@@ -113,6 +112,13 @@ impl Results {
             per_second: self.acknowledged_per_second,
         }
     }
+}
+
+/// The results of the run in this folder: as [`Results`], or, if this version wrote them, as a whole [`Telling`](crate::Telling).
+pub fn read<T: DeserializeOwned>(folder: &Path) -> Result<T, FileError> {
+    let path = folder.join(FILE);
+    let text = files::read_inside(&path, files::RESULTS)?;
+    serde_json::from_str(&text).map_err(|error| FileError::read(&path, std::io::Error::other(error)))
 }
 
 /// The versions that the runs in this folder ran on, as each reported them.

@@ -7,7 +7,8 @@ mod told;
 
 use std::path::Path;
 
-use checker::Validity;
+use checker::properties::Advisory;
+use checker::{Remark, Validity, advise, check};
 use labs::library::examined::{Examined, Tried, TriedRun};
 use labs::library::kind::{Kind, OfItsKind};
 use labs::library::sent::{Sent, Upkeep, When};
@@ -145,18 +146,25 @@ fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
         when: when.into_iter().collect(),
         anomaly: Some(anomaly.into()),
         account: String::new(),
-        ended: None,
-        refusals: Default::default(),
-        refusals_of_free: Default::default(),
-        false_losses: Default::default(),
         endless: Default::default(),
-        untrue: Vec::new(),
-        goes_on: None,
-        asking: None,
-        slow_release: None,
+        advisories: Vec::new(),
         folder: "../runs/one".into(),
         repeat: "redjepsen run --seed 1".into(),
     }
+}
+
+/// A run that is valid, in which nothing was struck, with what speaks against this advisory in its history.
+fn advised(advisory: &Advisory, history: &history::History, commands: &[RecordedCommand]) -> TriedRun {
+    let mut advisories = advise(history, &check(history), commands);
+    advisories.retain(|remark| remark.id == advisory.id);
+    TriedRun { advisories, ..run(Validity::Valid, None, "") }
+}
+
+/// The same with one that is made up.
+fn remarked(id: &str, disturbed: bool, text: &str) -> TriedRun {
+    let (id, title) = (id.to_string(), String::new());
+    let remark = Remark { id, title, count: 1, of: 1, severity: 0, disturbed, text: text.into() };
+    TriedRun { advisories: vec![remark], ..run(Validity::Valid, None, "") }
 }
 
 fn tried(scenario: &str, of_its_kind: OfItsKind, runs: Vec<TriedRun>) -> Tried {

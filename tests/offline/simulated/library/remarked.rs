@@ -8,7 +8,7 @@ use labs::library::page::terminal;
 use model::history::{self, FaultKind, FaultWindow, History, Phase, PhaseStamp, RecordedCommand};
 use report::Look;
 
-use super::{examined, recorded, run, run_of, run_that_releases_by, tried};
+use super::{advised, examined, recorded, remarked, run, run_of, run_that_releases_by, tried};
 
 const MS: u64 = 1_000_000;
 
@@ -51,13 +51,13 @@ fn what_a_client_sends_for_a_lock_that_it_has_given_back_is_told() {
     assert_eq!(goes_on(&faulty, renews(700, "c0")), None);
     assert!(goes_on(&faulty, renews(900, "c0")).is_some_and(|found| found.faulty));
 
-    let one = |found| TriedRun { goes_on: Some(found), ..run(Validity::Valid, None, "") };
+    let one = |history: &History| advised(&stray_commands::DEF, history, &[renews(900, "c0")]);
     let sent =
         "c0 sent PEXPIRE lock:k0 1000 900 ms after it had given the lock back, which gives a key more time to live";
-    let text = told(one(found));
+    let text = told(one(&left_for(2000)));
     let first = format!("It goes on when its lock is given back, or was never had, with no fault: {sent}");
     assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(&first)), "{text}");
-    let text = told(one(goes_on(&faulty, renews(900, "c0")).unwrap()));
+    let text = told(one(&faulty));
     assert!(text.contains(sent) && !text.contains("with no fault"), "{text}");
 }
 
@@ -97,14 +97,9 @@ fn a_loss_that_is_told_where_a_minority_of_the_nodes_is_struck_is_none() {
     after_another.operations.push(earlier);
     assert_eq!(told(&after_another, &left), 0);
 
-    let text = told_of(false_losses::false_losses(&one_down, &left));
+    let text = self::told(advised(&false_losses::DEF, &one_down, &left));
     assert!(text.contains("at the nodes that were left, a majority: n0 had been struck"), "{text}");
     assert!(!text.contains("which it has, with no fault"), "{text}");
-}
-
-/// What is told of a run with these.
-fn told_of(false_losses: false_losses::FalseLosses) -> String {
-    told(TriedRun { false_losses, ..run(Validity::Valid, None, "") })
 }
 
 #[test]
@@ -132,14 +127,14 @@ fn who_hardly_rests_while_it_waits_is_told_so() {
     faulty.faults.push(FaultWindow::new(1, FaultKind::Pause));
     assert_eq!(busy_polling::most_often(&faulty, &asks(300, "c0")), None);
 
-    let text = told(TriedRun { asking: Some(found), ..run(Validity::Valid, None, "") });
+    let text = told(advised(&busy_polling::DEF, &waits(), &asks(300, "c0")));
     assert!(text.contains("long-work: c0 asked n0 for it 999 times a second, for 300 ms"), "{text}");
     assert!(!told(run(Validity::Valid, None, "")).contains("Hardly rests"));
 }
 
 #[test]
 fn what_a_library_says_that_is_not_so_is_told_once_of_each_kind() {
-    let says = |kind, text: &str| TriedRun { untrue: vec![(kind, text.into())], ..run(Validity::Valid, None, "") };
+    let says = |kind: AnomalyKind, text: &str| remarked(kind.property().id, false, text);
     let all = vec![
         tried("late-release", OfItsKind::Unknown, vec![says(AnomalyKind::FalseRelease, "c0's release was answered")]),
         tried("pause", OfItsKind::Unknown, vec![says(AnomalyKind::FalseRelease, "c1's release was answered")]),

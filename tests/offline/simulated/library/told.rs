@@ -4,7 +4,7 @@ use checker::properties::early_refusals::{self, Had};
 use checker::properties::slow_releases as releases;
 use checker::properties::{client_crashes, false_losses};
 use checker::{Validity, check};
-use labs::library::examined::{Came, Examined, Tried, TriedRun, breaks_by_itself, share_by_itself};
+use labs::library::examined::{Examined, Tried, TriedRun, breaks_by_itself, share_by_itself};
 use labs::library::kind::OfItsKind;
 use labs::library::page::{html, terminal};
 use labs::library::sent::{Sent, When};
@@ -12,7 +12,7 @@ use labs::library::struck::{Did, Struck};
 use model::history::{self, Phase, PhaseStamp, RecordedCommand};
 use report::Look;
 
-use super::{command, examined, recorded, run, run_of, run_that_releases_by, strike, tried};
+use super::{advised, command, examined, recorded, remarked, run, run_of, run_that_releases_by, strike, tried};
 
 #[test]
 fn a_release_that_takes_long_is_told_unless_something_struck_its_client() {
@@ -24,15 +24,16 @@ fn a_release_that_takes_long_is_told_unless_something_struck_its_client() {
             (window.inject, window.injected) = (50, Some((60, true)));
             history.faults.push(window);
         }
-        releases::slowest(&history)
+        (releases::slowest(&history), advised(&releases::DEF, &history, &[]))
     };
-    let slow = slowest(11_200_000_400, Some("n1")).unwrap();
+    let (slow, late) = slowest(11_200_000_400, Some("n1"));
+    let slow = slow.unwrap();
     assert_eq!((&*slow.client, slow.began, slow.took, slow.ended), ("c0", 400, 11_200_000_000, true));
     assert_eq!(slow.meanwhile, ["kill of n1"]);
-    assert!(slowest(3_000_000_400, None).is_some() && slowest(2_999_000_400, None).is_none());
-    assert!(slowest(11_200_000_400, Some("c0")).is_none());
+    assert!(slowest(3_000_000_400, None).0.is_some() && slowest(2_999_000_400, None).0.is_none());
+    assert!(slowest(11_200_000_400, Some("c0")).0.is_none());
 
-    let late = TriedRun { slow_release: Some(slow), ..run(Validity::Unknown, None, "") };
+    let late = TriedRun { valid: Some(Validity::Unknown), ..late };
     let all = examined(vec![
         tried("one-node-down", OfItsKind::Unknown, vec![late]),
         tried("pause", OfItsKind::Falls, vec![run(Validity::Valid, None, "")]),
@@ -115,7 +116,13 @@ fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then
     stalled.stalls.push((400, 470));
     assert!(ends(&stalled).is_none());
 
-    let that_ended = |faulty| TriedRun { ended: Some(ended(faulty)), ..run(Validity::Unknown, None, "") };
+    let that_ended = |faulty| {
+        let mut history = run_that_ends(how);
+        if faulty {
+            history.faults.push(history::FaultWindow::new(1, history::FaultKind::Pause));
+        }
+        TriedRun { valid: Some(Validity::Unknown), ..advised(&client_crashes::DEF, &history, &[]) }
+    };
     let of = |runs| examined(vec![tried("none", OfItsKind::Unknown, runs)]);
     let all = of(vec![run(Validity::Valid, None, ""), that_ended(true)]);
     let text = terminal(&all, Look::PLAIN);
@@ -183,21 +190,18 @@ fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_no
     scripted.run.as_mut().unwrap().script_steps = 3;
     assert_eq!(early(&scripted), (0, 0));
 
-    let of = |after| TriedRun {
-        refusals: early_refusals::early(&refused(after, 900, refusal), Had::ByOthers),
-        ..run(Validity::Valid, None, "")
-    };
+    let of = |after| advised(&early_refusals::DEF, &refused(after, 900, refusal), &[]);
     let told = |runs| terminal(&examined(vec![tried("none", OfItsKind::Unknown, runs)]), Look::PLAIN);
     let text = told(vec![of(400), of(300), of(600)]);
-    let line =
-        "none: whoever asked for 1 s was refused after 300 ms while another client held the lock, 2 of 3 attempts";
+    let line = "none: whoever asked for 1 s was refused after 300 ms while another client held the lock, 1 of 1 attempt; \
+                and so in 1 other run\n";
     assert!(text.contains("Gives up before its time: no claim is broken") && text.contains(line), "{text}");
     let first = "It gives up before its time, with no fault: whoever asked for 1 s was refused after 300 ms";
     assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(first)), "{text}");
-    let of_free = early_refusals::early(&refused(300, 90, refusal), Had::ByNobody);
-    let of_free = TriedRun { refusals_of_free: of_free.clone().and(&of_free), ..run(Validity::Valid, None, "") };
-    let text = told(vec![of_free]);
-    assert!(text.contains("was refused after 300 ms while nobody had the lock, 2 of 4 attempts"), "{text}");
+    let of_free = advised(&early_refusals::DEF, &refused(300, 90, refusal), &[]);
+    let text = told(vec![of_free.clone(), of_free]);
+    let line = "was refused after 300 ms while nobody had the lock, 1 of 2 attempts; and so in 1 other run\n";
+    assert!(text.contains(line), "{text}");
     // One may be an accident.
     assert!(!told(vec![of(400), of(600)]).contains("with no fault"));
     assert!(!told(vec![of(600)]).contains("Gives up"));
@@ -255,8 +259,7 @@ fn who_is_told_of_a_loss_while_it_has_the_lock_is_told_so() {
     faulty.faults.push(history::FaultWindow::new(1, history::FaultKind::Pause));
     assert_eq!(told(&faulty, &keeps).0, 0);
 
-    let with =
-        TriedRun { false_losses: false_losses::false_losses(&lost_at(350), &keeps), ..run(Validity::Valid, None, "") };
+    let with = advised(&false_losses::DEF, &lost_at(350), &keeps);
     let text = terminal(&examined(vec![tried("long-work", OfItsKind::Unknown, vec![with])]), Look::PLAIN);
     let first = "It says that a lock is lost which it has, with no fault: a holder was told that 0 ms after";
     assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(first)), "{text}");
@@ -345,7 +348,10 @@ fn symptoms_of_one_cause_stand_together_and_those_of_the_kind_come_last() {
     let symptoms: Vec<Vec<&str>> =
         all.symptoms().iter().map(|one| one.tried.iter().map(|tried| &*tried.scenario).collect()).collect();
     assert_eq!(symptoms, [vec!["late-acquire-reply", "pause-before-reply"], vec!["odd"], vec!["pause"]]);
-    assert_eq!((all.that(Came::Fell).len(), all.that(Came::Held).len(), all.that(Came::Nothing).len()), (4, 1, 1));
+    assert_eq!(
+        (all.that(Validity::Invalid).len(), all.that(Validity::Valid).len(), all.that(Validity::Unknown).len()),
+        (4, 1, 1)
+    );
     let text = terminal(&all, Look::PLAIN);
     let headline = "mine 1.0 falls to 4 of 5 scenarios: to 1 as a lock with a TTL, on one node does; to 2 that `single` withstands; to 1 unexplained.";
     assert!(text.starts_with(headline), "{text}");
@@ -470,9 +476,8 @@ fn few_runs_and_defects_beside_the_claims_are_not_called_withstood() {
     let fell = tried("x", OfItsKind::Holds, vec![run(Validity::Invalid, None, "lost update")]);
     assert!(first(&Examined { not_made: 37, ..examined(vec![fell]) }).starts_with("mine 1.0 falls to 1 of 1 scenario"));
     // It says that it lost a lock which it has.
-    let loss = false_losses::FalseLoss { after: 8_000_000, ttl: 1_000_000_000, by_release: false };
-    let told = false_losses::FalseLosses { told: 81, of: 81, soonest: Some(loss), struck: Vec::new() };
-    let false_loss = TriedRun { false_losses: told, ..run(Validity::Unknown, None, "") };
+    let false_loss =
+        TriedRun { valid: Some(Validity::Unknown), ..remarked("false-losses", false, "a holder was told") };
     let mut of = vec![held("a")];
     of.extend((0..6).map(|_| tried("x", OfItsKind::Unknown, vec![false_loss.clone()])));
     let said = first(&examined(of));
@@ -480,10 +485,7 @@ fn few_runs_and_defects_beside_the_claims_are_not_called_withstood() {
         said,
         "mine 1.0 has 1 defect with no fault at all; only 1 of 7 scenarios shows anything, and it breaks no claim."
     );
-    let ended = TriedRun {
-        ended: Some(client_crashes::Ended { how: "it ended".into(), faulty: true }),
-        ..run(Validity::Valid, None, "")
-    };
+    let ended = remarked("client-crashes", true, "it ended");
     let beside = examined(vec![held("a"), tried("b", OfItsKind::Unknown, vec![ended])]);
     assert!(first(&beside).starts_with("mine 1.0 has 1 kind of defect, which no claim is about"), "{}", first(&beside));
     assert!(!html(&beside).contains("WITHSTANDS"));
@@ -537,17 +539,17 @@ fn a_strike_that_changed_nothing_of_the_lock_counts_as_nothing_tried() {
         let came = tried("x", OfItsKind::Unknown, vec![run.clone()]).came();
         // A violation is one, whatever was struck.
         run.valid = Some(Validity::Invalid);
-        assert_eq!(tried("x", OfItsKind::Unknown, vec![run]).came(), Came::Fell);
+        assert_eq!(tried("x", OfItsKind::Unknown, vec![run]).came(), Validity::Invalid);
         came
     };
     let looked = || Did::Nothing(vec!["EVALSHA".into(), "GET".into()]);
     let releasing = Some(When::Releasing);
-    assert_eq!(of(releasing, Did::Changed(vec!["DEL".into()]), false), Came::Held);
-    assert_eq!(of(releasing, Did::Unknown, false), Came::Held);
-    assert_eq!(of(releasing, looked(), false), Came::Nothing);
+    assert_eq!(of(releasing, Did::Changed(vec!["DEL".into()]), false), Validity::Valid);
+    assert_eq!(of(releasing, Did::Unknown, false), Validity::Valid);
+    assert_eq!(of(releasing, looked(), false), Validity::Unknown);
     // A late release has to change nothing, and who waits has nothing to change.
-    assert_eq!(of(releasing, looked(), true), Came::Held);
-    assert_eq!(of(Some(When::Waiting), looked(), false), Came::Held);
+    assert_eq!(of(releasing, looked(), true), Validity::Valid);
+    assert_eq!(of(Some(When::Waiting), looked(), false), Validity::Valid);
     let vain = TriedRun { struck: vec![strike(releasing, "EVAL", looked())], ..run(Validity::Valid, releasing, "") };
     let text = terminal(&examined(vec![tried("late", OfItsKind::Unknown, vec![vain])]), Look::PLAIN);
     assert!(text.contains("late: struck in vain: c0's 1st EVAL"), "{text}");

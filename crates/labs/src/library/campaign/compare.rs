@@ -7,9 +7,9 @@ use tokio::task::block_in_place;
 
 use super::learnt::{MOST_BYTES, held_for};
 use super::{Examination, Made};
-use crate::fuzz::Cause;
+use crate::fuzz::decisive;
 use crate::library::endless;
-use crate::library::examined::{Came, Tried, TriedRun, share_by_itself};
+use crate::library::examined::{Tried, TriedRun, share_by_itself};
 use crate::library::kind::{self, Kind, OfItsKind};
 use crate::library::sent::When;
 use crate::library::strikes::{Aim, Scripted};
@@ -17,11 +17,8 @@ use crate::library::struck;
 use base::files;
 use base::units::Length;
 use base::words::list;
-use checker::properties::early_refusals::{Had, Refusals};
-use checker::properties::false_losses::{self, FalseLosses};
-use checker::properties::slow_releases;
-use checker::properties::{busy_polling, client_crashes, early_refusals, stray_commands};
-use checker::{AnomalyKind, Sentence, Validity, check};
+use checker::properties::client_crashes;
+use checker::{AnomalyKind, Remark, Sentence, Validity, advise, check};
 use model::history::{self, Claim, History, RecordedCommand};
 use model::nemesis::{Expectation, Fault, Nemesis, Step};
 use model::plan::Plan;
@@ -30,6 +27,8 @@ use runner::simulate::{simulate_unless, usual};
 use runner::{Checked, RunnerError};
 use suite::file::{Block, Names};
 use suite::outcome::RunOutcome;
+use summary::store::results;
+use summary::{AnomalyAccount, Telling};
 
 /// The seeds of the runs of a lock of ours.
 const SEEDS: std::ops::Range<u64> = 1..4;
@@ -57,8 +56,9 @@ pub(super) fn collect(
     cases: &mut Vec<Case>,
 ) -> Result<(), RunnerError> {
     for cell in &made.suite.cells {
-        let counts =
-            |run: &TriedRun| cell.scenario.clients > 1 || run.valid == Some(Validity::Invalid) || run.ended.is_some();
+        let counts = |run: &TriedRun| {
+            cell.scenario.clients > 1 || run.valid == Some(Validity::Invalid) || run.advisories.iter().any(is_crash)
+        };
         let runs = made.state.runs.iter().filter(|run| run.cell == cell.name);
         let mut runs: Vec<TriedRun> =
             runs.map(|run| one(page_folder, made.state.folder(), run, &cell.scenario)).collect::<Result<_, _>>()?;
@@ -115,12 +115,13 @@ fn acquit(page_folder: &Path, cases: &mut [Case]) -> Result<(), RunnerError> {
             let checked = Checked::new(history, Some(scenario.clone()), Default::default());
             run.endless.accused.clear();
             run.valid = Some(checked.verdict.valid);
+            let telling = checked.report().telling;
             run.summary = format!(
                 "{} Its own report accuses {}: other runs show that clients acquire the lock beside such a key.",
-                checked.report().telling.summary,
+                telling.summary,
                 list(&keys)
             );
-            judge(run, &checked, scenario);
+            judge(run, &checked.history, &telling, scenario);
         }
     }
     Ok(())
@@ -139,63 +140,55 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         when: Vec::new(),
         anomaly: None,
         account: String::new(),
-        ended: None,
-        refusals: Refusals::default(),
-        refusals_of_free: Refusals::default(),
-        false_losses: FalseLosses::default(),
         endless: endless::Endless::default(),
-        untrue: Vec::new(),
-        goes_on: None,
-        asking: None,
-        slow_release: None,
+        advisories: Vec::new(),
         folder: folder.as_ref().map_or(String::new(), |folder| relative(page_folder, folder)),
         repeat: outcome.repeat.clone(),
     };
     if outcome.valid.is_some() {
         let folder = folder.map_err(RunnerError::could_not_run)?;
+        let telling: Telling = results::read(&folder).map_err(RunnerError::could_not_run)?;
         let history = history::load(&folder.join("history.jsonl")).map_err(RunnerError::could_not_run)?;
         // A run whose nodes could not tell everything is judged like any other.
         let commands = files::read_inside(&folder.join(RecordedCommand::FILE), MOST_BYTES).unwrap_or_default();
         let commands = RecordedCommand::read(&commands).unwrap_or_default();
         run.struck = struck::struck(&history, &commands);
         run.when = struck::struck_when(&run.struck);
-        run.slow_release = slow_releases::slowest(&history);
-        run.refusals = early_refusals::early(&history, Had::ByOthers);
-        run.refusals_of_free = early_refusals::early(&history, Had::ByNobody);
-        run.false_losses = false_losses::false_losses(&history, &commands);
         run.endless = endless::endless(&history);
-        run.goes_on = stray_commands::goes_on(&history, &commands);
-        run.asking = busy_polling::most_often(&history, &commands);
-        let checked = Checked::new(history, Some(scenario.clone()), Default::default());
-        let untrue = checked.verdict.unclaimed.iter();
-        run.untrue = untrue.map(|anomaly| (anomaly.kind, anomaly.summary.clone())).collect();
-        judge(&mut run, &checked, scenario);
-        run.ended = client_crashes::by_itself(&checked.history, &checked.verdict);
+        judge(&mut run, &history, &telling, scenario);
+        run.advisories = telling.advisories;
     } else if let Ok(folder) = folder
         && let Ok(history) = history::load(&folder.join("history.jsonl"))
     {
         // A program that ends again and again leaves no run to judge.
-        run.ended = client_crashes::by_itself(&history, &check(&history));
+        run.advisories = advise(&history, &check(&history), &[]).into_iter().filter(is_crash).collect();
     }
     Ok(run)
 }
 
+fn is_crash(remark: &Remark) -> bool {
+    remark.id == client_crashes::DEF.id
+}
+
 /// What went wrong in a run, if it broke the lock.
-fn judge(run: &mut TriedRun, checked: &Checked, scenario: &Scenario) {
-    let cause = Cause::of(&checked.history, &checked.verdict).map(|cause| cause.anomaly);
-    let first = || checked.verdict.anomalies.first().map(|anomaly| anomaly.kind);
-    let kind = cause.or_else(first).filter(|_| run.valid == Some(Validity::Invalid));
+fn judge(run: &mut TriedRun, history: &History, telling: &Telling, scenario: &Scenario) {
+    let mut anomalies: Vec<&AnomalyAccount> = telling.anomalies.iter().collect();
+    anomalies.sort_by(|one, other| one.time_s.total_cmp(&other.time_s).then(one.kind.cmp(&other.kind)));
+    let claims = telling.claims.iter().map(|claim| &claim.checked);
+    let of_each = anomalies.iter().map(|anomaly| (anomaly.kind, &*anomaly.operations));
+    let decisive = decisive(history, telling.valid, claims, of_each).map(|place| anomalies[place].kind);
+    let first = anomalies.first().map(|anomaly| anomaly.kind);
+    let kind = decisive.or(first).filter(|_| telling.valid == Validity::Invalid);
     // A client that could not acquire the lock suffers from nothing that runs out.
     let runs_out = |kind: AnomalyKind| !matches!(kind.contradicts(), Some(Claim::Liveness | Claim::Promises));
-    let is_outlived = |history: &History| history.operations.iter().any(|one| held_for(one) > Some(scenario.ttl));
-    run.outlived = kind.is_some_and(runs_out) && scenario.workload.lock.expires() && is_outlived(&checked.history);
+    let is_outlived = || history.operations.iter().any(|one| held_for(one) > Some(scenario.ttl));
+    run.outlived = kind.is_some_and(runs_out) && scenario.workload.lock.expires() && is_outlived();
     run.anomaly = kind.map(|kind| kind.name().to_string());
-    run.account = kind.map_or(String::new(), |kind| account(checked, kind));
+    run.account = kind.map_or(String::new(), |kind| account(telling, kind));
 }
 
 /// The first sentences of the incident that shows this, as the run's own report tells it; empty if it tells none.
-fn account(checked: &Checked, kind: AnomalyKind) -> String {
-    let telling = checked.report().telling;
+fn account(telling: &Telling, kind: AnomalyKind) -> String {
     let anomaly = telling.anomalies.iter().find(|anomaly| anomaly.kind == kind);
     let incident = anomaly.and_then(|anomaly| telling.incidents.get(anomaly.incident.checked_sub(1)?));
     let sentences = incident.iter().flat_map(|incident| &incident.sentences).take(SENTENCES);
@@ -316,7 +309,7 @@ impl Compare<'_> {
 
     /// How a lock of ours of the same kind fares under what broke the library, in virtual time.
     pub fn in_virtual_time(&self, cases: &mut [Case]) {
-        for case in cases.iter_mut().filter(|case| case.tried.came() == Came::Fell) {
+        for case in cases.iter_mut().filter(|case| case.tried.came() == Validity::Invalid) {
             let of_its_kind = block_in_place(|| self.of_its_kind(&case.scenarios, &case.struck_when()));
             let of_its_kind = of_its_kind.or_else(|| self.without_faults(case));
             let of_its_kind = of_its_kind.unwrap_or_else(|| self.expected(&case.tried.scenario));

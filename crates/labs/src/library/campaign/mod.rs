@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use compare::{Case, Compare};
 use learnt::{Learnt, learn, refused_ttls, runs_of, unable, was_played_by_threads};
 
-use super::examined::{Came, Examined};
+use super::examined::Examined;
 use super::kind::Kind;
 use super::releases::reach_again;
 use super::sent::{self, Sent, Upkeep};
@@ -26,6 +26,7 @@ use base::files;
 use base::interrupt::Interrupt;
 use base::units::Length;
 use base::words::{length, plural};
+use checker::Validity;
 use model::scenario::{Ability, Options, Scenario, quoted};
 use model::topology::ClusterKind;
 use runner::open::open_whole;
@@ -292,7 +293,7 @@ impl Examination {
             compare(learnt, &[], &mut cases)?;
         }
         // Whether it does so again decides what all the other runs can tell.
-        let by_itself = self.again(cases.iter().filter(|case| case.tried.came() == Came::Fell));
+        let by_itself = self.again(cases.iter().filter(|case| case.tried.came() == Validity::Invalid));
         if !by_itself.cells.is_empty() {
             let made = self.make("by-itself", &by_itself, None).await?;
             compare(&made, &[], &mut cases)?;
@@ -336,7 +337,7 @@ impl Examination {
         (self.console.progress)("comparing with a lock of ours of the same kind, in virtual time");
         Compare { examination: self, kind, page_folder: &folder }.in_virtual_time(&mut cases);
         let is_due = |case: &&Case| {
-            case.tried.came() == Came::Fell
+            case.tried.came() == Validity::Invalid
                 && !case.tried.of_its_kind.is_fate()
                 && !(case.tried.plain && case.tried.is_certain())
         };
@@ -360,8 +361,9 @@ impl Examination {
         scripted: &[Scripted],
         cases: &mut Vec<Case>,
     ) -> Result<Option<Made>, RunnerError> {
-        let is_late =
-            |case: &&Case| case.tried.came() == Came::Fell && !case.tried.of_its_kind.is_fate() && case.tried.is_late();
+        let is_late = |case: &&Case| {
+            case.tried.came() == Validity::Invalid && !case.tried.of_its_kind.is_fate() && case.tried.is_late()
+        };
         let late = self.again(cases.iter().filter(is_late));
         if late.cells.is_empty() || !self.is_quiet().await {
             return Ok(None);
@@ -490,7 +492,7 @@ fn write_scripts(folder: &Path, scripted: &[Scripted]) -> Result<Vec<String>, Ru
 
 /// The strikes that the library withstood one by one.
 fn withstood(cases: &[Case]) -> Vec<Aim> {
-    let held = cases.iter().filter(|case| case.tried.came() == Came::Held);
+    let held = cases.iter().filter(|case| case.tried.came() == Validity::Valid);
     let mut withstood: Vec<Aim> = Vec::new();
     for case in held {
         // Some are struck in two scenarios.

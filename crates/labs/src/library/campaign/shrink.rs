@@ -13,12 +13,13 @@ use tokio::task::block_in_place;
 use super::Examination;
 use super::compare::{Case, Compare};
 use crate::fuzz::{Cause, End, Trials, shrink_on};
-use crate::library::examined::{Came, Found};
+use crate::library::examined::Found;
 use crate::library::kind::OfItsKind;
 use crate::library::sent::When;
 use crate::library::struck;
 use base::files;
 use base::interrupt::Interrupt;
+use checker::Validity;
 use model::nemesis::{Expectation, Nemesis, Step, Target};
 use model::plan::seed_after;
 use model::scenario::{Scenario, quoted};
@@ -81,8 +82,9 @@ fn is_among(found: &[Found], case: &Case) -> bool {
 /// One scenario for each incident at each command, with as few strikes as there are. Those of the catalogue are as small as they
 /// can be.
 fn due(cases: &[Case]) -> Vec<&Case> {
-    let is_due =
-        |case: &&Case| case.tried.came() == Came::Fell && !case.tried.of_its_kind.is_fate() && !case.aims.is_empty();
+    let is_due = |case: &&Case| {
+        case.tried.came() == Validity::Invalid && !case.tried.of_its_kind.is_fate() && !case.aims.is_empty()
+    };
     let mut due: Vec<&Case> = cases.iter().filter(is_due).collect();
     due.sort_by_key(|case| (!case.tried.of_its_kind.is_own(), case.aims.len()));
     let mut seen = BTreeSet::new();

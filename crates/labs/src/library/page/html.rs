@@ -4,8 +4,9 @@ use maud::{Markup, html};
 
 use super::remarks::{ByItself, by_itself, remarks};
 use super::{broken, command, facts, headline, is_too_little, meaning, shows_little, shrunk, symptom, withstood};
-use crate::library::examined::{Came, Examined, Symptom, Tried};
+use crate::library::examined::{Examined, Symptom, Tried};
 use base::words::{line, sanitize};
+use checker::Validity;
 use report::html::{address, header, prose, whole_page};
 
 /// Names of scenarios stay whole where there is room.
@@ -20,7 +21,7 @@ pub fn html(examined: &Examined) -> String {
     let (word, class) = match (symptoms.is_empty(), own) {
         (_, true) => ("FALLS", "invalid"),
         (false, false) => ("AS ITS KIND", "unknown"),
-        (true, false) if examined.that(Came::Held).is_empty() => ("UNKNOWN", "unknown"),
+        (true, false) if examined.that(Validity::Valid).is_empty() => ("UNKNOWN", "unknown"),
         (true, false) if first.is_none() && (shows_little(examined) || is_too_little(examined)) => {
             ("HARDLY TRIED", "unknown")
         }
@@ -115,7 +116,7 @@ fn found(examined: &Examined) -> Markup {
 }
 
 fn held(examined: &Examined) -> Markup {
-    let held = examined.that(Came::Held);
+    let held = examined.that(Validity::Valid);
     html! {
         @if !held.is_empty() {
             section id="withstands" {

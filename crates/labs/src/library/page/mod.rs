@@ -9,24 +9,25 @@ pub use text::terminal;
 
 use remarks::{by_itself, remarks};
 
-use crate::library::examined::{Came, Examined, Found, Symptom, Tried};
+use crate::library::examined::{Examined, Found, Symptom, Tried};
 use crate::library::kind::OfItsKind;
 use crate::library::sent::Sent;
 use base::words::{length, plural};
+use checker::Validity;
 
 /// The page's name, in the folder of the catalogue's runs.
 pub const FILE: &str = "library.html";
 
 /// `redis-py Lock 8.1.0 falls to 8 of 46 scenarios: to 3 as every lock with a TTL, on one node; to 5 that such a lock can withstand`.
 fn headline(examined: &Examined) -> String {
-    let fell = examined.that(Came::Fell).len();
-    let shown = fell + examined.that(Came::Held).len();
+    let fell = examined.that(Validity::Invalid).len();
+    let shown = fell + examined.that(Validity::Valid).len();
     if fell == 0
         && let Some(headline) = nothing_fell(examined, shown)
     {
         return headline;
     }
-    let of = |kind| examined.that(Came::Fell).iter().filter(|tried| tried.of_its_kind == kind).count();
+    let of = |kind| examined.that(Validity::Invalid).iter().filter(|tried| tried.of_its_kind == kind).count();
     let (beyond, as_all, unknown) = (of(OfItsKind::Holds), of(OfItsKind::Falls), of(OfItsKind::Unknown));
     let (unexcused, outlived) = (of(OfItsKind::Unexcused), of(OfItsKind::Outlived));
     let mut parts = Vec::new();
@@ -54,7 +55,7 @@ fn headline(examined: &Examined) -> String {
         }
         false => (String::new(), &*examined.name),
     };
-    let plain: Vec<&Tried> = examined.that(Came::Fell).into_iter().filter(|tried| tried.plain).collect();
+    let plain: Vec<&Tried> = examined.that(Validity::Invalid).into_iter().filter(|tried| tried.plain).collect();
     let parts = parts.join("; ");
     let what = match fell {
         0 if !few.is_empty() => format!("{name} withstood {}", if shown == 1 { "that one" } else { "those" }),
@@ -103,7 +104,7 @@ fn nothing_fell(examined: &Examined, shown: usize) -> Option<String> {
 
 /// Whether most is still to be done, so that what was withstood says nothing of the library yet.
 fn is_too_little(examined: &Examined) -> bool {
-    let shown = examined.that(Came::Held).len() + examined.that(Came::Fell).len();
+    let shown = examined.that(Validity::Valid).len() + examined.that(Validity::Invalid).len();
     examined.not_made > 0 && (shown < FEW || examined.not_made > examined.runs())
 }
 
@@ -116,15 +117,15 @@ const BY_THREADS: &str = "by threads that share a program";
 /// The same where there is no fault. Unless as many processes hold, it may be their number; if these fall too, it is not the threads.
 fn by_whom(examined: &Examined) -> String {
     match examined.crowd_of_processes() {
-        Some(Came::Held) => format!(", {BY_THREADS}"),
-        Some(Came::Fell) => String::new(),
+        Some(Validity::Valid) => format!(", {BY_THREADS}"),
+        Some(Validity::Invalid) => String::new(),
         _ => format!(", {BY_THREADS}, as far as is known"),
     }
 }
 
 /// Whether fewer than half of the scenarios show anything.
 fn shows_little(examined: &Examined) -> bool {
-    examined.that(Came::Nothing).len() * 2 > examined.tried.len()
+    examined.that(Validity::Unknown).len() * 2 > examined.tried.len()
 }
 
 /// The lock that it is compared with.

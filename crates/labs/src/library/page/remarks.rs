@@ -1,107 +1,116 @@
-//! What a library does that no claim is about, and whoever uses it wants to know.
+//! What a library does that no claim is about, and its users want to know: the advisories of its runs.
 
 use std::cmp::Reverse;
 
 use crate::library::examined::{Examined, Tried, TriedRun};
 use base::words::{plural, sanitize};
-use checker::AnomalyKind;
-use checker::properties::busy_polling::Asking;
-use checker::properties::early_refusals::{Had, Refusals};
-use checker::properties::false_losses::FalseLosses;
-use checker::properties::slow_releases::SlowRelease;
-use checker::properties::stray_commands::GoesOn;
+use checker::properties::{
+    Advisory, busy_polling, client_crashes, early_refusals, false_losses, slow_releases, stray_commands,
+};
+use checker::{ADVISORIES, Remark};
 
 /// So many attempts that are refused early are no accident.
 const NO_ACCIDENT: u64 = 2;
 
-/// Which attempts of a run may be refused early, and what was so then.
-type Refused = (fn(&TriedRun) -> &Refusals, Had);
-const REFUSED: [Refused; 2] = [(|run| &run.refusals, Had::ByOthers), (|run| &run.refusals_of_free, Had::ByNobody)];
+/// An advisory, or None for all claims that the library's file does not make; the title of its section; and in capitals and in a
+/// sentence, what is said first where it came with nothing done to anybody.
+type Words = (Option<&'static Advisory>, &'static str, Option<(&'static str, &'static str)>);
+static WORDS: [Words; 7] = [
+    (
+        Some(&client_crashes::DEF),
+        "Its program ends under a fault that ends nobody: no claim is broken by that, but it is gone",
+        Some(("ENDS BY ITSELF", "Its program ended by itself, with no fault")),
+    ),
+    (
+        Some(&false_losses::DEF),
+        "Says that the lock is lost while it has it: no claim is broken by that, but whoever believes it gives up",
+        Some(("FALSE LOSSES", "It says that a lock is lost which it has, with no fault")),
+    ),
+    (None, "Says what is not so: its file claims nothing of that, but whoever believes it is wrong", None),
+    (
+        Some(&stray_commands::DEF),
+        "Goes on when its lock is given back, or was never had: no claim is broken by that, but nobody asked for it",
+        Some(("GOES ON", "It goes on when its lock is given back, or was never had, with no fault")),
+    ),
+    (
+        Some(&early_refusals::DEF),
+        "Gives up before its time: no claim is broken by that, but whoever asks is refused while there is time",
+        Some(("GIVES UP EARLY", "It gives up before its time, with no fault")),
+    ),
+    (
+        Some(&slow_releases::DEF),
+        "Gives the lock back late: no claim is broken by that, but whoever calls waits for so long",
+        None,
+    ),
+    (
+        Some(&busy_polling::DEF),
+        "Hardly rests while it waits: no claim is broken by that, but a node has others to serve",
+        None,
+    ),
+];
 
 /// Scenarios in which it did one such thing.
 pub struct Remarks<'e> {
     pub id: &'static str,
     pub title: &'static str,
-    /// What there is to say of each, in a sentence.
+    /// What there is to say of each, in a sentence: the worst first.
     pub of: Vec<(&'e Tried, String)>,
 }
 
 /// All there is to remark.
 pub fn remarks(examined: &Examined) -> Vec<Remarks<'_>> {
-    let each = |say: &dyn Fn(&Tried) -> Option<String>| -> Vec<(&Tried, String)> {
-        examined.tried.iter().filter_map(|tried| Some((tried, say(tried)?))).collect()
+    let of = |advisory: Option<&Advisory>| match advisory {
+        None => untrue(&examined.tried),
+        Some(advisory) => {
+            // What it does with no fault is said before everything else, and that it ends is said once.
+            let counts = |remark: &&Remark| remark.disturbed || advisory.id != client_crashes::DEF.id;
+            let mut worst: Vec<(&Tried, &Remark, u64)> = Vec::new();
+            for tried in &examined.tried {
+                let found: Vec<&Remark> =
+                    tried.runs.iter().filter_map(|run| of_run(run, advisory)).filter(counts).collect();
+                if let Some(remark) = found.iter().rev().max_by_key(|remark| remark.severity) {
+                    worst.push((tried, remark, found.len() as u64 - 1));
+                }
+            }
+            worst.sort_by_key(|(_, remark, _)| Reverse(remark.severity));
+            worst.into_iter().map(|(tried, remark, more)| (tried, and_so(&remark.text, more, "other run"))).collect()
+        }
     };
-    let ended = |tried: &Tried| tried.ended_under_a_fault().map(|ended| sanitize(&ended.how, 400));
-    let lost = |tried: &Tried| Some(tried.false_losses()).filter(|losses| losses.told > 0).map(|losses| losses.words());
-    let early = |tried: &Tried| {
-        let of_each = REFUSED.iter().map(|(of, had)| (tried.refusals(of), had));
-        let early = of_each.filter(|(all, _)| all.early > 0).map(|(all, had)| all.words(had.words()));
-        Some(early.collect::<Vec<_>>().join("; ")).filter(|text| !text.is_empty())
-    };
-    let mut slow: Vec<(&Tried, &SlowRelease)> =
-        examined.tried.iter().filter_map(|tried| Some((tried, tried.slow_release()?))).collect();
-    slow.sort_by_key(|(_, slow)| Reverse(slow.took));
-    let all = [
-        Remarks {
-            id: "ends",
-            title: "Its program ends under a fault that ends nobody: no claim is broken by that, but it is gone",
-            of: each(&ended),
-        },
-        Remarks {
-            id: "false-losses",
-            title: "Says that the lock is lost while it has it: no claim is broken by that, but whoever believes it gives up",
-            of: each(&lost),
-        },
-        Remarks {
-            id: "untrue",
-            title: "Says what is not so: its file claims nothing of that, but whoever believes it is wrong",
-            of: untrue(&examined.tried),
-        },
-        Remarks {
-            id: "goes-on",
-            title: "Goes on when its lock is given back, or was never had: no claim is broken by that, but nobody asked for it",
-            of: each(&|tried| tried.runs.iter().find_map(|run| run.goes_on.as_ref()).map(GoesOn::words)),
-        },
-        Remarks {
-            id: "early-refusals",
-            title: "Gives up before its time: no claim is broken by that, but whoever asks is refused while there is time",
-            of: each(&early),
-        },
-        Remarks {
-            id: "slow-releases",
-            title: "Gives the lock back late: no claim is broken by that, but whoever calls waits for so long",
-            of: slow.into_iter().map(|(tried, slow)| (tried, slow.words())).collect(),
-        },
-        Remarks {
-            id: "asking",
-            title: "Hardly rests while it waits: no claim is broken by that, but a node has others to serve",
-            of: each(&|tried| tried.asking().map(Asking::words)),
-        },
-    ];
-    all.into_iter().filter(|remarks| !remarks.of.is_empty()).collect()
+    let all = WORDS.iter().map(|(advisory, title, _)| {
+        let id = advisory.map_or("untrue", |advisory| advisory.id);
+        Remarks { id, title, of: of(*advisory) }
+    });
+    all.filter(|remarks| !remarks.of.is_empty()).collect()
 }
 
-/// One scenario for each kind of what was not so, and in how many others it was.
+/// What a run says of an advisory.
+fn of_run<'r>(run: &'r TriedRun, advisory: &Advisory) -> Option<&'r Remark> {
+    run.advisories.iter().find(|remark| remark.id == advisory.id)
+}
+
+fn and_so(text: &str, more: u64, what: &str) -> String {
+    let more = if more > 0 { format!("; and so in {}", plural(more, what)) } else { String::new() };
+    sanitize(text, 400) + &more
+}
+
+/// One scenario for each claim that is not made and does not hold, and in how many others it does not.
 fn untrue(all: &[Tried]) -> Vec<(&Tried, String)> {
-    let mut told: Vec<(AnomalyKind, &Tried, &str, u64)> = Vec::new();
+    let is_claim = |remark: &&Remark| ADVISORIES.iter().all(|advisory| advisory.id != remark.id);
+    let mut told: Vec<(&Remark, &Tried, u64)> = Vec::new();
     for tried in all {
-        let mut kinds = Vec::new();
-        for (kind, said) in tried.runs.iter().flat_map(|run| &run.untrue) {
-            if kinds.contains(kind) {
+        let mut ids = Vec::new();
+        for remark in tried.runs.iter().flat_map(|run| &run.advisories).filter(is_claim) {
+            if ids.contains(&&remark.id) {
                 continue;
             }
-            kinds.push(*kind);
-            match told.iter_mut().find(|(other, ..)| other == kind) {
+            ids.push(&remark.id);
+            match told.iter_mut().find(|(other, ..)| other.id == remark.id) {
                 Some((.., more)) => *more += 1,
-                None => told.push((*kind, tried, said, 0)),
+                None => told.push((remark, tried, 0)),
             }
         }
     }
-    let one = |(_, tried, said, more): (AnomalyKind, _, &str, u64)| {
-        let more = if more > 0 { format!("; and so in {}", plural(more, "other scenario")) } else { String::new() };
-        (tried, sanitize(said, 400) + &more)
-    };
-    told.into_iter().map(one).collect()
+    told.into_iter().map(|(remark, tried, more)| (tried, and_so(&remark.text, more, "other scenario"))).collect()
 }
 
 /// What it does with nothing done to anybody.
@@ -116,32 +125,24 @@ pub struct ByItself<'e> {
 /// All that it does by itself, which comes before everything else.
 pub fn by_itself(examined: &Examined) -> Vec<ByItself<'_>> {
     let runs = || examined.tried.iter().flat_map(|tried| &tried.runs);
-    let mut all = Vec::new();
-    let (ended, of) = examined.ended();
-    if let Some(run) = ended.first() {
-        let how = run.ended.as_ref().map_or("", |ended| &ended.how);
-        let runs = plural(of as u64, "run");
-        let what = format!("Its program ended by itself, with no fault, in {} of {runs}: {how}", ended.len());
-        all.push(ByItself { word: "ENDS BY ITSELF", what, run });
-    }
-    let losses_of = |run: &&TriedRun| run.false_losses.struck.is_empty();
-    let losses = runs().filter(losses_of).fold(FalseLosses::default(), |all, run| all.and(&run.false_losses));
-    let shows = |run: &&TriedRun| run.false_losses.told > 0 && run.false_losses.soonest == losses.soonest;
-    if let Some(run) = runs().filter(losses_of).find(shows) {
-        let what = format!("It says that a lock is lost which it has, with no fault: {}", losses.words());
-        all.push(ByItself { word: "FALSE LOSSES", what, run });
-    }
-    if let Some((run, what)) = runs().find_map(|run| Some((run, run.goes_on.as_ref().filter(|it| !it.faulty)?))) {
-        let what = format!("It goes on when its lock is given back, or was never had, with no fault: {}", what.words());
-        all.push(ByItself { word: "GOES ON", what, run });
-    }
-    for (of, had) in REFUSED {
-        let refusals = runs().fold(Refusals::default(), |all, run| all.and(of(run)));
-        let shows = |run: &&TriedRun| of(run).early > 0 && of(run).soonest == refusals.soonest;
-        if let Some(run) = runs().find(shows).filter(|_| refusals.early >= NO_ACCIDENT) {
-            let what = format!("It gives up before its time, with no fault: {}", refusals.words(had.words()));
-            all.push(ByItself { word: "GIVES UP EARLY", what, run });
+    let of = |(advisory, _, alone): &Words| {
+        let (advisory, (word, what)) = ((*advisory)?, (*alone)?);
+        let alone = |run| Some((run, of_run(run, advisory).filter(|remark| !remark.disturbed)?));
+        let found: Vec<(&TriedRun, &Remark)> = runs().filter_map(alone).collect();
+        let (run, remark) = found.iter().rev().max_by_key(|(_, remark)| remark.severity)?;
+        let count: u64 = found.iter().map(|(_, remark)| remark.count).sum();
+        if advisory.id == early_refusals::DEF.id && count < NO_ACCIDENT {
+            return None;
         }
-    }
-    all
+        // Of an end it matters how often it comes. It may also have kept a run from being made.
+        let often = match advisory.id == client_crashes::DEF.id {
+            true => {
+                let made = runs().filter(|run| run.valid.is_some() || alone(run).is_some()).count() as u64;
+                format!(", in {} of {}", found.len(), plural(made, "run"))
+            }
+            false => String::new(),
+        };
+        Some(ByItself { word, what: format!("{what}{often}: {}", remark.text), run })
+    };
+    WORDS.iter().filter_map(of).collect()
 }

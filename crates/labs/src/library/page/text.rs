@@ -2,8 +2,9 @@
 
 use super::remarks::{ByItself, by_itself, remarks};
 use super::{broken, command, facts, headline, meaning, shrunk, symptom, withstood};
-use crate::library::examined::{Came, Examined};
+use crate::library::examined::Examined;
 use base::words::{line, plural, sanitize, wrap};
+use checker::Validity;
 use report::Look;
 
 /// A line is cut off here where it is not the user's to read whole.
@@ -50,7 +51,7 @@ pub fn terminal(examined: &Examined, look: Look) -> String {
             lines.push(format!("    repeat  {}", sanitize(&found.repeat, 400)));
         }
     }
-    let held = examined.that(Came::Held);
+    let held = examined.that(Validity::Valid);
     if !held.is_empty() {
         lines.extend([
             String::new(),
