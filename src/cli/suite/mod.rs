@@ -22,7 +22,8 @@ use runner::open::{open_state, program_sha256};
 use runner::{Ended, Jobs, Prepared, Series, signals};
 use suite::cut::Durations;
 use suite::file;
-use suite::matrix::{Circumstances, Matrix, Overall};
+use suite::matrix::{Circumstances, Matrix};
+use suite::outcome::CellStatus;
 use suite::plan::{Clusters, Source, Suite};
 use suite::shard::{self, Shard, ShardChoice};
 use suite::since;
@@ -318,9 +319,9 @@ fn beside(json: bool, text: &str) -> Result<(), Failure> {
 fn conclude(mut matrix: Matrix, folder: &Path, store: &Path, json: bool) -> Result<Exit, Failure> {
     matrix.compare(&earlier(store, &matrix.suite, Some(folder)));
     let exit = match matrix.verdict {
-        Overall::AsExpected => Exit::Valid,
-        Overall::Surprise => Exit::Invalid,
-        Overall::Unknown => Exit::Unknown,
+        CellStatus::AsExpected => Exit::Valid,
+        CellStatus::Surprise => Exit::Invalid,
+        _ => Exit::Unknown,
     };
     let shown = print(match json {
         true => pages::json(&matrix),

@@ -8,8 +8,9 @@ use maud::{Markup, html};
 
 use super::cells::{class, links, shown_class};
 use base::words::{plural, sanitize};
+use suite::matrix::Cell;
 use suite::outcome::CellStatus;
-use summary::table::{CellAccount, Table, distinct};
+use summary::table::{Table, distinct, expected, phrases};
 
 /// More fields than this no page can show; the table of numbers has every cell anyway.
 const MOST_FIELDS: usize = 100_000;
@@ -21,7 +22,7 @@ const LEAST_CELLS: usize = 4;
 const MOST_LINKS: usize = 5;
 
 /// A cell with its place in the table of numbers.
-type Placed<'m> = (usize, &'m CellAccount);
+type Placed<'m> = (usize, &'m Cell);
 
 /// Workloads across, nemeses down, one table each for random faults and for scripted scenarios.
 pub fn grid(table: &Table) -> Markup {
@@ -82,19 +83,15 @@ fn part(table: &Table, scripted: bool, title: &str) -> Markup {
 }
 
 /// The names that cells have in this respect: those of cells that are not as expected first, else as they come.
-fn ordered<'m>(cells: &[Placed<'m>], name: impl Fn(&'m CellAccount) -> &'m str) -> Vec<String> {
+fn ordered<'m>(cells: &[Placed<'m>], name: impl Fn(&'m Cell) -> &'m str) -> Vec<String> {
     let mut names = distinct(cells.iter().map(|(_, cell)| name(cell)));
-    let differs = |wanted: &String| !cells.iter().any(|(_, cell)| name(cell) == wanted && is_alarming(cell));
+    let differs = |wanted: &String| !cells.iter().any(|(_, cell)| name(cell) == wanted && cell.is_alarming());
     names.sort_by_key(differs);
     names
 }
 
-fn is_alarming(cell: &CellAccount) -> bool {
-    matches!(cell.standing, CellStatus::Surprise | CellStatus::Unknown)
-}
-
 fn first_those_that_differ<'c, 'm>(mut cells: Vec<&'c Placed<'m>>) -> Vec<&'c Placed<'m>> {
-    cells.sort_by_key(|(_, cell)| !is_alarming(cell));
+    cells.sort_by_key(|(_, cell)| !cell.is_alarming());
     cells
 }
 
@@ -140,21 +137,22 @@ fn fields(cells: &[Placed], workloads: &[String]) -> Markup {
 }
 
 /// One cell, with its nemesis where no row says that.
-fn slot(number: usize, cell: &CellAccount, named: bool) -> Markup {
-    let result = shown_class(cell.shown);
+fn slot(number: usize, cell: &Cell, named: bool) -> Markup {
+    let (expected, note) = (expected(cell.expected, cell.found), phrases::note(cell));
+    let result = shown_class(cell);
     html! {
         div class={ "slot " (class(cell)) " of-" (result) } data-name=(sanitize(&cell.name, 200))
-            title={ "expected: " (cell.expected) "; seen: " (cell.seen) } {
+            title={ "expected: " (expected) "; seen: " (phrases::seen(cell)) } {
             @if named { span class="under" { (sanitize(&cell.nemesis, 60)) } " " }
             @if cell.standing == CellStatus::Surprise { span class="badge" { "SURPRISE" } }
             a class={ "shown " (result) } href={ "#cell-" (number + 1) } {
-                (cell.shown.word())
-                @if let Some(part) = &cell.part { small { " " (part) } }
+                (phrases::shown(cell))
+                @if let Some(part) = phrases::part(cell) { small { " " (part) } }
             }
             @if !cell.with.is_empty() { span class="with" { (sanitize(&cell.with, 80)) } }
             span class="runs" {
                 // That it is as it was to be says nothing new, and italics say that nothing was.
-                @if !cell.note.is_empty() && !matches!(cell.standing, CellStatus::AsExpected | CellStatus::Observed) { (cell.note) " · " }
+                @if !note.is_empty() && !matches!(cell.standing, CellStatus::AsExpected | CellStatus::Observed) { (note) " · " }
                 (links(cell, MOST_LINKS))
             }
         }

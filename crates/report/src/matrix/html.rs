@@ -8,7 +8,8 @@ use super::grid::grid;
 use super::verdict_class;
 use crate::html::{Page, Script, command, header, prose, terms};
 use base::words::{line, plural, sanitize};
-use summary::table::{BrokenAccount, CellAccount, LibraryAccount, Table};
+use suite::matrix::Cell;
+use summary::table::{BrokenAccount, LibraryAccount, Table, expected, phrases};
 
 const GRID_STYLE: &str = include_str!("style.css");
 /// It takes no text of the page for code, and asks nobody for anything.
@@ -16,12 +17,12 @@ pub(crate) const SCRIPT: Script = Script::new(concat!(include_str!("../html/copy
 
 /// The page. Its links lead to the reports of the runs, in folders below its own.
 pub fn html(table: &Table) -> String {
-    let about: Vec<String> = table.about.iter().map(|part| sanitize(part, 200)).collect();
+    let about: Vec<String> = phrases::about(table).iter().map(|part| sanitize(part, 200)).collect();
     let about: Vec<&str> = about.iter().map(String::as_str).collect();
     let note = html! { p class="note" { (line(&table.description, 400)) } };
     let body = html! {
         main class="suite" {
-            (header(verdict_class(table.verdict), &about, &table.word, &html! { (table.headline) }, &note))
+            (header(verdict_class(table.verdict), &about, table.word, &html! { (table.headline) }, &note))
             (contents(table))
             (told("changes", "Otherwise than the last time", &table.changes))
             (alarms(table))
@@ -46,13 +47,13 @@ const FILES: [&str; 4] = ["matrix.json", "matrix.csv", "matrix.md", "junit.xml"]
 fn contents(table: &Table) -> Markup {
     let parts = [
         ("changes", "Changes", !table.changes.is_empty()),
-        ("alarms", "Not as expected", !table.alarms.is_empty()),
+        ("alarms", "Not as expected", table.cells.iter().any(Cell::is_alarming)),
         ("sweeps", "Side by side", !table.sweeps.is_empty()),
         ("matrix", "What breaks which lock", true),
         ("not-run", "Not run", !table.not_run.is_empty()),
         ("libraries", "Libraries", !table.libraries.is_empty()),
         ("numbers", "Numbers", true),
-        ("timing", "Late", !table.mistimed.is_empty()),
+        ("timing", "Late", !table.mistimed().is_empty()),
         ("terms", "Words", true),
         ("repeat", "Repeat", true),
     ];
@@ -77,14 +78,15 @@ fn told(id: &str, title: &str, lines: &[String]) -> Markup {
 }
 
 fn alarms(table: &Table) -> Markup {
+    let alarming = table.alarming();
     html! {
-        @if !table.alarms.is_empty() {
+        @if !alarming.is_empty() {
             section id="alarms" {
-                h2 { "Not as expected, or unknown " span class="count" { (table.alarms.len()) } }
-                @for cell in table.alarming() {
+                h2 { "Not as expected, or unknown " span class="count" { (alarming.len()) } }
+                @for cell in alarming {
                     div class={ "alarm " (class(cell)) } {
-                        h3 { b class="badge" { (cell.standing_text) } " " (sanitize(&cell.name, 200)) }
-                        p { "Expected " b { (cell.expected) } "; seen: " b { (cell.seen) } "." }
+                        h3 { b class="badge" { (cell.standing.word()) } " " (sanitize(&cell.name, 200)) }
+                        p { "Expected " b { (expected(cell.expected, cell.found)) } "; seen: " b { (phrases::seen(cell)) } "." }
                         ul class="reasons" {
                             @for run in cell.alarming_runs().take(8) {
                                 li {
@@ -136,7 +138,7 @@ fn library(table: &Table, of: &LibraryAccount) -> Markup {
     }
 }
 
-fn broken(one: &BrokenAccount, cell: &CellAccount) -> Markup {
+fn broken(one: &BrokenAccount, cell: &Cell) -> Markup {
     html! {
         li {
             b class="broken" { (sanitize(&cell.nemesis, 60)) }
@@ -183,16 +185,16 @@ fn compared(table: &Table) -> Markup {
             thead { tr { @for name in COLUMNS { th scope="col" { (name) } } } }
             tbody {
                 @for (number, cell) in table.cells.iter().enumerate() {
-                    tr id={ "cell-" (number + 1) } class={ (class(cell)) " " (shown_class(cell.shown)) } data-name=(sanitize(&cell.name, 200)) {
+                    tr id={ "cell-" (number + 1) } class={ (class(cell)) " " (shown_class(cell)) } data-name=(sanitize(&cell.name, 200)) {
                         td { b { (sanitize(&cell.workload, 60)) } br; (sanitize(&cell.nemesis_with(), 120)) }
-                        td { (cell.expected) }
-                        td class="seen" { (cell.seen) br; b class="standing" { (cell.standing_text) } }
-                        td class="n" { (cell.lost) }
-                        td { (cell.share) }
-                        td class="n" { (cell.overlaps) }
-                        td { (cell.first_violation) }
-                        td { (cell.without_lock) }
-                        td { (cell.rate) }
+                        td { (expected(cell.expected, cell.found)) }
+                        td class="seen" { (phrases::seen(cell)) br; b class="standing" { (cell.standing.word()) } }
+                        td class="n" { (phrases::lost(&cell.numbers)) }
+                        td { (phrases::share(cell)) }
+                        td class="n" { (phrases::overlaps(&cell.numbers)) }
+                        td { (phrases::seconds(cell.numbers.first_violation_s)) }
+                        td { (phrases::seconds(cell.numbers.without_lock_s)) }
+                        td { (phrases::rate(cell.numbers.per_second)) }
                         td class="links" { (links(cell, usize::MAX)) }
                     }
                 }
@@ -202,12 +204,13 @@ fn compared(table: &Table) -> Markup {
 }
 
 fn mistimed(table: &Table) -> Markup {
+    let mistimed = table.mistimed();
     html! {
-        @if !table.mistimed.is_empty() {
+        @if !mistimed.is_empty() {
             section id="timing" {
-                h2 { "Late, or made again " span class="count" { (table.mistimed.len()) } }
+                h2 { "Late, or made again " span class="count" { (mistimed.len()) } }
                 ul class="reasons" {
-                    @for (cell, run, what) in table.mistimed() {
+                    @for (cell, run, what) in mistimed {
                         li { (sanitize(&cell.name, 200)) ", " (link(run, &format!("seed {}", run.seed))) ": " (what) }
                     }
                 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::table;
 use base::files::{self, FileError};
 use checker::wilson_95;
-use suite::matrix::{Matrix, Overall};
+use suite::matrix::Matrix;
 use suite::outcome::CellStatus;
 
 /// The file's name in a suite's folder.
@@ -16,7 +16,7 @@ pub const FILE: &str = "matrix.json";
 #[derive(Clone, Debug)]
 pub struct Results {
     pub suite: String,
-    pub verdict: Overall,
+    pub verdict: CellStatus,
     /// The same in a word, as on its own page.
     pub word: &'static str,
     pub headline: String,

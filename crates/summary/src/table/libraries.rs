@@ -1,8 +1,5 @@
 //! The published libraries of a suite: what each of them stood, what broke it and why, and who could do better.
 
-use serde::{Deserialize, Serialize};
-
-use super::Shown;
 use base::words::{line, plural};
 use checker::Validity;
 use model::scenario::{Cause, Finding, Library};
@@ -10,7 +7,7 @@ use suite::matrix::{Cell, Matrix, TestedLibrary};
 use suite::outcome::CellStatus;
 
 /// One library's results.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LibraryAccount {
     pub workload: String,
     pub name: String,
@@ -23,7 +20,6 @@ pub struct LibraryAccount {
     /// How many of its broken cells others of its kind would have stood.
     pub defects: usize,
     /// How many of them nothing is known of yet, so that they may be its own or the fate of its kind.
-    #[serde(default)]
     pub unexplained: usize,
     pub broken: Vec<BrokenAccount>,
     /// The cells without a violation, each with its runs, and with what was struck there.
@@ -33,7 +29,7 @@ pub struct LibraryAccount {
 }
 
 /// What broke a library.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BrokenAccount {
     /// Its place among the suite's cells.
     pub cell: usize,
@@ -70,11 +66,11 @@ fn scores(matrix: &Matrix) -> Vec<Score<'_>> {
     let score = |tested| {
         let mut score = Score { tested, held: Vec::new(), broken: Vec::new(), open: Vec::new() };
         for (place, cell) in matrix.cells.iter().enumerate() {
-            match Shown::of(cell) {
+            match cell.tally.shown() {
                 _ if cell.workload != score.tested.workload => {}
-                Shown::Broken => score.broken.push((place, cell)),
-                Shown::Held => score.held.push(cell),
-                Shown::Unknown | Shown::NotRun => score.open.push(cell),
+                Some(Validity::Invalid) => score.broken.push((place, cell)),
+                Some(Validity::Valid) => score.held.push(cell),
+                Some(Validity::Unknown) | None => score.open.push(cell),
             }
         }
         score

@@ -2,13 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
-
 use suite::compare::{Numbers, Runs};
 use suite::matrix::{Cell, Matrix};
 
 /// Cells that differ in the value of one option.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SweepAccount {
     /// `redlock under pause`, and what else they have in common.
     pub title: String,
@@ -19,7 +17,7 @@ pub struct SweepAccount {
 }
 
 /// One of the cells.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SweepPoint {
     pub value: String,
     pub numbers: Numbers,
