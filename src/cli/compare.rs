@@ -7,7 +7,7 @@ use clap::Args;
 use super::console::{Exit, Failure, exit_after, look, print};
 use base::files;
 use report::compare as pages;
-use suite::compare::{Comparison, Verdict, compare};
+use suite::compare::{Change, Comparison, compare};
 use summary::store::sides;
 
 #[derive(Debug, Args)]
@@ -34,9 +34,9 @@ pub fn of_sides(flags: &CompareFlags) -> Result<Exit, Failure> {
     let read = |side: &str| sides::read(side).map_err(Failure::arguments);
     let comparison = compare(&read(&flags.a)?, &read(&flags.b)?);
     let exit = match comparison.verdict {
-        Verdict::NotWorse => Exit::Valid,
-        Verdict::Worse => Exit::Invalid,
-        Verdict::TooFew | Verdict::NotComparable => Exit::Unknown,
+        Change::NotWorse => Exit::Valid,
+        Change::Worse => Exit::Invalid,
+        _ => Exit::Unknown,
     };
     let shown = match flags.json {
         true => print(json(&comparison)?),

@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::file::Found;
-use crate::compare::Sample;
 use checker::Validity;
 use model::nemesis::Expectation;
 
@@ -103,21 +102,34 @@ impl RunOutcome {
 
     /// This run as one of those that are compared.
     pub fn sample(&self) -> Sample {
-        Sample {
-            valid: self.valid,
-            simulated: self.simulated,
-            lost: self.numbers.lost,
-            acknowledged: self.numbers.acknowledged,
-            overlaps: self.numbers.overlaps,
-            per_second: self.numbers.per_second,
-            latency_ms: self.numbers.latency_ms,
-        }
+        Sample { valid: self.valid, simulated: self.simulated, numbers: self.numbers }
     }
 
     /// This run as the first attempt at another one.
     pub fn as_attempt(&self) -> Attempt {
         let RunOutcome { valid, summary, folder, seconds, timing, .. } = self.clone();
         Attempt { valid, summary, folder, seconds, timing }
+    }
+}
+
+/// What is compared of one run.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// None if it could not be made.
+    pub valid: Option<Validity>,
+    pub simulated: bool,
+    pub numbers: Numbers,
+}
+
+impl Sample {
+    /// How bad it was; None if it shows nothing.
+    pub fn score(&self) -> Option<f64> {
+        match self.valid? {
+            Validity::Valid => Some(0.0),
+            Validity::Invalid if self.numbers.acknowledged == 0 => Some(1.0),
+            Validity::Invalid => Some(1.0 + self.numbers.lost as f64 / self.numbers.acknowledged as f64),
+            Validity::Unknown => None,
+        }
     }
 }
 

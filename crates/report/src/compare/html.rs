@@ -15,7 +15,7 @@ const STYLE: &str = ".wide{overflow-x:auto}.sides td{overflow-wrap:break-word}\
 /// The page by itself.
 pub fn html(of: &Comparison) -> String {
     whole_page(
-        &[of.verdict.word(), "comparison"],
+        &[&of.verdict.word().to_uppercase(), "comparison"],
         STYLE,
         &html! { main class="suite" style="max-width:1280px" { (content(of)) } },
     )
@@ -27,7 +27,7 @@ pub fn content(of: &Comparison) -> Markup {
         @if !of.reasons.is_empty() { ul class="reasons" { @for reason in of.reasons.iter().take(20) { li { (line(reason, 300)) } } } }
     };
     html! {
-        (header(class(of.verdict), &["comparison"], of.verdict.word(), &html! { (prose(&line(&headline(of), 600))) }, &reasons))
+        (header(class(of.verdict), &["comparison"], &of.verdict.word().to_uppercase(), &html! { (prose(&line(&headline(of), 600))) }, &reasons))
         section id="sides" {
             h2 { "What was compared" }
             div class="wide" tabindex="0" role="group" aria-label="Table" { table class="sides" {
@@ -103,7 +103,7 @@ fn row(cell: &Cell) -> Markup {
         Change::Worse => "broken",
         Change::Better => "held",
         Change::NotComparable => "unproven",
-        Change::NoDifference | Change::TooFew => "open",
+        _ => "open",
     };
     html! {
         tr {

@@ -5,17 +5,17 @@ mod text;
 
 use base::words::{count, length, percent, plural};
 use suite::compare::share::NO_INTERVAL;
-use suite::compare::{Cell, Change, Comparison, Numbers, Verdict};
+use suite::compare::{Cell, Change, Comparison, Numbers};
 
 pub use html::{content, html};
 pub use text::text;
 
 /// How a verdict looks on a page and on a terminal.
-fn class(verdict: Verdict) -> &'static str {
+fn class(verdict: Change) -> &'static str {
     match verdict {
-        Verdict::Worse => "invalid",
-        Verdict::NotWorse => "valid",
-        Verdict::TooFew | Verdict::NotComparable => "unknown",
+        Change::Worse => "invalid",
+        Change::NotWorse => "valid",
+        _ => "unknown",
     }
 }
 
@@ -24,8 +24,8 @@ fn headline(of: &Comparison) -> String {
     let that = |change: Change| of.cells.iter().filter(|cell| cell.change == change).count() as u64;
     let one = of.cells.len() == 1;
     match of.verdict {
-        Verdict::Worse if one => format!("B is worse than A: {}.", because(&of.cells[0])),
-        Verdict::Worse if of.cells.iter().any(|cell| cell.broke) => {
+        Change::Worse if one => format!("B is worse than A: {}.", because(&of.cells[0])),
+        Change::Worse if of.cells.iter().any(|cell| cell.broke) => {
             let broke: Vec<&Cell> = of.cells.iter().filter(|cell| cell.broke).collect();
             let others = match that(Change::Worse) - broke.len() as u64 {
                 0 => String::new(),
@@ -43,28 +43,28 @@ fn headline(of: &Comparison) -> String {
                 }
             }
         }
-        Verdict::Worse if that(Change::Worse) == 0 => {
+        Change::Worse if that(Change::Worse) == 0 => {
             format!(
                 "B is worse than A over all {} together ({}), in no single one for certain.",
                 cells(of),
                 chance(of.p_worse)
             )
         }
-        Verdict::Worse => {
+        Change::Worse => {
             format!("B is worse than A in {} of {} ({} over all).", that(Change::Worse), cells(of), chance(of.p_worse))
         }
-        Verdict::NotWorse if one && of.cells[0].change == Change::Better => {
+        Change::NotWorse if one && of.cells[0].change == Change::Better => {
             format!("B is better than A: {}.", because(&of.cells[0]))
         }
-        Verdict::NotWorse if one => format!("B was not shown to be worse than A: {}.", because(&of.cells[0])),
-        Verdict::NotWorse => {
+        Change::NotWorse if one => format!("B was not shown to be worse than A: {}.", because(&of.cells[0])),
+        Change::NotWorse => {
             let better = match that(Change::Better) {
                 0 => String::new(),
                 some => format!("; {some} better"),
             };
             format!("B was not shown to be worse than A in {} ({} over all{better}).", cells(of), chance(of.p_worse))
         }
-        Verdict::TooFew if one => {
+        Change::TooFew if one => {
             let (a, b) = (&of.cells[0].a, &of.cells[0].b);
             format!(
                 "Whatever {} of A and {} of B show may be chance. Three of each are the least that can show a difference.",
@@ -72,8 +72,8 @@ fn headline(of: &Comparison) -> String {
                 b.judged
             )
         }
-        Verdict::TooFew => format!("Whatever so few runs of {} show may be chance.", cells(of)),
-        Verdict::NotComparable => "B does not show everything that A shows.".to_string(),
+        Change::TooFew => format!("Whatever so few runs of {} show may be chance.", cells(of)),
+        _ => "B does not show everything that A shows.".to_string(),
     }
 }
 

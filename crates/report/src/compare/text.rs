@@ -12,7 +12,7 @@ const MOST_DIFFERENCES: usize = 12;
 
 /// The verdict, the sides, what they differ in, and each cell that says something.
 pub fn text(of: &Comparison, look: Look) -> String {
-    let word = of.verdict.word();
+    let word = &of.verdict.word().to_uppercase();
     let width = look.width.unwrap_or(96).clamp(50, 120);
     let mut lines = Vec::new();
     let head = match look.width {

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use self::ranks::Stratum;
 use self::share::share_95;
+use crate::outcome::Sample;
 use checker::{Validity, wilson_95};
 
 /// How often a difference may be seen where there is none.
@@ -50,37 +51,11 @@ pub struct Runs {
     pub setting: Vec<(String, String)>,
 }
 
-/// What one run showed.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Sample {
-    /// None if it could not be made.
-    pub valid: Option<Validity>,
-    pub simulated: bool,
-    pub lost: u64,
-    pub acknowledged: u64,
-    pub overlaps: u64,
-    /// The median of its acknowledged operations, and what 1 % of them exceeded, in milliseconds.
-    pub latency_ms: Option<(f64, f64)>,
-    /// Acknowledged operations a second.
-    pub per_second: Option<f64>,
-}
-
-/// What the comparison came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    Worse,
-    NotWorse,
-    /// No outcome of so few runs could have shown a difference.
-    TooFew,
-    /// Something that A shows, B does not.
-    NotComparable,
-}
-
 /// Both sides, and what follows. Fields may be added; existing ones keep their names and meanings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    pub verdict: Verdict,
+    /// Worse, not worse, too few runs, or not comparable: something that A shows, B does not.
+    pub verdict: Change,
     /// Why it is not comparable; said in any case.
     pub reasons: Vec<String>,
     pub a: About,
@@ -126,13 +101,18 @@ pub struct Cell {
     pub more_broken: Option<(f64, f64, f64)>,
 }
 
+/// What a comparison came to, of all or of one cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
     Worse,
+    /// Said only of all.
+    NotWorse,
+    /// Said only of one cell.
     Better,
     /// None was shown, which is no proof that there is none.
     NoDifference,
+    /// No outcome of so few runs could have shown a difference.
     TooFew,
     /// One side has no run with a verdict.
     NotComparable,
@@ -160,37 +140,15 @@ pub struct Numbers {
     pub per_second: Option<f64>,
 }
 
-impl Verdict {
-    pub fn word(self) -> &'static str {
-        match self {
-            Verdict::Worse => "WORSE",
-            Verdict::NotWorse => "NOT WORSE",
-            Verdict::TooFew => "TOO FEW RUNS",
-            Verdict::NotComparable => "NOT COMPARABLE",
-        }
-    }
-}
-
 impl Change {
     pub fn word(self) -> &'static str {
         match self {
             Change::Worse => "worse",
+            Change::NotWorse => "not worse",
             Change::Better => "better",
             Change::NoDifference => "no difference shown",
             Change::TooFew => "too few runs",
             Change::NotComparable => "not comparable",
-        }
-    }
-}
-
-impl Sample {
-    /// How bad it was; None if it shows nothing.
-    fn score(&self) -> Option<f64> {
-        match self.valid? {
-            Validity::Valid => Some(0.0),
-            Validity::Invalid if self.acknowledged == 0 => Some(1.0),
-            Validity::Invalid => Some(1.0 + self.lost as f64 / self.acknowledged as f64),
-            Validity::Unknown => None,
         }
     }
 }
@@ -250,17 +208,17 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
     let is_worse = at_most(p_worse, alpha) || cells.iter().any(|cell| cell.change == Change::Worse);
     let verdict = if mixes(&pairs) {
         reasons.insert(0, "one side was simulated, the other was not".to_string());
-        Verdict::NotComparable
+        Change::NotComparable
     } else if is_worse {
-        Verdict::Worse
+        Change::Worse
     } else if !reasons.is_empty() || judged.iter().all(|(a, b)| *a == 0 || *b == 0) {
-        Verdict::NotComparable
+        Change::NotComparable
     } else if !at_most(ranks::least(&judged), alpha) {
-        Verdict::TooFew
+        Change::TooFew
     } else {
-        Verdict::NotWorse
+        Change::NotWorse
     };
-    if verdict == Verdict::NotComparable && reasons.is_empty() {
+    if verdict == Change::NotComparable && reasons.is_empty() {
         reasons.push("no cell has a run with a verdict on both sides".to_string());
     }
     let differences = differences(a, b, &pairs);
@@ -354,7 +312,7 @@ impl Numbers {
         let judged: Vec<&Sample> = runs.runs.iter().filter(|run| run.score().is_some()).collect();
         let broken = judged.iter().filter(|run| run.valid == Some(Validity::Invalid)).count() as u64;
         let sum = |number: fn(&Sample) -> u64| judged.iter().map(|run| number(run)).fold(0, u64::saturating_add);
-        let (lost, acknowledged) = (sum(|run| run.lost), sum(|run| run.acknowledged));
+        let (lost, acknowledged) = (sum(|run| run.numbers.lost), sum(|run| run.numbers.acknowledged));
         let median = |number: &dyn Fn(&Sample) -> Option<f64>| median(judged.iter().filter_map(|run| number(run)));
         let share = (acknowledged > 0).then(|| lost as f64 / acknowledged as f64);
         Numbers {
@@ -365,11 +323,13 @@ impl Numbers {
             lost,
             acknowledged,
             lost_share: share,
-            lost_95: share_95(&judged.iter().map(|run| (run.lost, run.acknowledged)).collect::<Vec<_>>()),
-            overlaps: sum(|run| run.overlaps),
-            median_ms: median(&|run| run.latency_ms.map(|(median, _)| median)),
-            p99_ms: median(&|run| run.latency_ms.map(|(_, p99)| p99)),
-            per_second: median(&|run| run.per_second),
+            lost_95: share_95(
+                &judged.iter().map(|run| (run.numbers.lost, run.numbers.acknowledged)).collect::<Vec<_>>(),
+            ),
+            overlaps: sum(|run| run.numbers.overlaps),
+            median_ms: median(&|run| run.numbers.latency_ms.map(|(median, _)| median)),
+            p99_ms: median(&|run| run.numbers.latency_ms.map(|(_, p99)| p99)),
+            per_second: median(&|run| run.numbers.per_second),
         }
     }
 }
@@ -384,10 +344,12 @@ fn median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome;
 
     fn run(lost: u64) -> Sample {
         let valid = if lost > 0 { Validity::Invalid } else { Validity::Valid };
-        Sample { valid: Some(valid), lost, acknowledged: 100, ..Sample::default() }
+        let numbers = outcome::Numbers { lost, acknowledged: 100, ..outcome::Numbers::default() };
+        Sample { valid: Some(valid), numbers, ..Sample::default() }
     }
 
     fn cell(name: &str, lost: &[u64]) -> Runs {
@@ -398,34 +360,35 @@ mod tests {
         Side { name: "x".into(), cells, ..Side::default() }
     }
 
-    fn verdict(a: &[u64], b: &[u64]) -> Verdict {
+    fn verdict(a: &[u64], b: &[u64]) -> Change {
         compare(&side(vec![cell("one", a)]), &side(vec![cell("another", b)])).verdict
     }
 
     #[test]
     fn the_same_is_not_worse_and_worse_is() {
-        assert_eq!(verdict(&[0, 0, 0], &[0, 0, 0]), Verdict::NotWorse);
-        assert_eq!(verdict(&[5, 7, 3, 4], &[7, 5, 4, 3]), Verdict::NotWorse);
-        assert_eq!(verdict(&[0, 0, 0], &[3, 1, 2]), Verdict::Worse);
+        assert_eq!(verdict(&[0, 0, 0], &[0, 0, 0]), Change::NotWorse);
+        assert_eq!(verdict(&[5, 7, 3, 4], &[7, 5, 4, 3]), Change::NotWorse);
+        assert_eq!(verdict(&[0, 0, 0], &[3, 1, 2]), Change::Worse);
         // Broken on both sides, and loses more.
-        assert_eq!(verdict(&[1, 2, 1], &[30, 35, 40]), Verdict::Worse);
-        assert_eq!(verdict(&[30, 35, 40], &[1, 2, 1]), Verdict::NotWorse);
+        assert_eq!(verdict(&[1, 2, 1], &[30, 35, 40]), Change::Worse);
+        assert_eq!(verdict(&[30, 35, 40], &[1, 2, 1]), Change::NotWorse);
         // One of three may be chance.
-        assert_eq!(verdict(&[0, 0, 0], &[0, 0, 5]), Verdict::NotWorse);
+        assert_eq!(verdict(&[0, 0, 0], &[0, 0, 5]), Change::NotWorse);
     }
 
     #[test]
     fn too_few_runs_say_so_whatever_they_show() {
         for (a, b) in [(&[0, 0][..], &[0, 0][..]), (&[0, 0], &[9, 9]), (&[0], &[50]), (&[0], &[0]), (&[0], &[9, 9, 9])]
         {
-            assert_eq!(verdict(a, b), Verdict::TooFew, "{a:?} {b:?}");
+            assert_eq!(verdict(a, b), Change::TooFew, "{a:?} {b:?}");
         }
         // One run of A is enough for 19 of B.
-        assert_eq!(verdict(&[0], &[9; 19]), Verdict::Worse);
+        assert_eq!(verdict(&[0], &[9; 19]), Change::Worse);
         // And a thousand lost updates of one run are still one run.
-        let mut one = side(vec![cell("one", &[0])]);
-        one.cells[0].runs[0] = Sample { lost: 1000, acknowledged: 100_000, ..run(1) };
-        assert_eq!(compare(&side(vec![cell("one", &[0])]), &one).verdict, Verdict::TooFew);
+        let mut one = side(vec![cell("one", &[1])]);
+        let numbers = &mut one.cells[0].runs[0].numbers;
+        (numbers.lost, numbers.acknowledged) = (1000, 100_000);
+        assert_eq!(compare(&side(vec![cell("one", &[0])]), &one).verdict, Change::TooFew);
     }
 
     #[test]
@@ -434,15 +397,15 @@ mod tests {
             (0..30).map(move |number| cell(&number.to_string(), if number < broken { &[4, 4, 4] } else { &[0, 0, 0] }))
         };
         let night = |broken| side(cells(broken).collect());
-        assert_eq!(compare(&night(0), &night(0)).verdict, Verdict::NotWorse);
-        assert_eq!(compare(&night(0), &night(1)).verdict, Verdict::NotWorse);
+        assert_eq!(compare(&night(0), &night(0)).verdict, Change::NotWorse);
+        assert_eq!(compare(&night(0), &night(1)).verdict, Change::NotWorse);
         let worse = compare(&night(0), &night(5));
-        assert_eq!((worse.verdict, worse.p_worse < 1e-6), (Verdict::Worse, true));
-        assert_eq!(compare(&night(5), &night(0)).verdict, Verdict::NotWorse);
+        assert_eq!((worse.verdict, worse.p_worse < 1e-6), (Change::Worse, true));
+        assert_eq!(compare(&night(5), &night(0)).verdict, Change::NotWorse);
         // With a single run of each, 30 cells are enough together.
         let single = |lost: u64| side((0..30).map(|number| cell(&number.to_string(), &[lost])).collect());
-        assert_eq!(compare(&single(0), &single(1)).verdict, Verdict::Worse);
-        assert_eq!(compare(&single(0), &single(0)).verdict, Verdict::NotWorse);
+        assert_eq!(compare(&single(0), &single(1)).verdict, Change::Worse);
+        assert_eq!(compare(&single(0), &single(0)).verdict, Change::NotWorse);
         assert!(compare(&single(0), &single(1)).cells.iter().all(|cell| cell.change == Change::TooFew));
     }
 
@@ -450,30 +413,30 @@ mod tests {
     fn a_lock_that_must_hold_and_broke_is_worse_without_a_test() {
         let held = |lost: &[u64], must_hold| side(vec![Runs { must_hold, ..cell("one", lost) }]);
         let broke = compare(&held(&[0], true), &held(&[1], true));
-        assert_eq!((broke.verdict, broke.cells[0].broke), (Verdict::Worse, true));
-        assert_eq!(compare(&held(&[0], false), &held(&[1], false)).verdict, Verdict::TooFew);
-        assert_eq!(compare(&held(&[1], true), &held(&[1], true)).verdict, Verdict::TooFew, "it was broken before");
-        assert_eq!(compare(&held(&[1], true), &held(&[0], true)).verdict, Verdict::TooFew);
+        assert_eq!((broke.verdict, broke.cells[0].broke), (Change::Worse, true));
+        assert_eq!(compare(&held(&[0], false), &held(&[1], false)).verdict, Change::TooFew);
+        assert_eq!(compare(&held(&[1], true), &held(&[1], true)).verdict, Change::TooFew, "it was broken before");
+        assert_eq!(compare(&held(&[1], true), &held(&[0], true)).verdict, Change::TooFew);
     }
 
     #[test]
     fn what_b_does_not_show_is_no_pass() {
         let both = || vec![cell("one", &[0; 4]), cell("two", &[0; 4])];
         let missing = compare(&side(both()), &side(vec![cell("one", &[0; 4])]));
-        assert_eq!(missing.verdict, Verdict::NotComparable);
+        assert_eq!(missing.verdict, Change::NotComparable);
         assert!(missing.reasons[0].contains("`two` is not in B"), "{:?}", missing.reasons);
         let mut unknown = side(both());
         unknown.cells[1].runs.iter_mut().for_each(|run| run.valid = Some(Validity::Unknown));
         let silent = compare(&side(both()), &unknown);
-        assert_eq!(silent.verdict, Verdict::NotComparable);
+        assert_eq!(silent.verdict, Change::NotComparable);
         assert!(silent.reasons[0].contains("no run with a verdict"), "{:?}", silent.reasons);
         // The other way round something was gained.
-        assert_eq!(compare(&unknown, &side(both())).verdict, Verdict::NotWorse);
-        assert_eq!(compare(&side(both()), &side(vec![cell("three", &[0])])).verdict, Verdict::NotComparable);
+        assert_eq!(compare(&unknown, &side(both())).verdict, Change::NotWorse);
+        assert_eq!(compare(&side(both()), &side(vec![cell("three", &[0])])).verdict, Change::NotComparable);
         let mut simulated = side(both());
         simulated.cells.iter_mut().flat_map(|cell| &mut cell.runs).for_each(|run| run.simulated = true);
-        assert_eq!(compare(&side(both()), &simulated).verdict, Verdict::NotComparable);
-        assert_eq!(compare(&simulated, &simulated).verdict, Verdict::NotWorse);
+        assert_eq!(compare(&side(both()), &simulated).verdict, Change::NotComparable);
+        assert_eq!(compare(&simulated, &simulated).verdict, Change::NotWorse);
     }
 
     #[test]

@@ -39,12 +39,7 @@ pub struct Cell {
     pub name: String,
     pub workload: String,
     pub nemesis: String,
-    pub standing: CellStatus,
-    /// Runs with a verdict, and how many of them show a violation.
-    pub judged: u64,
-    pub broken: u64,
-    pub lost: u64,
-    pub acknowledged: u64,
+    pub point: Point,
 }
 
 /// A cell over the nights.
@@ -58,9 +53,10 @@ pub struct Trend {
     pub since: Since,
 }
 
-/// A cell in one night, as a share of its runs.
+/// What a cell showed in one night.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
+    /// Runs with a verdict, and how many of them show a violation.
     pub judged: u64,
     pub broken: u64,
     pub standing: CellStatus,
@@ -96,11 +92,13 @@ impl Results {
             name: cell.name,
             workload: cell.workload,
             nemesis: cell.nemesis,
-            standing: cell.standing,
-            judged: u64::from(cell.tally.valid) + u64::from(cell.tally.invalid),
-            broken: u64::from(cell.tally.invalid),
-            lost: cell.numbers.lost_updates.count,
-            acknowledged: cell.numbers.lost_updates.acknowledged,
+            point: Point {
+                standing: cell.standing,
+                judged: u64::from(cell.tally.valid) + u64::from(cell.tally.invalid),
+                broken: u64::from(cell.tally.invalid),
+                lost: cell.numbers.lost_updates.count,
+                acknowledged: cell.numbers.lost_updates.acknowledged,
+            },
         });
         Results {
             cells: cells.collect(),
@@ -154,9 +152,7 @@ pub fn trends(nights: &[&Results]) -> Vec<Trend> {
                 });
                 trends.len() - 1
             });
-            let Cell { judged, broken, standing, lost, acknowledged, .. } = *cell;
-            trends[place].nights[number] =
-                (judged > 0).then_some(Point { judged, broken, standing, lost, acknowledged });
+            trends[place].nights[number] = Some(cell.point).filter(|point| point.judged > 0);
         }
     }
     for trend in &mut trends {

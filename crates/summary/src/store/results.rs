@@ -9,8 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::{Latency, Row};
 use base::files::{self, FileError};
 use checker::{Counts, LockProperties, LostUpdates, MutualExclusion, QUIETER, Validity};
-use suite::compare::Sample;
-use suite::outcome::{Numbers, RunOutcome};
+use suite::outcome::{Numbers, RunOutcome, Sample};
 
 /// The file's name in a run's folder.
 pub const FILE: &str = "results.json";
@@ -92,25 +91,13 @@ impl Results {
             first_violation_s: self.first_violation_s,
             without_lock_s: self.lock.reacquired_after_ns.map(|ns| ns as f64 / 1e9),
             per_second: self.acknowledged_per_second,
-            latency_ms: self.latency_ms(),
+            latency_ms: self.latency.map(|latency| (latency.median_ms, latency.p99_ms)),
         }
-    }
-
-    fn latency_ms(&self) -> Option<(f64, f64)> {
-        self.latency.map(|latency| (latency.median_ms, latency.p99_ms))
     }
 
     /// The run as one of those that are compared.
     pub fn sample(&self) -> Sample {
-        Sample {
-            valid: Some(self.valid),
-            simulated: self.simulated,
-            lost: self.lost_updates.count,
-            acknowledged: self.lost_updates.acknowledged,
-            overlaps: self.mutual_exclusion.violations,
-            latency_ms: self.latency_ms(),
-            per_second: self.acknowledged_per_second,
-        }
+        Sample { valid: Some(self.valid), simulated: self.simulated, numbers: self.numbers() }
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::results::Results;
 use super::{State, Store, night};
 use model::nemesis::Expectation;
-use suite::compare::{Runs, Sample, Side};
+use suite::compare::{Runs, Side};
 use suite::matrix::{Cell, Matrix};
 
 /// Settings that belong to one run and not to what was run.
@@ -56,9 +56,9 @@ fn of_night(named: &str, folder: &Path, matrix: &Matrix, cells: &[&Cell]) -> Sid
             if let Some(results) = &results {
                 setting = setting_of(results);
             }
-            let sample = run.sample();
-            let latency_ms = sample.latency_ms.or_else(|| results?.sample().latency_ms);
-            Sample { latency_ms, ..sample }
+            let mut sample = run.sample();
+            sample.numbers.latency_ms = sample.numbers.latency_ms.or_else(|| results?.numbers().latency_ms);
+            sample
         });
         let runs = runs.collect();
         let must_hold = cell.expected == Some(Expectation::Valid);
