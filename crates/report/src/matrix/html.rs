@@ -9,7 +9,7 @@ use super::verdict_class;
 use crate::html::{Page, Script, command, header, prose, terms};
 use base::words::{line, plural, sanitize};
 use suite::matrix::Cell;
-use summary::table::{BrokenAccount, LibraryAccount, Table, expected, phrases};
+use summary::table::{LibraryAccount, Table, expected, libraries, phrases};
 
 const GRID_STYLE: &str = include_str!("style.css");
 /// It takes no text of the page for code, and asks nobody for anything.
@@ -29,7 +29,7 @@ pub fn html(table: &Table) -> String {
             (super::sweep::sweeps(table))
             (grid(table))
             (told("not-run", "Not run", &table.not_run))
-            (libraries(table))
+            (tested(table))
             (numbers(table))
             (mistimed(table))
             (terms("How to read this", TERMS))
@@ -106,7 +106,7 @@ fn alarms(table: &Table) -> Markup {
 const FEW_LINKS: usize = 3;
 
 /// What each library stood, what broke it and why; nothing where no library is under test.
-fn libraries(table: &Table) -> Markup {
+fn tested(table: &Table) -> Markup {
     html! {
         @if !table.libraries.is_empty() {
             section id="libraries" {
@@ -118,36 +118,40 @@ fn libraries(table: &Table) -> Markup {
 }
 
 fn library(table: &Table, of: &LibraryAccount) -> Markup {
+    let (library, open) = (of.library(), of.why_open(table));
     html! {
         div class="library" {
-            h3 { (sanitize(&of.name, 60)) " " (sanitize(&of.version, 40)) ": " (of.summary) }
+            h3 { (sanitize(&library.name, 60)) " " (sanitize(&library.version, 40)) ": " (of.summary()) }
             p class="fine" {
-                code { (sanitize(&of.workload, 60)) }
-                @if let Some(home) = &of.home { " · " (sanitize(home, 200)) }
-                " · " (sanitize(&of.users, 100))
+                code { (sanitize(&of.tested.workload, 60)) }
+                @if let Some(home) = &library.home { " · " (sanitize(home, 200)) }
+                " · " (sanitize(of.users(), 100))
             }
             @if !of.broken.is_empty() {
-                ul class="reasons" { @for one in &of.broken { (broken(one, &table.cells[one.cell])) } }
+                ul class="reasons" { @for cell in &of.broken { (broken(of, cell)) } }
             }
             @if !of.held.is_empty() {
                 p { b class="held" { "held" } }
-                ul class="reasons" { @for held in &of.held { li { (sanitize(held, 400)) } } }
+                ul class="reasons" { @for cell in &of.held { li { (sanitize(&libraries::held(cell), 400)) } } }
             }
-            @if !of.open.is_empty() { p { b class="unproven" { "not shown" } " " (sanitize(&of.open.join("; "), 2000)) } }
+            @if !open.is_empty() { p { b class="unproven" { "not shown" } " " (sanitize(&open.join("; "), 2000)) } }
         }
     }
 }
 
-fn broken(one: &BrokenAccount, cell: &Cell) -> Markup {
+fn broken(of: &LibraryAccount, cell: &Cell) -> Markup {
+    let finding = of.finding(cell);
     html! {
         li {
             b class="broken" { (sanitize(&cell.nemesis, 60)) }
-            " " (one.invalid) " of " (plural(u64::from(one.done), "run")) ", " (one.whose) ". "
-            @if let Some(what) = &one.what { (sanitize(what, 600)) " " }
-            @if let Some(source) = &one.source { code { (sanitize(source, 200)) } " " }
-            @if let Some(issue) = &one.issue { (sanitize(issue, 200)) }
+            " " (cell.tally.invalid) " of " (plural(u64::from(cell.tally.done()), "run")) ", " (libraries::whose(finding)) ". "
+            @if let Some(finding) = finding {
+                (sanitize(&finding.what, 600)) " "
+                @if let Some(source) = &finding.source { code { (sanitize(source, 200)) } " " }
+                @if let Some(issue) = &finding.issue { (sanitize(issue, 200)) }
+            }
             " Reports of " (runs(cell, FEW_LINKS))
-            (command(&sanitize(&one.command, 400)))
+            (command(&sanitize(&libraries::command(cell), 400)))
         }
     }
 }

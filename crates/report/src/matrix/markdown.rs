@@ -3,7 +3,7 @@
 use base::words::{count, line};
 use suite::matrix::Cell;
 use suite::outcome::CellStatus;
-use summary::table::{LibraryAccount, Table, distinct, expected, phrases};
+use summary::table::{LibraryAccount, Table, distinct, expected, libraries, phrases};
 
 /// GitHub accepts 1 MiB of summary per step, and shows none of it beyond that; readers want less.
 const LONGEST: usize = 200_000;
@@ -121,32 +121,34 @@ fn row(cell: &Cell) -> String {
 }
 
 /// One library: what broke it, what it stood, and what is open.
-fn library(table: &Table, library: &LibraryAccount) -> String {
+fn library(table: &Table, of: &LibraryAccount) -> String {
+    let library = of.library();
     let mut text =
-        format!("### {} {}\n\n{}", escaped(&library.name), escaped(&library.version), escaped(&library.summary));
-    for more in library.home.iter().chain([&library.users]) {
+        format!("### {} {}\n\n{}", escaped(&library.name), escaped(&library.version), escaped(&of.summary()));
+    for more in library.home.as_deref().into_iter().chain([of.users()]) {
         text.push_str(&format!(" · {}", escaped(more)));
     }
     text.push_str("\n\n");
-    for broken in &library.broken {
-        let what = broken.what.as_ref().map_or_else(String::new, |what| {
-            let more = broken.source.iter().chain(&broken.issue).map(|text| format!(" ({})", escaped(text)));
-            format!(" {}{}", escaped(what), more.collect::<String>())
+    for cell in &of.broken {
+        let finding = of.finding(cell);
+        let what = finding.map_or_else(String::new, |finding| {
+            let more = finding.source.iter().chain(&finding.issue).map(|text| format!(" ({})", escaped(text)));
+            format!(" {}{}", escaped(&finding.what), more.collect::<String>())
         });
         text.push_str(&format!(
             "- ❌ **{}** {}/{}, {}.{what}\n  {}\n",
-            escaped(&table.cells[broken.cell].nemesis),
-            broken.invalid,
-            broken.done,
-            broken.whose,
-            code(&broken.command)
+            escaped(&cell.nemesis),
+            cell.tally.invalid,
+            cell.tally.done(),
+            libraries::whose(finding),
+            code(&libraries::command(cell))
         ));
     }
-    for held in &library.held {
-        text.push_str(&format!("- ✅ {}\n", escaped(held)));
+    for cell in &of.held {
+        text.push_str(&format!("- ✅ {}\n", escaped(&libraries::held(cell))));
     }
-    for why in &library.open {
-        text.push_str(&format!("- ❔ {}\n", escaped(why)));
+    for why in of.why_open(table) {
+        text.push_str(&format!("- ❔ {}\n", escaped(&why)));
     }
     text + "\n"
 }

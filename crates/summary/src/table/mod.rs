@@ -1,13 +1,13 @@
 //! What is said of a suite, said once: a [`Table`] of its cells, with the [words](phrases) that terminal, page, Markdown and JUnit
 //! print. (`matrix.json` is the matrix itself, which can be joined with others.)
 
-mod libraries;
+pub mod libraries;
 pub mod phrases;
 mod sweeps;
 
 use std::ops::Deref;
 
-pub use libraries::{BrokenAccount, LibraryAccount};
+pub use libraries::LibraryAccount;
 pub use phrases::{distinct, expected};
 pub use sweeps::{SweepAccount, SweepPoint};
 
@@ -28,7 +28,7 @@ pub struct Table<'m> {
     /// Why cells were not run to their end, or are left out, with how many there are; a line for each reason.
     pub not_run: Vec<String>,
     /// The published libraries under test.
-    pub libraries: Vec<LibraryAccount>,
+    pub libraries: Vec<LibraryAccount<'m>>,
     /// Cells that differ in one option only.
     pub sweeps: Vec<SweepAccount>,
 }
