@@ -71,6 +71,36 @@ pub fn header(class: &str, about: &[&str], word: &str, headline: &Markup, more: 
     }
 }
 
+/// A table with a title, if it has rows: each is its `td`s.
+pub fn table_section(id: &str, title: &str, heads: &[&str], rows: impl IntoIterator<Item = Markup>) -> Markup {
+    let rows: Vec<Markup> = rows.into_iter().collect();
+    html! { @if !rows.is_empty() { section id=(id) { h2 { (title) } (table(heads, rows)) } } }
+}
+
+/// A table of rows, each of which is its `td`s.
+pub fn table(heads: &[&str], rows: impl IntoIterator<Item = Markup>) -> Markup {
+    html! {
+        table {
+            thead { tr { @for head in heads { th { (head) } } } }
+            tbody { @for row in rows { tr { (row) } } }
+        }
+    }
+}
+
+/// What a page rests on, as names and texts, the command that finds it again, and what else there is to say.
+pub fn facts_section(id: &str, title: &str, facts: &[(&str, String)], again: &str, more: &Markup) -> Markup {
+    html! {
+        section id=(id) {
+            h2 { (title) }
+            table class="pairs" { tbody {
+                @for (name, text) in facts { tr { th { (name) } td { (prose(text)) } } }
+                tr { th { "again" } td { code { (again) } } }
+            } }
+            (more)
+        }
+    }
+}
+
 /// What words mean.
 pub fn terms<'a>(title: &str, terms: impl IntoIterator<Item = (&'a str, &'a str)>) -> Markup {
     html! {

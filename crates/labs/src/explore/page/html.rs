@@ -7,7 +7,7 @@ use redlock_model::Counterexample;
 
 use super::{Exploration, SCRIPT, picture};
 use base::words::capital;
-use report::html::{figure, header, whole_page};
+use report::html::{facts_section, figure, header, table, whole_page};
 use report::{drawing, incident};
 
 impl Exploration<'_> {
@@ -32,13 +32,7 @@ impl Exploration<'_> {
                         }
                     }
                 }
-                section id="searched" {
-                    h2 { "What was searched" }
-                    table class="pairs" { tbody {
-                        @for (name, text) in self.facts() { tr { th { (name) } td { (text) } } }
-                        tr { th { "again" } td { code { (self.command) } } }
-                    } }
-                }
+                (facts_section("searched", "What was searched", &self.facts(), &self.command, &html! {}))
             }
         };
         whole_page(&[word, "a model of Redlock"], drawing::STYLE, &body)
@@ -46,17 +40,15 @@ impl Exploration<'_> {
 
     fn case(&self, counterexample: &Counterexample, headline: &str) -> Markup {
         let scene = picture::scene(self.settings, counterexample);
+        let moves = counterexample.moves.iter().zip(1..).map(|(made, number)| {
+            html! { td class="n" { (number) } td class="n" { (made.time) } td { (made.step) } }
+        });
         html! {
             section id="steps" {
                 h2 { "How" }
                 article class="case" {
                     (figure(&incident::draw(&scene, headline, false)))
-                    table {
-                        thead { tr { th { "step" } th { "tick" } th { "what happens" } } }
-                        tbody { @for (number, made) in counterexample.moves.iter().enumerate() {
-                            tr { td class="n" { (number + 1) } td class="n" { (made.time) } td { (made.step) } }
-                        } }
-                    }
+                    (table(&["step", "tick", "what happens"], moves))
                 }
             }
         }

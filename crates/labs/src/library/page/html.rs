@@ -4,10 +4,10 @@ use maud::{Markup, html};
 
 use super::remarks::{ByItself, by_itself, remarks};
 use super::{broken, command, facts, headline, is_too_little, meaning, shows_little, shrunk, symptom, withstood};
-use crate::library::examined::{Examined, Symptom, Tried};
+use crate::library::examined::{Examined, Found, Symptom, Tried};
 use base::words::{line, sanitize};
 use checker::Validity;
-use report::html::{address, header, prose, whole_page};
+use report::html::{address, facts_section, header, prose, table, table_section, whole_page};
 
 /// Names of scenarios stay whole where there is room.
 const STYLE: &str = "@media (min-width: 60rem) { td:first-child { white-space: nowrap } }";
@@ -28,6 +28,10 @@ pub fn html(examined: &Examined) -> String {
         (true, false) if first.is_none() && !remarks(examined).is_empty() => ("OTHER DEFECTS", "unknown"),
         (true, false) => first.map_or(("WITHSTANDS", "valid"), |remark| (remark.word, "unknown")),
     };
+    let held = examined.that(Validity::Valid);
+    let sends = examined.sent.iter().map(|sent| {
+        html! { td { code { (sanitize(&command(sent), 300)) } } td { (sent.when) } td class="n" { (sent.operations) " operations" } }
+    });
     let body = html! {
         main {
             (header(class, &["everything that was tried of one library"], word, &html! { (prose(&headline(examined))) "." }, &html! {}))
@@ -45,28 +49,14 @@ pub fn html(examined: &Examined) -> String {
                     @for symptom in alike { (broke(symptom, examined)) }
                 }
             }
-            (found(examined))
-            (held(examined))
-            (remarked(examined))
-            (nothing(examined))
-            section id="sends" {
-                h2 { "What it sends" }
-                table {
-                    thead { tr { th { "command" } th { "when" } th { "seen in" } } }
-                    tbody { @for sent in &examined.sent { tr {
-                        td { code { (sanitize(&command(sent), 300)) } }
-                        td { (sent.when) }
-                        td class="n" { (sent.operations) " operations" }
-                    } } }
-                }
+            (table_section("shrunk", "As small as it could be made", &["from", "what is left", "again"], examined.found.iter().map(found)))
+            (table_section("withstands", "What it withstands", &["scenario", "what struck, and what it did"], held.into_iter().map(held_row)))
+            @for of_one in remarks(examined) {
+                (table_section(of_one.id, of_one.title, &["scenario", "what it did"], of_one.of.iter().map(|(tried, what)| html! { (name(tried)) td { (what) } })))
             }
-            section id="made" {
-                h2 { "How it was made" }
-                table class="pairs" { tbody {
-                    @for (name, text) in facts(examined) { tr { th { (name) } td { (prose(&text)) } } }
-                    tr { th { "again" } td { code { "redjepsen library " (examined.workload) } } }
-                } }
-            }
+            (table_section("nothing", "What shows nothing of it", &["scenario", "why"], nothing(examined)))
+            section id="sends" { h2 { "What it sends" } (table(&["command", "when", "seen in"], sends)) }
+            (facts_section("made", "How it was made", &facts(examined), &format!("redjepsen library {}", examined.workload), &html! {}))
         }
     };
     whole_page(&[&examined.name], STYLE, &body)
@@ -74,100 +64,53 @@ pub fn html(examined: &Examined) -> String {
 
 /// What breaks it in one way.
 fn broke(group: &Symptom, examined: &Examined) -> Markup {
+    let runs = group.tried.iter().map(|tried| {
+        html! {
+            (name(tried))
+            td class="n" { (broken(tried)) }
+            td {
+                @if let Some(run) = tried.telling() {
+                    (sanitize(&run.summary, 400))
+                    @for struck in &run.struck { br; span class="fine" { (sanitize(&struck.to_string(), 300)) } }
+                    br; code { (run.repeat) }
+                }
+            }
+        }
+    });
     html! {
         article class="case" {
             h3 { (prose(&symptom(group, examined))) }
             @if !group.account().is_empty() { p { (prose(&line(group.account(), 2_000))) } }
-            table {
-                thead { tr { th { "scenario" } th { "broken in" } th { "what happened" } } }
-                tbody { @for tried in &group.tried { tr {
-                    (name(tried))
-                    td class="n" { (broken(tried)) }
-                    td {
-                        @if let Some(run) = tried.telling() {
-                            (sanitize(&run.summary, 400))
-                            @for struck in &run.struck { br; span class="fine" { (sanitize(&struck.to_string(), 300)) } }
-                            br; code { (run.repeat) }
-                        }
-                    }
-                } } }
-            }
+            (table(&["scenario", "broken in", "what happened"], runs))
         }
     }
 }
 
-/// What is left of the scenarios that break it.
-fn found(examined: &Examined) -> Markup {
+/// What is left of a scenario that breaks it.
+fn found(found: &Found) -> Markup {
     html! {
-        @if !examined.found.is_empty() {
-            section id="shrunk" {
-                h2 { "As small as it could be made" }
-                table {
-                    thead { tr { th { "from" } th { "what is left" } th { "again" } } }
-                    tbody { @for found in &examined.found { tr {
-                        td { a href=(address(&found.file)) { (found.scenario) } }
-                        td { (shrunk(found)) }
-                        td { code { (found.repeat) } }
-                    } } }
-                }
-            }
-        }
+        td { a href=(address(&found.file)) { (found.scenario) } }
+        td { (shrunk(found)) }
+        td { code { (found.repeat) } }
     }
 }
 
-fn held(examined: &Examined) -> Markup {
-    let held = examined.that(Validity::Valid);
+fn held_row(tried: &Tried) -> Markup {
+    let struck = withstood(tried);
     html! {
-        @if !held.is_empty() {
-            section id="withstands" {
-                h2 { "What it withstands" }
-                table {
-                    thead { tr { th { "scenario" } th { "what struck, and what it did" } } }
-                    tbody { @for tried in held { tr {
-                        (name(tried))
-                        td {
-                            (tried.description)
-                            @let struck = withstood(tried);
-                            @if !struck.is_empty() { br; span class="fine" { (sanitize(&struck, 400)) } }
-                        }
-                    } } }
-                }
-            }
+        (name(tried))
+        td {
+            (tried.description)
+            @if !struck.is_empty() { br; span class="fine" { (sanitize(&struck, 400)) } }
         }
     }
 }
 
-/// What no claim is about.
-fn remarked(examined: &Examined) -> Markup {
-    html! {
-        @for remarks in remarks(examined) {
-            section id=(remarks.id) {
-                h2 { (remarks.title) }
-                table {
-                    thead { tr { th { "scenario" } th { "what it did" } } }
-                    tbody { @for (tried, what) in remarks.of { tr { (name(tried)) td { (what) } } } }
-                }
-            }
-        }
-    }
-}
-
-fn nothing(examined: &Examined) -> Markup {
+fn nothing(examined: &Examined) -> Vec<Markup> {
+    let row = |name: Markup, why: &str| html! { (name) td { (sanitize(why, 400)) } };
     let nothing = examined.nothing_shown();
-    html! {
-        @if !nothing.is_empty() || !examined.not_about.is_empty() {
-            section id="nothing" {
-                h2 { "What shows nothing of it" }
-                table {
-                    thead { tr { th { "scenario" } th { "why" } } }
-                    tbody {
-                        @for (why, tried) in nothing { @for tried in tried { tr { (name(tried)) td { (sanitize(&why, 400)) } } } }
-                        @for (name, why) in &examined.not_about { tr { td { (name) } td { (sanitize(why, 400)) } } }
-                    }
-                }
-            }
-        }
-    }
+    let shown = nothing.iter().flat_map(|(why, all)| all.iter().map(move |tried| row(name(tried), why)));
+    shown.chain(examined.not_about.iter().map(|(name, why)| row(html! { td { (name) } }, why))).collect()
 }
 
 /// The scenario, with a link to the report that shows it best.
