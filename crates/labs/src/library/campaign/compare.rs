@@ -27,6 +27,7 @@ use runner::simulate::{simulate_unless, usual};
 use runner::{Checked, RunnerError};
 use suite::file::{Block, Names};
 use suite::outcome::RunOutcome;
+use suite::plan::PlannedCell;
 use summary::store::results;
 use summary::{AnomalyAccount, Telling};
 
@@ -59,9 +60,7 @@ pub(super) fn collect(
         let counts = |run: &TriedRun| {
             cell.scenario.clients > 1 || run.valid == Some(Validity::Invalid) || run.advisories.iter().any(is_crash)
         };
-        let runs = made.state.runs.iter().filter(|run| run.cell == cell.name);
-        let mut runs: Vec<TriedRun> =
-            runs.map(|run| one(page_folder, made.state.folder(), run, &cell.scenario)).collect::<Result<_, _>>()?;
+        let mut runs = runs_of(page_folder, made, cell)?;
         runs.retain(counts);
         let place = match cases.iter().position(|case| case.tried.scenario == cell.nemesis) {
             Some(place) => place,
@@ -125,6 +124,12 @@ fn acquit(page_folder: &Path, cases: &mut [Case]) -> Result<(), RunnerError> {
         }
     }
     Ok(())
+}
+
+/// The runs of a cell of a stage.
+fn runs_of(page_folder: &Path, made: &Made, cell: &PlannedCell) -> Result<Vec<TriedRun>, RunnerError> {
+    let runs = made.state.runs.iter().filter(|run| run.cell == cell.name);
+    runs.map(|run| one(page_folder, made.state.folder(), run, &cell.scenario)).collect()
 }
 
 fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenario) -> Result<TriedRun, RunnerError> {
@@ -242,13 +247,10 @@ impl Compare<'_> {
         let examination = self.examination;
         let made = examination.make("of-its-kind", &examination.suite_file(blocks), None).await?;
         for case in cases.iter_mut().filter(|case| case.tried.of_its_kind == OfItsKind::Holds) {
-            let of_it = made.suite.cells.iter().filter(|cell| cell.nemesis == case.tried.scenario);
             let mut runs = Vec::new();
-            for cell in of_it {
-                for outcome in made.state.runs.iter().filter(|run| run.cell == cell.name) {
-                    let run = one(self.page_folder, made.state.folder(), outcome, &cell.scenario)?;
-                    runs.extend(run.valid.map(|valid| (valid, run.when)));
-                }
+            for cell in made.suite.cells.iter().filter(|cell| cell.nemesis == case.tried.scenario) {
+                let of_cell = runs_of(self.page_folder, &made, cell)?;
+                runs.extend(of_cell.into_iter().filter_map(|run| Some((run.valid?, run.when))));
             }
             case.tried.of_its_kind = kind::judged(runs, &case.struck_when()).unwrap_or(OfItsKind::Unknown);
         }
@@ -259,8 +261,6 @@ impl Compare<'_> {
     /// strike has brought about. Returns these runs, if there are any.
     pub async fn without_strikes(&self, cases: &mut [Case], until: Instant) -> Result<Option<Made>, RunnerError> {
         let examination = self.examination;
-        let folder = self.page_folder.join("without-strikes");
-        files::create_folder(&folder).map_err(RunnerError::could_not_run)?;
         let mut blocks = Vec::new();
         for case in cases.iter().filter(|case| case.tried.of_its_kind.is_own() && !case.tried.plain) {
             let Some(of) = case.telling_scenario() else { continue };
@@ -276,16 +276,8 @@ impl Compare<'_> {
             if scenario.check().is_err() || Plan::draw(&scenario).is_err() {
                 continue;
             }
-            let file = folder.join(format!("{}.toml", case.tried.scenario));
-            let text = toml::to_string_pretty(&nemesis).map_err(RunnerError::could_not_run)?;
-            files::write(&file, text).map_err(RunnerError::could_not_run)?;
-            let with = Options {
-                ttl: Some(Length::Absolute(of.ttl)),
-                clients: Some(of.clients),
-                threads: Some(of.threads),
-                ..Options::default()
-            };
-            blocks.push(examination.block(&file.display().to_string(), with));
+            let with = Options { threads: Some(of.threads), ..Options::default() };
+            blocks.push(self.block("without-strikes", case, of, &nemesis, with)?);
         }
         if blocks.is_empty() {
             return Ok(None);
@@ -294,10 +286,7 @@ impl Compare<'_> {
         let made = examination.make("without-strikes", &examination.suite_file(blocks), Some(until)).await?;
         for case in cases.iter_mut().filter(|case| case.tried.of_its_kind.is_own() && !case.tried.plain) {
             let Some(cell) = made.suite.cells.iter().find(|cell| cell.nemesis == case.tried.scenario) else { continue };
-            let outcomes = made.state.runs.iter().filter(|run| run.cell == cell.name);
-            let runs: Vec<TriedRun> = outcomes
-                .map(|outcome| one(self.page_folder, made.state.folder(), outcome, &cell.scenario))
-                .collect::<Result<_, _>>()?;
+            let runs = runs_of(self.page_folder, &made, cell)?;
             let is_alike = |run: &TriedRun| run.anomaly.is_some() && run.anomaly.as_deref() == case.tried.anomaly();
             if runs.iter().any(is_alike) {
                 case.tried.without_strike = true;
@@ -345,20 +334,27 @@ impl Compare<'_> {
     fn on_real_servers(&self, case: &Case) -> Result<Option<Block>, RunnerError> {
         let Some(of) = case.telling_scenario() else { return Ok(None) };
         let Some(scenario) = self.kind.scenario(of, &case.struck_when(), 1) else { return Ok(None) };
-        let folder = self.page_folder.join("of-its-kind");
+        let with = Options { nodes: Some(of.nodes), ..Options::default() };
+        let block = self.block("of-its-kind", case, of, &scenario.nemesis, with)?;
+        Ok(Some(Block { workload: Some(Names(vec![scenario.workload_name])), ..block }))
+    }
+
+    /// This nemesis as a file in such a folder, and what a suite runs with it: as the case was run.
+    fn block(
+        &self,
+        folder: &str,
+        case: &Case,
+        of: &Scenario,
+        nemesis: &Nemesis,
+        with: Options,
+    ) -> Result<Block, RunnerError> {
+        let folder = self.page_folder.join(folder);
         files::create_folder(&folder).map_err(RunnerError::could_not_run)?;
         let file = folder.join(format!("{}.toml", case.tried.scenario));
-        let text = toml::to_string_pretty(&scenario.nemesis).map_err(RunnerError::could_not_run)?;
+        let text = toml::to_string_pretty(nemesis).map_err(RunnerError::could_not_run)?;
         files::write(&file, text).map_err(RunnerError::could_not_run)?;
-        let with = Options {
-            ttl: Some(Length::Absolute(of.ttl)),
-            nodes: Some(of.nodes),
-            clients: Some(of.clients),
-            ..Options::default()
-        };
-        let workload = Some(Names(vec![scenario.workload_name]));
-        let file = file.display().to_string();
-        Ok(Some(Block { workload, ..self.examination.block(&file, with) }))
+        let with = Options { ttl: Some(Length::Absolute(of.ttl)), clients: Some(of.clients), ..with };
+        Ok(self.examination.block(&file.display().to_string(), with))
     }
 
     /// Whether a lock of ours of the same kind falls to one of these as well, by runs in virtual time; None where those show
