@@ -11,7 +11,7 @@ mod unwritten;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use checker::Validity;
+use checker::ClaimVerdict;
 use checker::properties::Property;
 use model::history::{
     Claim, ClientStep, Function, History, Operation, Outcome, Phase, PhaseStamp, Process, ResourceKind, StepEvent,
@@ -138,24 +138,9 @@ pub struct PhaseUse {
     pub stopped: Stopped,
 }
 
-/// A claim, and whether the client's reports suffice to judge it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClaimUse {
-    pub claim: Claim,
-    /// Whether the workload makes it, so that a run without it is unknown.
-    pub claimed: bool,
-    pub evidence: String,
-    /// What the client leaves out; `None` if the claim can be judged.
-    pub missing: Option<String>,
-    /// Whether it was broken without any fault.
-    pub broken: bool,
-}
-
-impl ClaimUse {
-    /// Whether it is about what need not come up in a run.
-    pub fn is_conditional(&self) -> bool {
-        Property::of(self.claim).is_conditional()
-    }
+/// Whether a claim is about what need not come up in a run.
+fn is_conditional(claim: &ClaimVerdict) -> bool {
+    Property::of(claim.claim).is_conditional()
 }
 
 /// What a client did that asked for a lock that another one held.
@@ -189,7 +174,8 @@ pub struct ClientCheck {
     /// The phases of which stamps are there and are not of the clients' common clock.
     pub unfit: Vec<Phase>,
     pub phases: Vec<PhaseUse>,
-    pub claims: Vec<ClaimUse>,
+    /// Whether the client's reports suffice to judge each.
+    pub claims: Vec<ClaimVerdict>,
     /// Where the script got no further, if it did not come to its end.
     pub broke_off: Option<String>,
     /// How long an operation takes at work, in nanoseconds, if that is why a claim of the workload can't be judged.
@@ -233,7 +219,7 @@ impl ClientCheck {
             mistakes: unwritten.into_iter().chain(mistakes(at_work, stopped)).collect(),
             never_ok: most_often(operations()),
             unfit,
-            claims: claims(at_work),
+            claims: checker::check(at_work).claims,
             broke_off: broke_off(stopped),
             slow: slow(at_work),
             refused: (kind != ResourceKind::Replicated).then(|| {
@@ -275,7 +261,7 @@ impl ClientCheck {
             used.stopped == Stopped::Waited || OPTIONAL.contains(&used.phase) || used.phase == Phase::Released
         };
         self.is_right()
-            && self.claims.iter().all(|claim| !claim.claimed || claim.missing.is_none() || claim.is_conditional())
+            && self.claims.iter().all(|claim| !claim.claimed || claim.missing.is_none() || is_conditional(claim))
             && self.phases.iter().all(stops)
             && !matches!(self.refused, Some(Refused::Unsure | Refused::NotAtAll(_)))
             && !self.overstays()
@@ -467,16 +453,4 @@ fn refused(history: &History) -> Refused {
         Outcome::Info => Refused::Unsure,
         Outcome::Fail => Refused::After(after),
     }
-}
-
-fn claims(history: &History) -> Vec<ClaimUse> {
-    let verdict = checker::check(history);
-    let claims = verdict.claims.into_iter().map(|claim| ClaimUse {
-        claim: claim.claim,
-        claimed: claim.claimed,
-        evidence: claim.text,
-        missing: claim.missing,
-        broken: claim.valid == Validity::Invalid,
-    });
-    claims.collect()
 }

@@ -1,8 +1,9 @@
 //! What a client can serve, as a page of text: the answer, what it reports, which claims and scenarios that is enough for, and
 //! what to do about the rest.
 
-use crate::client_check::{ClientCheck, ENOUGH, PhaseUse, Refused, Stopped};
+use crate::client_check::{ClientCheck, ENOUGH, PhaseUse, Refused, Stopped, is_conditional};
 use base::words::{count, length, line, list, plural, wrap};
+use checker::Validity;
 use model::history::Phase;
 use report::Look;
 
@@ -33,13 +34,13 @@ pub fn terminal(check: &ClientCheck, then: &str, kept: bool, look: Look) -> Stri
     check.phases.iter().for_each(|used| out.phase(used));
     out.section("Claims");
     for claim in &check.claims {
-        let broken = if claim.broken { "; and broken, without any fault" } else { "" };
+        let broken = if claim.valid == Validity::Invalid { "; and broken, without any fault" } else { "" };
         let claimed = if claim.claimed { "" } else { " (not claimed by this workload)" };
         out.told(
             claim.claim.name(),
             &match &claim.missing {
-                None => format!("can be judged: {}{broken}{claimed}", claim.evidence),
-                Some(_) if claim.is_conditional() => {
+                None => format!("can be judged: {}{broken}{claimed}", claim.text),
+                Some(_) if is_conditional(claim) => {
                     format!("shows where a lock is lost or given away under a fault, and not in a check without any{claimed}")
                 }
                 Some(missing) => format!("CAN'T be judged: {missing}{claimed}"),
@@ -231,7 +232,7 @@ fn advice(check: &ClientCheck) -> Vec<String> {
         advice.push("A lock that was refused is a `fail` with `not-acquired`, not an `info`.".into());
     }
     let cannot_be_judged =
-        check.claims.iter().any(|claim| claim.claimed && claim.missing.is_some() && !claim.is_conditional());
+        check.claims.iter().any(|claim| claim.claimed && claim.missing.is_some() && !is_conditional(claim));
     if let Some(took) = check.slow.filter(|_| cannot_be_judged) {
         let enough = took.saturating_mul(2 * ENOUGH).div_ceil(1_000_000_000);
         advice.push(format!(

@@ -37,10 +37,15 @@ pub struct Store {
     known: Mutex<Known>,
 }
 
+/// Entries by their paths, each as it was read when its file was written.
+type Kept<S> = HashMap<String, (Stamp, S)>;
+/// Entries that were found, each with when its file was written; None if there is none.
+type Found<S> = Vec<(Entry<S>, Option<Stamp>)>;
+
 #[derive(Default)]
 struct Known {
-    runs: HashMap<String, (Stamp, State)>,
-    nights: HashMap<String, (Stamp, NightState)>,
+    runs: Kept<State>,
+    nights: Kept<NightState>,
     /// When all runs were last looked at, those with results too.
     looked: Option<Instant>,
     last: Option<(Instant, Arc<Snapshot>)>,
@@ -58,12 +63,16 @@ pub struct Snapshot {
     pub suites: BTreeMap<String, Vec<Night>>,
 }
 
+/// A run, or a night of a suite.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct Entry<S> {
     /// From the store, with `/`.
     pub path: String,
-    pub state: State,
+    pub state: S,
 }
+
+pub type Run = Entry<State>;
+pub type Night = Entry<NightState>;
 
 #[derive(Clone, Debug)]
 pub enum State {
@@ -76,13 +85,6 @@ pub enum State {
 }
 
 #[derive(Clone, Debug)]
-pub struct Night {
-    /// From the store, with `/`.
-    pub path: String,
-    pub state: NightState,
-}
-
-#[derive(Clone, Debug)]
 pub enum NightState {
     Done(Arc<night::Results>),
     /// It has no matrix yet, or never will.
@@ -90,18 +92,14 @@ pub enum NightState {
     Unreadable(String),
 }
 
-impl Run {
+impl<S> Entry<S> {
     /// When it was started, as its folder says: sorts by time.
     pub fn time(&self) -> &str {
-        time_of(&self.path)
+        self.path.rsplit('/').next().unwrap_or_default()
     }
 }
 
 impl Night {
-    pub fn time(&self) -> &str {
-        time_of(&self.path)
-    }
-
     pub fn results(&self) -> Option<&night::Results> {
         match &self.state {
             NightState::Done(results) => Some(results.as_ref()),
@@ -110,8 +108,26 @@ impl Night {
     }
 }
 
-fn time_of(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or_default()
+/// Whether these are the known ones, as they were.
+fn are_the_same<S>(known: &Kept<S>, found: &Found<S>) -> bool {
+    let is_same = |(entry, stamp): &(Entry<S>, Option<Stamp>)| {
+        stamp.is_some() && known.get(&entry.path).map(|(known, _)| *known) == *stamp
+    };
+    found.len() == known.len() && found.iter().all(is_same)
+}
+
+fn kept<S: Clone>(found: &Found<S>) -> Kept<S> {
+    let keep =
+        |(entry, stamp): &(Entry<S>, Option<Stamp>)| Some((entry.path.clone(), ((*stamp)?, entry.state.clone())));
+    found.iter().filter_map(keep).collect()
+}
+
+/// What is known of a file that was written then, or else what is read of it now.
+fn known_or<S: Clone>(known: &Kept<S>, path: &str, stamp: Stamp, read: impl FnOnce() -> S) -> S {
+    match known.get(path) {
+        Some((known, state)) if *known == stamp => state.clone(),
+        _ => read(),
+    }
 }
 
 impl Snapshot {
@@ -144,28 +160,15 @@ impl Store {
         if !trusting {
             known.looked = Some(Instant::now());
         }
-        let same_runs = runs.len() == known.runs.len()
-            && runs
-                .iter()
-                .all(|(run, stamp)| known.runs.get(&run.path).map(|(known, _)| *known) == *stamp && stamp.is_some());
-        let same_nights = nights.len() == known.nights.len()
-            && nights.iter().all(|(night, stamp)| {
-                known.nights.get(&night.path).map(|(known, _)| *known) == *stamp && stamp.is_some()
-            });
         // The same value, so that what was made of it is known to be the same too.
-        if same_runs
-            && same_nights
+        if are_the_same(&known.runs, &runs)
+            && are_the_same(&known.nights, &nights)
             && let Some((when, last)) = &mut known.last
         {
             *when = Instant::now();
             return last.clone();
         }
-        known.runs =
-            runs.iter().filter_map(|(run, stamp)| Some((run.path.clone(), ((*stamp)?, run.state.clone())))).collect();
-        known.nights = nights
-            .iter()
-            .filter_map(|(night, stamp)| Some((night.path.clone(), ((*stamp)?, night.state.clone()))))
-            .collect();
+        (known.runs, known.nights) = (kept(&runs), kept(&nights));
         let mut snapshot = Snapshot { runs: runs.into_iter().map(|(run, _)| run).collect(), suites: BTreeMap::new() };
         snapshot.runs.sort_by(|one, other| (other.time(), &other.path).cmp(&(one.time(), &one.path)));
         for (night, _) in nights {
@@ -188,8 +191,8 @@ struct Walk<'a> {
     known: &'a Known,
     /// Whether runs that had their results have them still.
     trusting: bool,
-    runs: Vec<(Run, Option<Stamp>)>,
-    nights: Vec<(Night, Option<Stamp>)>,
+    runs: Found<State>,
+    nights: Found<NightState>,
 }
 
 impl Walk<'_> {
@@ -219,22 +222,16 @@ impl Walk<'_> {
             return;
         }
         if let Some(stamp) = there(results::FILE) {
-            let state = match self.known.runs.get(&path) {
-                Some((known, state)) if *known == stamp => state.clone(),
-                _ => match Results::read(&folder) {
-                    Ok(results) => State::Done(Arc::new(results)),
-                    Err(error) => State::Unreadable(error.to_string()),
-                },
-            };
+            let state = known_or(&self.known.runs, &path, stamp, || match Results::read(&folder) {
+                Ok(results) => State::Done(Arc::new(results)),
+                Err(error) => State::Unreadable(error.to_string()),
+            });
             self.runs.push((Run { path, state }, Some(stamp)));
         } else if let Some(stamp) = there(night::FILE) {
-            let state = match self.known.nights.get(&path) {
-                Some((known, state)) if *known == stamp => state.clone(),
-                _ => match night::Results::read(&folder) {
-                    Ok(results) => NightState::Done(Arc::new(results)),
-                    Err(error) => NightState::Unreadable(error.to_string()),
-                },
-            };
+            let state = known_or(&self.known.nights, &path, stamp, || match night::Results::read(&folder) {
+                Ok(results) => NightState::Done(Arc::new(results)),
+                Err(error) => NightState::Unreadable(error.to_string()),
+            });
             self.walk_runs_of(&path, depth);
             self.nights.push((Night { path, state }, Some(stamp)));
         } else if there(suite::state::FILE).is_some() {
