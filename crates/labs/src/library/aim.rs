@@ -5,46 +5,27 @@ use std::fmt::{self, Write};
 use super::sent::{Sent, When};
 use model::fault_kinds::ordinal;
 
-/// What goes wrong at a command.
+/// What goes wrong at a command; see [`what`](Strike::what).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Strike {
-    /// The reply comes when the lock has run out and another client has it.
     LateReply,
-    /// The request comes when the lock has run out and another client has it.
     LateRequest,
-    /// The client stops before it reads the reply, until the lock has run out.
     Pause,
-    /// The connection breaks after the server has done it.
     Reset,
-    /// The server closes the connection when it has done it, in place of a reply.
     Close,
-    /// The connection breaks some time after it, while its client waits.
     Idle,
-    /// The reply never comes.
     LostReply,
-    /// The client dies before it reads the reply.
     Kill,
-    /// The server refuses it with an error.
     Refused,
-    /// It arrives when its client has given the lock back.
     Overtaken,
-    /// Its event loop is blocked before it reads the reply, until the lock has run out.
     Block,
-    /// Whoever asked is cancelled while the reply is on its way; of a release, the request.
     Cancel,
-    /// The reply comes when the time is over for which the client was ready to wait.
     GivenUp,
-    /// The client's wall clock is set back before it reads the reply.
     ClockBack,
-    /// The client's wall clock is set forward before it reads the reply.
     ClockForward,
-    /// The node stops when it has done it, until the lock has run out.
     NodePause,
-    /// The node is killed when it has done it and before it answers, and comes back with nothing.
     NodeRestart,
-    /// The same, but it had synced its file before it answered.
     NodeRestartSynced,
-    /// The node's wall clock is set forward when it has done it: the lock has run out there.
     NodeClock,
 }
 

@@ -1,11 +1,11 @@
 //! What an exhaustive search of the model found, for people: on the terminal, as a page and as a drawing.
 
-mod html;
 mod picture;
-mod text;
 
+use std::fmt::Write;
 use std::path::Path;
 
+use maud::{Markup, html};
 use redlock_model::search::GaveUp;
 use redlock_model::{
     Claim, Clocks, Counterexample, Crash, Fencing, Holding, Memory, Outcome, Restart, Settings, Verdict,
@@ -13,8 +13,9 @@ use redlock_model::{
 
 use crate::explore::{NoScript, Script};
 use base::files::{self, Unwritten};
-use base::words::{count, length, plural};
-use report::incident;
+use base::words::{capital, count, length, plural};
+use report::html::{facts_section, figure, header, table, whole_page};
+use report::{Look, drawing, incident};
 
 /// Everything that a search found.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub struct Exploration<'a> {
 
 /// The script's file in the folder of a report.
 pub const SCRIPT: &str = "scenario.toml";
+/// Where files go in a command that nobody has typed yet.
+const FOLDER: &str = "explored";
 
 impl Exploration<'_> {
     /// Writes the page, and with a violation its drawing and the script: each whole or not at all.
@@ -46,6 +49,89 @@ impl Exploration<'_> {
             put(SCRIPT, &script.file);
         }
         unwritten.conclude()
+    }
+
+    /// The report as text for people. `folder` is where its files were written, if they were.
+    pub fn text(&self, folder: Option<&Path>, look: Look) -> String {
+        let (word, class) = self.verdict();
+        let word = look.verdict(word, class);
+        let mut text = format!("{word}  {}\n\n", self.headline());
+        if let Some(counterexample) = self.counterexample() {
+            let mut last = None;
+            for made in &counterexample.moves {
+                let tick = if last.replace(made.time) == Some(made.time) {
+                    String::new()
+                } else {
+                    format!("tick {}", made.time)
+                };
+                let _ = writeln!(text, "  {tick:8}{}", made.step);
+            }
+            text.push('\n');
+        }
+        for (name, fact) in self.facts() {
+            let _ = writeln!(text, "  {name:12}{fact}");
+        }
+        if let Some(folder) = folder {
+            let _ = writeln!(text, "  {:12}{}", "page", folder.join("explore.html").display());
+        }
+        match &self.script {
+            None => {}
+            Some(Err(reason)) => {
+                let _ = write!(text, "\n  There is no script that does this to real Redis: {reason}.\n");
+            }
+            Some(Ok(script)) => {
+                let _ = write!(text, "\n  The same on real Redis:\n");
+                if folder.is_none() {
+                    let _ = writeln!(text, "    {} --out {FOLDER}", self.command);
+                }
+                let command = Self::run_command(script, folder.unwrap_or(Path::new(FOLDER)));
+                let _ = writeln!(text, "    {command}");
+            }
+        }
+        text
+    }
+
+    /// The page, for a folder that also has the script.
+    fn html(&self, folder: &Path) -> String {
+        let (word, class) = self.verdict();
+        let headline = self.headline();
+        let body = html! {
+            main {
+                (header(class, &["a model of Redlock, searched exhaustively"], word, &html! { (capital(&headline)) "." }, &html! {}))
+                @if let Some(counterexample) = self.counterexample() { (self.case(counterexample, &headline)) }
+                @if let Some(script) = &self.script {
+                    section id="script" {
+                        h2 { "On real Redis" }
+                        @match script {
+                            Ok(script) => {
+                                p { "This command carries the steps out. A tick is a part of the lock's TTL." }
+                                pre { (Self::run_command(script, folder)) }
+                                details { summary { (SCRIPT) } pre { (script.file) } }
+                            }
+                            Err(reason) => p { "There is no script that does this to real Redis: " (reason) "." },
+                        }
+                    }
+                }
+                (facts_section("searched", "What was searched", &self.facts(), &self.command, &html! {}))
+            }
+        };
+        whole_page(&[word, "a model of Redlock"], drawing::STYLE, &body)
+    }
+
+    fn case(&self, counterexample: &Counterexample, headline: &str) -> Markup {
+        let scene = picture::scene(self.settings, counterexample);
+        let moves = counterexample.moves.iter().zip(1..).map(|(made, number)| {
+            html! { td class="n" { (number) } td class="n" { (made.time) } td { (made.step) } }
+        });
+        html! {
+            section id="steps" {
+                h2 { "How" }
+                article class="case" {
+                    (figure(&incident::draw(&scene, headline, false)))
+                    (table(&["step", "tick", "what happens"], moves))
+                }
+            }
+        }
     }
 
     /// The command that carries the script out.

@@ -1,18 +1,20 @@
 //! How often a lock loses updates, for people: on the terminal, as a page and as a plot.
 
-mod html;
 mod plot;
-mod text;
 
+use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
+
+use maud::{PreEscaped, html};
 
 use crate::risk::distribution::Source;
 use crate::risk::{Distribution, Interval, Kind, Question, Risk, Row, YEAR};
 use base::files::{self, Unwritten};
 use base::units::nanos;
-use base::words::{count, length, list, plural};
-use report::plots;
+use base::words::{capital, count, length, list, plural};
+use report::html::{facts_section, header, table, whole_page};
+use report::{Look, plots};
 
 /// An answer with its question.
 #[derive(Debug)]
@@ -36,6 +38,70 @@ impl RiskReport<'_> {
             unwritten.note(files::write(&folder.join("risk.png"), png));
         }
         unwritten.conclude()
+    }
+
+    /// The report as text for people. `folder` is where its files were written, if they were.
+    pub fn text(&self, folder: Option<&Path>, look: Look) -> String {
+        let word = look.verdict("SIMULATED", "unknown");
+        let mut text = format!("{word}  {}\n", self.headline());
+        if let Some(guard) = self.with_guard() {
+            let _ = writeln!(text, "           {guard}");
+        }
+        let (heads, rows) = self.table();
+        let width = |column: usize| {
+            let cells = rows.iter().map(|row| row[column].chars().count());
+            cells.chain([heads[column].len()]).max().unwrap_or_default()
+        };
+        let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+        let mut line = |cells: Vec<&str>| {
+            let cells: Vec<String> = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
+            let _ = writeln!(text, "  {}", cells.join("  "));
+        };
+        line(vec![""; heads.len()]);
+        line(heads.to_vec());
+        for row in &rows {
+            line(row.iter().map(String::as_str).collect());
+        }
+        text.push('\n');
+        for (name, fact) in self.facts() {
+            let _ = writeln!(text, "  {name:13}{fact}");
+        }
+        if let Some(folder) = folder {
+            let _ = writeln!(text, "  {:13}{}", "page", folder.join("risk.html").display());
+        }
+        let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+        lines.join("\n") + "\n"
+    }
+
+    /// The page.
+    fn html(&self) -> String {
+        let headline = html! { (capital(&self.headline())) "." };
+        let guard = html! { @if let Some(guard) = self.with_guard() { p { (guard) } } };
+        let picture = plot::risk(&self.risk.rows, self.question.asked, &self.title());
+        let (heads, rows) = self.table();
+        let profiles = html! {
+            @for (_, distribution) in &self.question.faults {
+                @if let Source::Profile { from, .. } = &distribution.source {
+                    p class="fine" { "Profile " (distribution.name) ": " (from) }
+                }
+            }
+        };
+        let body = html! {
+            main {
+                (header("unknown", &["how often a lock loses updates"], "SIMULATED", &headline, &guard))
+                section id="ttl" {
+                    h2 { "By TTL" }
+                    @if let Ok(svg) = plots::svg(&picture) { figure class="plot" { (PreEscaped(svg)) } }
+                    (table(&heads, rows.iter().map(|row| html! { @for cell in row { td class="n" { (cell) } } })))
+                    p class="fine" {
+                        "In brackets: 95 % intervals. An incident is a fault that costs at least one update. The last two columns "
+                        "are the price of a long TTL: no client gets the lock of a dead holder before it expires."
+                    }
+                }
+                (facts_section("rests", "What it rests on", &self.facts(), &self.command, &profiles))
+            }
+        };
+        whole_page(&["SIMULATED", &self.title()], "", &body)
     }
 
     fn title(&self) -> String {
