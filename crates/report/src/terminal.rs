@@ -45,6 +45,13 @@ impl Look {
         self.paint(code, word)
     }
 
+    /// A verdict in the colour of its class, and what it is about beside it.
+    pub fn headline(self, word: &str, class: &str, text: &str) -> Vec<String> {
+        let starts = std::iter::once(self.verdict(word, class)).chain(std::iter::repeat(" ".repeat(word.len())));
+        let lines = self.fit(text, self.line() - word.len() - 2);
+        lines.iter().zip(starts).map(|(line, start)| format!("{start}  {line}")).collect()
+    }
+
     /// A text in lines of at most this many characters; what programs read is on one line.
     fn fit(self, text: &str, width: usize) -> Vec<String> {
         if self.width.is_some() { wrap(text, width) } else { vec![text.to_string()] }
@@ -71,9 +78,7 @@ pub fn summary(report: &Report, look: Look) -> String {
 /// The verdict and the headline; if the run proves nothing, why.
 fn verdict(telling: &Telling, look: Look) -> Vec<String> {
     let (word, class) = verdict_word(telling.valid);
-    let headline = look.fit(&telling.headline, look.line() - word.len() - 2);
-    let starts = std::iter::once(look.verdict(word, class)).chain(std::iter::repeat(" ".repeat(word.len())));
-    let mut lines: Vec<String> = headline.iter().zip(starts).map(|(line, start)| format!("{start}  {line}")).collect();
+    let mut lines = look.headline(word, class, &telling.headline);
     if telling.valid == Validity::Unknown {
         let item = |text: &str, sign: &'static str| {
             let wrapped = wrap(&sanitize(text, 400), look.line() - 6).into_iter().enumerate();

@@ -231,13 +231,9 @@ impl Tried {
 /// What happens with no fault at all in so few runs does not explain what happens under a fault in all of several runs, in as many by chance.
 const BY_CHANCE: f64 = 0.05;
 
-/// Whether one of these broke in this way with no fault at all. That threads break it by themselves says nothing of processes. Who
-/// has two holders at once loses updates by chance, and the other way about.
-pub fn breaks_by_itself<'t>(tried: impl IntoIterator<Item = &'t Tried>, anomaly: &str, by_threads: bool) -> bool {
-    share_by_itself(tried, anomaly, by_threads).is_some()
-}
-
 /// In how many of how many runs without a fault one of these broke in this way, of the scenario that did so most often; None if none did.
+/// That threads break it by themselves says nothing of processes. Who has two holders at once loses updates by chance, and the other way
+/// about.
 pub fn share_by_itself<'t>(
     tried: impl IntoIterator<Item = &'t Tried>,
     anomaly: &str,
@@ -312,12 +308,8 @@ impl Examined {
         self.tried.iter().find(|tried| tried.scenario == CROWD_OF_PROCESSES).map(Tried::came)
     }
 
-    /// Whether it breaks in this way with no fault at all too, so that a run with a fault does not tell what the fault did.
-    pub fn breaks_by_itself(&self, symptom: &Symptom) -> bool {
-        self.share_by_itself(symptom).is_some()
-    }
-
-    /// In how many of how many runs with no fault it does so; None if in none.
+    /// In how many of how many runs with no fault at all it breaks in this way too, so that a run with a fault does not tell what the fault
+    /// did; None if in none.
     pub fn share_by_itself(&self, symptom: &Symptom) -> Option<(usize, usize)> {
         share_by_itself(self.tried.iter(), symptom.anomaly, symptom.is_by_threads())
     }

@@ -2,7 +2,7 @@
 
 use super::{broken, class, headline, lost, more, ms, rate, reason};
 use crate::Look;
-use base::words::{line, sanitize, wrap};
+use base::words::{line, sanitize};
 use suite::compare::{About, Change, Comparison};
 
 /// More cells than this are on the page.
@@ -12,17 +12,7 @@ const MOST_DIFFERENCES: usize = 12;
 
 /// The verdict, the sides, what they differ in, and each cell that says something.
 pub fn text(of: &Comparison, look: Look) -> String {
-    let word = &of.verdict.word().to_uppercase();
-    let width = look.width.unwrap_or(96).clamp(50, 120);
-    let mut lines = Vec::new();
-    let head = match look.width {
-        Some(_) => wrap(&headline(of), width - word.len() - 2),
-        None => vec![headline(of)],
-    };
-    for (number, text) in head.iter().enumerate() {
-        let start = if number == 0 { look.verdict(word, class(of.verdict)) } else { " ".repeat(word.len()) };
-        lines.push(format!("{start}  {text}"));
-    }
+    let mut lines = look.headline(&of.verdict.word().to_uppercase(), class(of.verdict), &headline(of));
     lines.extend(of.reasons.iter().map(|reason| format!("  - {}", line(reason, 300))));
     lines.push(String::new());
     lines.extend([("A", &of.a), ("B", &of.b)].map(|(side, about)| format!("  {side}  {}", told(about))));

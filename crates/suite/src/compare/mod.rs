@@ -30,13 +30,7 @@ pub const ALPHA: f64 = 0.05;
 /// One side: everything that was run of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Side {
-    /// As the user named it.
-    pub name: String,
-    /// What it is: `night of suite smoke`.
-    pub what: String,
-    /// RFC 3339; may be empty.
-    pub started: String,
-    pub versions: BTreeMap<String, String>,
+    pub about: About,
     pub cells: Vec<Runs>,
 }
 
@@ -68,10 +62,13 @@ pub struct Comparison {
     pub differences: Vec<Difference>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct About {
+    /// As the user named it.
     pub name: String,
+    /// What it is: `night of suite smoke`.
     pub what: String,
+    /// RFC 3339; may be empty.
     pub started: String,
     pub versions: BTreeMap<String, String>,
 }
@@ -221,8 +218,8 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
     if verdict == Change::NotComparable && reasons.is_empty() {
         reasons.push("no cell has a run with a verdict on both sides".to_string());
     }
-    let differences = differences(a, b, &pairs);
-    Comparison { verdict, reasons, a: About::of(a), b: About::of(b), p_worse, p_better, cells, differences }
+    let differences = differences(&a.about, &b.about, &pairs);
+    Comparison { verdict, reasons, a: a.about.clone(), b: b.about.clone(), p_worse, p_better, cells, differences }
 }
 
 /// The cells that both sides have, and why the rest is no comparison.
@@ -271,7 +268,7 @@ fn more_broken(a: &[f64], b: &[f64]) -> Option<(f64, f64, f64)> {
 
 /// What the sides were made with, where that is not the same; settings only of a single pair, whose cells have names of their own
 /// otherwise.
-fn differences(a: &Side, b: &Side, pairs: &[(&Runs, &Runs)]) -> Vec<Difference> {
+fn differences(a: &About, b: &About, pairs: &[(&Runs, &Runs)]) -> Vec<Difference> {
     let mut differences = Vec::new();
     let mut put = |name: &str, a: Option<&String>, b: Option<&String>| {
         let text = |side: Option<&String>| side.filter(|text| !text.is_empty()).map_or("–", String::as_str).to_string();
@@ -298,13 +295,6 @@ fn differences(a: &Side, b: &Side, pairs: &[(&Runs, &Runs)]) -> Vec<Difference> 
         }
     }
     differences
-}
-
-impl About {
-    fn of(side: &Side) -> About {
-        let Side { name, what, started, versions, .. } = side.clone();
-        About { name, what, started, versions }
-    }
 }
 
 impl Numbers {
@@ -357,7 +347,7 @@ mod tests {
     }
 
     fn side(cells: Vec<Runs>) -> Side {
-        Side { name: "x".into(), cells, ..Side::default() }
+        Side { about: About::default(), cells }
     }
 
     fn verdict(a: &[u64], b: &[u64]) -> Change {

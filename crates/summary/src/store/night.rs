@@ -1,45 +1,33 @@
 //! One night of a suite, and its cells over all nights: since when each is as it is, and what changed with it.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::path::Path;
 
 use crate::table;
 use base::files::{self, FileError};
-use checker::wilson_95;
-use suite::matrix::Matrix;
+use checker::{LostUpdates, wilson_95};
+use suite::matrix::{Cell, Matrix};
 use suite::outcome::CellStatus;
 
 /// The file's name in a suite's folder.
 pub const FILE: &str = "matrix.json";
 
-/// What one night of a suite showed.
+/// What one night of a suite showed, without its runs.
 #[derive(Clone, Debug)]
 pub struct Results {
-    pub suite: String,
-    pub verdict: CellStatus,
-    /// The same in a word, as on its own page.
+    matrix: Matrix,
+    /// The verdict in a word, as on its own page.
     pub word: &'static str,
     pub headline: String,
-    /// RFC 3339.
-    pub started: String,
-    /// How long its runs took, in seconds, added up.
-    pub took_s: f64,
-    pub simulated: bool,
-    pub versions: BTreeMap<String, String>,
-    pub repeat: String,
-    /// The tests that make up the suite, as they were that night, with the clients' files and without.
-    suite_sha256: String,
-    tests_sha256: Option<String>,
-    pub cells: Vec<Cell>,
 }
 
-/// A cell in one night.
-#[derive(Clone, Debug)]
-pub struct Cell {
-    pub name: String,
-    pub workload: String,
-    pub nemesis: String,
-    pub point: Point,
+impl Deref for Results {
+    type Target = Matrix;
+
+    fn deref(&self) -> &Matrix {
+        &self.matrix
+    }
 }
 
 /// A cell over the nights.
@@ -83,37 +71,11 @@ const MOST_CHANGES: usize = 2;
 impl Results {
     /// Those of the suite in this folder.
     pub fn read(folder: &Path) -> Result<Results, FileError> {
-        Ok(Results::of(matrix(folder)?))
-    }
-
-    fn of(matrix: Matrix) -> Results {
+        let mut matrix = matrix(folder)?;
         let (word, headline) = table::word_and_headline(&matrix);
-        let cells = matrix.cells.into_iter().map(|cell| Cell {
-            name: cell.name,
-            workload: cell.workload,
-            nemesis: cell.nemesis,
-            point: Point {
-                standing: cell.standing,
-                judged: u64::from(cell.tally.valid) + u64::from(cell.tally.invalid),
-                broken: u64::from(cell.tally.invalid),
-                lost: cell.numbers.lost_updates.count,
-                acknowledged: cell.numbers.lost_updates.acknowledged,
-            },
-        });
-        Results {
-            cells: cells.collect(),
-            suite: matrix.suite,
-            verdict: matrix.verdict,
-            word,
-            headline,
-            started: matrix.started,
-            took_s: matrix.took_s,
-            simulated: matrix.simulated > 0,
-            versions: matrix.versions,
-            repeat: matrix.repeat,
-            suite_sha256: matrix.suite_sha256,
-            tests_sha256: matrix.tests_sha256,
-        }
+        // A store has many nights.
+        matrix.cells.iter_mut().for_each(|cell| cell.runs = Vec::new());
+        Ok(Results { matrix, word, headline })
     }
 }
 
@@ -125,6 +87,14 @@ pub fn matrix(path: &Path) -> Result<Matrix, FileError> {
 }
 
 impl Point {
+    /// None if the cell was not run to a verdict.
+    fn of(cell: &Cell) -> Option<Point> {
+        let (broken, LostUpdates { count: lost, acknowledged, .. }) =
+            (u64::from(cell.tally.invalid), cell.numbers.lost_updates);
+        let judged = u64::from(cell.tally.valid) + broken;
+        (judged > 0).then_some(Point { judged, broken, standing: cell.standing, lost, acknowledged })
+    }
+
     /// The share of broken runs with Wilson's interval.
     pub fn share(&self) -> (f64, f64, f64) {
         let (low, high) = wilson_95(self.broken, self.judged).unwrap_or((0.0, 1.0));
@@ -152,7 +122,7 @@ pub fn trends(nights: &[&Results]) -> Vec<Trend> {
                 });
                 trends.len() - 1
             });
-            trends[place].nights[number] = Some(cell.point).filter(|point| point.judged > 0);
+            trends[place].nights[number] = Point::of(cell);
         }
     }
     for trend in &mut trends {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::results::Results;
 use super::{State, Store, night};
 use model::nemesis::Expectation;
-use suite::compare::{Runs, Side};
+use suite::compare::{About, Runs, Side};
 use suite::matrix::{Cell, Matrix};
 
 /// Settings that belong to one run and not to what was run.
@@ -69,7 +69,8 @@ fn of_night(named: &str, folder: &Path, matrix: &Matrix, cells: &[&Cell]) -> Sid
         [one] => format!("{} in the suite {}", one.name, matrix.suite),
         _ => format!("a night of the suite {}", matrix.suite),
     };
-    Side { name: named.to_string(), what, started: matrix.started.clone(), versions: matrix.versions.clone(), cells }
+    let (started, versions) = (matrix.started.clone(), matrix.versions.clone());
+    Side { about: About { name: named.to_string(), what, started, versions }, cells }
 }
 
 /// A run, or all runs in a folder. Those that were made in another way are another cell.
@@ -123,7 +124,7 @@ fn of_runs(named: &str, path: &Path) -> Result<Side, String> {
     // Virtual time begins at the same moment each time, which tells nobody anything.
     let real = found.iter().filter(|results| !results.simulated);
     let started = real.map(|results| results.started.clone()).min().unwrap_or_default();
-    Ok(Side { name: named.to_string(), what, started, versions, cells })
+    Ok(Side { about: About { name: named.to_string(), what, started, versions }, cells })
 }
 
 fn setting_of(results: &Results) -> Setting {

@@ -4,7 +4,7 @@ use checker::properties::early_refusals::{self, Had};
 use checker::properties::slow_releases as releases;
 use checker::properties::{client_crashes, false_losses};
 use checker::{Validity, check};
-use labs::library::examined::{Examined, Tried, TriedRun, breaks_by_itself, share_by_itself};
+use labs::library::examined::{Examined, Tried, TriedRun, share_by_itself};
 use labs::library::kind::OfItsKind;
 use labs::library::page::{html, terminal};
 use labs::library::sent::{Sent, When};
@@ -391,7 +391,7 @@ fn what_breaks_by_itself_is_no_faults_doing() {
     assert!(plain(vec![valid(), broken("lost update"), broken("lost update")]).is_certain());
     assert!(!plain(vec![valid(), broken("lost update")]).is_certain());
     assert!(!tried("pause", Holds, plain(vec![valid(), broken("x"), broken("x")]).runs).is_certain());
-    let by = |tried: &[Tried], anomaly: &str| breaks_by_itself(tried, anomaly, false);
+    let by = |tried: &[Tried], anomaly: &str| share_by_itself(tried, anomaly, false).is_some();
     let alone = [plain(vec![broken("lost update")])];
     // Two holders lose updates by chance; a lock that nobody gets is another matter.
     assert!(by(&alone, "lost update") && by(&alone, "two holders at once"));
@@ -414,7 +414,7 @@ fn what_breaks_by_itself_is_no_faults_doing() {
     // What threads do that share a program does not excuse what one client in each program does.
     let by_threads = |broken: &str| Tried { by_threads: true, ..plain(vec![run(Validity::Invalid, None, broken)]) };
     let threads = [by_threads("lost update")];
-    assert!(!by(&threads, "lost update") && breaks_by_itself(&threads, "lost update", true));
+    assert!(!by(&threads, "lost update") && share_by_itself(&threads, "lost update", true).is_some());
     let runs = vec![broken("lost update"), broken("lost update")];
     let crowds = |processes: Option<Validity>| {
         let crowd =

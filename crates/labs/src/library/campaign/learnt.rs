@@ -10,6 +10,7 @@ use model::history::{self, History, Operation, Phase, PhaseStamp, RecordedComman
 use model::scenario::Ability;
 use runner::RunnerError;
 use suite::outcome::RunOutcome;
+use suite::plan::PlannedCell;
 
 /// No run of some seconds records more.
 pub(super) const MOST_BYTES: u64 = 256 << 20;
@@ -28,8 +29,7 @@ pub(super) struct Learnt {
 /// The runs of a stage, of all its scenarios or of one, with what the nodes carried out in each; those that could not be made are left out.
 pub(super) fn runs_of(made: &Made, nemesis: Option<&str>) -> Result<Vec<(History, Vec<RecordedCommand>)>, RunnerError> {
     let is_of = |run: &&RunOutcome| {
-        let cell = || made.suite.cells.iter().find(|cell| cell.name == run.cell);
-        run.valid.is_some() && nemesis.is_none_or(|name| cell().is_some_and(|cell| cell.nemesis == name))
+        run.valid.is_some() && nemesis.is_none_or(|name| made.cell(run).is_some_and(|cell| cell.nemesis == name))
     };
     let mut runs = Vec::new();
     for run in made.state.runs.iter().filter(is_of) {
@@ -74,16 +74,13 @@ pub(super) fn held_for(operation: &Operation) -> Option<Duration> {
 /// The TTLs of which no run could be made, each with the reason.
 pub(super) fn refused_ttls(made: &Made) -> Vec<(Length, String)> {
     let failed = made.state.runs.iter().filter(|run| run.valid.is_none());
-    let ttl =
-        |run: &RunOutcome| made.suite.cells.iter().find(|cell| cell.name == run.cell).map(|cell| cell.scenario.ttl);
-    failed.filter_map(|run| Some((Length::Absolute(ttl(run)?), run.summary.clone()))).collect()
+    failed.filter_map(|run| Some((Length::Absolute(made.cell(run)?.scenario.ttl), run.summary.clone()))).collect()
 }
 
 /// Whether a client whose threads are several could play what was asked of one.
 pub(super) fn was_played_by_threads(made: &Made) -> bool {
-    let cells = made.suite.cells.iter().filter(|cell| cell.nemesis == CANCELS_A_HOLDER && cell.scenario.threads > 1);
-    let mut names = cells.map(|cell| &cell.name);
-    names.any(|name| made.state.runs.iter().any(|run| run.cell == *name && run.valid.is_some()))
+    let is_it = |cell: &PlannedCell| cell.nemesis == CANCELS_A_HOLDER && cell.scenario.threads > 1;
+    made.state.runs.iter().any(|run| run.valid.is_some() && made.cell(run).is_some_and(is_it))
 }
 
 /// What this client can't do, each with what it says: the runs that asked for it could not be made.

@@ -33,7 +33,7 @@ use runner::open::open_whole;
 use runner::{Console, Ended, Jobs, RunnerError, Series, SeriesProgress, signals};
 use suite::file::SuiteFile;
 use suite::outcome::RunOutcome;
-use suite::plan::{Clusters, Source, Suite};
+use suite::plan::{Clusters, PlannedCell, Source, Suite};
 use suite::state::State;
 use summary::store::versions;
 
@@ -134,6 +134,11 @@ impl Made {
     fn lacks_a_script(&self) -> bool {
         let was_played = |name: &str| self.state.runs.iter().any(|run| run.cell == name && run.valid.is_some());
         self.suite.cells.iter().any(|cell| !cell.scenario.nemesis.script.is_empty() && !was_played(&cell.name))
+    }
+
+    /// The cell of a run.
+    fn cell(&self, run: &RunOutcome) -> Option<&PlannedCell> {
+        self.suite.cells.iter().find(|cell| cell.name == run.cell)
     }
 
     fn is_without_faults(&self) -> bool {
@@ -372,9 +377,7 @@ impl Examination {
         let made = self.make_with("when-quiet", &late, Some(self.until(WHEN_QUIET)), Jobs::ALONE).await?;
         compare::collect(folder, &made, scripted, cases)?;
         for case in cases.iter_mut() {
-            let was_made = |run: &RunOutcome| {
-                made.suite.cells.iter().any(|cell| cell.name == run.cell && cell.nemesis == case.tried.scenario)
-            };
+            let was_made = |run: &RunOutcome| made.cell(run).is_some_and(|cell| cell.nemesis == case.tried.scenario);
             case.tried.tried_alone |= made.state.runs.iter().any(was_made);
         }
         Ok(Some(made))

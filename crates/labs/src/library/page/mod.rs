@@ -28,24 +28,15 @@ fn headline(examined: &Examined) -> String {
         return headline;
     }
     let of = |kind| examined.that(Validity::Invalid).iter().filter(|tried| tried.of_its_kind == kind).count();
-    let (beyond, as_all, unknown) = (of(OfItsKind::Holds), of(OfItsKind::Falls), of(OfItsKind::Unknown));
-    let (unexcused, outlived) = (of(OfItsKind::Unexcused), of(OfItsKind::Outlived));
-    let mut parts = Vec::new();
-    if as_all > 0 {
-        parts.push(format!("to {as_all} as {} does", examined.kind));
-    }
-    if beyond > 0 {
-        parts.push(format!("to {beyond} that {} withstands", reference(examined)));
-    }
-    if unexcused > 0 {
-        parts.push(format!("to {unexcused} in which nothing was injected"));
-    }
-    if outlived > 0 {
-        parts.push(format!("to {outlived} in which it was held for longer than its TTL"));
-    }
-    if unknown > 0 {
-        parts.push(format!("to {unknown} unexplained"));
-    }
+    let parts = [
+        (OfItsKind::Falls, format!("as {} does", examined.kind)),
+        (OfItsKind::Holds, format!("that {} withstands", reference(examined))),
+        (OfItsKind::Unexcused, "in which nothing was injected".to_string()),
+        (OfItsKind::Outlived, "in which it was held for longer than its TTL".to_string()),
+        (OfItsKind::Unknown, "unexplained".to_string()),
+    ];
+    let parts = parts.into_iter().map(|(kind, what)| (of(kind), what)).filter(|(many, _)| *many > 0);
+    let parts: Vec<String> = parts.map(|(many, what)| format!("to {many} {what}")).collect();
     let scenarios = plural(shown as u64, "scenario");
     // Most runs were in vain, and what is said of the others has to be read by that.
     let (few, name) = match shows_little(examined) {
@@ -173,7 +164,7 @@ fn symptom(symptom: &Symptom, examined: &Examined) -> String {
         OfItsKind::Falls => format!("{} falls too", reference(examined)),
         OfItsKind::Unexcused => "nobody who lived was struck".to_string(),
         OfItsKind::Outlived => "its TTL was over".to_string(),
-        OfItsKind::Unknown if examined.breaks_by_itself(symptom) && !symptom.is_plain() => {
+        OfItsKind::Unknown if examined.share_by_itself(symptom).is_some() && !symptom.is_plain() => {
             "so it does with no fault too".to_string()
         }
         OfItsKind::Unknown => symptom.why_unexplained().unwrap_or("nothing to compare with").to_string(),
