@@ -8,10 +8,7 @@ pub static DEF: Advisory = Advisory {
     id: "busy-polling",
     title: "A waiting client rests between its requests",
     applies: "runs without faults whose nodes recorded their commands, and whose clients are processes",
-    check: |run| {
-        let found = most_often(run.history, run.commands)?;
-        Some(Remark { severity: found.per_second, ..Remark::new(1, 1, found.words())? })
-    },
+    check: |run| most_often(run.history, run.commands),
 };
 
 /// Who asks more often than this in a second hardly rests in between.
@@ -19,27 +16,8 @@ const OFTEN: u64 = 500;
 /// A shorter wait says nothing of that, in nanoseconds.
 const SHORT: u64 = 200_000_000;
 
-/// A client that asked a node again and again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asking {
-    pub client: String,
-    pub node: String,
-    /// How often it named the lock there in a second.
-    pub per_second: u64,
-    /// For how long, in nanoseconds.
-    pub waited: u64,
-}
-
-impl Asking {
-    /// `c1 asked n0 for it 1900 times a second, for 400 ms`
-    pub fn words(&self) -> String {
-        let Asking { client, node, per_second, waited } = self;
-        sanitize(&format!("{client} asked {node} for it {per_second} times a second, for {}", length(*waited)), 200)
-    }
-}
-
-/// The one that asked most often, of those of a run without faults that waited long, and whose clients are processes.
-pub fn most_often(history: &History, commands: &[RecordedCommand]) -> Option<Asking> {
+/// The client that asked a node most often, of those of a run without faults that waited long, and whose clients are processes.
+fn most_often(history: &History, commands: &[RecordedCommand]) -> Option<Remark> {
     let run = history.run.as_ref().filter(|run| run.threads == 1 && history.faults.is_empty())?;
     let of_clients = history.operations.iter().filter(|one| one.f.is_locked() && one.process != Process::Controller);
     let waits = of_clients.filter_map(|one| Some((one, waited(one)?)));
@@ -52,9 +30,12 @@ pub fn most_often(history: &History, commands: &[RecordedCommand]) -> Option<Ask
         })?;
         let waited = until - from;
         let per_second = (u128::from(times) * 1_000_000_000 / u128::from(waited)) as u64;
-        Some(Asking { client, node, per_second, waited })
+        Some((per_second, client, node, waited))
     });
-    asked.filter(|asking| asking.per_second > OFTEN).max_by_key(|asking| asking.per_second)
+    let often = asked.filter(|(per_second, ..)| *per_second > OFTEN);
+    let (severity, client, node, waited) = often.max_by_key(|(per_second, ..)| *per_second)?;
+    let text = format!("{client} asked {node} for it {severity} times a second, for {}", length(waited));
+    Some(Remark { severity, ..Remark::new(1, 1, sanitize(&text, 200))? })
 }
 
 /// From when to when an operation asked for the lock, if that took long.

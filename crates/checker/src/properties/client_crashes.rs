@@ -11,29 +11,15 @@ pub static DEF: Advisory = Advisory {
     id: "client-crashes",
     title: "No client ends by itself",
     applies: "every run",
-    check: |run| {
-        let ended = by_itself(run.history, run.verdict)?;
-        let count = run.verdict.count_of(AnomalyKind::EndedByItself);
-        let remark = Remark::new(count, run.history.clients.len() as u64, ended.how)?;
-        Some(Remark { disturbed: ended.faulty, ..remark })
-    },
+    check: |run| by_itself(run.history, run.verdict),
 };
 
 /// How signals are named that others send: who sent them is not known.
 const FROM_OTHERS: [&str; 4] = ["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"];
 
-/// How a program ended that no fault ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// Its exit code and its last words.
-    pub how: String,
-    /// Whether anything had been done to anybody in its run by then.
-    pub faulty: bool,
-}
-
-/// How the first program of a run ended that ended by itself. None if all went on, and where the machine had stood still by then,
+/// How the first program of a run ended that ended by itself: its exit code and its last words. None if all went on, and where the machine had stood still by then,
 /// or a member just had.
-pub fn by_itself(history: &History, verdict: &Verdict) -> Option<Ended> {
+fn by_itself(history: &History, verdict: &Verdict) -> Option<Remark> {
     let ended = verdict.anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::EndedByItself)?;
     let time = ended.time;
     let stood_still = history.stalls.iter().any(|(from, _)| *from <= time);
@@ -47,7 +33,9 @@ pub fn by_itself(history: &History, verdict: &Verdict) -> Option<Ended> {
     }
     let how = sanitize(without_log(&event.text), 400);
     let how = if had_no_lock(history, event.process, time) { format!("{how}; it had no lock then") } else { how };
-    Some(Ended { how, faulty: was_disturbed(history, time) })
+    let count = verdict.count_of(AnomalyKind::EndedByItself);
+    let remark = Remark::new(count, history.clients.len() as u64, how)?;
+    Some(Remark { disturbed: was_disturbed(history, time), ..remark })
 }
 
 /// Whether the history makes certain that a client's process had no lock when it ended: it had begun no operation, or each of them was

@@ -9,44 +9,14 @@ pub static DEF: Advisory = Advisory {
     id: "slow-releases",
     title: "A release ends before its lock would have expired",
     applies: "runs whose clients release their locks",
-    check: |run| {
-        let found = slowest(run.history)?;
-        let disturbed = !found.meanwhile.is_empty();
-        Some(Remark { severity: found.took, disturbed, ..Remark::new(1, 1, found.words())? })
-    },
+    check: |run| slowest(run.history),
 };
 
 /// A release takes long from so many TTLs on: its lock has run out by itself by then.
 const LONG: u64 = 3;
-/// A release that took long.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SlowRelease {
-    pub client: String,
-    /// When it began, and how long it took, in nanoseconds of run time.
-    pub began: u64,
-    pub took: u64,
-    /// Whether it was over then, or only the run.
-    pub ended: bool,
-    /// What was in effect meanwhile, none of it at this client: `kill of n1`.
-    pub meanwhile: Vec<String>,
-}
-
-impl SlowRelease {
-    /// `c0 took 11.2 s to give it back, from 3.100 s on; meanwhile: kill of n1`
-    pub fn words(&self) -> String {
-        let SlowRelease { client, began, took, ended, meanwhile } = self;
-        let (took, began) = (length(*took), moment(*began));
-        let what = match ended {
-            true => format!("{client} took {took} to give it back, from {began} on"),
-            false => format!("{client} had not given it back {took} after it began to, at {began}"),
-        };
-        let what = sanitize(&what, 120);
-        if meanwhile.is_empty() { what } else { format!("{what}; meanwhile: {}", sanitize(&list(meanwhile), 200)) }
-    }
-}
 
 /// The longest release of a run that took long, of those whose clients no fault hit meanwhile.
-pub fn slowest(history: &History) -> Option<SlowRelease> {
+fn slowest(history: &History) -> Option<Remark> {
     let run = history.run.as_ref()?;
     let long = run.ttl_ms.saturating_mul(1_000_000 * LONG);
     let of_clients = history.operations.iter().filter(|operation| operation.process != Process::Controller);
@@ -69,9 +39,18 @@ pub fn slowest(history: &History) -> Option<SlowRelease> {
                 false => {}
             }
         }
-        Some(SlowRelease { client, began, took, ended: over, meanwhile })
+        Some((took, client, began, over, meanwhile))
     });
-    slow.max_by_key(|slow| slow.took)
+    let (severity, client, began, over, meanwhile) = slow.max_by_key(|(took, ..)| *took)?;
+    let (took, began) = (length(severity), moment(began));
+    let what = match over {
+        true => format!("{client} took {took} to give it back, from {began} on"),
+        false => format!("{client} had not given it back {took} after it began to, at {began}"),
+    };
+    let what = sanitize(&what, 120);
+    let disturbed = !meanwhile.is_empty();
+    let text = if disturbed { format!("{what}; meanwhile: {}", sanitize(&list(&meanwhile), 200)) } else { what };
+    Some(Remark { severity, disturbed, ..Remark::new(1, 1, text)? })
 }
 
 /// When a release began, when it was over, and whether it was.

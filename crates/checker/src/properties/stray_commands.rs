@@ -11,54 +11,20 @@ pub static DEF: Advisory = Advisory {
     id: "stray-commands",
     title: "No client sends commands for a lock that it does not have any more",
     applies: "runs whose nodes recorded their commands, and whose clients are processes",
-    check: |run| {
-        let found = goes_on(run.history, run.commands)?;
-        let remark = Remark::new(found.operations, found.of, found.words())?;
-        Some(Remark { severity: found.after, disturbed: found.faulty, ..remark })
-    },
+    check: |run| goes_on(run.history, run.commands),
 };
 
 /// What comes within this part of a TTL may have been on its way, or due.
 const DUE: u64 = 2;
 
-/// What a client sent for a lock when its operation on it had been over for a while.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GoesOn {
-    pub client: String,
-    /// `PEXPIRE lock:k0 1000`
-    pub command: String,
-    /// How long after the end of its operation, in nanoseconds.
-    pub after: u64,
-    /// Whether its lock had been given back then; otherwise it had never had it.
-    pub was_had: bool,
-    /// Whether it gives a key more time to live.
-    pub renews: bool,
-    /// After how many operations of the run, of how many.
-    pub operations: u64,
-    pub of: u64,
-    /// Whether anything had been done to anybody by then.
-    pub faulty: bool,
-}
-
-impl GoesOn {
-    /// `c0 sent PEXPIRE lock:k0 1000 1.2 s after it had given the lock back, which gives a key more time to live; after 3 of 40
-    /// operations`
-    pub fn words(&self) -> String {
-        let GoesOn { client, command, after, was_had, renews, operations, of, .. } = self;
-        let over = if *was_had { "it had given the lock back" } else { "its attempt was over, without the lock" };
-        let renews = if *renews { ", which gives a key more time to live" } else { "" };
-        let (after, all) = (length(*after), plural(*of, "operation"));
-        sanitize(&format!("{client} sent {command} {after} after {over}{renews}; after {operations} of {all}"), 300)
-    }
-}
-
 /// The latest of a run, whose clients are processes: a thread may send what another one of its process is about.
-pub fn goes_on(history: &History, commands: &[RecordedCommand]) -> Option<GoesOn> {
+fn goes_on(history: &History, commands: &[RecordedCommand]) -> Option<Remark> {
     let run = history.run.as_ref().filter(|run| run.threads == 1)?;
     let due = run.ttl_ms.saturating_mul(1_000_000) / DUE;
     let of_clients = || history.operations.iter().filter(|one| one.process != Process::Controller);
     let ended = of_clients().filter(|one| one.f.is_locked()).filter_map(|one| Some((one, over(one)?)));
-    let (mut latest, mut operations, mut of): (Option<GoesOn>, u64, u64) = (None, 0, 0);
+    // How long after the end of its operation it came, who sent what, and whether anything had been done to anybody by then.
+    let (mut latest, mut operations, mut of): (Option<(u64, String, bool)>, u64, u64) = (None, 0, 0);
     for (operation, over) in ended {
         of += 1;
         let client = run.client_name(operation.process);
@@ -74,16 +40,21 @@ pub fn goes_on(history: &History, commands: &[RecordedCommand]) -> Option<GoesOn
         let Some((place, command)) = commands.iter().enumerate().rfind(is_its) else { continue };
         operations += 1;
         let after = command.time - over;
-        if latest.as_ref().is_none_or(|latest| latest.after < after) {
+        if latest.as_ref().is_none_or(|(latest, ..)| *latest < after) {
             let all = std::iter::once(command).chain(RecordedCommand::called(&commands[place + 1..], &command.node));
             let renews = all.map(RecordedCommand::name).any(|name| redis_commands::renews(&name));
-            let faulty = was_disturbed(history, command.time);
-            let was_had = operation.phase(Phase::Acquired).is_some();
-            let command = command.example();
-            latest = Some(GoesOn { client, command, after, was_had, renews, operations: 0, of: 0, faulty });
+            let renews = if renews { ", which gives a key more time to live" } else { "" };
+            let over = match operation.phase(Phase::Acquired) {
+                Some(_) => "it had given the lock back",
+                None => "its attempt was over, without the lock",
+            };
+            let text = format!("{client} sent {} {} after {over}{renews}", command.example(), length(after));
+            latest = Some((after, text, was_disturbed(history, command.time)));
         }
     }
-    latest.map(|latest| GoesOn { operations, of, ..latest })
+    let (severity, text, disturbed) = latest?;
+    let text = sanitize(&format!("{text}; after {operations} of {}", plural(of, "operation")), 300);
+    Some(Remark { severity, disturbed, ..Remark::new(operations, of, text)? })
 }
 
 /// When an operation was over for its client: it gave the lock back, or was refused. One whose release is in doubt may be at it still.

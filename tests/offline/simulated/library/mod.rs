@@ -153,10 +153,14 @@ fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
     }
 }
 
-/// A run that is valid, in which nothing was struck, with what speaks against this advisory in its history.
+/// What speaks against this advisory in a history.
+fn remark(advisory: &Advisory, history: &history::History, commands: &[RecordedCommand]) -> Option<Remark> {
+    advise(history, &check(history), commands).into_iter().find(|remark| remark.id == advisory.id)
+}
+
+/// A run that is valid, in which nothing was struck, with that.
 fn advised(advisory: &Advisory, history: &history::History, commands: &[RecordedCommand]) -> TriedRun {
-    let mut advisories = advise(history, &check(history), commands);
-    advisories.retain(|remark| remark.id == advisory.id);
+    let advisories = remark(advisory, history, commands).into_iter().collect();
     TriedRun { advisories, ..run(Validity::Valid, None, "") }
 }
 

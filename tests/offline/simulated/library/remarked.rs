@@ -8,7 +8,7 @@ use labs::library::page::terminal;
 use model::history::{self, FaultKind, FaultWindow, History, Phase, PhaseStamp, RecordedCommand};
 use report::Look;
 
-use super::{advised, examined, recorded, remarked, run, run_of, run_that_releases_by, tried};
+use super::{advised, examined, recorded, remark, remarked, run, run_of, run_that_releases_by, tried};
 
 const MS: u64 = 1_000_000;
 
@@ -27,10 +27,12 @@ fn left_for(ms: u64) -> History {
 #[test]
 fn what_a_client_sends_for_a_lock_that_it_has_given_back_is_told() {
     let renews = |ms: u64, from: &str| recorded(ms * MS, from, &["PEXPIRE", "lock:k0", "1000"]);
-    let goes_on = |history: &History, command: RecordedCommand| stray_commands::goes_on(history, &[command]);
+    let goes_on = |history: &History, command: RecordedCommand| remark(&stray_commands::DEF, history, &[command]);
     let found = goes_on(&left_for(2000), renews(900, "c0")).unwrap();
-    assert!(found.renews && found.was_had && !found.faulty && found.command == "PEXPIRE lock:k0 1000", "{found:?}");
-    assert_eq!((found.operations, found.of), (1, 1));
+    let sent =
+        "c0 sent PEXPIRE lock:k0 1000 900 ms after it had given the lock back, which gives a key more time to live";
+    assert!(found.text == format!("{sent}; after 1 of 1 operation") && !found.disturbed, "{found:?}");
+    assert_eq!((found.count, found.of), (1, 1));
     // What was on its way, what is of another client or another lock, and what does nothing to a lock.
     assert_eq!(goes_on(&left_for(2000), renews(400, "c0")), None);
     assert_eq!(goes_on(&left_for(2000), renews(900, "c1")), None);
@@ -49,11 +51,9 @@ fn what_a_client_sends_for_a_lock_that_it_has_given_back_is_told() {
     (window.inject, window.healed) = (100 * MS, Some((300 * MS, true)));
     faulty.faults.push(window);
     assert_eq!(goes_on(&faulty, renews(700, "c0")), None);
-    assert!(goes_on(&faulty, renews(900, "c0")).is_some_and(|found| found.faulty));
+    assert!(goes_on(&faulty, renews(900, "c0")).is_some_and(|found| found.disturbed));
 
     let one = |history: &History| advised(&stray_commands::DEF, history, &[renews(900, "c0")]);
-    let sent =
-        "c0 sent PEXPIRE lock:k0 1000 900 ms after it had given the lock back, which gives a key more time to live";
     let text = told(one(&left_for(2000)));
     let first = format!("It goes on when its lock is given back, or was never had, with no fault: {sent}");
     assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(&first)), "{text}");
@@ -118,14 +118,15 @@ fn who_hardly_rests_while_it_waits_is_told_so() {
     let asks = |times: u64, from: &str| -> Vec<RecordedCommand> {
         (0..times).map(|n| recorded(1_000 + n * 200 * MS / times, from, &["SET", "lock:k0", "v", "NX"])).collect()
     };
-    let found = busy_polling::most_often(&waits(), &asks(300, "c0")).unwrap();
-    assert_eq!((&*found.client, &*found.node, found.per_second / 10), ("c0", "n0", 99));
-    assert_eq!(busy_polling::most_often(&waits(), &asks(60, "c0")), None, "200 times a second is no storm");
-    assert_eq!(busy_polling::most_often(&waits(), &asks(300, "c1")), None);
-    assert_eq!(busy_polling::most_often(&run_of(2), &asks(300, "c0")), None, "it hardly waits");
+    let most_often = |history: &History, commands: &[RecordedCommand]| remark(&busy_polling::DEF, history, commands);
+    let found = most_often(&waits(), &asks(300, "c0")).unwrap();
+    assert_eq!((&*found.text, found.severity / 10), ("c0 asked n0 for it 999 times a second, for 300 ms", 99));
+    assert_eq!(most_often(&waits(), &asks(60, "c0")), None, "200 times a second is no storm");
+    assert_eq!(most_often(&waits(), &asks(300, "c1")), None);
+    assert_eq!(most_often(&run_of(2), &asks(300, "c0")), None, "it hardly waits");
     let mut faulty = waits();
     faulty.faults.push(FaultWindow::new(1, FaultKind::Pause));
-    assert_eq!(busy_polling::most_often(&faulty, &asks(300, "c0")), None);
+    assert_eq!(most_often(&faulty, &asks(300, "c0")), None);
 
     let text = told(advised(&busy_polling::DEF, &waits(), &asks(300, "c0")));
     assert!(text.contains("long-work: c0 asked n0 for it 999 times a second, for 300 ms"), "{text}");

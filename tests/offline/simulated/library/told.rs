@@ -1,9 +1,9 @@
 //! What its page tells.
 
+use checker::Validity;
 use checker::properties::early_refusals::{self, Had};
 use checker::properties::slow_releases as releases;
 use checker::properties::{client_crashes, false_losses};
-use checker::{Validity, check};
 use labs::library::examined::{Examined, Tried, TriedRun, share_by_itself};
 use labs::library::kind::OfItsKind;
 use labs::library::page::{html, terminal};
@@ -12,7 +12,7 @@ use labs::library::struck::{Did, Struck};
 use model::history::{self, Phase, PhaseStamp, RecordedCommand};
 use report::Look;
 
-use super::{advised, command, examined, recorded, remarked, run, run_of, run_that_releases_by, strike, tried};
+use super::{advised, command, examined, recorded, remark, remarked, run, run_of, run_that_releases_by, strike, tried};
 
 #[test]
 fn a_release_that_takes_long_is_told_unless_something_struck_its_client() {
@@ -24,12 +24,12 @@ fn a_release_that_takes_long_is_told_unless_something_struck_its_client() {
             (window.inject, window.injected) = (50, Some((60, true)));
             history.faults.push(window);
         }
-        (releases::slowest(&history), advised(&releases::DEF, &history, &[]))
+        (remark(&releases::DEF, &history, &[]), advised(&releases::DEF, &history, &[]))
     };
     let (slow, late) = slowest(11_200_000_400, Some("n1"));
     let slow = slow.unwrap();
-    assert_eq!((&*slow.client, slow.began, slow.took, slow.ended), ("c0", 400, 11_200_000_000, true));
-    assert_eq!(slow.meanwhile, ["kill of n1"]);
+    let text = "c0 took 11.2 s to give it back, from 0.000 s on; meanwhile: kill of n1";
+    assert_eq!((&*slow.text, slow.severity, slow.disturbed), (text, 11_200_000_000, true));
     assert!(slowest(3_000_000_400, None).0.is_some() && slowest(2_999_000_400, None).0.is_none());
     assert!(slowest(11_200_000_400, Some("c0")).0.is_none());
 
@@ -54,9 +54,11 @@ fn run_that_ends(how: &str) -> history::History {
 #[test]
 fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then() {
     let how = "it ended with exit code 1; its last words: Error: no such script (store/runs/one/c0/client.log) (failure 1 in a row)";
-    let ends = |history: &history::History| client_crashes::by_itself(history, &check(history));
+    let ends = |history: &history::History| {
+        remark(&client_crashes::DEF, history, &[]).map(|remark| (remark.text, remark.disturbed))
+    };
     let said = "it ended with exit code 1; its last words: Error: no such script";
-    let ended = |faulty| client_crashes::Ended { how: said.into(), faulty };
+    let ended = |disturbed| (said.to_string(), disturbed);
     assert_eq!(ends(&run_that_ends(how)), Some(ended(false)));
     let hit = |inject, skipped: Option<&str>| {
         let mut history = run_that_ends(how);
@@ -87,7 +89,7 @@ fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then
         let mut history = run_that_ends(how);
         history.clients[0].0 = 600;
         history.run.as_mut().unwrap().threads = threads;
-        ends(&history).unwrap().how
+        ends(&history).unwrap().0
     };
     assert_eq!(later(1), format!("{said}; it had no lock then"));
     assert_eq!(later(2), said, "which of them had one is not known");
@@ -107,7 +109,7 @@ fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then
             .filter(is_told)
             .map(|stamp| PhaseStamp { received: stamp.received.min(470), ..stamp });
         operation.phases = phases.collect();
-        ends(&history).unwrap().how.ends_with("; it had no lock then")
+        ends(&history).unwrap().0.ends_with("; it had no lock then")
     };
     use history::Outcome::{Fail, Info, Ok};
     assert!(!last(Info, true, false) && !last(Info, false, false) && !last(Fail, true, false));

@@ -96,21 +96,18 @@ fn and_so(text: &str, more: u64, what: &str) -> String {
 /// One scenario for each claim that is not made and does not hold, and in how many others it does not.
 fn untrue(all: &[Tried]) -> Vec<(&Tried, String)> {
     let is_claim = |remark: &&Remark| ADVISORIES.iter().all(|advisory| advisory.id != remark.id);
-    let mut told: Vec<(&Remark, &Tried, u64)> = Vec::new();
+    let mut told: Vec<(&Remark, Vec<&Tried>)> = Vec::new();
     for tried in all {
-        let mut ids = Vec::new();
         for remark in tried.runs.iter().flat_map(|run| &run.advisories).filter(is_claim) {
-            if ids.contains(&&remark.id) {
-                continue;
-            }
-            ids.push(&remark.id);
-            match told.iter_mut().find(|(other, ..)| other.id == remark.id) {
-                Some((.., more)) => *more += 1,
-                None => told.push((remark, tried, 0)),
+            match told.iter_mut().find(|(other, _)| other.id == remark.id) {
+                Some((_, of)) if of.last().is_some_and(|last| std::ptr::eq(*last, tried)) => {}
+                Some((_, of)) => of.push(tried),
+                None => told.push((remark, vec![tried])),
             }
         }
     }
-    told.into_iter().map(|(remark, tried, more)| (tried, and_so(&remark.text, more, "other scenario"))).collect()
+    let one = |(remark, of): (&Remark, Vec<_>)| (of[0], and_so(&remark.text, of.len() as u64 - 1, "other scenario"));
+    told.into_iter().map(one).collect()
 }
 
 /// What it does with nothing done to anybody.
