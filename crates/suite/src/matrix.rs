@@ -12,7 +12,7 @@ use super::shard::Shard;
 use super::since::{Night, Since};
 use crate::compare::share::share_95;
 use base::words;
-use checker::{LostUpdates, Validity};
+use checker::LostUpdates;
 use model::nemesis::Expectation;
 use model::scenario::Library;
 
@@ -27,8 +27,7 @@ pub struct Matrix {
     pub simulated: u64,
     pub suite: String,
     pub description: String,
-    /// As expected, a surprise, or unknown: no surprise, but not every cell with an expectation was run and proved it.
-    pub verdict: CellStatus,
+    pub verdict: Overall,
     pub counts: Counts,
     /// RFC 3339.
     pub started: String,
@@ -85,6 +84,17 @@ pub struct Circumstances {
     pub not_here: BTreeMap<String, String>,
     /// The workloads that were taken out of the suite because they can't be simulated, each with the reason.
     pub left_out: BTreeMap<String, String>,
+}
+
+/// The overall result of a suite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overall {
+    AsExpected,
+    /// At least one cell certainly shows something other than expected.
+    Surprise,
+    /// No surprise, but not every cell with an expectation was run and proved it.
+    Unknown,
 }
 
 /// How many cells have which status.
@@ -172,7 +182,7 @@ impl Matrix {
             simulated: 0,
             suite: suite.name.clone(),
             description: suite.description.clone(),
-            verdict: CellStatus::Unknown,
+            verdict: Overall::Unknown,
             counts: Counts::default(),
             started,
             planned_s: suite.planned_ms() as f64 / 1e3,
@@ -323,11 +333,11 @@ impl Matrix {
         self.took_s = self.cells.iter().flat_map(|cell| &cell.runs).map(|run| run.seconds).sum();
         let Counts { as_expected, surprise, unknown, not_run, .. } = self.counts;
         self.verdict = if surprise > 0 {
-            CellStatus::Surprise
+            Overall::Surprise
         } else if unknown + not_run > 0 || !self.missing_shards.is_empty() || as_expected == 0 {
-            CellStatus::Unknown
+            Overall::Unknown
         } else {
-            CellStatus::AsExpected
+            Overall::AsExpected
         };
     }
 
@@ -376,30 +386,6 @@ impl Matrix {
 }
 
 impl Cell {
-    /// Its name without its workload: `pause with --ttl 2s`.
-    pub fn nemesis_with(&self) -> String {
-        if self.with.is_empty() { self.nemesis.clone() } else { format!("{} with {}", self.nemesis, self.with) }
-    }
-
-    /// How long its runs took.
-    pub fn seconds(&self) -> f64 {
-        self.runs.iter().map(|run| run.seconds).sum()
-    }
-
-    /// Whether a reader should look at it.
-    pub fn is_alarming(&self) -> bool {
-        matches!(self.standing, CellStatus::Surprise | CellStatus::Unknown)
-    }
-
-    /// The runs that are why it alarms: they are not as expected, or prove nothing.
-    pub fn alarming_runs(&self) -> impl Iterator<Item = &RunOutcome> {
-        self.runs.iter().filter(|run| match self.expected {
-            Some(Expectation::Valid) => run.valid != Some(Validity::Valid),
-            Some(Expectation::Violation) => run.valid != Some(Validity::Invalid),
-            None => run.valid.is_none(),
-        })
-    }
-
     /// Sets what follows from its runs. How many were planned only the file can say, but never fewer than there are.
     fn count_anew(&mut self) -> Result<(), String> {
         let mut numbers = BTreeSet::new();

@@ -210,16 +210,6 @@ impl Tally {
         self.valid + self.invalid + self.unknown + self.could_not_run
     }
 
-    /// What the runs show together: invalid if one of them does; None if none was made.
-    pub fn shown(&self) -> Option<Validity> {
-        match () {
-            () if self.done() == 0 => None,
-            () if self.invalid > 0 => Some(Validity::Invalid),
-            () if self.unknown + self.could_not_run > 0 => Some(Validity::Unknown),
-            () => Some(Validity::Valid),
-        }
-    }
-
     /// The status of a cell with these runs. One run that contradicts the expectation decides, whatever the others
     /// prove; a run that proves nothing never counts for the expectation.
     pub fn standing(&self, expected: Option<Expectation>, found: Option<Found>) -> CellStatus {

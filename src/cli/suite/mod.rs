@@ -22,8 +22,7 @@ use runner::open::{open_state, program_sha256};
 use runner::{Ended, Jobs, Prepared, Series, signals};
 use suite::cut::Durations;
 use suite::file;
-use suite::matrix::{Circumstances, Matrix};
-use suite::outcome::CellStatus;
+use suite::matrix::{Circumstances, Matrix, Overall};
 use suite::plan::{Clusters, Source, Suite};
 use suite::shard::{self, Shard, ShardChoice};
 use suite::since;
@@ -319,9 +318,9 @@ fn beside(json: bool, text: &str) -> Result<(), Failure> {
 fn conclude(mut matrix: Matrix, folder: &Path, store: &Path, json: bool) -> Result<Exit, Failure> {
     matrix.compare(&earlier(store, &matrix.suite, Some(folder)));
     let exit = match matrix.verdict {
-        CellStatus::AsExpected => Exit::Valid,
-        CellStatus::Surprise => Exit::Invalid,
-        _ => Exit::Unknown,
+        Overall::AsExpected => Exit::Valid,
+        Overall::Surprise => Exit::Invalid,
+        Overall::Unknown => Exit::Unknown,
     };
     let shown = print(match json {
         true => pages::json(&matrix),

@@ -13,8 +13,8 @@ use report::{Look, matrix as pages};
 use sha2::{Digest, Sha256};
 use suite::cut::Durations;
 use suite::file::Found;
-use suite::matrix::{Circumstances, Matrix};
-use suite::outcome::{CellStatus, Numbers, RunOutcome, Timing};
+use suite::matrix::{Circumstances, Matrix, Overall};
+use suite::outcome::{Numbers, RunOutcome, Timing};
 use suite::plan::{PlannedCell, Suite};
 use suite::shard::Shard;
 
@@ -117,6 +117,9 @@ fn each_page_says_what_came_out() {
     .join("\n----------\n\n");
     insta::assert_snapshot!(text);
     assert!(pages::terminal(&Table::new(&matrix), COLORED).starts_with("\u{1b}[1;31mSURPRISE"));
+    let table = Table::new(&matrix);
+    let again: Table = serde_json::from_str(&serde_json::to_string(&table).unwrap()).unwrap();
+    assert_eq!(pages::html(&again), pages::html(&table), "a table reads back as it was written");
     // Except for the last digits of numbers, the JSON is complete.
     let again: Matrix = serde_json::from_str(&pages::json(&matrix)).unwrap();
     assert_eq!((again.verdict, again.counts), (matrix.verdict, matrix.counts));
@@ -286,7 +289,7 @@ fn of_a_part_that_is_joined_only_its_runs_are_believed() {
     let honest = joined(|_| {}).unwrap();
     assert_eq!((honest.counts, honest.verdict), (mixed().counts, mixed().verdict));
     let embellished = joined(|part| {
-        part.verdict = CellStatus::AsExpected;
+        part.verdict = Overall::AsExpected;
         part.counts = suite::matrix::Counts { as_expected: 7, ..Default::default() };
         for cell in &mut part.cells {
             cell.standing = suite::outcome::CellStatus::AsExpected;
@@ -296,11 +299,11 @@ fn of_a_part_that_is_joined_only_its_runs_are_believed() {
     });
     let embellished = embellished.unwrap();
     // What is wrong with a cell whose runs are there does not go away; only that one run is missing nobody else can say.
-    assert_eq!((embellished.verdict, embellished.counts.surprise), (CellStatus::Surprise, honest.counts.surprise));
+    assert_eq!((embellished.verdict, embellished.counts.surprise), (Overall::Surprise, honest.counts.surprise));
     assert_eq!(embellished.cells[1].tally.invalid, 1);
     assert_eq!(embellished.cells[1].numbers, honest.cells[1].numbers);
     let without_runs = joined(|part| part.cells.iter_mut().for_each(|cell| cell.runs.clear())).unwrap();
-    assert_eq!((without_runs.verdict, without_runs.counts.as_expected), (CellStatus::Unknown, 0));
+    assert_eq!((without_runs.verdict, without_runs.counts.as_expected), (Overall::Unknown, 0));
 
     let shard = |index, of| Shard { index, of };
     let cut = joined(|part| part.shards = vec![Shard { index: 1000, of: 1000 }]).unwrap();
@@ -441,7 +444,7 @@ fn libraries_have_a_scoreboard_that_says_whose_fault_it_is() {
     }
     assert!(!page.contains("<time>") && !page.contains("<lock>") && !text.contains("<time>"));
     assert!(!text.contains("### redlock"), "no library, no scoreboard");
-    assert_eq!(matrix.verdict, CellStatus::Unknown, "what was not run is never passed");
+    assert_eq!(matrix.verdict, Overall::Unknown, "what was not run is never passed");
     let folder = tempfile::tempdir().unwrap();
     pages::write(folder.path(), &matrix).unwrap();
     let badge = |name: &str| std::fs::read_to_string(folder.path().join("badges").join(name)).unwrap();

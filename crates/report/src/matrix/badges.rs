@@ -3,25 +3,23 @@
 use maud::html;
 
 use base::words::sanitize;
-use model::scenario::Cause;
 use summary::table::{LibraryAccount, Table};
 
 /// The name of each badge's file, and the picture.
 pub fn badges(table: &Table) -> Vec<(String, String)> {
-    table.libraries.iter().map(|library| (format!("{}.svg", library.tested.workload), badge(library))).collect()
+    table.libraries.iter().map(|library| (format!("{}.svg", library.workload), badge(library))).collect()
 }
 
 fn badge(library: &LibraryAccount) -> String {
-    let left = format!("{} {}", library.library().name, library.library().version);
-    let broken = library.broken_by(Some(Cause::Library)) + library.broken_by(None);
-    let colour = match (broken, library.held.is_empty()) {
+    let left = format!("{} {}", library.name, library.version);
+    let colour = match (library.defects + library.unexplained, library.held.is_empty()) {
         (0, false) => "#2e7d32",
         (0, true) => "#757575",
         _ => "#b3261e",
     };
     // Verdana at 11 px takes about 6.7 px a letter.
     let width = |text: &str| 12 + text.chars().count() * 67 / 10;
-    let right = &library.summary();
+    let right = &library.summary;
     let (a, b) = (width(&left), width(right));
     html! {
         svg xmlns="http://www.w3.org/2000/svg" width=(a + b) height="20" role="img" aria-label={ (left) ": " (right) } {

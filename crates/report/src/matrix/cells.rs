@@ -4,19 +4,19 @@ use maud::{Markup, html};
 
 use crate::html::address;
 use checker::Validity;
-use suite::matrix::Cell;
-use suite::outcome::{CellStatus, RunOutcome};
+use suite::outcome::CellStatus;
+use summary::table::{CellAccount, RunAccount, Shown};
 
-pub fn shown_class(cell: &Cell) -> &'static str {
-    match cell.tally.shown() {
-        Some(Validity::Valid) => "held",
-        Some(Validity::Invalid) => "broken",
-        Some(Validity::Unknown) => "unproven",
-        None => "open",
+pub fn shown_class(shown: Shown) -> &'static str {
+    match shown {
+        Shown::Held => "held",
+        Shown::Broken => "broken",
+        Shown::Unknown => "unproven",
+        Shown::NotRun => "open",
     }
 }
 
-pub fn runs(cell: &Cell, most: usize) -> Markup {
+pub fn runs(cell: &CellAccount, most: usize) -> Markup {
     html! {
         @if !cell.runs.is_empty() { (if cell.runs.len() == 1 { "run " } else { "runs " }) }
         (links(cell, most))
@@ -24,7 +24,7 @@ pub fn runs(cell: &Cell, most: usize) -> Markup {
 }
 
 /// A link to the report of each run, by its number, and at most so many.
-pub fn links(cell: &Cell, most: usize) -> Markup {
+pub fn links(cell: &CellAccount, most: usize) -> Markup {
     html! {
         @for run in cell.runs.iter().take(most) { (link(run, &run.run.to_string())) " " }
         @if cell.runs.len() > most { "…" }
@@ -32,7 +32,7 @@ pub fn links(cell: &Cell, most: usize) -> Markup {
 }
 
 /// A link to a run's report, worded by what the run showed.
-pub fn link(run: &RunOutcome, text: &str) -> Markup {
+pub fn link(run: &RunAccount, text: &str) -> Markup {
     let (class, word) = match run.valid {
         Some(Validity::Valid) => ("held", "valid"),
         Some(Validity::Invalid) => ("broken", "violation"),
@@ -51,7 +51,7 @@ fn reference(folder: &str) -> String {
     address(&format!("{folder}/report.html"))
 }
 
-pub fn class(cell: &Cell) -> &'static str {
+pub fn class(cell: &CellAccount) -> &'static str {
     match cell.standing {
         CellStatus::AsExpected => "met",
         CellStatus::Surprise => "surprise",

@@ -52,6 +52,6 @@ fn row(cell: &Cell) -> [String; 16] {
         numbers.overlaps.to_string(),
         numbers.holds.to_string(),
         numbers.per_second.map_or(String::new(), |spread| spread.median.to_string()),
-        cell.seconds().to_string(),
+        cell.runs.iter().map(|run| run.seconds).sum::<f64>().to_string(),
     ]
 }

@@ -8,9 +8,8 @@ use maud::{Markup, html};
 
 use super::cells::{class, links, shown_class};
 use base::words::{plural, sanitize};
-use suite::matrix::Cell;
 use suite::outcome::CellStatus;
-use summary::table::{Table, distinct, expected, phrases};
+use summary::table::{CellAccount, Table, distinct};
 
 /// More fields than this no page can show; the table of numbers has every cell anyway.
 const MOST_FIELDS: usize = 100_000;
@@ -22,7 +21,7 @@ const LEAST_CELLS: usize = 4;
 const MOST_LINKS: usize = 5;
 
 /// A cell with its place in the table of numbers.
-type Placed<'m> = (usize, &'m Cell);
+type Placed<'m> = (usize, &'m CellAccount);
 
 /// Workloads across, nemeses down, one table each for random faults and for scripted scenarios.
 pub fn grid(table: &Table) -> Markup {
@@ -83,15 +82,19 @@ fn part(table: &Table, scripted: bool, title: &str) -> Markup {
 }
 
 /// The names that cells have in this respect: those of cells that are not as expected first, else as they come.
-fn ordered<'m>(cells: &[Placed<'m>], name: impl Fn(&'m Cell) -> &'m str) -> Vec<String> {
+fn ordered<'m>(cells: &[Placed<'m>], name: impl Fn(&'m CellAccount) -> &'m str) -> Vec<String> {
     let mut names = distinct(cells.iter().map(|(_, cell)| name(cell)));
-    let differs = |wanted: &String| !cells.iter().any(|(_, cell)| name(cell) == wanted && cell.is_alarming());
+    let differs = |wanted: &String| !cells.iter().any(|(_, cell)| name(cell) == wanted && is_alarming(cell));
     names.sort_by_key(differs);
     names
 }
 
+fn is_alarming(cell: &CellAccount) -> bool {
+    matches!(cell.standing, CellStatus::Surprise | CellStatus::Unknown)
+}
+
 fn first_those_that_differ<'c, 'm>(mut cells: Vec<&'c Placed<'m>>) -> Vec<&'c Placed<'m>> {
-    cells.sort_by_key(|(_, cell)| !cell.is_alarming());
+    cells.sort_by_key(|(_, cell)| !is_alarming(cell));
     cells
 }
 
@@ -137,22 +140,21 @@ fn fields(cells: &[Placed], workloads: &[String]) -> Markup {
 }
 
 /// One cell, with its nemesis where no row says that.
-fn slot(number: usize, cell: &Cell, named: bool) -> Markup {
-    let (expected, note) = (expected(cell.expected, cell.found), phrases::note(cell));
-    let result = shown_class(cell);
+fn slot(number: usize, cell: &CellAccount, named: bool) -> Markup {
+    let result = shown_class(cell.shown);
     html! {
         div class={ "slot " (class(cell)) " of-" (result) } data-name=(sanitize(&cell.name, 200))
-            title={ "expected: " (expected) "; seen: " (phrases::seen(cell)) } {
+            title={ "expected: " (cell.expected) "; seen: " (cell.seen) } {
             @if named { span class="under" { (sanitize(&cell.nemesis, 60)) } " " }
             @if cell.standing == CellStatus::Surprise { span class="badge" { "SURPRISE" } }
             a class={ "shown " (result) } href={ "#cell-" (number + 1) } {
-                (phrases::shown(cell))
-                @if let Some(part) = phrases::part(cell) { small { " " (part) } }
+                (cell.shown.word())
+                @if let Some(part) = &cell.part { small { " " (part) } }
             }
             @if !cell.with.is_empty() { span class="with" { (sanitize(&cell.with, 80)) } }
             span class="runs" {
                 // That it is as it was to be says nothing new, and italics say that nothing was.
-                @if !note.is_empty() && !matches!(cell.standing, CellStatus::AsExpected | CellStatus::Observed) { (note) " · " }
+                @if !cell.note.is_empty() && !matches!(cell.standing, CellStatus::AsExpected | CellStatus::Observed) { (cell.note) " · " }
                 (links(cell, MOST_LINKS))
             }
         }

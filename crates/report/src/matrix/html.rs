@@ -8,8 +8,7 @@ use super::grid::grid;
 use super::verdict_class;
 use crate::html::{Page, Script, command, header, prose, terms};
 use base::words::{line, plural, sanitize};
-use suite::matrix::Cell;
-use summary::table::{LibraryAccount, Table, expected, libraries, phrases};
+use summary::table::{BrokenAccount, CellAccount, LibraryAccount, Table};
 
 const GRID_STYLE: &str = include_str!("style.css");
 /// It takes no text of the page for code, and asks nobody for anything.
@@ -17,19 +16,19 @@ pub(crate) const SCRIPT: Script = Script::new(concat!(include_str!("../html/copy
 
 /// The page. Its links lead to the reports of the runs, in folders below its own.
 pub fn html(table: &Table) -> String {
-    let about: Vec<String> = phrases::about(table).iter().map(|part| sanitize(part, 200)).collect();
+    let about: Vec<String> = table.about.iter().map(|part| sanitize(part, 200)).collect();
     let about: Vec<&str> = about.iter().map(String::as_str).collect();
     let note = html! { p class="note" { (line(&table.description, 400)) } };
     let body = html! {
         main class="suite" {
-            (header(verdict_class(table.verdict), &about, table.word, &html! { (table.headline) }, &note))
+            (header(verdict_class(table.verdict), &about, &table.word, &html! { (table.headline) }, &note))
             (contents(table))
             (told("changes", "Otherwise than the last time", &table.changes))
             (alarms(table))
             (super::sweep::sweeps(table))
             (grid(table))
             (told("not-run", "Not run", &table.not_run))
-            (tested(table))
+            (libraries(table))
             (numbers(table))
             (mistimed(table))
             (terms("How to read this", TERMS))
@@ -47,13 +46,13 @@ const FILES: [&str; 4] = ["matrix.json", "matrix.csv", "matrix.md", "junit.xml"]
 fn contents(table: &Table) -> Markup {
     let parts = [
         ("changes", "Changes", !table.changes.is_empty()),
-        ("alarms", "Not as expected", table.cells.iter().any(Cell::is_alarming)),
+        ("alarms", "Not as expected", !table.alarms.is_empty()),
         ("sweeps", "Side by side", !table.sweeps.is_empty()),
         ("matrix", "What breaks which lock", true),
         ("not-run", "Not run", !table.not_run.is_empty()),
         ("libraries", "Libraries", !table.libraries.is_empty()),
         ("numbers", "Numbers", true),
-        ("timing", "Late", !table.mistimed().is_empty()),
+        ("timing", "Late", !table.mistimed.is_empty()),
         ("terms", "Words", true),
         ("repeat", "Repeat", true),
     ];
@@ -78,15 +77,14 @@ fn told(id: &str, title: &str, lines: &[String]) -> Markup {
 }
 
 fn alarms(table: &Table) -> Markup {
-    let alarming = table.alarming();
     html! {
-        @if !alarming.is_empty() {
+        @if !table.alarms.is_empty() {
             section id="alarms" {
-                h2 { "Not as expected, or unknown " span class="count" { (alarming.len()) } }
-                @for cell in alarming {
+                h2 { "Not as expected, or unknown " span class="count" { (table.alarms.len()) } }
+                @for cell in table.alarming() {
                     div class={ "alarm " (class(cell)) } {
-                        h3 { b class="badge" { (cell.standing.word()) } " " (sanitize(&cell.name, 200)) }
-                        p { "Expected " b { (expected(cell.expected, cell.found)) } "; seen: " b { (phrases::seen(cell)) } "." }
+                        h3 { b class="badge" { (cell.standing_text) } " " (sanitize(&cell.name, 200)) }
+                        p { "Expected " b { (cell.expected) } "; seen: " b { (cell.seen) } "." }
                         ul class="reasons" {
                             @for run in cell.alarming_runs().take(8) {
                                 li {
@@ -106,7 +104,7 @@ fn alarms(table: &Table) -> Markup {
 const FEW_LINKS: usize = 3;
 
 /// What each library stood, what broke it and why; nothing where no library is under test.
-fn tested(table: &Table) -> Markup {
+fn libraries(table: &Table) -> Markup {
     html! {
         @if !table.libraries.is_empty() {
             section id="libraries" {
@@ -118,40 +116,36 @@ fn tested(table: &Table) -> Markup {
 }
 
 fn library(table: &Table, of: &LibraryAccount) -> Markup {
-    let (library, open) = (of.library(), of.why_open(table));
     html! {
         div class="library" {
-            h3 { (sanitize(&library.name, 60)) " " (sanitize(&library.version, 40)) ": " (of.summary()) }
+            h3 { (sanitize(&of.name, 60)) " " (sanitize(&of.version, 40)) ": " (of.summary) }
             p class="fine" {
-                code { (sanitize(&of.tested.workload, 60)) }
-                @if let Some(home) = &library.home { " · " (sanitize(home, 200)) }
-                " · " (sanitize(of.users(), 100))
+                code { (sanitize(&of.workload, 60)) }
+                @if let Some(home) = &of.home { " · " (sanitize(home, 200)) }
+                " · " (sanitize(&of.users, 100))
             }
             @if !of.broken.is_empty() {
-                ul class="reasons" { @for cell in &of.broken { (broken(of, cell)) } }
+                ul class="reasons" { @for one in &of.broken { (broken(one, &table.cells[one.cell])) } }
             }
             @if !of.held.is_empty() {
                 p { b class="held" { "held" } }
-                ul class="reasons" { @for cell in &of.held { li { (sanitize(&libraries::held(cell), 400)) } } }
+                ul class="reasons" { @for held in &of.held { li { (sanitize(held, 400)) } } }
             }
-            @if !open.is_empty() { p { b class="unproven" { "not shown" } " " (sanitize(&open.join("; "), 2000)) } }
+            @if !of.open.is_empty() { p { b class="unproven" { "not shown" } " " (sanitize(&of.open.join("; "), 2000)) } }
         }
     }
 }
 
-fn broken(of: &LibraryAccount, cell: &Cell) -> Markup {
-    let finding = of.finding(cell);
+fn broken(one: &BrokenAccount, cell: &CellAccount) -> Markup {
     html! {
         li {
             b class="broken" { (sanitize(&cell.nemesis, 60)) }
-            " " (cell.tally.invalid) " of " (plural(u64::from(cell.tally.done()), "run")) ", " (libraries::whose(finding)) ". "
-            @if let Some(finding) = finding {
-                (sanitize(&finding.what, 600)) " "
-                @if let Some(source) = &finding.source { code { (sanitize(source, 200)) } " " }
-                @if let Some(issue) = &finding.issue { (sanitize(issue, 200)) }
-            }
+            " " (one.invalid) " of " (plural(u64::from(one.done), "run")) ", " (one.whose) ". "
+            @if let Some(what) = &one.what { (sanitize(what, 600)) " " }
+            @if let Some(source) = &one.source { code { (sanitize(source, 200)) } " " }
+            @if let Some(issue) = &one.issue { (sanitize(issue, 200)) }
             " Reports of " (runs(cell, FEW_LINKS))
-            (command(&sanitize(&libraries::command(cell), 400)))
+            (command(&sanitize(&one.command, 400)))
         }
     }
 }
@@ -189,16 +183,16 @@ fn compared(table: &Table) -> Markup {
             thead { tr { @for name in COLUMNS { th scope="col" { (name) } } } }
             tbody {
                 @for (number, cell) in table.cells.iter().enumerate() {
-                    tr id={ "cell-" (number + 1) } class={ (class(cell)) " " (shown_class(cell)) } data-name=(sanitize(&cell.name, 200)) {
+                    tr id={ "cell-" (number + 1) } class={ (class(cell)) " " (shown_class(cell.shown)) } data-name=(sanitize(&cell.name, 200)) {
                         td { b { (sanitize(&cell.workload, 60)) } br; (sanitize(&cell.nemesis_with(), 120)) }
-                        td { (expected(cell.expected, cell.found)) }
-                        td class="seen" { (phrases::seen(cell)) br; b class="standing" { (cell.standing.word()) } }
-                        td class="n" { (phrases::lost(&cell.numbers)) }
-                        td { (phrases::share(cell)) }
-                        td class="n" { (phrases::overlaps(&cell.numbers)) }
-                        td { (phrases::seconds(cell.numbers.first_violation_s)) }
-                        td { (phrases::seconds(cell.numbers.without_lock_s)) }
-                        td { (phrases::rate(cell.numbers.per_second)) }
+                        td { (cell.expected) }
+                        td class="seen" { (cell.seen) br; b class="standing" { (cell.standing_text) } }
+                        td class="n" { (cell.lost) }
+                        td { (cell.share) }
+                        td class="n" { (cell.overlaps) }
+                        td { (cell.first_violation) }
+                        td { (cell.without_lock) }
+                        td { (cell.rate) }
                         td class="links" { (links(cell, usize::MAX)) }
                     }
                 }
@@ -208,13 +202,12 @@ fn compared(table: &Table) -> Markup {
 }
 
 fn mistimed(table: &Table) -> Markup {
-    let mistimed = table.mistimed();
     html! {
-        @if !mistimed.is_empty() {
+        @if !table.mistimed.is_empty() {
             section id="timing" {
-                h2 { "Late, or made again " span class="count" { (mistimed.len()) } }
+                h2 { "Late, or made again " span class="count" { (table.mistimed.len()) } }
                 ul class="reasons" {
-                    @for (cell, run, what) in mistimed {
+                    @for (cell, run, what) in table.mistimed() {
                         li { (sanitize(&cell.name, 200)) ", " (link(run, &format!("seed {}", run.seed))) ": " (what) }
                     }
                 }

@@ -3,9 +3,8 @@
 use maud::html;
 
 use base::words::line;
-use suite::matrix::Cell;
 use suite::outcome::CellStatus;
-use summary::table::{Table, expected, phrases};
+use summary::table::{CellAccount, Table};
 
 /// How much of a name or message is told.
 const LONGEST: usize = 2000;
@@ -30,21 +29,20 @@ pub fn junit(table: &Table) -> String {
             "  <testcase classname=\"{}\" name=\"{}\" time=\"{:.3}\">{}</testcase>\n",
             escaped(&format!("{}.{}", table.suite, cell.workload)),
             escaped(&cell.nemesis_with()),
-            cell.seconds(),
-            finding(table, cell),
+            cell.seconds,
+            finding(cell),
         ));
     }
     text + "</testsuite>\n"
 }
 
-fn finding(table: &Table, cell: &Cell) -> String {
+fn finding(cell: &CellAccount) -> String {
     let told = cell.alarming_runs().map(|run| {
         let (summary, repeat) = (escaped(&line(&run.summary, 600)), escaped(&line(&run.repeat, 600)));
         format!("seed {}: {summary}\n{repeat}", run.seed)
     });
-    let why = phrases::why_not_run(cell, table.matrix).map_or_else(String::new, |why| format!("; {why}"));
-    let expected = expected(cell.expected, cell.found);
-    let message = escaped(&format!("expected {expected}: {}{why}", phrases::seen(cell)));
+    let why = cell.not_run.as_ref().map_or_else(String::new, |why| format!("; {why}"));
+    let message = escaped(&format!("expected {}: {}{why}", cell.expected, cell.seen));
     let told = told.collect::<Vec<String>>().join("\n");
     match cell.standing {
         CellStatus::AsExpected => String::new(),

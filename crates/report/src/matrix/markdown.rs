@@ -1,16 +1,15 @@
 //! The matrix as Markdown, for the summary of a CI job.
 
 use base::words::{count, line};
-use suite::matrix::Cell;
 use suite::outcome::CellStatus;
-use summary::table::{LibraryAccount, Table, distinct, expected, libraries, phrases};
+use summary::table::{CellAccount, LibraryAccount, Table, distinct};
 
 /// GitHub accepts 1 MiB of summary per step, and shows none of it beyond that; readers want less.
 const LONGEST: usize = 200_000;
 
 /// The content of `matrix.md`: the verdict, the alarming cells, the matrix, and as many cells' numbers as fit.
 pub fn markdown(table: &Table) -> String {
-    let (suite, word, headline) = (escaped(&table.suite), table.word, escaped(&table.headline));
+    let (suite, word, headline) = (escaped(&table.suite), &table.word, escaped(&table.headline));
     let mut text = format!("## {suite}: {word}{}\n\n{headline}\n\n", table.mark());
     for (title, told) in [("Otherwise than the last time", &table.changes), ("Not run", &table.not_run)] {
         if !told.is_empty() {
@@ -19,7 +18,7 @@ pub fn markdown(table: &Table) -> String {
             text.push('\n');
         }
     }
-    fill(&mut text, table.alarming().into_iter().map(alarm), LONGEST / 2);
+    fill(&mut text, table.alarming().map(alarm), LONGEST / 2);
     text.push_str(&grid(table));
     text.push('\n');
     fill(&mut text, table.libraries.iter().map(|one| library(table, one)), LONGEST / 4 * 3);
@@ -28,15 +27,13 @@ pub fn markdown(table: &Table) -> String {
     text.push_str("|---|---|---|---|---|---|---|---|---|---|\n");
     fill(&mut text, table.cells.iter().map(row), LONGEST);
     text.push_str("\n</details>\n\n");
-    let mistimed = table.mistimed();
-    if !mistimed.is_empty() {
-        let told =
-            mistimed.iter().map(|(cell, run, what)| format!("- {}, seed {}: {what}\n", escaped(&cell.name), run.seed));
+    if !table.mistimed.is_empty() {
+        let told = table.mistimed();
+        let told = told.map(|(cell, run, what)| format!("- {}, seed {}: {what}\n", escaped(&cell.name), run.seed));
         fill(&mut text, told, LONGEST + LONGEST / 10);
         text.push('\n');
     }
-    let about = phrases::about(table);
-    let about = about.iter().map(|part| escaped(part));
+    let about = table.about.iter().map(|part| escaped(part));
     let versions = table.versions.iter().map(|(name, version)| escaped(&format!("{name} {}", line(version, 100))));
     text.push_str(&format!("{}\n", about.chain(versions).collect::<Vec<_>>().join(" · ")));
     text
@@ -54,10 +51,9 @@ fn fill(text: &mut String, parts: impl ExactSizeIterator<Item = String>, room: u
     }
 }
 
-fn alarm(cell: &Cell) -> String {
-    let (standing, name) = (cell.standing.word(), escaped(&cell.name));
-    let (expected, seen) = (expected(cell.expected, cell.found), phrases::seen(cell));
-    let mut text = format!("**{standing}: {name}**, expected {expected}, {seen}\n\n");
+fn alarm(cell: &CellAccount) -> String {
+    let (standing, name) = (&cell.standing_text, escaped(&cell.name));
+    let mut text = format!("**{standing}: {name}**, expected {}, {}\n\n", cell.expected, cell.seen);
     for run in cell.alarming_runs().take(3) {
         text.push_str(&format!("- seed {}: {}\n", run.seed, escaped(&line(&run.summary, 300))));
         if !run.repeat.is_empty() {
@@ -91,8 +87,8 @@ fn grid(table: &Table) -> String {
     text
 }
 
-fn mark(cell: &Cell) -> String {
-    let part = phrases::part(cell).map_or(String::new(), |part| format!(" {part}"));
+fn mark(cell: &CellAccount) -> String {
+    let part = cell.part.as_ref().map_or(String::new(), |part| format!(" {part}"));
     let sign = match cell.standing {
         CellStatus::AsExpected => "✅",
         CellStatus::Surprise => "❌ SURPRISE:",
@@ -100,55 +96,52 @@ fn mark(cell: &Cell) -> String {
         CellStatus::NotRun => "▫️",
         CellStatus::Observed => "👁",
     };
-    format!("{sign} {}{part}", phrases::shown(cell))
+    format!("{sign} {}{part}", cell.shown.word())
 }
 
-fn row(cell: &Cell) -> String {
-    let numbers = &cell.numbers;
+fn row(cell: &CellAccount) -> String {
     let fields = [
-        escaped(&cell.name),
-        expected(cell.expected, cell.found).to_string(),
-        phrases::seen(cell),
-        phrases::lost(numbers),
-        phrases::share(cell),
-        phrases::overlaps(numbers),
-        phrases::seconds(numbers.first_violation_s),
-        phrases::seconds(numbers.without_lock_s),
-        phrases::rate(numbers.per_second),
-        cell.standing.word().to_string(),
+        &escaped(&cell.name),
+        &cell.expected,
+        &cell.seen,
+        &cell.lost,
+        &cell.share,
+        &cell.overlaps,
+        &cell.first_violation,
+        &cell.without_lock,
+        &cell.rate,
+        &cell.standing_text,
     ];
-    format!("| {} |\n", fields.join(" | "))
+    format!("| {} |\n", fields.map(String::as_str).join(" | "))
 }
 
 /// One library: what broke it, what it stood, and what is open.
-fn library(table: &Table, of: &LibraryAccount) -> String {
-    let library = of.library();
+fn library(table: &Table, library: &LibraryAccount) -> String {
     let mut text =
-        format!("### {} {}\n\n{}", escaped(&library.name), escaped(&library.version), escaped(&of.summary()));
-    for more in library.home.as_deref().into_iter().chain([of.users()]) {
+        format!("### {} {}\n\n{}", escaped(&library.name), escaped(&library.version), escaped(&library.summary));
+    for more in library.home.iter().chain([&library.users]) {
         text.push_str(&format!(" · {}", escaped(more)));
     }
     text.push_str("\n\n");
-    for cell in &of.broken {
-        let finding = of.finding(cell);
-        let what = finding.map_or_else(String::new, |finding| {
-            let more = finding.source.iter().chain(&finding.issue).map(|text| format!(" ({})", escaped(text)));
-            format!(" {}{}", escaped(&finding.what), more.collect::<String>())
+    for broken in &library.broken {
+        let what = broken.what.as_ref().map_or_else(String::new, |what| {
+            let more = broken.source.iter().chain(&broken.issue).map(|text| format!(" ({})", escaped(text)));
+            format!(" {}{}", escaped(what), more.collect::<String>())
         });
         text.push_str(&format!(
             "- ❌ **{}** {}/{}, {}.{what}\n  {}\n",
-            escaped(&cell.nemesis),
-            cell.tally.invalid,
-            cell.tally.done(),
-            libraries::whose(finding),
-            code(&libraries::command(cell))
+            escaped(&table.cells[broken.cell].nemesis),
+            broken.invalid,
+            broken.done,
+            broken.whose,
+            code(&broken.command)
         ));
     }
-    for cell in &of.held {
-        text.push_str(&format!("- ✅ {}\n", escaped(&libraries::held(cell))));
+    for held in &library.held {
+        text.push_str(&format!("- ✅ {}\n", escaped(held)));
     }
-    for why in of.why_open(table) {
-        text.push_str(&format!("- ❔ {}\n", escaped(&why)));
+    for why in &library.open {
+        text.push_str(&format!("- ❔ {}\n", escaped(why)));
     }
     text + "\n"
 }

@@ -23,16 +23,15 @@ pub use sweep::lines as sweep_lines;
 pub use terminal::{planned, terminal};
 
 use base::files::{self, Unwritten};
-use suite::matrix::Matrix;
-use suite::outcome::CellStatus;
+use suite::matrix::{Matrix, Overall};
 pub use summary::table::Table;
 
 /// How a verdict looks on a page and on a terminal.
-fn verdict_class(verdict: CellStatus) -> &'static str {
+fn verdict_class(verdict: Overall) -> &'static str {
     match verdict {
-        CellStatus::AsExpected => "valid",
-        CellStatus::Surprise => "invalid",
-        _ => "unknown",
+        Overall::AsExpected => "valid",
+        Overall::Surprise => "invalid",
+        Overall::Unknown => "unknown",
     }
 }
 

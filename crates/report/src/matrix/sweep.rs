@@ -15,7 +15,7 @@ pub fn sweeps(table: &Table) -> Markup {
                 h2 { "Side by side" }
                 @for sweep in &table.sweeps {
                     figure class="plot" {
-                        @if let Ok(svg) = plots::svg(&plots::sweep(sweep, table.simulated > 0)) { (PreEscaped(svg)) }
+                        @if let Ok(svg) = plots::svg(&plots::sweep(sweep, table.simulated)) { (PreEscaped(svg)) }
                         figcaption { (sanitize(&sweep.title, 200)) ": " (lines(sweep).join("; ")) "." }
                     }
                 }

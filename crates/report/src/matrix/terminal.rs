@@ -3,14 +3,13 @@
 use super::verdict_class;
 use crate::Look;
 use base::words::{length, sanitize};
-use suite::matrix::Cell;
 use suite::outcome::CellStatus;
 use suite::plan::Suite;
-use summary::table::{Table, distinct, expected, phrases};
+use summary::table::{CellAccount, Table, distinct, expected};
 
 /// The verdict, one line per cell, and what a surprise showed.
 pub fn terminal(table: &Table, look: Look) -> String {
-    let word = look.verdict(table.word, verdict_class(table.verdict));
+    let word = look.verdict(&table.word, verdict_class(table.verdict));
     let mut lines = vec![format!("{word}  {}", table.headline), String::new()];
     lines.extend(cells(table, look));
     for (title, told) in [("Otherwise than the last time", &table.changes), ("Not run", &table.not_run)] {
@@ -24,7 +23,7 @@ pub fn terminal(table: &Table, look: Look) -> String {
     }
     for cell in table.alarming() {
         lines.push(String::new());
-        lines.push(format!("  {}: {}", look.paint("1", &sanitize(&cell.name, 100)), cell.standing.word()));
+        lines.push(format!("  {}: {}", look.paint("1", &sanitize(&cell.name, 100)), cell.standing_text));
         for run in cell.alarming_runs().take(MOST_RUNS) {
             lines.push(format!("    seed {}: {}", run.seed, sanitize(&run.summary, 300)));
             if !run.repeat.is_empty() {
@@ -32,14 +31,15 @@ pub fn terminal(table: &Table, look: Look) -> String {
             }
         }
     }
-    let mistimed = table.mistimed();
-    if !mistimed.is_empty() {
+    if !table.mistimed.is_empty() {
         lines.push(String::new());
     }
-    let shown = mistimed.iter().take(MOST_MISTIMED);
-    lines.extend(shown.map(|(cell, run, what)| format!("  {}, seed {}: {what}", sanitize(&cell.name, 100), run.seed)));
-    if mistimed.len() > MOST_MISTIMED {
-        lines.push(format!("  and {} more such runs, in matrix.html", mistimed.len() - MOST_MISTIMED));
+    let mistimed = table.mistimed().take(MOST_MISTIMED);
+    lines.extend(
+        mistimed.map(|(cell, run, what)| format!("  {}, seed {}: {what}", sanitize(&cell.name, 100), run.seed)),
+    );
+    if table.mistimed.len() > MOST_MISTIMED {
+        lines.push(format!("  and {} more such runs, in matrix.html", table.mistimed.len() - MOST_MISTIMED));
     }
     lines.join("\n") + "\n"
 }
@@ -53,8 +53,7 @@ fn cells(table: &Table, look: Look) -> Vec<String> {
         codes.push(None);
         for cell in table.cells.iter().filter(|cell| cell.workload == *workload) {
             let name = format!("  {}", sanitize(&cell.nemesis_with(), 40));
-            let expected = expected(cell.expected, cell.found).to_string();
-            rows.push([name, expected, phrases::seen(cell), lost(cell), cell.standing.word().to_string()]);
+            rows.push([name, cell.expected.clone(), cell.seen.clone(), lost(cell), cell.standing_text.clone()]);
             codes.push(match cell.standing {
                 CellStatus::AsExpected => Some("32"),
                 CellStatus::Surprise => Some("1;31"),
@@ -71,10 +70,8 @@ fn cells(table: &Table, look: Look) -> Vec<String> {
 }
 
 /// The updates that a cell lost, with their share if there were any.
-fn lost(cell: &Cell) -> String {
-    let lost = phrases::lost(&cell.numbers);
-    let with_share = cell.numbers.lost_updates.count > 0 && !cell.scripted;
-    if with_share { format!("{lost}, {}", phrases::share(cell)) } else { lost }
+fn lost(cell: &CellAccount) -> String {
+    if cell.lost_any && !cell.scripted { format!("{}, {}", cell.lost, cell.share) } else { cell.lost.clone() }
 }
 
 /// How many runs are named whose timing was not kept, or that were made again for that.

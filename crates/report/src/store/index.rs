@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{At, seconds, when, word};
 use base::words::{count, line, percent, plural, sanitize};
-use suite::outcome::CellStatus;
+use suite::matrix::Overall;
 use summary::store::{Moment, Night, NightState, Run, Snapshot, State};
 
 /// How many runs are shown at once.
@@ -74,9 +74,9 @@ pub(super) fn verdict(night: &Night) -> Markup {
     let (class, word) = match &night.state {
         NightState::Done(results) => {
             let class = match results.verdict {
-                CellStatus::AsExpected => "held",
-                CellStatus::Surprise => "broken",
-                _ => "unproven",
+                Overall::AsExpected => "held",
+                Overall::Surprise => "broken",
+                Overall::Unknown => "unproven",
             };
             (class, results.word.to_lowercase())
         }

@@ -1,62 +1,133 @@
 //! The published libraries of a suite: what each of them stood, what broke it and why, and who could do better.
 
+use serde::{Deserialize, Serialize};
+
+use super::Shown;
 use base::words::{line, plural};
 use checker::Validity;
 use model::scenario::{Cause, Finding, Library};
 use suite::matrix::{Cell, Matrix, TestedLibrary};
 use suite::outcome::CellStatus;
 
-/// One library, and its cells.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LibraryAccount<'m> {
-    pub tested: &'m TestedLibrary,
-    /// Without a violation in any run.
-    pub held: Vec<&'m Cell>,
-    pub broken: Vec<&'m Cell>,
+/// One library's results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LibraryAccount {
+    pub workload: String,
+    pub name: String,
+    pub version: String,
+    pub home: Option<String>,
+    /// How many use it.
+    pub users: String,
+    /// The result in a few words: `held in 1 of 3 scenarios, 1 defect of its own`.
+    pub summary: String,
+    /// How many of its broken cells others of its kind would have stood.
+    pub defects: usize,
+    /// How many of them nothing is known of yet, so that they may be its own or the fate of its kind.
+    #[serde(default)]
+    pub unexplained: usize,
+    pub broken: Vec<BrokenAccount>,
+    /// The cells without a violation, each with its runs, and with what was struck there.
+    pub held: Vec<String>,
+    /// Why cells are neither held nor broken, one line for each reason.
+    pub open: Vec<String>,
+}
+
+/// What broke a library.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BrokenAccount {
+    /// Its place among the suite's cells.
+    pub cell: usize,
+    /// In how many of how many runs.
+    pub invalid: u32,
+    pub done: u32,
+    /// `the library's own defect`.
+    pub whose: String,
+    /// What is known of it, from which line of source, and where it was reported.
+    pub what: Option<String>,
+    pub source: Option<String>,
+    pub issue: Option<String>,
+    /// The command that shows it again.
+    pub command: String,
+}
+
+/// The libraries under test; none in most suites.
+pub(super) fn all(matrix: &Matrix) -> Vec<LibraryAccount> {
+    scores(matrix).iter().map(|score| score.account(matrix)).collect()
+}
+
+/// One library's cells.
+struct Score<'m> {
+    tested: &'m TestedLibrary,
+    /// Cells without a violation in any run.
+    held: Vec<&'m Cell>,
+    /// With their places among the suite's cells.
+    broken: Vec<(usize, &'m Cell)>,
     /// Too little was shown, or nothing was run.
     open: Vec<&'m Cell>,
 }
 
-/// The libraries under test; none in most suites.
-pub(super) fn all(matrix: &Matrix) -> Vec<LibraryAccount<'_>> {
-    let account = |tested| {
-        let mut account = LibraryAccount { tested, held: Vec::new(), broken: Vec::new(), open: Vec::new() };
-        for cell in &matrix.cells {
-            match cell.tally.shown() {
-                _ if cell.workload != account.tested.workload => {}
-                Some(Validity::Invalid) => account.broken.push(cell),
-                Some(Validity::Valid) => account.held.push(cell),
-                Some(Validity::Unknown) | None => account.open.push(cell),
+fn scores(matrix: &Matrix) -> Vec<Score<'_>> {
+    let score = |tested| {
+        let mut score = Score { tested, held: Vec::new(), broken: Vec::new(), open: Vec::new() };
+        for (place, cell) in matrix.cells.iter().enumerate() {
+            match Shown::of(cell) {
+                _ if cell.workload != score.tested.workload => {}
+                Shown::Broken => score.broken.push((place, cell)),
+                Shown::Held => score.held.push(cell),
+                Shown::Unknown | Shown::NotRun => score.open.push(cell),
             }
         }
-        account
+        score
     };
-    matrix.libraries.iter().map(account).collect()
+    matrix.libraries.iter().map(score).collect()
 }
 
-impl<'m> LibraryAccount<'m> {
-    pub fn library(&self) -> &'m Library {
+impl<'m> Score<'m> {
+    fn account(&self, matrix: &Matrix) -> LibraryAccount {
+        let library = self.library();
+        let broken = self.broken.iter().map(|(place, cell)| {
+            let finding = self.finding(cell);
+            BrokenAccount {
+                cell: *place,
+                invalid: cell.tally.invalid,
+                done: cell.tally.done(),
+                whose: whose(finding).to_string(),
+                what: finding.map(|finding| finding.what.clone()),
+                source: finding.and_then(|finding| finding.source.clone()),
+                issue: finding.and_then(|finding| finding.issue.clone()),
+                command: command(cell),
+            }
+        });
+        LibraryAccount {
+            workload: self.tested.workload.clone(),
+            name: library.name.clone(),
+            version: library.version.clone(),
+            home: library.home.clone(),
+            users: library.users.clone().unwrap_or_else(|| "downloads and stars not known".to_string()),
+            summary: self.summary(),
+            defects: self.broken_by(Some(Cause::Library)),
+            unexplained: self.broken_by(None),
+            broken: broken.collect(),
+            held: self.held.iter().map(|cell| held(cell)).collect(),
+            open: why_open(matrix, self),
+        }
+    }
+
+    fn library(&self) -> &'m Library {
         &self.tested.library
     }
 
-    /// How many use it.
-    pub fn users(&self) -> &'m str {
-        self.library().users.as_deref().unwrap_or("downloads and stars not known")
-    }
-
-    /// What is known of what broke it there: why, from which line of source, and where it was reported.
-    pub fn finding(&self, cell: &Cell) -> Option<&'m Finding> {
+    fn finding(&self, cell: &Cell) -> Option<&'m Finding> {
         self.library().findings.iter().find(|finding| finding.nemesis.contains(&cell.nemesis))
     }
 
-    /// How many broken cells have this cause; none is one that nobody has looked for, so that it may be its own defect or the fate of
-    /// its kind.
-    pub fn broken_by(&self, cause: Option<Cause>) -> usize {
-        self.broken.iter().filter(|cell| self.finding(cell).map(|finding| finding.cause) == cause).count()
+    /// How many broken cells have this cause; none is one that nobody has looked for.
+    fn broken_by(&self, cause: Option<Cause>) -> usize {
+        self.broken.iter().filter(|(_, cell)| self.finding(cell).map(|finding| finding.cause) == cause).count()
     }
 
-    /// The result in a few words: `held in 1 of 3 scenarios, 1 defect of its own`.
-    pub fn summary(&self) -> String {
+    /// The result in a few words.
+    fn summary(&self) -> String {
         let all = self.held.len() + self.broken.len() + self.open.len();
         let mut text = format!("held in {} of {}", self.held.len(), plural(all as u64, "scenario"));
         match self.broken_by(Some(Cause::Library)) {
@@ -72,18 +143,9 @@ impl<'m> LibraryAccount<'m> {
         }
         text
     }
-
-    /// Why cells are neither held nor broken, one line for each reason.
-    pub fn why_open(&self, matrix: &Matrix) -> Vec<String> {
-        match matrix.not_here.get(&self.tested.workload) {
-            Some(reason) => vec![format!("not run here: {}", line(reason, 300))],
-            None => self.open.iter().map(|cell| why(cell)).collect(),
-        }
-    }
 }
 
-/// Whose fault a violation is.
-pub fn whose(finding: Option<&Finding>) -> &'static str {
+fn whose(finding: Option<&Finding>) -> &'static str {
     match finding.map(|finding| finding.cause) {
         Some(Cause::Library) => "the library's own defect",
         Some(Cause::Kind) => "the fate of every lock of this kind",
@@ -92,7 +154,7 @@ pub fn whose(finding: Option<&Finding>) -> &'static str {
 }
 
 /// The command that shows a cell again.
-pub fn command(cell: &Cell) -> String {
+fn command(cell: &Cell) -> String {
     let shown = cell.runs.iter().find(|run| run.valid == Some(Validity::Invalid));
     match shown.filter(|run| !run.repeat.is_empty()) {
         Some(run) => run.repeat.clone(),
@@ -102,7 +164,7 @@ pub fn command(cell: &Cell) -> String {
 
 /// `late-acquire-reply (2 runs): c0's 1st SET of lock:k0 to n0 was answered with OK, and the reply is held`; where the runs
 /// differ, the others are counted.
-pub fn held(cell: &Cell) -> String {
+fn held(cell: &Cell) -> String {
     let name = format!("{} ({})", cell.nemesis, plural(u64::from(cell.tally.done()), "run"));
     let struck: Vec<&str> = cell.runs.iter().filter_map(|run| run.struck.as_deref()).collect();
     let Some(first) = struck.first() else { return name };
@@ -112,6 +174,14 @@ pub fn held(cell: &Cell) -> String {
         some => format!(" (otherwise in {})", plural(some as u64, "run")),
     };
     format!("{name}: {}{differ}", line(first, 200))
+}
+
+/// Why cells are neither held nor broken, one line for each reason.
+fn why_open(matrix: &Matrix, score: &Score) -> Vec<String> {
+    match matrix.not_here.get(&score.tested.workload) {
+        Some(reason) => vec![format!("not run here: {}", line(reason, 300))],
+        None => score.open.iter().map(|cell| why(cell)).collect(),
+    }
 }
 
 fn why(cell: &Cell) -> String {

@@ -1,44 +1,133 @@
-//! What is said of a suite, said once: a [`Table`] of its cells, with the [words](phrases) that terminal, page, Markdown and JUnit
-//! print. (`matrix.json` is the matrix itself, which can be joined with others.)
+//! What is told of a suite, said once: a [`Table`] of its cells in words, which terminal, page, Markdown and JUnit print.
+//! (`matrix.json` is the matrix itself, which can be joined with others.)
 
-pub mod libraries;
-pub mod phrases;
+mod libraries;
+mod phrases;
 mod sweeps;
 
-use std::ops::Deref;
+use std::collections::BTreeMap;
 
-pub use libraries::LibraryAccount;
+use serde::{Deserialize, Serialize};
+
+pub use libraries::{BrokenAccount, LibraryAccount};
 pub use phrases::{distinct, expected};
 pub use sweeps::{SweepAccount, SweepPoint};
 
-use suite::matrix::{Cell, Matrix};
-use suite::outcome::RunOutcome;
+use checker::Validity;
+use suite::matrix::{Cell, Counts, Matrix, Overall};
+use suite::outcome::{CellStatus, RunOutcome};
 
-/// A suite's matrix, and what follows from all of it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Table<'m> {
-    pub matrix: &'m Matrix,
+/// Everything that is told of a suite.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    pub suite: String,
+    pub description: String,
+    pub verdict: Overall,
     /// The verdict as it is shown: `SURPRISE`.
-    pub word: &'static str,
+    pub word: String,
     pub headline: String,
+    /// Whether any of its runs was simulated.
+    pub simulated: bool,
+    /// How long it took and what it ran on, for the head of a page.
+    pub about: Vec<String>,
+    /// RFC 3339.
+    pub started: String,
+    pub took_s: f64,
+    pub counts: Counts,
     /// The workloads, in order of first appearance.
     pub workloads: Vec<String>,
+    pub cells: Vec<CellAccount>,
+    /// The cells that a reader should look at, surprises first, as places in `cells`.
+    pub alarms: Vec<usize>,
+    pub mistimed: Vec<Mistimed>,
     /// What came out otherwise than the last time, a line each.
+    #[serde(default)]
     pub changes: Vec<String>,
     /// Why cells were not run to their end, or are left out, with how many there are; a line for each reason.
+    #[serde(default)]
     pub not_run: Vec<String>,
     /// The published libraries under test.
-    pub libraries: Vec<LibraryAccount<'m>>,
+    pub libraries: Vec<LibraryAccount>,
     /// Cells that differ in one option only.
     pub sweeps: Vec<SweepAccount>,
+    /// What it ran on.
+    pub versions: BTreeMap<String, String>,
+    /// The command that repeats the whole suite.
+    pub repeat: String,
 }
 
-impl Deref for Table<'_> {
-    type Target = Matrix;
+/// One workload under one nemesis. A dash stands where there is nothing to say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellAccount {
+    pub name: String,
+    pub workload: String,
+    pub nemesis: String,
+    /// The options that it does not share with the suite; may be empty.
+    pub with: String,
+    pub scripted: bool,
+    /// `violation in some run`.
+    pub expected: String,
+    /// `broken in 1 of 3, 1 unknown`.
+    pub seen: String,
+    /// The same in a word.
+    pub shown: Shown,
+    /// In how many of its runs, where that says something: `1/3`.
+    pub part: Option<String>,
+    pub standing: CellStatus,
+    pub standing_text: String,
+    /// Why it was not run to its end, if it was not.
+    #[serde(default)]
+    pub not_run: Option<String>,
+    /// Its standing beside its runs: `expected: held`; may be empty.
+    pub note: String,
+    /// `12 of 610`, of acknowledged updates.
+    pub lost: String,
+    pub lost_any: bool,
+    /// The share of these, with its confidence interval.
+    pub share: String,
+    pub overlaps: String,
+    pub first_violation: String,
+    pub without_lock: String,
+    /// Acknowledged updates a second.
+    pub rate: String,
+    /// How long its runs took.
+    pub seconds: f64,
+    pub runs: Vec<RunAccount>,
+}
 
-    fn deref(&self) -> &Matrix {
-        self.matrix
-    }
+/// What the runs of a cell showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shown {
+    Held,
+    Broken,
+    Unknown,
+    NotRun,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunAccount {
+    pub run: u32,
+    pub seed: u64,
+    /// None if it could not be made.
+    pub valid: Option<Validity>,
+    /// Its folder, from that of the suite; may be empty.
+    pub folder: String,
+    /// Its headline.
+    pub summary: String,
+    /// The command that repeats it; may be empty.
+    pub repeat: String,
+    /// Whether it is why its cell alarms: it is not as expected, or proves nothing.
+    pub alarms: bool,
+}
+
+/// A run whose timers were late, or that was made again, by places in `cells` and `runs`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mistimed {
+    pub cell: usize,
+    pub run: usize,
+    pub text: String,
 }
 
 /// What a suite came to, in a word and in a sentence.
@@ -54,37 +143,137 @@ fn told(matrix: &Matrix, is_swept: bool) -> (&'static str, String) {
     }
 }
 
-impl<'m> Table<'m> {
-    pub fn new(matrix: &'m Matrix) -> Table<'m> {
+impl Table {
+    pub fn new(matrix: &Matrix) -> Table {
+        let cells: Vec<CellAccount> = matrix.cells.iter().map(|cell| CellAccount::new(cell, matrix)).collect();
+        let is_alarming = |place: &usize| matches!(cells[*place].standing, CellStatus::Surprise | CellStatus::Unknown);
+        let mut alarms: Vec<usize> = (0..cells.len()).filter(is_alarming).collect();
+        alarms.sort_by_key(|place| cells[*place].standing);
+        let runs = matrix.cells.iter().enumerate().flat_map(|(cell, of)| {
+            of.runs
+                .iter()
+                .enumerate()
+                .filter_map(move |(run, one)| Some(Mistimed { cell, run, text: phrases::timing(one)? }))
+        });
         let sweeps = sweeps::all(matrix);
         let (word, headline) = told(matrix, !sweeps.is_empty());
         Table {
-            matrix,
-            word,
+            suite: matrix.suite.clone(),
+            description: matrix.description.clone(),
+            verdict: matrix.verdict,
+            word: word.to_string(),
             headline,
+            simulated: matrix.simulated > 0,
+            about: phrases::about(matrix),
+            started: matrix.started.clone(),
+            took_s: matrix.took_s,
+            counts: matrix.counts,
             workloads: distinct(matrix.cells.iter().map(|cell| cell.workload.as_str())),
+            alarms,
+            mistimed: runs.collect(),
             changes: matrix.since.as_ref().map(|since| since.lines()).unwrap_or_default(),
-            not_run: phrases::not_run(matrix),
+            not_run: phrases::not_run(matrix, &cells),
             libraries: libraries::all(matrix),
             sweeps,
+            versions: matrix.versions.clone(),
+            repeat: matrix.repeat.clone(),
+            cells,
         }
     }
 
-    /// The cells that a reader should look at, surprises first.
-    pub fn alarming(&self) -> Vec<&'m Cell> {
-        let mut alarming: Vec<&Cell> = self.matrix.cells.iter().filter(|cell| cell.is_alarming()).collect();
-        alarming.sort_by_key(|cell| cell.standing);
-        alarming
+    /// The alarming cells.
+    pub fn alarming(&self) -> impl ExactSizeIterator<Item = &CellAccount> {
+        self.alarms.iter().map(|place| &self.cells[*place])
     }
 
-    /// The runs whose timers were late, or that were made again, with their cells, and what there is to say of that.
-    pub fn mistimed(&self) -> Vec<(&'m Cell, &'m RunOutcome, String)> {
-        let runs = self.matrix.cells.iter().flat_map(|cell| cell.runs.iter().map(move |run| (cell, run)));
-        runs.filter_map(|(cell, run)| Some((cell, run, phrases::timing(run)?))).collect()
+    /// The runs of which there is something to say about their timing, with their cells.
+    pub fn mistimed(&self) -> impl ExactSizeIterator<Item = (&CellAccount, &RunAccount, &str)> {
+        self.mistimed.iter().map(|one| {
+            let cell = &self.cells[one.cell];
+            (cell, &cell.runs[one.run], one.text.as_str())
+        })
     }
 
     /// ` (simulated)`, where it was.
     pub fn mark(&self) -> &'static str {
-        if self.matrix.simulated > 0 { " (simulated)" } else { "" }
+        if self.simulated { " (simulated)" } else { "" }
+    }
+}
+
+impl CellAccount {
+    fn new(cell: &Cell, matrix: &Matrix) -> CellAccount {
+        let (numbers, tally, shown) = (&cell.numbers, cell.tally, Shown::of(cell));
+        CellAccount {
+            name: cell.name.clone(),
+            workload: cell.workload.clone(),
+            nemesis: cell.nemesis.clone(),
+            with: cell.with.clone(),
+            scripted: cell.scripted,
+            expected: expected(cell.expected, cell.found).to_string(),
+            seen: phrases::seen(cell),
+            shown,
+            part: match shown {
+                Shown::Broken => Some(format!("{}/{}", tally.invalid, tally.done())),
+                Shown::Held => Some(format!("{}/{}", tally.valid, tally.done())),
+                Shown::Unknown | Shown::NotRun => None,
+            },
+            standing: cell.standing,
+            standing_text: cell.standing.word().to_string(),
+            not_run: phrases::why_not_run(cell, matrix),
+            note: phrases::note(cell).to_string(),
+            lost: phrases::lost(numbers),
+            lost_any: numbers.lost_updates.count > 0,
+            share: phrases::share(cell),
+            overlaps: phrases::overlaps(numbers),
+            first_violation: phrases::seconds(numbers.first_violation_s),
+            without_lock: phrases::seconds(numbers.without_lock_s),
+            rate: phrases::rate(numbers.per_second),
+            seconds: cell.runs.iter().map(|run| run.seconds).sum(),
+            runs: cell.runs.iter().map(|run| RunAccount::new(cell, run)).collect(),
+        }
+    }
+
+    /// Its name without its workload: `pause with --ttl 2s`.
+    pub fn nemesis_with(&self) -> String {
+        if self.with.is_empty() { self.nemesis.clone() } else { format!("{} with {}", self.nemesis, self.with) }
+    }
+
+    /// The runs that are why it alarms.
+    pub fn alarming_runs(&self) -> impl Iterator<Item = &RunAccount> {
+        self.runs.iter().filter(|run| run.alarms)
+    }
+}
+
+impl RunAccount {
+    fn new(cell: &Cell, run: &RunOutcome) -> RunAccount {
+        RunAccount {
+            run: run.run,
+            seed: run.seed,
+            valid: run.valid,
+            folder: run.folder.clone(),
+            summary: run.summary.clone(),
+            repeat: run.repeat.clone(),
+            alarms: phrases::alarms(cell, run),
+        }
+    }
+}
+
+impl Shown {
+    fn of(cell: &Cell) -> Shown {
+        match cell.tally {
+            tally if tally.done() == 0 => Shown::NotRun,
+            tally if tally.invalid > 0 => Shown::Broken,
+            tally if tally.unknown + tally.could_not_run > 0 => Shown::Unknown,
+            _ => Shown::Held,
+        }
+    }
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Shown::Held => "held",
+            Shown::Broken => "broken",
+            Shown::Unknown => "unknown",
+            Shown::NotRun => "not run",
+        }
     }
 }

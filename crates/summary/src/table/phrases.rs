@@ -2,41 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::{CellAccount, Shown};
 use base::words::{count, length, line, percent, plural};
 use checker::Validity;
 use model::nemesis::Expectation;
 use suite::file::Found;
-use suite::matrix::{Cell, CellNumbers, Matrix, Spread};
+use suite::matrix::{Cell, CellNumbers, Matrix, Overall, Spread};
 use suite::outcome::{CellStatus, RunOutcome, Timing};
 
 /// Shown if there is nothing to say.
 pub const NOTHING: &str = "–";
 
 /// The verdict in a word.
-pub fn verdict(of_suite: CellStatus) -> &'static str {
-    match of_suite {
-        CellStatus::AsExpected => "AS EXPECTED",
-        other => other.word(),
-    }
-}
-
-/// What the runs of a cell showed, in a word.
-pub fn shown(cell: &Cell) -> &'static str {
-    match cell.tally.shown() {
-        Some(Validity::Valid) => "held",
-        Some(Validity::Invalid) => "broken",
-        Some(Validity::Unknown) => "unknown",
-        None => "not run",
-    }
-}
-
-/// In how many of its runs, where that says something: `1/3`.
-pub fn part(cell: &Cell) -> Option<String> {
-    let tally = cell.tally;
-    match tally.shown()? {
-        Validity::Invalid => Some(format!("{}/{}", tally.invalid, tally.done())),
-        Validity::Valid => Some(format!("{}/{}", tally.valid, tally.done())),
-        Validity::Unknown => None,
+pub fn verdict(overall: Overall) -> &'static str {
+    match overall {
+        Overall::AsExpected => "AS EXPECTED",
+        Overall::Surprise => "SURPRISE",
+        Overall::Unknown => "UNKNOWN",
     }
 }
 
@@ -46,7 +28,6 @@ pub fn side_by_side(matrix: &Matrix) -> String {
     format!("{simulated}{} side by side, of which nothing is expected.", plural(matrix.cells.len() as u64, "cell"))
 }
 
-/// What is expected of a cell: `violation in some run`.
 pub fn expected(expected: Option<Expectation>, found: Option<Found>) -> &'static str {
     match (expected, found) {
         (None, _) => "nothing",
@@ -71,11 +52,12 @@ pub fn note(cell: &Cell) -> &'static str {
 /// What a cell's runs showed, with numbers: `broken in 2 of 3, 1 unknown`.
 pub fn seen(cell: &Cell) -> String {
     let tally = cell.tally;
-    let mut text = match tally.shown() {
-        Some(Validity::Invalid) => format!("broken in {} of {}", tally.invalid, tally.done()),
-        Some(_) if tally.valid > 0 => format!("held in {} of {}", tally.valid, tally.done()),
-        Some(_) => "nothing proven".to_string(),
-        None => shown(cell).to_string(),
+    let mut text = match Shown::of(cell) {
+        Shown::Broken => format!("broken in {} of {}", tally.invalid, tally.done()),
+        Shown::Held => format!("held in {} of {}", tally.valid, tally.done()),
+        Shown::Unknown if tally.valid > 0 => format!("held in {} of {}", tally.valid, tally.done()),
+        Shown::Unknown => "nothing proven".to_string(),
+        Shown::NotRun => Shown::NotRun.word().to_string(),
     };
     for (number, what) in [(tally.unknown, "unknown"), (tally.could_not_run, "could not run")] {
         if number > 0 {
@@ -175,6 +157,16 @@ pub fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     names.filter(|name| seen.insert(*name)).map(str::to_string).collect()
 }
 
+/// Whether this run is why its cell alarms: it is not as expected, or proves nothing.
+pub fn alarms(cell: &Cell, run: &RunOutcome) -> bool {
+    let as_expected = match cell.expected {
+        Some(Expectation::Valid) => Some(Validity::Valid),
+        Some(Expectation::Violation) => Some(Validity::Invalid),
+        None => run.valid,
+    };
+    run.valid.is_none() || run.valid != as_expected
+}
+
 /// Why a cell was not run to its end, as far as that is known; None if it was.
 pub fn why_not_run(cell: &Cell, matrix: &Matrix) -> Option<String> {
     if cell.standing != CellStatus::NotRun {
@@ -188,14 +180,14 @@ pub fn why_not_run(cell: &Cell, matrix: &Matrix) -> Option<String> {
 }
 
 /// Each reason why cells were not run, or left out, with how many: `etcd (5 cells): not run here: no etcd on PATH`.
-pub fn not_run(matrix: &Matrix) -> Vec<String> {
-    let mut reasons: BTreeMap<(&str, String), u64> = BTreeMap::new();
-    for cell in &matrix.cells {
-        if let Some(why) = why_not_run(cell, matrix) {
+pub fn not_run(matrix: &Matrix, cells: &[CellAccount]) -> Vec<String> {
+    let mut reasons: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for cell in cells {
+        if let Some(why) = &cell.not_run {
             *reasons.entry((&cell.workload, why)).or_default() += 1;
         }
     }
-    let line_of = |(workload, why): (&str, String), number: u64| {
+    let line_of = |(workload, why): (&str, &str), number: u64| {
         format!("{} ({}): {why}", line(workload, 60), plural(number, "cell"))
     };
     let not_run = reasons.into_iter().map(|(reason, number)| line_of(reason, number));

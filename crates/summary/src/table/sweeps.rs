@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use suite::compare::{Numbers, Runs};
 use suite::matrix::{Cell, Matrix};
 
 /// Cells that differ in the value of one option.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepAccount {
     /// `redlock under pause`, and what else they have in common.
     pub title: String,
@@ -17,7 +19,7 @@ pub struct SweepAccount {
 }
 
 /// One of the cells.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepPoint {
     pub value: String,
     pub numbers: Numbers,
