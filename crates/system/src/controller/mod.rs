@@ -55,7 +55,7 @@ use base::files::FileError;
 use base::interrupt::{Interrupt, Interrupted};
 use base::units::nanos;
 use model::history::{Body, ClockBound, End, FactName, Header, Outcome, Presence, Recorder, SharedRecorder, Stall};
-use model::plan::{Plan, PlanError};
+use model::plan::{Plan, PlanError, quiet};
 use model::scenario::{Scenario, ScenarioError};
 
 /// What a run needs besides the cluster.
@@ -135,6 +135,8 @@ const CUT_LIMIT: Duration = Duration::from_millis(700);
 const SETTLE_GRACE: Duration = Duration::from_secs(1);
 /// How long the clients may take to leave when asked to.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// How long after its time limit a run waits for the heal of its last fault.
+const MOST_LATE_HEAL: Duration = Duration::from_secs(30);
 /// How often the run looks whether its timers are late.
 const TICK: Duration = Duration::from_millis(10);
 /// How often it is told how far the run is.
@@ -354,7 +356,7 @@ impl Run<'_> {
             // Clients work until told to stop, so this is an error, or a client that ran out of operations.
             ended = &mut work => return Ok((ended?, false)),
             () = interrupt.raised() => true,
-            () = sleep_until(began + self.scenario.time_limit) => false,
+            () = self.time_is_up(began) => false,
         };
         self.stop.raise();
         self.stage(if interrupted { "stopping" } else { "finishing operations in progress" });
@@ -366,6 +368,26 @@ impl Run<'_> {
         // What takes longer is a restart or the like, which serves nobody any more: the clients are gone with it.
         let clients = timeout(CUT_LIMIT, work).await.unwrap_or_else(|_| Ok(Vec::new()))?;
         Ok((clients, true))
+    }
+
+    /// Waits for the end of the time limit. The plan leaves a quiet time after the last heal; if the heal was so late that less
+    /// than half of it is left, clients get the whole, since a run shows nothing if its clients had no time to go on.
+    async fn time_is_up(&self, began: Instant) {
+        let end = began + self.scenario.time_limit;
+        if self.scenario.nemesis.faults.is_empty() {
+            return sleep_until(end).await;
+        }
+        let healed = timeout(self.scenario.time_limit + MOST_LATE_HEAL, async {
+            self.faults_are_over.raised().await;
+            Instant::now()
+        });
+        let ((), healed) = tokio::join!(sleep_until(end), healed);
+        let Ok(healed) = healed else { return };
+        let quiet = quiet(self.scenario);
+        if end.saturating_duration_since(healed) < quiet / 2 {
+            self.stage("running on after a late heal");
+            sleep_until(healed + quiet).await;
+        }
     }
 
     /// Notes how late timers fire, for as long as it is polled: on a machine that is too busy, what the plan puts at a
