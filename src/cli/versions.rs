@@ -91,7 +91,7 @@ async fn one(runner: &mut Runner, flags: &RunFlags, scenario: &Scenario) -> Resu
     };
     let mut made = runner.make(scenario, &settings).await?;
     let text = made.checked.report().telling.headline.clone();
-    made.write_report().map_err(Failure::could_not_run)?;
+    made.write_report(report::Pictures::OfAll).map_err(Failure::could_not_run)?;
     Ok(Shown { valid: Some(made.checked.verdict.valid), text })
 }
 

@@ -121,14 +121,23 @@ fn incident_png(number: usize) -> String {
     format!("incident-{}.png", number + 1)
 }
 
+/// Which runs get PNG files beside their page. To paint them takes longer than a simulated run and its check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pictures {
+    OfAll,
+    OfViolations,
+}
+
 /// Writes `results.json`, `report.html`, the four plots as PNG, drawings of each of the first incidents as SVG and PNG, and
-/// one of the counterexample into `dir`: each whole or not at all, and as many of them as can be written.
-pub fn write(dir: &Path, report: &Report) -> Result<(), Unwritten> {
+/// one of the counterexample into `dir`: each whole or not at all, and as many of them as can be written. The page has the plots
+/// as SVG, with or without PNG files.
+pub fn write(dir: &Path, report: &Report, pictures: Pictures) -> Result<(), Unwritten> {
     let mut unwritten = Unwritten::default();
     let mut put = |name: &str, content: &[u8]| unwritten.note(files::write(&dir.join(name), content));
     put("results.json", results_json(report).as_bytes());
-    let pictures = || pictures(report);
-    let (pictures, page) = both(report.story.subject.history.is_long(), pictures, || html(report));
+    let is_painted = pictures == Pictures::OfAll || report.telling.valid == Validity::Invalid;
+    let paint = || if is_painted { paint_pictures(report) } else { Vec::new() };
+    let (pictures, page) = both(report.story.subject.history.is_long(), paint, || html(report));
     put("report.html", page.as_bytes());
     if let Some(minimal_counterexample) = report.minimal_counterexample {
         put("counterexample.svg", minimal_counterexample.standalone().as_bytes());
@@ -147,7 +156,7 @@ pub fn write(dir: &Path, report: &Report) -> Result<(), Unwritten> {
 }
 
 /// The pictures of the first incidents and the four plots, with the names of their files.
-fn pictures(report: &Report) -> Vec<(String, Result<Vec<u8>, String>)> {
+fn paint_pictures(report: &Report) -> Vec<(String, Result<Vec<u8>, String>)> {
     let plots = report.plots().iter().map(|plot| (format!("{}.png", plot.name), plots::png(&plot.picture)));
     let story = &report.story;
     let incidents = story.incidents.iter().take(INCIDENTS_IN_FULL).enumerate().filter_map(|(number, incident)| {

@@ -13,7 +13,7 @@ use base::runs::RunFolder;
 use checker::Verdict;
 use model::history::History;
 use model::scenario::Scenario;
-use report::{Beside, Counterexample, Report, RunFacts, Subject};
+use report::{Beside, Counterexample, Pictures, Report, RunFacts, Subject};
 
 /// How long a report may wait for its counterexample, which does not decide the verdict.
 const LOOKING: Duration = Duration::from_secs(3);
@@ -88,13 +88,13 @@ impl Made {
 
     /// Writes the report. The error names every file of the run that could not be written, now or earlier; the verdict
     /// holds all the same.
-    pub fn write_report(&mut self) -> Result<(), Unwritten> {
+    pub fn write_report(&mut self, pictures: Pictures) -> Result<(), Unwritten> {
         self.checked.find_counterexample();
         self.checked.play_remedies();
         self.checked.look_beside(self.folder.path());
         let mut unwritten = std::mem::take(&mut self.unwritten);
         let report = self.checked.report();
-        unwritten.note_all(report::write(self.folder.path(), &report));
+        unwritten.note_all(report::write(self.folder.path(), &report, pictures));
         if let Some(diary) = self.diary.take() {
             diary.conclude(&report.telling);
         }

@@ -30,6 +30,7 @@ use super::signals::{self, Remains, is_left_behind};
 use super::{Checked, Console, PROGRAM, RunnerError};
 use base::interrupt::{Interrupt, Interrupted};
 use model::scenario::Scenario;
+use report::Pictures;
 use system::cluster::{self, CleanOptions};
 
 /// How long a run that was told to stop may take to heal and to remove its cluster.
@@ -96,7 +97,7 @@ async fn one_after_the_other(
         let place = Place::Folder(folder);
         let mut made = runner.make(&scenario, &RunSettings { place, repeat, keep_cluster, observe }).await?;
         // What the run showed must not be lost with its files.
-        made.write_report().map_err(|error| {
+        made.write_report(Pictures::OfViolations).map_err(|error| {
             RunnerError::could_not_run(format!("{} But {error}", made.checked.report().telling.summary))
         })?;
         let checked = made.checked;

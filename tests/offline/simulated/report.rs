@@ -5,7 +5,7 @@ use linearizability::Limits;
 use model::history::*;
 use model::locks::{LockSpec, NoOptions};
 use model::scenario::Scenario;
-use report::{Counterexample, Look};
+use report::{Counterexample, Look, Pictures};
 use runner::Checked;
 
 use crate::kit::{as_if_real, bare, far_away, malformed, oddities, pause, scenario, terminal, text_boxes};
@@ -28,7 +28,7 @@ fn samples() {
     ] {
         let folder = std::path::Path::new(&folder).join(name);
         std::fs::create_dir_all(&folder).expect("a folder for the samples");
-        report::write(&folder, &run.report()).expect("a report");
+        report::write(&folder, &run.report(), Pictures::OfAll).expect("a report");
         println!("{}", terminal(&run.report(), Look::PLAIN));
     }
 }
@@ -364,7 +364,7 @@ fn what_strangers_wrote_is_text() {
     (scenario.workload_name, scenario.nemesis.story) = (evil.into(), evil.into());
     (run.facts.repeat, run.facts.folder) = (evil.into(), evil.into());
     let folder = tempfile::tempdir().unwrap();
-    report::write(folder.path(), &run.report()).unwrap();
+    report::write(folder.path(), &run.report(), Pictures::OfAll).unwrap();
     for file in ["report.html", "incident-1.svg"] {
         let text = std::fs::read_to_string(folder.path().join(file)).unwrap();
         assert!(!text.contains("<script>alert") && !text.contains("onload=\"") && text.contains("&lt;"), "{file}");
@@ -397,7 +397,7 @@ fn nothing_that_may_be_missing_keeps_a_report_from_being_written() {
     for (name, run) in oddities() {
         let report = run.report();
         let folder = tempfile::tempdir().unwrap();
-        report::write(folder.path(), &report).unwrap_or_else(|error| panic!("{name}: {error}"));
+        report::write(folder.path(), &report, Pictures::OfAll).unwrap_or_else(|error| panic!("{name}: {error}"));
         let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
         for sign_of_trouble in ["could not be drawn", "\"NaN", " NaN", ">NaN", ",NaN", "\"inf\"", ">inf<"] {
             assert!(!page.contains(sign_of_trouble), "{name}: {sign_of_trouble}");
@@ -430,12 +430,23 @@ fn the_shortest_proof_is_found_in_any_history_and_drawn() {
 #[test]
 fn plots_are_pictures_of_900_by_400() {
     let folder = tempfile::tempdir().unwrap();
-    report::write(folder.path(), &invalid().report()).unwrap();
+    report::write(folder.path(), &invalid().report(), Pictures::OfAll).unwrap();
     for name in ["latency-raw", "latency-quantiles", "rate", "locks"] {
         let bytes = std::fs::read(folder.path().join(format!("{name}.png"))).unwrap();
         assert_eq!(&bytes[1..4], b"PNG");
         let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
         assert_eq!((number(16), number(20)), (900, 400), "{name}");
+    }
+}
+
+#[test]
+fn suites_paint_pictures_of_violations_only() {
+    for (run, painted) in [(invalid(), true), (valid(), false), (unknown(), false)] {
+        let folder = tempfile::tempdir().unwrap();
+        report::write(folder.path(), &run.report(), Pictures::OfViolations).unwrap();
+        let there = |name: &str| folder.path().join(name).exists();
+        assert!(there("report.html") && there("results.json"));
+        assert_eq!((there("locks.png"), there("rate.png")), (painted, painted), "{:?}", run.verdict.valid);
     }
 }
 
