@@ -17,13 +17,13 @@
 mod aim;
 pub mod beside;
 pub mod campaign;
+pub mod commands;
 pub mod endless;
 pub mod examined;
 pub mod kind;
 pub mod page;
 pub mod pairs;
 pub mod releases;
-pub mod sent;
 mod steps;
 pub mod strikes;
 pub mod struck;
