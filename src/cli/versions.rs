@@ -90,7 +90,7 @@ async fn one(runner: &mut Runner, flags: &RunFlags, scenario: &Scenario) -> Resu
         observe: !flags.no_observer,
     };
     let mut made = runner.make(scenario, &settings).await?;
-    let text = made.checked.report().telling.headline.clone();
+    let text = made.checked.report().summary.headline.clone();
     made.write_report().map_err(Failure::could_not_run)?;
     Ok(Shown { valid: Some(made.checked.verdict.valid), text })
 }

@@ -11,7 +11,7 @@ use tokio::process::Command;
 use super::cache::{Cache, Unfinished};
 use super::ingredients::{FOLDER, Folder, Ingredients};
 use super::installer::{self, NotEnded};
-use super::{RunnerError, said};
+use super::{RunnerError, installer_error};
 use base::files::{self, FileError};
 use base::interrupt::Interrupt;
 use model::scenario::{
@@ -207,7 +207,7 @@ async fn about_python() -> Result<Python, String> {
     })?;
     serde_json::from_slice(&answer.stdout).map_err(|_| {
         let said = [&answer.stdout, &answer.stderr].into_iter().rfind(|said| !said.trim_ascii().is_empty());
-        let said = said.map_or_else(|| "nothing".to_string(), |said| said::why(said));
+        let said = said.map_or_else(|| "nothing".to_string(), |said| installer_error::why(said));
         format!(
             "python3 on PATH does not work ({}): asked for its version and its folders, it said: {said}",
             answer.status
@@ -273,7 +273,7 @@ async fn installed(recipe: &mut Recipe, what: &Named<'_>, cache: &Cache, say: fn
         Err((why, said)) if said.is_empty() => Err(why),
         Err((why, said)) => {
             let _ = files::write(&log, &said);
-            Err(format!("{why}: {}\nall it said is in {}", said::why(&said), log.display()))
+            Err(format!("{why}: {}\nall it said is in {}", installer_error::why(&said), log.display()))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What would have prevented an incident, each with the command that shows it.
 //!
 //! A remedy is the run with one thing changed: how its resource guards itself, how its nodes are run, or its lock. The runner plays
-//! each that can be simulated, and keeps those that hold ([`Telling::keep_remedies`](super::Telling::keep_remedies)). Of the others,
+//! each that can be simulated, and keeps those that hold ([`RunSummary::keep_remedies`](super::Telling::keep_remedies)). Of the others,
 //! and of other locks, only those are named of which a suite expects that they hold. Of incidents that cost no update, only what is
 //! wrong with the lock itself is said, and nothing where a script kept the holder.
 
@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::moments;
 use super::repeat::{changed, said};
 use super::story::{Incident, Story};
+use super::times;
 use base::members::Role;
 use base::units::Length;
 use base::words::length;
@@ -49,7 +49,7 @@ pub struct Remedy {
 
 impl Remedy {
     /// Whether the remedy was tried for this report.
-    pub fn standing(&self) -> &'static str {
+    pub fn status(&self) -> &'static str {
         match (self.played, self.needs_servers) {
             (true, _) => "For this report redjepsen played this in virtual time, up to 40 TTLs of it: it was valid.",
             (false, true) => {
@@ -298,8 +298,8 @@ fn longer_ttl(story: &Story, incident: &Incident) -> Option<String> {
     let ttl = story.ttl_ns()?;
     incident.fault?;
     let took = |operation: &Operation| {
-        let (sent, _) = moments::certain_write(operation)?;
-        sent.checked_sub(moments::hold(operation)?.start)
+        let (sent, _) = times::certain_write(operation)?;
+        sent.checked_sub(times::hold(operation)?.start)
     };
     let struck = incident.operations.iter().filter(|operation| incident.fault_hits(&story.name(operation.process)));
     let (late, culprit) =

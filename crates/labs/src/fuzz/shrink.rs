@@ -13,7 +13,7 @@ use super::fair::{PATIENCE, is_fair, longest_wait};
 use base::interrupt::Interrupt;
 use base::units::Length;
 use model::history::Phase;
-use model::nemesis::{Expectation, Fault, Nemesis, Step, Target, Targets, Whom};
+use model::nemesis::{Expectation, Fault, Nemesis, Step, Target, TargetSpec, Targets};
 use model::plan::{Plan, seed_after};
 use model::scenario::Scenario;
 use runner::simulate::simulate_unless;
@@ -488,14 +488,14 @@ fn on_all_of(one: &Fault, other: &Fault) -> Option<Fault> {
 /// Whom a fault hits, if it hits members one by one.
 fn hits(fault: &Fault) -> Option<&Targets> {
     match &fault.whom {
-        Whom::Members(targets) => Some(targets),
-        Whom::Links(_) | Whom::Shape(..) => None,
+        TargetSpec::Members(targets) => Some(targets),
+        TargetSpec::Links(_) | TargetSpec::Shape(..) => None,
     }
 }
 
 /// The same fault on these members.
 fn on(fault: &Fault, targets: Targets) -> Fault {
-    Fault { whom: Whom::Members(targets), ..fault.clone() }
+    Fault { whom: TargetSpec::Members(targets), ..fault.clone() }
 }
 
 /// The same fault on fewer members.

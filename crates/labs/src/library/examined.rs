@@ -14,7 +14,7 @@ use checker::properties::client_crashes::Ended;
 use checker::properties::early_refusals::Refusals;
 use checker::properties::false_losses::FalseLosses;
 use checker::properties::slow_releases::SlowRelease;
-use checker::properties::stray_commands::GoesOn;
+use checker::properties::stray_commands::StrayCommand;
 use checker::{AnomalyKind, Validity};
 
 /// The scenario that tells what a crowd of processes does from what a crowd of threads does.
@@ -101,7 +101,7 @@ pub struct TriedRun {
     /// What its clients were told that was not so, where its file claims nothing of that: of which kind, and in a sentence.
     pub untrue: Vec<(AnomalyKind, String)>,
     /// What was sent for a lock by a client that had nothing to do with it any more.
-    pub goes_on: Option<GoesOn>,
+    pub goes_on: Option<StrayCommand>,
     /// Who asked for the lock most often, if it was often.
     pub asking: Option<Asking>,
     /// The longest release, if it took long.

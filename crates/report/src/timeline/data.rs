@@ -13,8 +13,8 @@ use super::servers::Servers;
 use crate::Report;
 use base::words::sanitize;
 use model::history::{Function, Operation, Outcome, Phase, Reading};
-use summary::moments;
 use summary::story::fault_label;
+use summary::times;
 
 /// How many operations are told one by one at most.
 const MOST_OPERATIONS: usize = 110_000;
@@ -153,7 +153,7 @@ impl Data {
         let operations = columns(report, &chosen, &lanes, &mut keys, &mut texts);
         let bins = if full.is_empty() { Vec::new() } else { lanes.bins(&history.operations, history.last_time) };
         let servers = super::servers(report, &lanes);
-        let logs = report.beside.map(|beside| beside.logs.iter());
+        let logs = report.artifacts.map(|artifacts| artifacts.logs.iter());
         let faults = history.faults.iter().filter(|fault| fault.injected.is_some()).take(2000);
         Some(Data {
             end: micros(history.last_time).max(1),
@@ -204,7 +204,7 @@ impl Data {
 fn incidents(report: &Report) -> Vec<Incident> {
     let story = &report.story;
     let last = story.subject.history.last_time;
-    let accounts = &report.telling.incidents;
+    let accounts = &report.summary.incidents;
     (story.incidents.iter().zip(accounts).take(2000))
         .map(|(incident, account)| {
             let (from, to) = span(incident, last);
@@ -223,9 +223,9 @@ fn incidents(report: &Report) -> Vec<Incident> {
 /// From when to when to look at an incident, in nanoseconds: its operations from their holds on, and something around them.
 pub(super) fn span(incident: &summary::Incident, last: u64) -> (u64, u64) {
     let ends = |operation: &&Operation| {
-        let hold = moments::hold(operation);
+        let hold = times::hold(operation);
         let from = hold.map_or(operation.invoked, |hold| hold.start);
-        let to = hold.map_or(operation.invoked, |hold| hold.end).max(moments::effect(operation).unwrap_or(0));
+        let to = hold.map_or(operation.invoked, |hold| hold.end).max(times::effect(operation).unwrap_or(0));
         (from, to)
     };
     let (mut from, mut to) = (incident.time, incident.time);
@@ -315,14 +315,14 @@ fn columns(report: &Report, chosen: &[usize], lanes: &Lanes, keys: &mut Names, t
         columns.wrote.push(text(operation.new.as_deref()));
         columns.error.push(text(operation.error()));
         columns.lost.push(u8::from(story.is_lost(operation)));
-        let hold = moments::hold(operation);
+        let hold = times::hold(operation);
         columns.held.push(moment(hold.map(|hold| hold.start)));
         columns.hold.push(hold.map_or(0, |hold| micros(hold.end) - micros(hold.start)));
-        let valid = hold.and_then(|hold| Some((hold, moments::expiry_at(operation, hold.end)?.0)));
+        let valid = hold.and_then(|hold| Some((hold, times::expiry_at(operation, hold.end)?.0)));
         columns.valid.push(valid.map_or(-1, |(hold, until)| after(hold.start, until).max(0)));
-        columns.got.push(moment(moments::at(operation, Phase::Read)));
-        columns.sent.push(moment(moments::write(operation).map(|write| write.sent)));
-        let effect = moments::effect(operation).filter(|_| operation.outcome != Outcome::Fail);
+        columns.got.push(moment(times::at(operation, Phase::Read)));
+        columns.sent.push(moment(times::write(operation).map(|write| write.sent)));
+        let effect = times::effect(operation).filter(|_| operation.outcome != Outcome::Fail);
         columns.effect.push(moment(effect));
         if let Some(token) = operation.phases.iter().filter_map(|stamp| stamp.token).last() {
             columns.tokens.push((columns.client.len() - 1, token));

@@ -232,23 +232,30 @@ mod tests {
         lines
     }
 
-    fn whole(text: &str) -> Line {
+    fn complete_line(text: &str) -> Line {
         Line::Whole(text.as_bytes().to_vec())
     }
 
     #[test]
     fn lines_are_put_together_from_pieces() {
-        assert_eq!(split(&[b"a", b"b\nc\n\nd"]), [whole("ab"), whole("c"), whole(""), whole("d")]);
+        assert_eq!(
+            split(&[b"a", b"b\nc\n\nd"]),
+            [complete_line("ab"), complete_line("c"), complete_line(""), complete_line("d")]
+        );
         assert_eq!(split(&[]), []);
-        assert_eq!(split(&[b"\n", b""]), [whole("")]);
+        assert_eq!(split(&[b"\n", b""]), [complete_line("")]);
     }
 
     #[test]
     fn a_line_that_does_not_end_is_reported_once_and_not_kept() {
         let long = vec![b'x'; LONGEST_LINE];
-        assert_eq!(split(&[&long, b"\nnext\n"]), [Line::Whole(long.clone()), whole("next")], "1 MiB is allowed");
+        assert_eq!(
+            split(&[&long, b"\nnext\n"]),
+            [Line::Whole(long.clone()), complete_line("next")],
+            "1 MiB is allowed"
+        );
         let lines = split(&[&long, b"y", &long, &long, b"\nnext\n"]);
-        assert_eq!(lines, [Line::TooLong(long.clone()), whole("next")]);
+        assert_eq!(lines, [Line::TooLong(long.clone()), complete_line("next")]);
         let longer = vec![b'x'; 3 * LONGEST_LINE];
         assert_eq!(split(&[&longer]), [Line::TooLong(long)]);
     }

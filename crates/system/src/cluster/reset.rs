@@ -76,7 +76,7 @@ impl Cluster {
                 return Err(not_reset("the cluster", seen.text));
             }
         }
-        self.agent.start_anew().await.map_err(agent("start anew"))?;
+        self.agent.reset().await.map_err(agent("start anew"))?;
         for handle in &self.handles {
             handle.log.clear();
         }

@@ -1,7 +1,7 @@
 //! What a client's messages mean for the history.
 
 use super::excerpt::shorten;
-use super::messages::{Broken, shown};
+use super::messages::{ClientFailure, shown};
 use crate::client::protocol::{CANCELLED, CERTAIN_ERRORS, FromClient, PhaseMessage, Problem};
 use model::history::{Amount, Completion, Function, Outcome, PhaseReport, Reading};
 
@@ -15,10 +15,10 @@ pub(super) enum Answer {
 /// What a client's answer means for its operation, which may have been `cancelled`. When in doubt, the operation is
 /// indeterminate. That it contradicts what the client said before is in the history.
 pub(super) fn judge(
-    answer: Result<Answer, Broken>,
+    answer: Result<Answer, ClientFailure>,
     cancelled: bool,
     completion: &mut Completion,
-) -> Result<(), Broken> {
+) -> Result<(), ClientFailure> {
     let is_certain = |word: &str| CERTAIN_ERRORS.contains(&word) || cancelled && word == CANCELLED;
     let mut indeterminate = |error: &str, text: String| {
         completion.error = Some(error.into());
@@ -47,7 +47,7 @@ pub(super) fn judge(
         Ok(Answer::Message(other)) => {
             let text = format!("it sent {} in the middle of an operation", shown(&other));
             indeterminate("crash", text.clone());
-            return Err(Broken::new(text));
+            return Err(ClientFailure::new(text));
         }
         Err(broken) => {
             indeterminate("crash", broken.text.clone());

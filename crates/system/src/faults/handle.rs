@@ -204,7 +204,7 @@ impl Agent {
     }
 
     /// Makes sure that no fault is in effect and no packet rule is left, and makes the agent forget every member.
-    pub async fn start_anew(&self) -> Result<(), AgentError> {
+    pub async fn reset(&self) -> Result<(), AgentError> {
         self.order(Order::StartAnew, ORDER_LIMIT).await
     }
 

@@ -24,7 +24,7 @@ use super::probe::connect;
 use base::machine::Machine;
 use base::sync::lock;
 use base::units::{micros, millis, nanos};
-use model::history::{Held, Look, Sighting, Sightings};
+use model::history::{Held, NodeState, Sighting, Sightings};
 
 /// What names of locks have in common, whatever a library puts before or behind it.
 pub const LOCKS: &str = "lock:k";
@@ -67,8 +67,8 @@ impl Observers {
         for (node, url) in nodes {
             let (now, wall) = (nanos(machine.monotonic()), Some(micros(machine.wall())));
             lock(&sightings).begin(&node, now, millis(EVERY), wall);
-            let to = Onlooker { machine: Arc::clone(machine), node, url, sightings: Arc::clone(&sightings) };
-            tasks.spawn(to.look_on());
+            let to = NodeWatcher { machine: Arc::clone(machine), node, url, sightings: Arc::clone(&sightings) };
+            tasks.spawn(to.watch());
         }
         *lock(&self.running) = Some(Running { sightings, _tasks: tasks });
     }
@@ -92,16 +92,16 @@ impl Observers {
 }
 
 /// Who looks at one server.
-struct Onlooker {
+struct NodeWatcher {
     machine: Arc<dyn Machine>,
     node: String,
     url: String,
     sightings: Arc<Mutex<Sightings>>,
 }
 
-impl Onlooker {
+impl NodeWatcher {
     /// Never ends.
-    async fn look_on(self) {
+    async fn watch(self) {
         let mut due = Instant::now();
         loop {
             let why = match connected(&self.machine, &self.url).await {
@@ -182,8 +182,8 @@ impl Keys {
         connection: &mut MultiplexedConnection,
         machine: &Arc<dyn Machine>,
         with_role: bool,
-    ) -> Result<Look, RedisError> {
-        let mut look = Look::default();
+    ) -> Result<NodeState, RedisError> {
+        let mut look = NodeState::default();
         let mut of_names = connection.clone();
         let listed =
             async move { cmd("KEYS").arg(format!("*{LOCKS}*")).query_async::<Vec<String>>(&mut of_names).await };

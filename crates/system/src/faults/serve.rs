@@ -196,7 +196,7 @@ impl Server {
         match order {
             Order::Clock => told(Ok(clock(host.now()))),
             Order::Guard { bridge, table } => told(host.run(move |host| host.guard(&bridge, &table)).await),
-            Order::Network { bridge, table } => told(host.run(move |host| host.know_network(&bridge, &table)).await),
+            Order::Network { bridge, table } => told(host.run(move |host| host.set_network(&bridge, &table)).await),
             Order::Adopt { member, pid, scope, address } => {
                 let name = member.clone();
                 let adopted = host.run(move |host| host.adopt(&name, pid, scope, address)).await;
@@ -206,7 +206,7 @@ impl Server {
             Order::Strike { fault, disarm } => told(self.strike(fault, disarm).await),
             Order::Heal { fault } => told(self.heal(fault).await),
             Order::HealAll => told(Ok(self.heal_all().await)),
-            Order::StartAnew => told(self.start_anew().await),
+            Order::StartAnew => told(self.reset().await),
             Order::Clear { url, limit_ms } => {
                 // It would be among those to be closed.
                 host.probes.close(&url).await;
@@ -304,7 +304,7 @@ impl Server {
     }
 
     /// Returns to the state before the first order, except for the network. Refuses while any fault is in effect.
-    async fn start_anew(&self) -> Result<(), String> {
+    async fn reset(&self) -> Result<(), String> {
         let on_network = self.host.now().on_network();
         let broken: BTreeSet<u32> = lock(&self.in_effect).keys().copied().chain(on_network).collect();
         if let Some(fault) = broken.first() {
@@ -312,7 +312,7 @@ impl Server {
         }
         self.observers.forget();
         self.sampler.forget();
-        self.host.run(|host| host.start_anew()).await
+        self.host.run(|host| host.reset()).await
     }
 
     /// Heals everything, with several attempts if needed, and returns what would not heal. What was killed stays dead:

@@ -27,7 +27,7 @@ fn left_for(ms: u64) -> History {
 #[test]
 fn what_a_client_sends_for_a_lock_that_it_has_given_back_is_told() {
     let renews = |ms: u64, from: &str| recorded(ms * MS, from, &["PEXPIRE", "lock:k0", "1000"]);
-    let goes_on = |history: &History, command: RecordedCommand| stray_commands::goes_on(history, &[command]);
+    let goes_on = |history: &History, command: RecordedCommand| stray_commands::stray_command(history, &[command]);
     let found = goes_on(&left_for(2000), renews(900, "c0")).unwrap();
     assert!(found.renews && found.was_had && !found.faulty && found.command == "PEXPIRE lock:k0 1000", "{found:?}");
     assert_eq!((found.operations, found.of), (1, 1));

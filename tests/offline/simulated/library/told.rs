@@ -1,6 +1,6 @@
 //! What its page tells.
 
-use checker::properties::early_refusals::{self, Had};
+use checker::properties::early_refusals::{self, LockOccupancy};
 use checker::properties::slow_releases as releases;
 use checker::properties::{client_crashes, false_losses};
 use checker::{Validity, check};
@@ -159,14 +159,14 @@ fn refused(after: u64, held: u64, error: &str) -> history::History {
 fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_nothing_done() {
     let refusal = r#""error":"not-acquired","text":"taken""#;
     let early = |history: &history::History| {
-        let refusals = early_refusals::early(history, Had::ByOthers);
+        let refusals = early_refusals::early(history, LockOccupancy::ByOthers);
         (refusals.early, refusals.of)
     };
     assert_eq!(early(&refused(300, 700, refusal)), (1, 1));
     assert_eq!(early(&refused(500, 700, refusal)), (0, 1));
     // A lock that nobody has, and a server that is not there, are other matters.
     let of_free = |after, held| {
-        let refusals = early_refusals::early(&refused(after, held, refusal), Had::ByNobody);
+        let refusals = early_refusals::early(&refused(after, held, refusal), LockOccupancy::ByNobody);
         (refusals.early, refusals.of)
     };
     // One of two: c0's own attempt found it free as well.
@@ -184,7 +184,7 @@ fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_no
     assert_eq!(early(&scripted), (0, 0));
 
     let of = |after| TriedRun {
-        refusals: early_refusals::early(&refused(after, 900, refusal), Had::ByOthers),
+        refusals: early_refusals::early(&refused(after, 900, refusal), LockOccupancy::ByOthers),
         ..run(Validity::Valid, None, "")
     };
     let told = |runs| terminal(&examined(vec![tried("none", Baseline::Unknown, runs)]), Look::PLAIN);
@@ -194,7 +194,7 @@ fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_no
     assert!(text.contains("Gives up before its time: no claim is broken") && text.contains(line), "{text}");
     let first = "It gives up before its time, with no fault: whoever asked for 1 s was refused after 300 ms";
     assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(first)), "{text}");
-    let of_free = early_refusals::early(&refused(300, 90, refusal), Had::ByNobody);
+    let of_free = early_refusals::early(&refused(300, 90, refusal), LockOccupancy::ByNobody);
     let of_free = TriedRun { refusals_of_free: of_free.clone().and(&of_free), ..run(Validity::Valid, None, "") };
     let text = told(vec![of_free]);
     assert!(text.contains("was refused after 300 ms while nobody had the lock, 2 of 4 attempts"), "{text}");

@@ -17,7 +17,7 @@ use crate::library::struck;
 use base::files;
 use base::units::Length;
 use base::words::list;
-use checker::properties::early_refusals::{Had, Refusals};
+use checker::properties::early_refusals::{LockOccupancy, Refusals};
 use checker::properties::false_losses::{self, FalseLosses};
 use checker::properties::slow_releases;
 use checker::properties::{busy_polling, client_crashes, early_refusals, stray_commands};
@@ -117,7 +117,7 @@ fn acquit(page_folder: &Path, cases: &mut [Case]) -> Result<(), RunnerError> {
             run.valid = Some(checked.verdict.valid);
             run.summary = format!(
                 "{} Its own report accuses {}: other runs show that clients acquire the lock beside such a key.",
-                checked.report().telling.summary,
+                checked.report().summary.summary,
                 list(&keys)
             );
             judge(run, &checked, scenario);
@@ -160,11 +160,11 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         run.struck = struck::struck(&history, &commands);
         run.when = struck::struck_when(&run.struck);
         run.slow_release = slow_releases::slowest(&history);
-        run.refusals = early_refusals::early(&history, Had::ByOthers);
-        run.refusals_of_free = early_refusals::early(&history, Had::ByNobody);
+        run.refusals = early_refusals::early(&history, LockOccupancy::ByOthers);
+        run.refusals_of_free = early_refusals::early(&history, LockOccupancy::ByNobody);
         run.false_losses = false_losses::false_losses(&history, &commands);
         run.endless = endless::endless(&history);
-        run.goes_on = stray_commands::goes_on(&history, &commands);
+        run.goes_on = stray_commands::stray_command(&history, &commands);
         run.asking = busy_polling::most_often(&history, &commands);
         let checked = Checked::new(history, Some(scenario.clone()), Default::default());
         let untrue = checked.verdict.unclaimed.iter();
@@ -186,7 +186,7 @@ fn judge(run: &mut TriedRun, checked: &Checked, scenario: &Scenario) {
     let first = || checked.verdict.anomalies.first().map(|anomaly| anomaly.kind);
     let kind = cause.or_else(first).filter(|_| run.valid == Some(Validity::Invalid));
     // A client that could not acquire the lock suffers from nothing that runs out.
-    let runs_out = |kind: AnomalyKind| !matches!(kind.contradicts(), Some(Claim::Liveness | Claim::Promises));
+    let runs_out = |kind: AnomalyKind| !matches!(kind.contradicts(), Some(Claim::Liveness | Claim::Timeouts));
     let is_outlived = |history: &History| history.operations.iter().any(|one| held_for(one) > Some(scenario.ttl));
     run.outlived = kind.is_some_and(runs_out) && scenario.workload.lock.expires() && is_outlived(&checked.history);
     run.anomaly = kind.map(|kind| kind.name().to_string());
@@ -195,9 +195,9 @@ fn judge(run: &mut TriedRun, checked: &Checked, scenario: &Scenario) {
 
 /// The first sentences of the incident that shows this, as the run's own report tells it; empty if it tells none.
 fn account(checked: &Checked, kind: AnomalyKind) -> String {
-    let telling = checked.report().telling;
-    let anomaly = telling.anomalies.iter().find(|anomaly| anomaly.kind == kind);
-    let incident = anomaly.and_then(|anomaly| telling.incidents.get(anomaly.incident.checked_sub(1)?));
+    let summary = checked.report().summary;
+    let anomaly = summary.anomalies.iter().find(|anomaly| anomaly.kind == kind);
+    let incident = anomaly.and_then(|anomaly| summary.incidents.get(anomaly.incident.checked_sub(1)?));
     let sentences = incident.iter().flat_map(|incident| &incident.sentences).take(SENTENCES);
     sentences.map(Sentence::text).collect::<Vec<_>>().join(" ")
 }

@@ -156,7 +156,7 @@ struct Examination {
     /// How long a run without a script takes, once that is known.
     time_limit: Option<Length>,
     interrupt: Interrupt,
-    remains: signals::Remains,
+    leftovers: signals::Leftovers,
     began: Instant,
     /// When it was known what there is to play. Where clients take seconds to start, that takes a part of the time.
     learnt: Instant,
@@ -175,9 +175,9 @@ pub async fn examine(request: Request, console: Console, show: ShowStage) -> Res
              for a lock of redjepsen's own, `redjepsen fuzz` searches in virtual time",
         ));
     }
-    let (interrupt, remains) = signals::listen(console).map_err(RunnerError::could_not_run)?;
+    let (interrupt, leftovers) = signals::listen(console).map_err(RunnerError::could_not_run)?;
     let examination =
-        Examination { request, console, show, time_limit: None, interrupt, remains, began, learnt: began, plain };
+        Examination { request, console, show, time_limit: None, interrupt, leftovers, began, learnt: began, plain };
     examination.made().await
 }
 
@@ -457,7 +457,7 @@ impl Examination {
         let series = Series {
             suite: &suite,
             interrupt: self.interrupt.clone(),
-            remains: self.remains.clone(),
+            leftovers: self.leftovers.clone(),
             fail_fast: false,
             until,
             new_clusters: false,

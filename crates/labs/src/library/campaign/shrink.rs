@@ -40,10 +40,10 @@ pub(super) async fn all(compare: &Compare<'_>, cases: &[Case], until: Instant) -
         return Ok(found);
     }
     files::create_folder(&folder).map_err(RunnerError::could_not_run)?;
-    let Examination { interrupt, remains, console: tells, .. } = compare.examination;
+    let Examination { interrupt, leftovers, console: tells, .. } = compare.examination;
     // Trials are many and short.
     let console = Console { say: |_| {}, progress: |_| {}, show: |_| tokio::spawn(async {}), leave: tells.leave };
-    let mut runner = Runner::of_listener(console, interrupt.clone(), remains)?;
+    let mut runner = Runner::of_listener(console, interrupt.clone(), leftovers)?;
     for (place, case) in due.iter().enumerate() {
         let left = until.saturating_duration_since(Instant::now());
         if left < LEAST || interrupt.is_raised() {

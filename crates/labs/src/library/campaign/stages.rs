@@ -80,7 +80,7 @@ impl Examination {
     /// In all of these runs the nodes tell what they carry out.
     pub(super) fn suite_file(&self, cells: Vec<Block>) -> SuiteFile {
         let with = Options { record_commands: Some(true), ..self.of_every_run() };
-        SuiteFile { description: String::new(), runs: 1, seed: 1, with, cells, instead: Options::default() }
+        SuiteFile { description: String::new(), runs: 1, seed: 1, with, cells, overrides: Options::default() }
     }
 
     /// A run that only shows whether the library takes this TTL.

@@ -6,17 +6,18 @@ use crate::library::examined::{Examined, Tried, TriedRun};
 use base::words::{plural, sanitize};
 use checker::AnomalyKind;
 use checker::properties::busy_polling::Asking;
-use checker::properties::early_refusals::{Had, Refusals};
+use checker::properties::early_refusals::{LockOccupancy, Refusals};
 use checker::properties::false_losses::FalseLosses;
 use checker::properties::slow_releases::SlowRelease;
-use checker::properties::stray_commands::GoesOn;
+use checker::properties::stray_commands::StrayCommand;
 
 /// So many attempts that are refused early are no accident.
 const NO_ACCIDENT: u64 = 2;
 
 /// Which attempts of a run may be refused early, and what was so then.
-type Refused = (fn(&TriedRun) -> &Refusals, Had);
-const REFUSED: [Refused; 2] = [(|run| &run.refusals, Had::ByOthers), (|run| &run.refusals_of_free, Had::ByNobody)];
+type Refused = (fn(&TriedRun) -> &Refusals, LockOccupancy);
+const REFUSED: [Refused; 2] =
+    [(|run| &run.refusals, LockOccupancy::ByOthers), (|run| &run.refusals_of_free, LockOccupancy::ByNobody)];
 
 /// Scenarios in which it did one such thing.
 pub struct Remarks<'e> {
@@ -60,7 +61,7 @@ pub fn remarks(examined: &Examined) -> Vec<Remarks<'_>> {
         Remarks {
             id: "goes-on",
             title: "Goes on when its lock is given back, or was never had: no claim is broken by that, but nobody asked for it",
-            of: each(&|tried| tried.runs.iter().find_map(|run| run.goes_on.as_ref()).map(GoesOn::words)),
+            of: each(&|tried| tried.runs.iter().find_map(|run| run.goes_on.as_ref()).map(StrayCommand::words)),
         },
         Remarks {
             id: "early-refusals",

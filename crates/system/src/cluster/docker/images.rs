@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use super::ask::{ask, in_words};
 use super::bundle::Bundle;
 use super::engine::Docker;
-use super::made::{self, Image, Made, RUNTIME_PROGRAM};
+use super::made::{self, BuiltImage, Image, RUNTIME_PROGRAM};
 use crate::cluster::error::ClusterError;
 use crate::cluster::provider::{ClientSource, NodeSource};
 use crate::cluster::{installed, redis_program};
@@ -52,8 +52,8 @@ pub struct NodeImage {
     pub command: Vec<String>,
 }
 
-impl From<Made> for NodeImage {
-    fn from(made: Made) -> NodeImage {
+impl From<BuiltImage> for NodeImage {
+    fn from(made: BuiltImage) -> NodeImage {
         NodeImage { image: made.image, command: made.command }
     }
 }

@@ -54,7 +54,7 @@ pub struct Image {
 
 /// An image that was made here.
 #[derive(Clone, Debug)]
-pub struct Made {
+pub struct BuiltImage {
     pub image: Image,
     /// What it runs: a program and its first arguments.
     pub command: Vec<String>,
@@ -110,12 +110,13 @@ impl Docker {
     }
 
     /// The images of this kind made here, newest first; with a fingerprint, only those made from these files.
-    pub async fn made_images(&self, kind: Kind, fingerprint: Option<&str>) -> Result<Vec<Made>, ClusterError> {
+    pub async fn made_images(&self, kind: Kind, fingerprint: Option<&str>) -> Result<Vec<BuiltImage>, ClusterError> {
         let mut labels = vec![LABEL.to_string(), format!("{KIND}={}", kind.word())];
         labels.extend(fingerprint.map(|fingerprint| format!("{SOURCE}={fingerprint}")));
         let options = ListImagesOptionsBuilder::new().filters(&label_filters(labels)).build();
         let found = ask("list its images", self.api.list_images(Some(options))).await?;
-        let mut made: Vec<Made> = found.into_iter().filter_map(|summary| Made::from_summary(summary, kind)).collect();
+        let mut made: Vec<BuiltImage> =
+            found.into_iter().filter_map(|summary| BuiltImage::from_summary(summary, kind)).collect();
         made.sort_by_key(|made| std::cmp::Reverse(made.created));
         Ok(made)
     }
@@ -192,14 +193,14 @@ impl Docker {
     }
 }
 
-impl Made {
-    fn from_summary(summary: ImageSummary, kind: Kind) -> Option<Made> {
+impl BuiltImage {
+    fn from_summary(summary: ImageSummary, kind: Kind) -> Option<BuiltImage> {
         let program = summary.labels.get(PROGRAM)?.clone();
         let command = summary.labels.get(COMMAND).and_then(|words| serde_json::from_str(words).ok());
         let ours = |tag: &&String| tag.starts_with(&kind.repository());
         // It has no tag of ours if another image took its name, but its labels still hold.
         let name = summary.repo_tags.iter().find(ours).unwrap_or(&summary.id).clone();
-        Some(Made {
+        Some(BuiltImage {
             image: Image { name, id: summary.id },
             command: command.unwrap_or_else(|| vec![program]),
             created: summary.created,

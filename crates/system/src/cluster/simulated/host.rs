@@ -33,7 +33,7 @@ impl Host for SimulatedHost {
         Ok(())
     }
 
-    fn know_network(&self, _: &str, _: &str) -> Result<(), String> {
+    fn set_network(&self, _: &str, _: &str) -> Result<(), String> {
         Ok(())
     }
 
@@ -101,7 +101,7 @@ impl Host for SimulatedHost {
         self.world.change(|state| state.network.faults.in_effect())
     }
 
-    fn start_anew(&self) -> Result<(), String> {
+    fn reset(&self) -> Result<(), String> {
         Err("a simulated cluster serves one run".to_string())
     }
 

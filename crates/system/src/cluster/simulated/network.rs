@@ -19,7 +19,7 @@ use simulated_redis::Connection;
 use tokio::io::ReadBuf;
 
 use super::Distance;
-use super::servers::Happened;
+use super::servers::ServerEvent;
 use crate::faults::{LinkFaults, Pair, Released, Segment, SegmentFate};
 
 /// When what opens a connection is sent again, at first.
@@ -37,7 +37,7 @@ const FIRST_PORT: u16 = 40_000;
 /// Which direction: from who opened the connection, or to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    Onward,
+    Forward,
     Back,
 }
 
@@ -54,11 +54,11 @@ pub(super) enum Due {
 pub(super) enum Effect {
     At(Duration, Due),
     /// The server with this PID at this address is told.
-    Tell(SocketAddrV4, u32, Happened),
+    Tell(SocketAddrV4, u32, ServerEvent),
 }
 
 /// What a machine does with a request to open a connection.
-pub(super) enum Listens {
+pub(super) enum AcceptDecision {
     /// This process takes it.
     Process(u32),
     Refuses,
@@ -67,15 +67,15 @@ pub(super) enum Listens {
 }
 
 /// The moment at which something happens to the network.
-pub(super) struct Moment<'w> {
+pub(super) struct Tick<'w> {
     /// Since the world began.
     pub now: Duration,
     pub rng: &'w mut ChaCha8Rng,
-    pub listens: &'w dyn Fn(SocketAddrV4) -> Listens,
+    pub listens: &'w dyn Fn(SocketAddrV4) -> AcceptDecision,
     pub effects: Vec<Effect>,
 }
 
-impl Moment<'_> {
+impl Tick<'_> {
     /// A number from 0 to 1.
     fn draw(&mut self) -> f64 {
         self.rng.random()
@@ -85,7 +85,7 @@ impl Moment<'_> {
         self.effects.push(Effect::At(at, due));
     }
 
-    fn tell(&mut self, server: SocketAddrV4, pid: u32, happened: Happened) {
+    fn tell(&mut self, server: SocketAddrV4, pid: u32, happened: ServerEvent) {
         self.effects.push(Effect::Tell(server, pid, happened));
     }
 }
@@ -191,7 +191,7 @@ impl Network {
         if let Connection::Accepted(link) = connection {
             return self.links.get(link).filter(|found| is_it(&found.sides[1])).map(|_| (link, Direction::Back));
         }
-        self.links.iter().find(|(_, link)| is_it(&link.sides[0])).map(|(link, _)| (link, Direction::Onward))
+        self.links.iter().find(|(_, link)| is_it(&link.sides[0])).map(|(link, _)| (link, Direction::Forward))
     }
 }
 
@@ -262,9 +262,9 @@ impl TaskEnd {
 
 impl Network {
     /// Begins to open a connection for a task on this machine.
-    pub fn connect_task(&mut self, from: Ipv4Addr, to: SocketAddrV4, moment: &mut Moment) -> u64 {
+    pub fn connect_task(&mut self, from: Ipv4Addr, to: SocketAddrV4, tick: &mut Tick) -> u64 {
         let link = self.open(from, to, Side::Task(TaskEnd::default()));
-        self.send(link, Direction::Onward, Content::Open, moment);
+        self.send(link, Direction::Forward, Content::Open, tick);
         link
     }
 
@@ -275,10 +275,10 @@ impl Network {
         pid: u32,
         connection: Connection,
         to: SocketAddrV4,
-        moment: &mut Moment,
+        tick: &mut Tick,
     ) {
         let link = self.open(from, to, Side::Process { pid, connection });
-        self.send(link, Direction::Onward, Content::Open, moment);
+        self.send(link, Direction::Forward, Content::Open, tick);
     }
 
     pub fn poll_connected(&mut self, link: u64, context: &Context<'_>) -> Poll<io::Result<()>> {
@@ -309,48 +309,48 @@ impl Network {
         }
     }
 
-    pub fn send_from_task(&mut self, link: u64, bytes: &[u8], moment: &mut Moment) -> io::Result<usize> {
+    pub fn send_from_task(&mut self, link: u64, bytes: &[u8], tick: &mut Tick) -> io::Result<usize> {
         let Some(end) = self.link(link).and_then(Link::task) else { return Err(broken()) };
         if let Some(ended) = end.ended {
             return Err(ended.err().map_or_else(broken, io::Error::from));
         }
-        self.send_bytes(link, Direction::Onward, bytes, moment);
+        self.send_bytes(link, Direction::Forward, bytes, tick);
         Ok(bytes.len())
     }
 
-    pub fn close_from_task(&mut self, link: u64, moment: &mut Moment) {
-        self.close(link, Direction::Onward, moment);
+    pub fn close_from_task(&mut self, link: u64, tick: &mut Tick) {
+        self.close(link, Direction::Forward, tick);
     }
 
-    pub fn send_from_process(&mut self, pid: u32, connection: Connection, bytes: &[u8], moment: &mut Moment) {
+    pub fn send_from_process(&mut self, pid: u32, connection: Connection, bytes: &[u8], tick: &mut Tick) {
         if let Some((link, direction)) = self.of_process(pid, connection) {
-            self.send_bytes(link, direction, bytes, moment);
+            self.send_bytes(link, direction, bytes, tick);
         }
     }
 
-    pub fn close_from_process(&mut self, pid: u32, connection: Connection, moment: &mut Moment) {
+    pub fn close_from_process(&mut self, pid: u32, connection: Connection, tick: &mut Tick) {
         if let Some((link, direction)) = self.of_process(pid, connection) {
-            self.close(link, direction, moment);
+            self.close(link, direction, tick);
         }
     }
 
     /// Closes all connections of a server that ended.
-    pub fn close_all_of(&mut self, ended: u32, moment: &mut Moment) {
+    pub fn close_all_of(&mut self, ended: u32, tick: &mut Tick) {
         let is_its = |side: &Side| matches!(side, Side::Process { pid, .. } if *pid == ended);
         let links = self.links.iter();
         let its: Vec<(u64, Direction)> = links
             .filter_map(|(number, link)| match &link.sides {
-                [one, _] if is_its(one) => Some((number, Direction::Onward)),
+                [one, _] if is_its(one) => Some((number, Direction::Forward)),
                 [_, other] if is_its(other) => Some((number, Direction::Back)),
                 _ => None,
             })
             .collect();
         for (link, direction) in its {
-            self.close(link, direction, moment);
+            self.close(link, direction, tick);
         }
     }
 
-    fn close(&mut self, number: u64, direction: Direction, moment: &mut Moment) {
+    fn close(&mut self, number: u64, direction: Direction, tick: &mut Tick) {
         let Some(link) = self.link(number) else { return };
         if matches!(link.sides[direction.from()], Side::Gone) {
             return;
@@ -359,36 +359,36 @@ impl Network {
         if link.is_over() {
             self.links.remove(number);
         } else {
-            self.send(number, direction, Content::Close, moment);
+            self.send(number, direction, Content::Close, tick);
         }
     }
 
-    fn send_bytes(&mut self, link: u64, direction: Direction, bytes: &[u8], moment: &mut Moment) {
+    fn send_bytes(&mut self, link: u64, direction: Direction, bytes: &[u8], tick: &mut Tick) {
         for piece in bytes.chunks(LONGEST_SEGMENT) {
-            self.send(link, direction, Content::Bytes(piece.to_vec()), moment);
+            self.send(link, direction, Content::Bytes(piece.to_vec()), tick);
         }
     }
 
-    fn send(&mut self, number: u64, direction: Direction, content: Content, moment: &mut Moment) {
+    fn send(&mut self, number: u64, direction: Direction, content: Content, tick: &mut Tick) {
         let Some(link) = self.link(number) else { return };
         let lane = &mut link.lanes[direction.from()];
         lane.unsent.push_back(content);
         if !lane.waits {
-            self.transmit(number, direction, moment);
+            self.transmit(number, direction, tick);
         }
     }
 
-    pub fn send_again(&mut self, number: u64, direction: Direction, moment: &mut Moment) {
+    pub fn send_again(&mut self, number: u64, direction: Direction, tick: &mut Tick) {
         let Some(link) = self.link(number) else { return };
         link.lanes[direction.from()].waits = false;
-        self.transmit(number, direction, moment);
+        self.transmit(number, direction, tick);
     }
 
     /// Sends whatever a lane has to send, until something is lost.
-    fn transmit(&mut self, number: u64, direction: Direction, moment: &mut Moment) {
-        let now = moment.now;
+    fn transmit(&mut self, number: u64, direction: Direction, tick: &mut Tick) {
+        let now = tick.now;
         loop {
-            let (first, second) = (moment.draw(), moment.draw());
+            let (first, second) = (tick.draw(), tick.draw());
             let Some(link) = self.links.get_mut(number) else { return };
             let (from, to) = (link.ends[direction.from()], link.ends[direction.to()]);
             let expected = link.lanes[direction.to()].expected;
@@ -408,12 +408,12 @@ impl Network {
                     }
                     let at = (now + transit + later).max(lane.flying.back().map_or(now, |(last, _)| *last));
                     lane.flying.push_back((at, content));
-                    moment.schedule(at, Due::Arrive(number, direction));
+                    tick.schedule(at, Due::Arrive(number, direction));
                 }
                 SegmentFate::Lost => {
                     let timeout = lane.timeout.unwrap_or(if opens { OPENING_TIMEOUT } else { TIMEOUT });
                     (lane.waits, lane.timeout) = (true, Some((timeout * 2).min(LONGEST_TIMEOUT)));
-                    moment.schedule(now + timeout, Due::SendAgain(number, direction));
+                    tick.schedule(now + timeout, Due::SendAgain(number, direction));
                     return;
                 }
                 SegmentFate::Withheld => {
@@ -421,32 +421,32 @@ impl Network {
                     lane.sequence = lane.sequence.wrapping_add(content.length());
                     lane.withheld_close |= matches!(content, Content::Close);
                 }
-                SegmentFate::Reset => return self.end(number, Err(io::ErrorKind::ConnectionReset), moment),
-                SegmentFate::Closed => return self.end(number, Ok(()), moment),
+                SegmentFate::Reset => return self.end(number, Err(io::ErrorKind::ConnectionReset), tick),
+                SegmentFate::Closed => return self.end(number, Ok(()), tick),
             }
         }
     }
 
     /// Lets the next content of a lane arrive that is due; false if there is none. What follows from it comes before what
     /// is next.
-    pub fn arrive(&mut self, number: u64, direction: Direction, moment: &mut Moment) -> bool {
+    pub fn arrive(&mut self, number: u64, direction: Direction, tick: &mut Tick) -> bool {
         let Some(link) = self.link(number) else { return false };
         let lane = &mut link.lanes[direction.from()];
-        if lane.flying.front().is_none_or(|(at, _)| *at > moment.now) {
+        if lane.flying.front().is_none_or(|(at, _)| *at > tick.now) {
             return false;
         }
         let Some((_, content)) = lane.flying.pop_front() else { return false };
         lane.expected = lane.expected.wrapping_add(content.length());
-        self.deliver(number, direction, content, moment);
+        self.deliver(number, direction, content, tick);
         true
     }
 
-    fn deliver(&mut self, number: u64, direction: Direction, content: Content, moment: &mut Moment) {
+    fn deliver(&mut self, number: u64, direction: Direction, content: Content, tick: &mut Tick) {
         let Some(link) = self.links.get_mut(number) else { return };
         let (peer, local) = (link.ends[direction.from()], link.ends[direction.to()]);
         let side = &mut link.sides[direction.to()];
         if let Content::Open = content {
-            return self.accept(number, peer, local, moment);
+            return self.accept(number, peer, local, tick);
         }
         match (side, content) {
             (Side::Task(end), Content::Accept) => {
@@ -467,15 +467,15 @@ impl Network {
             (Side::Process { pid, connection }, content) => {
                 let (pid, connection) = (*pid, *connection);
                 let happened = match content {
-                    Content::Bytes(bytes) => Happened::Received(connection, bytes),
-                    Content::Accept => Happened::Connected(connection),
-                    Content::Refuse => Happened::Refused(connection),
-                    Content::Close | Content::Open => Happened::Closed(connection),
+                    Content::Bytes(bytes) => ServerEvent::Received(connection, bytes),
+                    Content::Accept => ServerEvent::Connected(connection),
+                    Content::Refuse => ServerEvent::Refused(connection),
+                    Content::Close | Content::Open => ServerEvent::Closed(connection),
                 };
-                if matches!(happened, Happened::Refused(_) | Happened::Closed(_)) {
+                if matches!(happened, ServerEvent::Refused(_) | ServerEvent::Closed(_)) {
                     link.sides[direction.to()] = Side::Gone;
                 }
-                moment.tell(local, pid, happened);
+                tick.tell(local, pid, happened);
             }
             (Side::NotYet | Side::Gone, _) | (Side::Task(_), Content::Open) => {}
         }
@@ -485,15 +485,15 @@ impl Network {
     }
 
     /// A request to open a connection has arrived.
-    fn accept(&mut self, number: u64, peer: SocketAddrV4, local: SocketAddrV4, moment: &mut Moment) {
-        let pid = match (moment.listens)(local) {
-            Listens::Process(pid) => pid,
-            Listens::Silent => return self.ask_again(number, moment),
-            Listens::Refuses => {
+    fn accept(&mut self, number: u64, peer: SocketAddrV4, local: SocketAddrV4, tick: &mut Tick) {
+        let pid = match (tick.listens)(local) {
+            AcceptDecision::Process(pid) => pid,
+            AcceptDecision::Silent => return self.ask_again(number, tick),
+            AcceptDecision::Refuses => {
                 if let Some(link) = self.link(number) {
                     link.sides[1] = Side::Gone;
                 }
-                return self.send(number, Direction::Back, Content::Refuse, moment);
+                return self.send(number, Direction::Back, Content::Refuse, tick);
             }
         };
         let connection = Connection::Accepted(number);
@@ -501,25 +501,25 @@ impl Network {
             link.sides[1] = Side::Process { pid, connection };
         }
         // Before anything that the server says at once.
-        self.send(number, Direction::Back, Content::Accept, moment);
-        moment.tell(local, pid, Happened::Accepted { connection, peer, local });
+        self.send(number, Direction::Back, Content::Accept, tick);
+        tick.tell(local, pid, ServerEvent::Accepted { connection, peer, local });
     }
 
     /// A request to open a connection found nobody: it is sent again after a while.
-    fn ask_again(&mut self, number: u64, moment: &mut Moment) {
+    fn ask_again(&mut self, number: u64, tick: &mut Tick) {
         let Some(link) = self.link(number) else { return };
-        let lane = &mut link.lanes[Direction::Onward.from()];
+        let lane = &mut link.lanes[Direction::Forward.from()];
         let timeout = lane.timeout.unwrap_or(OPENING_TIMEOUT);
         lane.unsent.push_front(Content::Open);
         lane.sequence = lane.sequence.wrapping_sub(Content::Open.length());
         lane.expected = lane.expected.wrapping_sub(Content::Open.length());
         (lane.waits, lane.timeout) = (true, Some((timeout * 2).min(LONGEST_TIMEOUT)));
-        let at = moment.now + timeout;
-        moment.schedule(at, Due::SendAgain(number, Direction::Onward));
+        let at = tick.now + timeout;
+        tick.schedule(at, Due::SendAgain(number, Direction::Forward));
     }
 
     /// Both ends are told that a connection is over, and how. What has arrived at a task by then can still be read.
-    fn end(&mut self, number: u64, how: Result<(), io::ErrorKind>, moment: &mut Moment) {
+    fn end(&mut self, number: u64, how: Result<(), io::ErrorKind>, tick: &mut Tick) {
         let Some(link) = self.link(number) else { return };
         link.lanes = Default::default();
         let mut told = Vec::new();
@@ -537,13 +537,13 @@ impl Network {
             self.links.remove(number);
         }
         for (address, pid, connection) in told {
-            moment.tell(address, pid, Happened::Closed(connection));
+            tick.tell(address, pid, ServerEvent::Closed(connection));
         }
     }
 
     /// Delivers what a fault held that is no longer on these links.
-    pub fn release(&mut self, held: Vec<Released>, links: &BTreeSet<Pair>, moment: &mut Moment) {
-        let now = moment.now;
+    pub fn release(&mut self, held: Vec<Released>, links: &BTreeSet<Pair>, tick: &mut Tick) {
+        let now = tick.now;
         for held in held {
             match held {
                 Released::Bytes { from, to, payload } => {
@@ -555,11 +555,11 @@ impl Network {
                     } else if std::mem::take(&mut lane.withheld_close) {
                         lane.flying.push_back((now, Content::Close));
                     }
-                    moment.schedule(now, Due::Arrive(number, direction));
+                    tick.schedule(now, Due::Arrive(number, direction));
                 }
                 Released::Reset { from, to } => {
                     if let Some((number, _)) = self.between(from, to) {
-                        self.end(number, Err(io::ErrorKind::ConnectionReset), moment);
+                        self.end(number, Err(io::ErrorKind::ConnectionReset), tick);
                     }
                 }
             }
@@ -567,7 +567,7 @@ impl Network {
         // What was delayed arrives at once.
         let mut arrivals = Vec::new();
         for (number, link) in self.links.iter_mut() {
-            for direction in [Direction::Onward, Direction::Back] {
+            for direction in [Direction::Forward, Direction::Back] {
                 let ends = (*link.ends[direction.from()].ip(), *link.ends[direction.to()].ip());
                 let lane = &mut link.lanes[direction.from()];
                 if links.contains(&ends) && lane.flying.iter().any(|(at, _)| *at > now + HELD_UP) {
@@ -577,14 +577,14 @@ impl Network {
             }
         }
         for (number, direction) in arrivals {
-            moment.schedule(now, Due::Arrive(number, direction));
+            tick.schedule(now, Due::Arrive(number, direction));
         }
     }
 
     /// The connection between these ends, and the direction that leads from the first.
     fn between(&self, from: SocketAddrV4, to: SocketAddrV4) -> Option<(u64, Direction)> {
         self.links.iter().find_map(|(number, link)| match link.ends {
-            ends if ends == [from, to] => Some((number, Direction::Onward)),
+            ends if ends == [from, to] => Some((number, Direction::Forward)),
             ends if ends == [to, from] => Some((number, Direction::Back)),
             _ => None,
         })
@@ -592,11 +592,11 @@ impl Network {
 
     /// Has each of these connections, given by its client and server, send a segment without content: a fault that chose
     /// it strikes at that.
-    pub fn provoke(&mut self, connections: &[(Ipv4Addr, u16, Ipv4Addr)], moment: &mut Moment) {
+    pub fn provoke(&mut self, connections: &[(Ipv4Addr, u16, Ipv4Addr)], tick: &mut Tick) {
         let chosen = |link: &Link| connections.contains(&(*link.ends[0].ip(), link.ends[0].port(), *link.ends[1].ip()));
         let links: Vec<u64> = self.links.iter().filter(|(_, link)| chosen(link)).map(|(number, _)| number).collect();
         for number in links {
-            self.send(number, Direction::Back, Content::Bytes(Vec::new()), moment);
+            self.send(number, Direction::Back, Content::Bytes(Vec::new()), tick);
         }
     }
 }

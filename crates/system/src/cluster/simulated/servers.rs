@@ -8,7 +8,7 @@ use simulated_redis::{
 };
 
 use super::super::spec::{ClusterSpec, Member};
-use crate::faults::{Held, LOCKS, Look};
+use crate::faults::{Held, LOCKS, NodeState};
 use base::members::Role;
 use base::units::nanos;
 use model::topology::{self, BUS, Layout};
@@ -27,7 +27,7 @@ pub(super) enum Running {
 }
 
 /// An event of a server, with what it needs to wait.
-pub(super) enum Happened {
+pub(super) enum ServerEvent {
     Accepted { connection: Connection, peer: SocketAddrV4, local: SocketAddrV4 },
     Connected(Connection),
     Refused(Connection),
@@ -90,7 +90,7 @@ impl Running {
     }
 
     /// What an onlooker sees of it; None of a Sentinel.
-    pub fn look(&self, clocks: Clocks, true_wall: Duration) -> Option<Look> {
+    pub fn look(&self, clocks: Clocks, true_wall: Duration) -> Option<NodeState> {
         let Running::Redis(server) = self else { return None };
         let wall = i64::try_from(clocks.wall.as_millis()).unwrap_or(i64::MAX);
         let monotonic = nanos(clocks.monotonic);
@@ -105,7 +105,7 @@ impl Running {
         let ahead = clocks.wall.as_secs_f64() - true_wall.as_secs_f64();
         let ahead_us = Some((ahead * 1e6).round() as i64);
         let keys = server.shows(LOCKS.as_bytes()).map(held).collect();
-        Some(Look { keys, primary: Some(!server.is_replica()), ahead_us })
+        Some(NodeState { keys, primary: Some(!server.is_replica()), ahead_us })
     }
 
     /// Removes the snapshot that it was told to write.
