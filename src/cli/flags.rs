@@ -212,14 +212,14 @@ mod tests {
     use suite::plan::{Clusters, PlannedCell, Source, Suite};
 
     #[derive(Parser)]
-    struct Command {
+    struct FlagsCommand {
         #[command(flatten)]
         flags: RunFlags,
     }
 
     fn scenario(words: &str) -> Result<Scenario, Failure> {
         let words = shlex::split(&format!("run {words}")).unwrap();
-        Command::parse_from(words).flags.scenario()
+        FlagsCommand::parse_from(words).flags.scenario()
     }
 
     /// The cells of a suite in this process's working directory.

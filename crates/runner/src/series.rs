@@ -262,7 +262,7 @@ impl Series<'_> {
     }
 
     /// Makes a run in a lane.
-    async fn make_one<'s>(&'s self, mut lane: Lane, due: Due<'s>, keep_cluster: bool, suite: PathBuf) -> Step<'s> {
+    async fn make_one<'s>(&'s self, mut lane: Lane, due: Due<'s>, keep_cluster: bool, suite: PathBuf) -> LaneEvent<'s> {
         let started = Instant::now();
         let scenario = Scenario { seed: due.seed, ..due.cell.scenario.clone() };
         let store = suite.join("runs");
@@ -271,7 +271,7 @@ impl Series<'_> {
             Err(error) => {
                 let failure = format!("{}: {error}", store.display());
                 let outcome = outcome(&due, None, Some(failure), &suite, started.elapsed());
-                return Step::Made(lane, due, Some(Box::new(outcome)));
+                return LaneEvent::Made(lane, due, Some(Box::new(outcome)));
             }
         };
         let repeat = due.cell.repeat(due.seed);
@@ -280,13 +280,13 @@ impl Series<'_> {
         let failure = match lane.make(&order, limit).await {
             Ok(RunEnd::InOrder) => None,
             Ok(RunEnd::Failed(why)) => Some(why),
-            Ok(RunEnd::Interrupted) => return Step::Made(lane, due, None),
+            Ok(RunEnd::Interrupted) => return LaneEvent::Made(lane, due, None),
             Err(error) => Some(error.to_string()),
         };
         // The folder of a run that wrote nothing is empty.
         let folder = if fs::remove_dir(&folder).is_ok() { None } else { Some(folder) };
         let outcome = outcome(&due, folder.as_deref(), failure, &suite, started.elapsed());
-        Step::Made(lane, due, Some(Box::new(outcome)))
+        LaneEvent::Made(lane, due, Some(Box::new(outcome)))
     }
 }
 
@@ -303,29 +303,29 @@ struct Lanes<'s> {
     /// Lanes without a process.
     idle: Vec<Lane>,
     /// The lanes that are making a run.
-    running: BTreeMap<usize, Running>,
+    running: BTreeMap<usize, RunInProgress>,
     failures: Failures,
 }
 
 /// A run in progress.
-struct Running {
+struct RunInProgress {
     /// Of the [`Concurrency`], when it began.
     epoch: u32,
     beside_others: bool,
 }
 
 /// What a lane has come to.
-enum Step<'s> {
+enum LaneEvent<'s> {
     /// A run is over; None if the user stopped it.
     Made(Lane, Due<'s>, Option<Box<RunOutcome>>),
     /// It has no process any more. If that failed, with the reason.
     Closed(Lane, Option<String>),
 }
 
-impl Step<'_> {
+impl LaneEvent<'_> {
     /// What is left of runs, of which nobody was told yet.
     fn left(&mut self) -> Vec<String> {
-        let (Step::Made(lane, _, _) | Step::Closed(lane, _)) = self;
+        let (LaneEvent::Made(lane, _, _) | LaneEvent::Closed(lane, _)) = self;
         lane.left()
     }
 }
@@ -342,7 +342,7 @@ impl<'s> Lanes<'s> {
     /// keeps new runs from beginning, and those in progress are waited for.
     async fn make_all(&mut self, state: &mut State, progress: &mut dyn SeriesProgress) -> Result<Ended, RunnerError> {
         let folder = state.folder().to_path_buf();
-        let mut at_work: FuturesUnordered<LocalBoxFuture<'s, Step<'s>>> = FuturesUnordered::new();
+        let mut at_work: FuturesUnordered<LocalBoxFuture<'s, LaneEvent<'s>>> = FuturesUnordered::new();
         // A lane that has just made a run, and may have a cluster for the next one.
         let mut ready: Option<Lane> = None;
         let mut stop = None;
@@ -372,16 +372,16 @@ impl<'s> Lanes<'s> {
                 Some(mut step) = at_work.next() => {
                     step.left().iter().for_each(|left| progress.warns(left));
                     match step {
-                        Step::Made(lane, _, None) => {
+                        LaneEvent::Made(lane, _, None) => {
                             self.running.remove(&lane.number);
                             ready = Some(lane);
                             stop = stop.or(Some(Ok(Ended::Interrupted)));
                         }
-                        Step::Made(lane, due, Some(outcome)) => {
+                        LaneEvent::Made(lane, due, Some(outcome)) => {
                             stop = stop.or(self.made(lane.number, &due, *outcome, state, progress));
                             ready = Some(lane);
                         }
-                        Step::Closed(lane, left) => {
+                        LaneEvent::Closed(lane, left) => {
                             if let Some(left) = left {
                                 progress.warns(&left);
                             }
@@ -408,7 +408,7 @@ impl<'s> Lanes<'s> {
         for other in self.running.values_mut() {
             other.beside_others = true;
         }
-        self.running.insert(lane.number, Running { epoch: self.pace.epoch(), beside_others });
+        self.running.insert(lane.number, RunInProgress { epoch: self.pace.epoch(), beside_others });
     }
 
     /// A lane has no process any more: what it still had to do is for others.
@@ -448,9 +448,9 @@ impl<'s> Lanes<'s> {
 }
 
 /// Has a lane's process remove its cluster and end.
-async fn closed<'s>(mut lane: Lane) -> Step<'s> {
+async fn closed<'s>(mut lane: Lane) -> LaneEvent<'s> {
     let left = lane.close().await.unwrap_or_else(|error| Some(error.to_string()));
-    Step::Closed(lane, left)
+    LaneEvent::Closed(lane, left)
 }
 
 /// What a cell is by the runs made so far.

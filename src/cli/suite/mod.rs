@@ -198,7 +198,7 @@ fn nothing_again() -> Result<Exit, Failure> {
 }
 
 /// What of a suite is to be run.
-struct Part {
+struct Selection {
     shard: Option<Shard>,
     /// What the shards are cut by, instead of the planned durations.
     durations: Option<Durations>,
@@ -208,7 +208,7 @@ struct Part {
 
 impl SuiteFlags {
     /// Which part of the suite is wanted. Says so if the user left that to the environment or to an earlier night.
-    fn part(&self, wanted: &str) -> Result<Part, Failure> {
+    fn part(&self, wanted: &str) -> Result<Selection, Failure> {
         let shard = match self.shard {
             None => None,
             Some(ShardChoice::This(shard)) => Some(shard),
@@ -224,7 +224,7 @@ impl SuiteFlags {
             merge::read(path).map(|matrix| Durations::of(&matrix)).map_err(failed)
         });
         let passed = self.failed.then(|| self.passed_before(wanted)).transpose()?;
-        Ok(Part { shard, durations: durations.transpose()?, passed })
+        Ok(Selection { shard, durations: durations.transpose()?, passed })
     }
 
     /// The cells that were as expected the last time that this command ran each of them.
@@ -244,7 +244,7 @@ impl SuiteFlags {
         Ok(trend::passed(cells.map(|cell| (cell.name.as_str(), cell.standing))))
     }
 
-    fn plan(&self, wanted: &str, part: &Part, auto: ClusterKind) -> Result<Suite, Failure> {
+    fn plan(&self, wanted: &str, part: &Selection, auto: ClusterKind) -> Result<Suite, Failure> {
         let (name, file, folder) = file::open(wanted).map_err(Failure::arguments)?;
         let clusters = Clusters { instead: self.overrides.cluster, auto };
         let file = file.with_overrides(self.overrides.options()?, self.overrides.seed, self.overrides.runs);
@@ -273,7 +273,7 @@ impl SuiteFlags {
         Ok(format!("redjepsen suite {}{}", quoted(wanted), self.overrides.to_flags()?))
     }
 
-    fn state(&self, suite: &Suite, part: &Part) -> Result<State, Failure> {
+    fn state(&self, suite: &Suite, part: &Selection) -> Result<State, Failure> {
         let identity = Identity {
             suite: suite.name.clone(),
             suite_sha256: suite.sha256.clone(),

@@ -111,7 +111,7 @@ fn is_had_by_another(history: &History, operation: &Operation, time: u64) -> boo
 
 fn at_command(history: &History, window: &FaultWindow, commands: &[RecordedCommand]) -> FaultHit {
     let what = window.texts.first().cloned().unwrap_or_default();
-    let named = Named::in_words(&what);
+    let named = NamedCommand::in_words(&what);
     let was_kept_away = window.on_call == Some(CallEffect::HoldRequest);
     let refused_until = refused_until(history, window).filter(|_| was_kept_away);
     // What a node refuses it does not tell of: what comes after that is another one.
@@ -168,19 +168,19 @@ fn times(text: &str) -> Option<u64> {
 }
 
 /// `c0's 1st SET of lock:k0 to n0 was answered ...`, as the agent says it.
-struct Named<'t> {
+struct NamedCommand<'t> {
     client: &'t str,
     command: &'t str,
     node: &'t str,
 }
 
-impl Named<'_> {
-    fn in_words(text: &str) -> Option<Named<'_>> {
+impl NamedCommand<'_> {
+    fn in_words(text: &str) -> Option<NamedCommand<'_>> {
         let (client, rest) = text.split_once("'s ")?;
         let mut words = rest.split(' ');
         let (_, command) = (words.next()?, words.next()?);
         let node = words.skip_while(|word| *word != "to").nth(1)?;
-        Some(Named { client, command, node })
+        Some(NamedCommand { client, command, node })
     }
 
     /// Which of the recorded commands it was.

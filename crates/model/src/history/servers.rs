@@ -93,12 +93,12 @@ pub struct NodeState {
 #[derive(Debug, Default)]
 pub struct Sightings {
     noted: Vec<Sighting>,
-    nodes: BTreeMap<String, Known>,
+    nodes: BTreeMap<String, NodeRecord>,
 }
 
 /// What is known of a node.
 #[derive(Debug, Default)]
-struct Known {
+struct NodeRecord {
     look: NodeState,
     /// When the last question that was answered was asked.
     asked: u64,
@@ -115,7 +115,7 @@ const LONGEST_VALUE: usize = 120;
 impl Sightings {
     /// A node is watched from now on.
     pub fn begin(&mut self, node: &str, now: u64, every_ms: u64, wall_us: Option<u64>) {
-        self.nodes.insert(node.to_string(), Known { asked: now, exact: every_ms == 0, ..Known::default() });
+        self.nodes.insert(node.to_string(), NodeRecord { asked: now, exact: every_ms == 0, ..NodeRecord::default() });
         self.note(node, now, now, NodeChange::Watched { every_ms, wall_us });
     }
 

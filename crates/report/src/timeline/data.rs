@@ -38,7 +38,7 @@ pub(super) struct Data {
     /// From when to when every operation is told; empty if that is always.
     full: Vec<(u64, u64)>,
     bins: Vec<Vec<Bin>>,
-    faults: Vec<Fault>,
+    faults: Vec<FaultBar>,
     incidents: Vec<Incident>,
     promotions: Vec<(u64, u64, String, String)>,
     stalls: Vec<(u64, u64)>,
@@ -87,7 +87,7 @@ struct Columns {
 }
 
 #[derive(Serialize)]
-struct Fault {
+struct FaultBar {
     number: u32,
     /// `paused`.
     label: &'static str,
@@ -116,12 +116,12 @@ struct Incident {
 
 /// Texts and keys by their places.
 #[derive(Default)]
-struct Names {
+struct Interner {
     all: Vec<String>,
     places: HashMap<String, u32>,
 }
 
-impl Names {
+impl Interner {
     fn place(&mut self, text: &str) -> u32 {
         if let Some(place) = self.places.get(text) {
             return *place;
@@ -149,7 +149,7 @@ impl Data {
         let lanes = Lanes::of(report);
         let incidents = incidents(report);
         let (full, chosen) = chosen(&history.operations, &incidents, report);
-        let (mut keys, mut texts) = (Names::default(), Names::default());
+        let (mut keys, mut texts) = (Interner::default(), Interner::default());
         let operations = columns(report, &chosen, &lanes, &mut keys, &mut texts);
         let bins = if full.is_empty() { Vec::new() } else { lanes.bins(&history.operations, history.last_time) };
         let servers = super::servers(report, &lanes);
@@ -277,7 +277,7 @@ fn chosen(all: &[Operation], incidents: &[Incident], report: &Report) -> (Vec<(u
     (full, chosen)
 }
 
-fn columns(report: &Report, chosen: &[usize], lanes: &Lanes, keys: &mut Names, texts: &mut Names) -> Columns {
+fn columns(report: &Report, chosen: &[usize], lanes: &Lanes, keys: &mut Interner, texts: &mut Interner) -> Columns {
     let story = &report.story;
     let all = &story.subject.history.operations;
     let mut columns = Columns::default();
@@ -340,14 +340,14 @@ fn columns(report: &Report, chosen: &[usize], lanes: &Lanes, keys: &mut Names, t
     columns
 }
 
-fn fault(fault: &model::history::FaultWindow) -> Fault {
+fn fault(fault: &model::history::FaultWindow) -> FaultBar {
     let (from, to) = fault.span();
     let name = |text: &String| sanitize(text, LONGEST);
     let linked = fault.links.iter().flatten().flat_map(|(one, other)| [one, other]);
     let mut others: Vec<String> = linked.filter(|member| !fault.targets.contains(member)).map(name).collect();
     others.sort();
     others.dedup();
-    Fault {
+    FaultBar {
         number: fault.fault,
         label: fault_label(fault).0,
         what: sanitize(&fault.what, 200),

@@ -129,7 +129,7 @@ fn of_one_client(holds: &mut [Option<(i64, u64)>]) {
 }
 
 /// A life that has not ended yet.
-struct Open {
+struct OpenLife {
     held: Held,
     after: u64,
     from: u64,
@@ -150,7 +150,7 @@ impl Servers {
             clocks: Vec::new(),
             until: None,
         };
-        let mut open: BTreeMap<(usize, &str), Open> = BTreeMap::new();
+        let mut open: BTreeMap<(usize, &str), OpenLife> = BTreeMap::new();
         let mut unseen: BTreeMap<usize, u64> = BTreeMap::new();
         // What did not change was seen to the end of the run.
         let noted = sightings.last().map_or(0, |sighting| sighting.time);
@@ -172,7 +172,7 @@ impl Servers {
                 NodeChange::NoMore => servers.until = Some(micros(*time)),
                 NodeChange::Key { key, held } => {
                     let before = open.remove(&(place, key));
-                    let same = |before: &Open| held.as_ref().is_some_and(|held| held.value == before.held.value);
+                    let same = |before: &OpenLife| held.as_ref().is_some_and(|held| held.value == before.held.value);
                     let open_now = match (before, held) {
                         (Some(mut before), Some(held)) if same(&before) => {
                             before.ends.push((*time, held.ends.unwrap_or(0)));
@@ -183,7 +183,7 @@ impl Servers {
                             if let Some(before) = before {
                                 servers.end((place, key), before, (*since, *time), u8::from(held.is_some()) * 2);
                             }
-                            held.as_ref().map(|held| Open {
+                            held.as_ref().map(|held| OpenLife {
                                 held: held.clone(),
                                 after: *since,
                                 from: *time,
@@ -211,7 +211,7 @@ impl Servers {
     }
 
     /// A life is over: it was there at the first of these times, and was not at the second.
-    fn end(&mut self, (node, key): (usize, &str), open: Open, (since, time): (u64, u64), how: u8) {
+    fn end(&mut self, (node, key): (usize, &str), open: OpenLife, (since, time): (u64, u64), how: u8) {
         let over = open.held.ends.filter(|ends| *ends <= time && how != 3);
         let how = match over {
             // Nobody can have removed it before its end, or somebody would have been seen to.

@@ -34,11 +34,11 @@ const KNOWN: Duration = Duration::from_secs(60);
 /// A store, and what is known of it.
 pub struct Store {
     root: PathBuf,
-    known: Mutex<Known>,
+    known: Mutex<ReadCache>,
 }
 
 #[derive(Default)]
-struct Known {
+struct ReadCache {
     runs: HashMap<String, (Stamp, State)>,
     nights: HashMap<String, (Stamp, NightState)>,
     /// When all runs were last looked at, those with results too.
@@ -185,7 +185,7 @@ impl Store {
 /// A walk through a store.
 struct Walk<'a> {
     root: &'a Path,
-    known: &'a Known,
+    known: &'a ReadCache,
     /// Whether runs that had their results have them still.
     trusting: bool,
     runs: Vec<(Run, Option<Stamp>)>,

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
 
-use super::answers::{Answer, judge, report};
+use super::answers::{ClientAnswer, judge, report};
 use super::excerpt::{shorten, told};
 use super::flood::Allowance;
 use super::grants::Holder;
@@ -362,7 +362,7 @@ impl Run<'_> {
         operation: &PlannedOperation,
         by_itself: Duration,
         cancelled: &mut bool,
-    ) -> Result<Result<Answer, ClientFailure>, RunError> {
+    ) -> Result<Result<ClientAnswer, ClientFailure>, RunError> {
         // Before the first step of a script nothing keeps a client.
         let is_free = !self.plan.script.is_empty() && !self.script_has_begun.is_raised();
         let held_up = if is_free { Duration::ZERO } else { self.longest_fault() };
@@ -399,7 +399,7 @@ impl Run<'_> {
                     hung_at = hung_at.min(Instant::now() + by_itself);
                     continue;
                 }
-                () = self.cut_off.raised() => return Ok(Ok(Answer::CutOff)),
+                () = self.cut_off.raised() => return Ok(Ok(ClientAnswer::CutOff)),
             };
             let message = match received {
                 Ok(Some(message)) => message,
@@ -448,7 +448,7 @@ impl Run<'_> {
                         Holder { process: client.process, operation: id, shared: f.is_shared() },
                     );
                 }
-                answer => return Ok(Ok(Answer::Message(answer))),
+                answer => return Ok(Ok(ClientAnswer::Message(answer))),
             }
         }
     }

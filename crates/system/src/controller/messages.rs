@@ -43,12 +43,12 @@ pub(super) struct ClientHost {
     pub first: u32,
     stdin: Mutex<Pin<Box<dyn AsyncWrite + Send>>>,
     output: Mutex<mpsc::Receiver<ClientOutput>>,
-    state: StdMutex<State>,
+    state: StdMutex<HostState>,
     /// Something in the state has changed that a thread may wait for.
     changed: Notify,
 }
 
-struct State {
+struct HostState {
     stderr: StderrLog,
     threads: Vec<Thread>,
     /// Why the process can't be used, from when on none of its threads gets anything else.
@@ -75,7 +75,7 @@ struct Thread {
 impl ClientHost {
     pub fn new(first: u32, threads: usize, process: ClientProcess) -> ClientHost {
         let ClientProcess { stdin, output } = process;
-        let state = State {
+        let state = HostState {
             stderr: StderrLog::default(),
             threads: std::iter::repeat_with(Thread::default).take(threads).collect(),
             broken: None,

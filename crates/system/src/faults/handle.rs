@@ -59,10 +59,10 @@ struct Shared {
     /// Writes the lines, and closes the agent's stdin after the last one.
     writer: Mutex<Option<JoinHandle<()>>>,
     next_id: AtomicU64,
-    waiting: Arc<Waiting>,
+    waiting: Arc<PendingOrders>,
 }
 
-type Waiting = Mutex<Pending>;
+type PendingOrders = Mutex<Pending>;
 
 #[derive(Default)]
 struct Pending {
@@ -96,7 +96,7 @@ const CLOCK_ROUND_TRIPS: usize = 20;
 impl Agent {
     /// Connects to an agent over its streams.
     pub fn connect(streams: AgentStreams) -> Agent {
-        let waiting = Arc::new(Waiting::default());
+        let waiting = Arc::new(PendingOrders::default());
         let mut lines = streams.lines;
         let answers = Arc::clone(&waiting);
         tokio::spawn(async move {
@@ -336,7 +336,7 @@ impl Agent {
 async fn write_lines(
     mut stdin: Pin<Box<dyn AsyncWrite + Send>>,
     mut lines: mpsc::UnboundedReceiver<Vec<u8>>,
-    waiting: Arc<Waiting>,
+    waiting: Arc<PendingOrders>,
 ) {
     while let Some(line) = lines.recv().await {
         let written = async {

@@ -48,12 +48,12 @@ const TOLD_AT_ONCE: usize = 1000;
 /// Looks at servers, until it is asked what it saw.
 #[derive(Default)]
 pub(super) struct Observers {
-    running: Mutex<Option<Running>>,
+    running: Mutex<Option<WatchTasks>>,
     /// What was seen and not told yet.
     rest: Mutex<VecDeque<Sighting>>,
 }
 
-struct Running {
+struct WatchTasks {
     sightings: Arc<Mutex<Sightings>>,
     /// End when this is dropped.
     _tasks: JoinSet<()>,
@@ -70,7 +70,7 @@ impl Observers {
             let to = NodeWatcher { machine: Arc::clone(machine), node, url, sightings: Arc::clone(&sightings) };
             tasks.spawn(to.watch());
         }
-        *lock(&self.running) = Some(Running { sightings, _tasks: tasks });
+        *lock(&self.running) = Some(WatchTasks { sightings, _tasks: tasks });
     }
 
     /// Ends it and says what was seen, at times of the machine's monotonic clock: some of it at each call, in order, and

@@ -67,7 +67,7 @@ pub async fn serve_orders(
     answer: impl Fn(&Response) + Clone + Send + 'static,
     told_to_end: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    let agent = Arc::new(Server::new(Arc::new(host)));
+    let agent = Arc::new(Agent::new(Arc::new(host)));
     let mut running = JoinSet::new();
     tokio::pin!(told_to_end);
     loop {
@@ -149,7 +149,7 @@ fn hit<'o>(in_effect: impl Iterator<Item = &'o Ordered>) -> Hit {
     hit
 }
 
-struct Server {
+struct Agent {
     host: AsyncHost,
     monitors: Monitors,
     observers: Observers,
@@ -160,9 +160,9 @@ struct Server {
     ending: AtomicBool,
 }
 
-impl Server {
-    fn new(host: Arc<dyn Host>) -> Server {
-        Server {
+impl Agent {
+    fn new(host: Arc<dyn Host>) -> Agent {
+        Agent {
             host: AsyncHost::new(host),
             monitors: Monitors::default(),
             observers: Observers::default(),
@@ -389,7 +389,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_heal_waits_for_an_injection_that_was_ordered_before_and_has_not_begun() {
-        let server = Arc::new(Server::new(Arc::new(ThisHost::default())));
+        let server = Arc::new(Agent::new(Arc::new(ThisHost::default())));
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         server.host.now().adopt("c0", child.id(), Scope::Descendants, None).unwrap();
         let pause = || Injection::on_members(FaultKind::Pause, vec!["c0".to_string()]);

@@ -1,6 +1,6 @@
 //! Connections between machines, their segments, and what faults make of them.
 //!
-//! A connection is a [`Link`] with a lane in each direction. A segment either flies, and arrives after those before it,
+//! A connection is a [`SimulatedLink`] with a lane in each direction. A segment either flies, and arrives after those before it,
 //! or is lost, and then it and all behind it wait until it is sent again. Timeouts are those of Linux: a second for what
 //! opens a connection, 200 ms for anything else, and twice as long each time.
 //!
@@ -99,17 +99,17 @@ pub(super) struct Network {
 
 /// Connections by their numbers, which are given once.
 #[derive(Default)]
-struct Links(Vec<Option<Box<Link>>>);
+struct Links(Vec<Option<Box<SimulatedLink>>>);
 
-struct Link {
+struct SimulatedLink {
     /// Who opened it, and who accepts it.
     ends: [SocketAddrV4; 2],
-    sides: [Side; 2],
-    lanes: [Lane; 2],
+    sides: [LinkSide; 2],
+    lanes: [LinkLane; 2],
 }
 
 /// Who is at an end.
-enum Side {
+enum LinkSide {
     /// Nobody yet: it is being opened.
     NotYet,
     Task(TaskEnd),
@@ -133,14 +133,14 @@ struct TaskEnd {
 }
 
 #[derive(Default)]
-struct Lane {
-    unsent: VecDeque<Content>,
+struct LinkLane {
+    unsent: VecDeque<SegmentContent>,
     /// Whether the first of them was lost and will be sent again.
     waits: bool,
     /// How long it waits if it is lost once more.
     timeout: Option<Duration>,
     /// What is on its way, with its arrival.
-    flying: VecDeque<(Duration, Content)>,
+    flying: VecDeque<(Duration, SegmentContent)>,
     /// The number of the next byte to be sent.
     sequence: u32,
     /// The number of the next byte to arrive.
@@ -149,7 +149,7 @@ struct Lane {
     withheld_close: bool,
 }
 
-enum Content {
+enum SegmentContent {
     Open,
     Accept,
     Refuse,
@@ -172,21 +172,21 @@ impl Network {
         Network { faults: LinkFaults::new(), distance, links: Links::default(), next_ports: BTreeMap::new() }
     }
 
-    fn link(&mut self, link: u64) -> Option<&mut Link> {
+    fn link(&mut self, link: u64) -> Option<&mut SimulatedLink> {
         self.links.get_mut(link)
     }
 
-    fn open(&mut self, from: Ipv4Addr, to: SocketAddrV4, side: Side) -> u64 {
+    fn open(&mut self, from: Ipv4Addr, to: SocketAddrV4, side: LinkSide) -> u64 {
         let port = self.next_ports.entry(from).or_insert(FIRST_PORT);
         let own = SocketAddrV4::new(from, *port);
         *port = port.checked_add(1).unwrap_or(FIRST_PORT);
-        let (sides, lanes) = ([side, Side::NotYet], [Lane::default(), Lane::default()]);
-        self.links.add(Link { ends: [own, to], sides, lanes })
+        let (sides, lanes) = ([side, LinkSide::NotYet], [LinkLane::default(), LinkLane::default()]);
+        self.links.add(SimulatedLink { ends: [own, to], sides, lanes })
     }
 
     /// The link that one of its ends calls this.
     fn of_process(&self, pid: u32, connection: Connection) -> Option<(u64, Direction)> {
-        let is_it = |side: &Side| matches!(side, Side::Process { pid: its, connection: called } if (*its, *called) == (pid, connection));
+        let is_it = |side: &LinkSide| matches!(side, LinkSide::Process { pid: its, connection: called } if (*its, *called) == (pid, connection));
         // What was accepted is called as the link itself.
         if let Connection::Accepted(link) = connection {
             return self.links.get(link).filter(|found| is_it(&found.sides[1])).map(|_| (link, Direction::Back));
@@ -197,16 +197,16 @@ impl Network {
 
 impl Links {
     /// Returns its number.
-    fn add(&mut self, link: Link) -> u64 {
+    fn add(&mut self, link: SimulatedLink) -> u64 {
         self.0.push(Some(Box::new(link)));
         self.0.len() as u64 - 1
     }
 
-    fn get(&self, number: u64) -> Option<&Link> {
+    fn get(&self, number: u64) -> Option<&SimulatedLink> {
         self.0.get(usize::try_from(number).ok()?)?.as_deref()
     }
 
-    fn get_mut(&mut self, number: u64) -> Option<&mut Link> {
+    fn get_mut(&mut self, number: u64) -> Option<&mut SimulatedLink> {
         self.0.get_mut(usize::try_from(number).ok()?)?.as_deref_mut()
     }
 
@@ -217,28 +217,28 @@ impl Links {
     }
 
     /// Those that there are, the oldest first.
-    fn iter(&self) -> impl Iterator<Item = (u64, &Link)> {
+    fn iter(&self) -> impl Iterator<Item = (u64, &SimulatedLink)> {
         (0..).zip(&self.0).filter_map(|(number, link)| Some((number, link.as_deref()?)))
     }
 
-    fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut Link)> {
+    fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut SimulatedLink)> {
         (0..).zip(&mut self.0).filter_map(|(number, link)| Some((number, link.as_deref_mut()?)))
     }
 }
 
-impl Link {
+impl SimulatedLink {
     fn is_over(&self) -> bool {
-        let never_left = matches!(self.lanes[0].unsent.front(), Some(Content::Open));
+        let never_left = matches!(self.lanes[0].unsent.front(), Some(SegmentContent::Open));
         match &self.sides {
-            [Side::Gone, Side::Gone] => true,
-            [Side::Gone, Side::NotYet] => never_left,
+            [LinkSide::Gone, LinkSide::Gone] => true,
+            [LinkSide::Gone, LinkSide::NotYet] => never_left,
             _ => false,
         }
     }
 
     fn task(&mut self) -> Option<&mut TaskEnd> {
         match &mut self.sides[0] {
-            Side::Task(end) => Some(end),
+            LinkSide::Task(end) => Some(end),
             _ => None,
         }
     }
@@ -263,8 +263,8 @@ impl TaskEnd {
 impl Network {
     /// Begins to open a connection for a task on this machine.
     pub fn connect_task(&mut self, from: Ipv4Addr, to: SocketAddrV4, tick: &mut Tick) -> u64 {
-        let link = self.open(from, to, Side::Task(TaskEnd::default()));
-        self.send(link, Direction::Forward, Content::Open, tick);
+        let link = self.open(from, to, LinkSide::Task(TaskEnd::default()));
+        self.send(link, Direction::Forward, SegmentContent::Open, tick);
         link
     }
 
@@ -277,12 +277,12 @@ impl Network {
         to: SocketAddrV4,
         tick: &mut Tick,
     ) {
-        let link = self.open(from, to, Side::Process { pid, connection });
-        self.send(link, Direction::Forward, Content::Open, tick);
+        let link = self.open(from, to, LinkSide::Process { pid, connection });
+        self.send(link, Direction::Forward, SegmentContent::Open, tick);
     }
 
     pub fn poll_connected(&mut self, link: u64, context: &Context<'_>) -> Poll<io::Result<()>> {
-        let Some(end) = self.link(link).and_then(Link::task) else { return Poll::Ready(Err(broken())) };
+        let Some(end) = self.link(link).and_then(SimulatedLink::task) else { return Poll::Ready(Err(broken())) };
         match end.opened {
             Some(opened) => Poll::Ready(opened.map_err(io::Error::from)),
             None => {
@@ -293,7 +293,7 @@ impl Network {
     }
 
     pub fn poll_read(&mut self, link: u64, context: &Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let Some(end) = self.link(link).and_then(Link::task) else { return Poll::Ready(Ok(())) };
+        let Some(end) = self.link(link).and_then(SimulatedLink::task) else { return Poll::Ready(Ok(())) };
         if !end.unread.is_empty() {
             let length = end.unread.len().min(into.remaining());
             into.put_slice(&end.unread[..length]);
@@ -310,7 +310,7 @@ impl Network {
     }
 
     pub fn send_from_task(&mut self, link: u64, bytes: &[u8], tick: &mut Tick) -> io::Result<usize> {
-        let Some(end) = self.link(link).and_then(Link::task) else { return Err(broken()) };
+        let Some(end) = self.link(link).and_then(SimulatedLink::task) else { return Err(broken()) };
         if let Some(ended) = end.ended {
             return Err(ended.err().map_or_else(broken, io::Error::from));
         }
@@ -336,7 +336,7 @@ impl Network {
 
     /// Closes all connections of a server that ended.
     pub fn close_all_of(&mut self, ended: u32, tick: &mut Tick) {
-        let is_its = |side: &Side| matches!(side, Side::Process { pid, .. } if *pid == ended);
+        let is_its = |side: &LinkSide| matches!(side, LinkSide::Process { pid, .. } if *pid == ended);
         let links = self.links.iter();
         let its: Vec<(u64, Direction)> = links
             .filter_map(|(number, link)| match &link.sides {
@@ -352,24 +352,24 @@ impl Network {
 
     fn close(&mut self, number: u64, direction: Direction, tick: &mut Tick) {
         let Some(link) = self.link(number) else { return };
-        if matches!(link.sides[direction.from()], Side::Gone) {
+        if matches!(link.sides[direction.from()], LinkSide::Gone) {
             return;
         }
-        link.sides[direction.from()] = Side::Gone;
+        link.sides[direction.from()] = LinkSide::Gone;
         if link.is_over() {
             self.links.remove(number);
         } else {
-            self.send(number, direction, Content::Close, tick);
+            self.send(number, direction, SegmentContent::Close, tick);
         }
     }
 
     fn send_bytes(&mut self, link: u64, direction: Direction, bytes: &[u8], tick: &mut Tick) {
         for piece in bytes.chunks(LONGEST_SEGMENT) {
-            self.send(link, direction, Content::Bytes(piece.to_vec()), tick);
+            self.send(link, direction, SegmentContent::Bytes(piece.to_vec()), tick);
         }
     }
 
-    fn send(&mut self, number: u64, direction: Direction, content: Content, tick: &mut Tick) {
+    fn send(&mut self, number: u64, direction: Direction, content: SegmentContent, tick: &mut Tick) {
         let Some(link) = self.link(number) else { return };
         let lane = &mut link.lanes[direction.from()];
         lane.unsent.push_back(content);
@@ -394,9 +394,9 @@ impl Network {
             let expected = link.lanes[direction.to()].expected;
             let lane = &mut link.lanes[direction.from()];
             let Some(content) = lane.unsent.front() else { return };
-            let payload: &[u8] = if let Content::Bytes(bytes) = content { bytes } else { &[] };
-            let opens = matches!(content, Content::Open | Content::Accept | Content::Refuse);
-            let acknowledged = if matches!(content, Content::Open) { 0 } else { expected };
+            let payload: &[u8] = if let SegmentContent::Bytes(bytes) = content { bytes } else { &[] };
+            let opens = matches!(content, SegmentContent::Open | SegmentContent::Accept | SegmentContent::Refuse);
+            let acknowledged = if matches!(content, SegmentContent::Open) { 0 } else { expected };
             let segment = Segment { from, to, sequence: lane.sequence, acknowledged, opens, payload };
             let transit = self.distance.transit(first);
             match self.faults.pass(&segment, || second) {
@@ -419,7 +419,7 @@ impl Network {
                 SegmentFate::Withheld => {
                     let Some(content) = lane.unsent.pop_front() else { return };
                     lane.sequence = lane.sequence.wrapping_add(content.length());
-                    lane.withheld_close |= matches!(content, Content::Close);
+                    lane.withheld_close |= matches!(content, SegmentContent::Close);
                 }
                 SegmentFate::Reset => return self.end(number, Err(io::ErrorKind::ConnectionReset), tick),
                 SegmentFate::Closed => return self.end(number, Ok(()), tick),
@@ -441,43 +441,43 @@ impl Network {
         true
     }
 
-    fn deliver(&mut self, number: u64, direction: Direction, content: Content, tick: &mut Tick) {
+    fn deliver(&mut self, number: u64, direction: Direction, content: SegmentContent, tick: &mut Tick) {
         let Some(link) = self.links.get_mut(number) else { return };
         let (peer, local) = (link.ends[direction.from()], link.ends[direction.to()]);
         let side = &mut link.sides[direction.to()];
-        if let Content::Open = content {
+        if let SegmentContent::Open = content {
             return self.accept(number, peer, local, tick);
         }
         match (side, content) {
-            (Side::Task(end), Content::Accept) => {
+            (LinkSide::Task(end), SegmentContent::Accept) => {
                 end.opened = Some(Ok(()));
                 end.wake();
             }
-            (Side::Task(end), Content::Refuse) => {
+            (LinkSide::Task(end), SegmentContent::Refuse) => {
                 end.opened = Some(Err(io::ErrorKind::ConnectionRefused));
                 end.wake();
             }
-            (Side::Task(end), Content::Bytes(bytes)) => {
+            (LinkSide::Task(end), SegmentContent::Bytes(bytes)) => {
                 end.unread.extend_from_slice(&bytes);
                 end.wake();
             }
-            (Side::Task(end), Content::Close) => end.end(Ok(())),
+            (LinkSide::Task(end), SegmentContent::Close) => end.end(Ok(())),
             // It only made a fault strike.
-            (Side::Process { .. }, Content::Bytes(bytes)) if bytes.is_empty() => {}
-            (Side::Process { pid, connection }, content) => {
+            (LinkSide::Process { .. }, SegmentContent::Bytes(bytes)) if bytes.is_empty() => {}
+            (LinkSide::Process { pid, connection }, content) => {
                 let (pid, connection) = (*pid, *connection);
                 let happened = match content {
-                    Content::Bytes(bytes) => ServerEvent::Received(connection, bytes),
-                    Content::Accept => ServerEvent::Connected(connection),
-                    Content::Refuse => ServerEvent::Refused(connection),
-                    Content::Close | Content::Open => ServerEvent::Closed(connection),
+                    SegmentContent::Bytes(bytes) => ServerEvent::Received(connection, bytes),
+                    SegmentContent::Accept => ServerEvent::Connected(connection),
+                    SegmentContent::Refuse => ServerEvent::Refused(connection),
+                    SegmentContent::Close | SegmentContent::Open => ServerEvent::Closed(connection),
                 };
                 if matches!(happened, ServerEvent::Refused(_) | ServerEvent::Closed(_)) {
-                    link.sides[direction.to()] = Side::Gone;
+                    link.sides[direction.to()] = LinkSide::Gone;
                 }
                 tick.tell(local, pid, happened);
             }
-            (Side::NotYet | Side::Gone, _) | (Side::Task(_), Content::Open) => {}
+            (LinkSide::NotYet | LinkSide::Gone, _) | (LinkSide::Task(_), SegmentContent::Open) => {}
         }
         if self.link(number).is_some_and(|link| link.is_over()) {
             self.links.remove(number);
@@ -491,17 +491,17 @@ impl Network {
             AcceptDecision::Silent => return self.ask_again(number, tick),
             AcceptDecision::Refuses => {
                 if let Some(link) = self.link(number) {
-                    link.sides[1] = Side::Gone;
+                    link.sides[1] = LinkSide::Gone;
                 }
-                return self.send(number, Direction::Back, Content::Refuse, tick);
+                return self.send(number, Direction::Back, SegmentContent::Refuse, tick);
             }
         };
         let connection = Connection::Accepted(number);
         if let Some(link) = self.link(number) {
-            link.sides[1] = Side::Process { pid, connection };
+            link.sides[1] = LinkSide::Process { pid, connection };
         }
         // Before anything that the server says at once.
-        self.send(number, Direction::Back, Content::Accept, tick);
+        self.send(number, Direction::Back, SegmentContent::Accept, tick);
         tick.tell(local, pid, ServerEvent::Accepted { connection, peer, local });
     }
 
@@ -510,9 +510,9 @@ impl Network {
         let Some(link) = self.link(number) else { return };
         let lane = &mut link.lanes[Direction::Forward.from()];
         let timeout = lane.timeout.unwrap_or(OPENING_TIMEOUT);
-        lane.unsent.push_front(Content::Open);
-        lane.sequence = lane.sequence.wrapping_sub(Content::Open.length());
-        lane.expected = lane.expected.wrapping_sub(Content::Open.length());
+        lane.unsent.push_front(SegmentContent::Open);
+        lane.sequence = lane.sequence.wrapping_sub(SegmentContent::Open.length());
+        lane.expected = lane.expected.wrapping_sub(SegmentContent::Open.length());
         (lane.waits, lane.timeout) = (true, Some((timeout * 2).min(LONGEST_TIMEOUT)));
         let at = tick.now + timeout;
         tick.schedule(at, Due::SendAgain(number, Direction::Forward));
@@ -525,12 +525,12 @@ impl Network {
         let mut told = Vec::new();
         for (side, end) in link.sides.iter_mut().zip(link.ends) {
             match side {
-                Side::Task(end) => end.end(how),
-                Side::Process { pid, connection } => {
+                LinkSide::Task(end) => end.end(how),
+                LinkSide::Process { pid, connection } => {
                     told.push((end, *pid, *connection));
-                    *side = Side::Gone;
+                    *side = LinkSide::Gone;
                 }
-                Side::NotYet | Side::Gone => *side = Side::Gone,
+                LinkSide::NotYet | LinkSide::Gone => *side = LinkSide::Gone,
             }
         }
         if link.is_over() {
@@ -551,9 +551,9 @@ impl Network {
                     let Some(link) = self.link(number) else { continue };
                     let lane = &mut link.lanes[direction.from()];
                     if !payload.is_empty() {
-                        lane.flying.push_back((now, Content::Bytes(payload)));
+                        lane.flying.push_back((now, SegmentContent::Bytes(payload)));
                     } else if std::mem::take(&mut lane.withheld_close) {
-                        lane.flying.push_back((now, Content::Close));
+                        lane.flying.push_back((now, SegmentContent::Close));
                     }
                     tick.schedule(now, Due::Arrive(number, direction));
                 }
@@ -593,10 +593,11 @@ impl Network {
     /// Has each of these connections, given by its client and server, send a segment without content: a fault that chose
     /// it strikes at that.
     pub fn provoke(&mut self, connections: &[(Ipv4Addr, u16, Ipv4Addr)], tick: &mut Tick) {
-        let chosen = |link: &Link| connections.contains(&(*link.ends[0].ip(), link.ends[0].port(), *link.ends[1].ip()));
+        let chosen =
+            |link: &SimulatedLink| connections.contains(&(*link.ends[0].ip(), link.ends[0].port(), *link.ends[1].ip()));
         let links: Vec<u64> = self.links.iter().filter(|(_, link)| chosen(link)).map(|(number, _)| number).collect();
         for number in links {
-            self.send(number, Direction::Back, Content::Bytes(Vec::new()), tick);
+            self.send(number, Direction::Back, SegmentContent::Bytes(Vec::new()), tick);
         }
     }
 }
@@ -614,13 +615,13 @@ impl Distance {
     }
 }
 
-impl Content {
+impl SegmentContent {
     /// How many numbers it takes: one that opens a connection counts as a byte.
     fn length(&self) -> u32 {
         match self {
-            Content::Open | Content::Accept | Content::Refuse => 1,
-            Content::Bytes(bytes) => u32::try_from(bytes.len()).unwrap_or(u32::MAX),
-            Content::Close => 0,
+            SegmentContent::Open | SegmentContent::Accept | SegmentContent::Refuse => 1,
+            SegmentContent::Bytes(bytes) => u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+            SegmentContent::Close => 0,
         }
     }
 }

@@ -48,12 +48,12 @@ pub fn in_virtual_time<T: Send>(work: impl AsyncFnOnce() -> T + Send) -> io::Res
 
 /// All machines and the network between them.
 pub(super) struct World {
-    state: Mutex<State>,
+    state: Mutex<WorldState>,
     /// Told when something comes before what was to be the next.
     sooner: Notify,
 }
 
-pub(super) struct State {
+pub(super) struct WorldState {
     began: Instant,
     /// What was read of the clock since the world was last locked: it doesn't move meanwhile.
     now: Cell<Option<Duration>>,
@@ -98,7 +98,7 @@ pub(super) struct Running {
 
 pub(super) enum What {
     Server {
-        server: servers::Running,
+        server: servers::RunningServer,
         /// What has happened while it stood still.
         waiting: VecDeque<ServerEvent>,
         /// When it is to be woken, on its monotonic clock.
@@ -130,7 +130,7 @@ pub(super) enum Due {
 
 impl World {
     pub fn new(seed: u64, distance: Distance, bugs: Option<Arc<dyn BugInjector>>) -> Arc<World> {
-        let state = State {
+        let state = WorldState {
             began: Instant::now(),
             now: Cell::new(None),
             rng: ChaCha8Rng::seed_from_u64(seed),
@@ -147,7 +147,7 @@ impl World {
     }
 
     /// Changes something; whatever follows from it is seen to.
-    pub fn change<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+    pub fn change<T>(&self, work: impl FnOnce(&mut WorldState) -> T) -> T {
         let mut state = self.lock();
         let before = state.next;
         let result = work(&mut state);
@@ -173,7 +173,7 @@ impl World {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WorldState> {
         let state = lock(&self.state);
         state.now.set(None);
         state
@@ -187,7 +187,7 @@ async fn until(time: Option<Instant>) {
     }
 }
 
-impl State {
+impl WorldState {
     /// Time since the world began.
     pub fn now(&self) -> Duration {
         let now = self.now.get().unwrap_or_else(|| self.began.elapsed());
@@ -455,7 +455,7 @@ impl State {
 }
 
 /// What happens to the network, with what follows from it.
-impl State {
+impl WorldState {
     fn on_network<T>(&mut self, work: impl FnOnce(&mut Network, &mut Tick) -> T) -> T {
         let now = self.now();
         let machines = &self.machines;
