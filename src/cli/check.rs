@@ -72,7 +72,7 @@ pub(super) fn with_all(folder: &Path) -> Result<Checked, Failure> {
     let history = history::load(folder).map_err(Failure::could_not_run)?;
     let (scenario, facts) = beside(folder)?;
     let mut checked = Checked::new(history, scenario, facts);
-    checked.look_beside(folder);
+    checked.read_artifacts(folder);
     Ok(checked)
 }
 

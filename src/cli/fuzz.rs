@@ -69,7 +69,7 @@ pub async fn fuzz(flags: FuzzFlags) -> Result<Exit, Failure> {
     let interrupted = user.is_raised();
     let mut failures: Vec<Failure> =
         print(page::summary(&search.base, &hunted, interrupted)).err().into_iter().collect();
-    runner.goes_on_for(KEEPING);
+    runner.extend_grace(KEEPING);
     for one in found {
         failures.extend(keep(&mut runner, &flags, one).await);
     }

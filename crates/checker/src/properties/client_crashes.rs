@@ -14,7 +14,7 @@ pub static DEF: Advisory = Advisory {
     title: "No client ends by itself",
     applies: "every run",
     check: |run| {
-        let ended = by_itself(run.history, run.verdict)?;
+        let ended = crash(run.history, run.verdict)?;
         Remark::new(run.verdict.count_of(AnomalyKind::EndedByItself), run.history.clients.len() as u64, ended.how)
     },
 };
@@ -33,7 +33,7 @@ pub struct Ended {
 
 /// How the first program of a run ended that ended by itself. None if all went on, and where the machine had stood still by then,
 /// or a member just had.
-pub fn by_itself(history: &History, verdict: &Verdict) -> Option<Ended> {
+pub fn crash(history: &History, verdict: &Verdict) -> Option<Ended> {
     let ended = verdict.anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::EndedByItself)?;
     let time = ended.time;
     let stood_still = history.stalls.iter().any(|(from, _)| *from <= time);

@@ -14,7 +14,7 @@ pub static DEF: Advisory = Advisory {
     title: "No client sends commands for a lock that it does not have any more",
     applies: "runs whose nodes recorded their commands, and whose clients are processes",
     check: |run| {
-        let found = goes_on(run.history, run.commands)?;
+        let found = stray_command(run.history, run.commands)?;
         Remark::new(found.operations, found.of, found.words())
     },
 };
@@ -24,7 +24,7 @@ const DUE: u64 = 2;
 
 /// What a client sent for a lock when its operation on it had been over for a while.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct GoesOn {
+pub struct StrayCommand {
     pub client: String,
     /// `PEXPIRE lock:k0 1000`
     pub command: String,
@@ -41,11 +41,11 @@ pub struct GoesOn {
     pub faulty: bool,
 }
 
-impl GoesOn {
+impl StrayCommand {
     /// `c0 sent PEXPIRE lock:k0 1000 1.2 s after it had given the lock back, which gives a key more time to live; after 3 of 40
     /// operations`
     pub fn words(&self) -> String {
-        let GoesOn { client, command, after, was_had, renews, operations, of, .. } = self;
+        let StrayCommand { client, command, after, was_had, renews, operations, of, .. } = self;
         let over = if *was_had { "it had given the lock back" } else { "its attempt was over, without the lock" };
         let renews = if *renews { ", which gives a key more time to live" } else { "" };
         let (after, all) = (length(*after), plural(*of, "operation"));
@@ -54,12 +54,12 @@ impl GoesOn {
 }
 
 /// The latest of a run, whose clients are processes: a thread may send what another one of its process is about.
-pub fn goes_on(history: &History, commands: &[RecordedCommand]) -> Option<GoesOn> {
+pub fn stray_command(history: &History, commands: &[RecordedCommand]) -> Option<StrayCommand> {
     let run = history.run.as_ref().filter(|run| run.threads == 1)?;
     let due = run.ttl_ms.saturating_mul(1_000_000) / DUE;
     let of_clients = || history.operations.iter().filter(|one| one.process != Process::Controller);
     let ended = of_clients().filter(|one| one.f.is_locked()).filter_map(|one| Some((one, over(one)?)));
-    let (mut latest, mut operations, mut of): (Option<GoesOn>, u64, u64) = (None, 0, 0);
+    let (mut latest, mut operations, mut of): (Option<StrayCommand>, u64, u64) = (None, 0, 0);
     for (operation, over) in ended {
         of += 1;
         let client = run.client_name(operation.process);
@@ -81,10 +81,10 @@ pub fn goes_on(history: &History, commands: &[RecordedCommand]) -> Option<GoesOn
             let faulty = was_disturbed(history, command.time);
             let was_had = operation.phase(Phase::Acquired).is_some();
             let command = command.example();
-            latest = Some(GoesOn { client, command, after, was_had, renews, operations: 0, of: 0, faulty });
+            latest = Some(StrayCommand { client, command, after, was_had, renews, operations: 0, of: 0, faulty });
         }
     }
-    latest.map(|latest| GoesOn { operations, of, ..latest })
+    latest.map(|latest| StrayCommand { operations, of, ..latest })
 }
 
 /// When an operation was over for its client: it gave the lock back, or was refused. One whose release is in doubt may be at it still.

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::commands::{ObservedCommand, When};
 use super::endless::Endless;
-use super::kind::{Kind, OfItsKind};
-use super::sent::{Sent, When};
-use super::struck::Struck;
+use super::kind::{Baseline, Kind};
+use super::struck::FaultHit;
 use checker::properties::busy_polling::Asking;
 use checker::properties::client_crashes::Ended;
 use checker::properties::early_refusals::Refusals;
 use checker::properties::false_losses::FalseLosses;
 use checker::properties::slow_releases::SlowRelease;
-use checker::properties::stray_commands::GoesOn;
+use checker::properties::stray_commands::StrayCommand;
 use checker::{AnomalyKind, Validity};
 
 /// The scenario that tells what a crowd of processes does from what a crowd of threads does.
@@ -35,7 +35,7 @@ pub struct Examined {
     pub ttls: Vec<String>,
     /// The TTLs that it does not take, each with what it says.
     pub refused: Vec<(String, String)>,
-    pub sent: Vec<Sent>,
+    pub sent: Vec<ObservedCommand>,
     pub tried: Vec<Tried>,
     /// The smallest scenarios that break it, each with its file.
     pub found: Vec<Found>,
@@ -60,7 +60,7 @@ pub struct Tried {
     pub plain: bool,
     /// Whether its clients are threads or tasks that share programs.
     pub by_threads: bool,
-    pub of_its_kind: OfItsKind,
+    pub of_its_kind: Baseline,
     /// Whether it breaks the lock in the same way if its steps are played and nothing is injected.
     pub without_strike: bool,
     /// Whether it was played once more when the machine kept time, one run after the other.
@@ -82,7 +82,7 @@ pub struct TriedRun {
     /// What happened, in a sentence; why nothing is known, if it is not.
     pub summary: String,
     /// At which commands it struck, and what these did.
-    pub struck: Vec<Struck>,
+    pub struck: Vec<FaultHit>,
     /// What its client was doing then, or when it was struck otherwise.
     pub when: Vec<When>,
     /// What went wrong, in a word such as `lost-update`.
@@ -101,7 +101,7 @@ pub struct TriedRun {
     /// What its clients were told that was not so, where its file claims nothing of that: of which kind, and in a sentence.
     pub untrue: Vec<(AnomalyKind, String)>,
     /// What was sent for a lock by a client that had nothing to do with it any more.
-    pub goes_on: Option<GoesOn>,
+    pub goes_on: Option<StrayCommand>,
     /// Who asked for the lock most often, if it was often.
     pub asking: Option<Asking>,
     /// The longest release, if it took long.
@@ -133,19 +133,19 @@ pub struct Found {
 
 /// What came of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Came {
+pub enum ScenarioOutcome {
     /// At least one run broke the lock.
-    Fell,
+    Broken,
     /// Some held, and none broke it.
-    Held,
+    Withstood,
     /// No run shows anything.
-    Nothing,
+    Inconclusive,
 }
 
 /// Scenarios that break the lock in the same way: at the same commands, with the same incident, and with the same lot of a lock
 /// of its kind.
 pub struct Symptom<'a> {
-    pub of_its_kind: OfItsKind,
+    pub of_its_kind: Baseline,
     pub anomaly: &'a str,
     pub when: &'a [When],
     pub commands: Vec<&'a str>,
@@ -197,12 +197,12 @@ impl Symptom<'_> {
 }
 
 impl Tried {
-    pub fn came(&self) -> Came {
+    pub fn outcome(&self) -> ScenarioOutcome {
         let any = |valid| self.runs.iter().any(|run| run.valid == Some(valid));
         match () {
-            () if any(Validity::Invalid) => Came::Fell,
-            () if self.runs.iter().any(TriedRun::withstood) => Came::Held,
-            () => Came::Nothing,
+            () if any(Validity::Invalid) => ScenarioOutcome::Broken,
+            () if self.runs.iter().any(TriedRun::withstood) => ScenarioOutcome::Withstood,
+            () => ScenarioOutcome::Inconclusive,
         }
     }
 
@@ -233,10 +233,10 @@ impl Tried {
 
     /// The first run that shows what came of it.
     pub fn telling(&self) -> Option<&TriedRun> {
-        let shows = |run: &&TriedRun| match self.came() {
-            Came::Fell => run.valid == Some(Validity::Invalid),
-            Came::Held => run.withstood(),
-            Came::Nothing => run.valid.is_some(),
+        let shows = |run: &&TriedRun| match self.outcome() {
+            ScenarioOutcome::Broken => run.valid == Some(Validity::Invalid),
+            ScenarioOutcome::Withstood => run.withstood(),
+            ScenarioOutcome::Inconclusive => run.valid.is_some(),
         };
         self.runs.iter().find(shows).or(self.runs.first())
     }
@@ -305,7 +305,8 @@ pub fn share_by_itself<'t>(
             .any(|kind| kind.name() == anomaly)
     };
     let is_alike = |other: &str| other == anomaly || of_exclusion(other) && of_exclusion(anomaly);
-    let tells = |tried: &&Tried| tried.plain && (by_threads || !tried.by_threads) && tried.came() == Came::Fell;
+    let tells =
+        |tried: &&Tried| tried.plain && (by_threads || !tried.by_threads) && tried.outcome() == ScenarioOutcome::Broken;
     let share = |tried: &Tried| {
         let broken =
             tried.runs.iter().filter_map(|run| run.anomaly.as_deref()).filter(|anomaly| is_alike(anomaly)).count();
@@ -323,22 +324,22 @@ impl TriedRun {
     }
 
     /// What was struck in vain, if everything was: to withstand that is no news.
-    pub fn void(&self) -> Option<&Struck> {
-        self.struck.first().filter(|_| self.struck.iter().all(Struck::is_void))
+    pub fn void(&self) -> Option<&FaultHit> {
+        self.struck.first().filter(|_| self.struck.iter().all(FaultHit::is_void))
     }
 }
 
 impl Examined {
     /// The scenarios of which this came, in the order in which they were tried.
-    pub fn that(&self, came: Came) -> Vec<&Tried> {
-        self.tried.iter().filter(|tried| tried.came() == came).collect()
+    pub fn that(&self, outcome: ScenarioOutcome) -> Vec<&Tried> {
+        self.tried.iter().filter(|tried| tried.outcome() == outcome).collect()
     }
 
     /// What broke it, by symptom: first what came with no fault at all, then what locks of its kind withstand, then what nothing is
     /// known of, then what breaks them all.
     pub fn symptoms(&self) -> Vec<Symptom<'_>> {
         let mut symptoms: Vec<Symptom> = Vec::new();
-        for tried in self.that(Came::Fell) {
+        for tried in self.that(ScenarioOutcome::Broken) {
             let run = tried.telling();
             let anomaly = run.and_then(|run| run.anomaly.as_deref()).unwrap_or("unclear");
             let when = run.map_or(&[][..], |run| &run.when);
@@ -351,11 +352,11 @@ impl Examined {
         }
         let rank = |symptom: &Symptom| {
             let fate = match symptom.of_its_kind {
-                OfItsKind::Holds => 0,
-                OfItsKind::Unexcused => 1,
-                OfItsKind::Unknown => 2,
-                OfItsKind::Outlived => 3,
-                OfItsKind::Falls => 4,
+                Baseline::Holds => 0,
+                Baseline::Unexcused => 1,
+                Baseline::Unknown => 2,
+                Baseline::Outlived => 3,
+                Baseline::Falls => 4,
             };
             (!symptom.is_plain(), fate)
         };
@@ -364,8 +365,8 @@ impl Examined {
     }
 
     /// What came of a crowd of processes; None if there was none.
-    pub fn crowd_of_processes(&self) -> Option<Came> {
-        self.tried.iter().find(|tried| tried.scenario == CROWD_OF_PROCESSES).map(Tried::came)
+    pub fn crowd_of_processes(&self) -> Option<ScenarioOutcome> {
+        self.tried.iter().find(|tried| tried.scenario == CROWD_OF_PROCESSES).map(Tried::outcome)
     }
 
     /// Whether it breaks in this way with no fault at all too, so that a run with a fault does not tell what the fault did.
@@ -394,7 +395,7 @@ impl Examined {
     /// The scenarios that show nothing, by the reason.
     pub fn nothing_shown(&self) -> BTreeMap<String, Vec<&Tried>> {
         let mut reasons: BTreeMap<String, Vec<&Tried>> = BTreeMap::new();
-        for tried in self.that(Came::Nothing) {
+        for tried in self.that(ScenarioOutcome::Inconclusive) {
             let why = match tried.telling() {
                 None => "it was not run".to_string(),
                 Some(run) => match run.void().filter(|_| run.valid == Some(Validity::Valid)) {

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
-pub use live::{Going, Moment};
+pub use live::{LiveStatus, RunState};
 pub use results::{Results, versions};
 
 use base::sync::lock;
@@ -34,11 +34,11 @@ const KNOWN: Duration = Duration::from_secs(60);
 /// A store, and what is known of it.
 pub struct Store {
     root: PathBuf,
-    known: Mutex<Known>,
+    known: Mutex<ReadCache>,
 }
 
 #[derive(Default)]
-struct Known {
+struct ReadCache {
     runs: HashMap<String, (Stamp, State)>,
     nights: HashMap<String, (Stamp, NightState)>,
     /// When all runs were last looked at, those with results too.
@@ -68,9 +68,9 @@ pub struct Run {
 #[derive(Clone, Debug)]
 pub enum State {
     Done(Arc<Results>),
-    Going(Moment),
+    Going(LiveStatus),
     /// It ended without results.
-    BrokenOff(Option<Moment>),
+    BrokenOff(Option<LiveStatus>),
     /// Its results cannot be read, for this reason.
     Unreadable(String),
 }
@@ -185,7 +185,7 @@ impl Store {
 /// A walk through a store.
 struct Walk<'a> {
     root: &'a Path,
-    known: &'a Known,
+    known: &'a ReadCache,
     /// Whether runs that had their results have them still.
     trusting: bool,
     runs: Vec<(Run, Option<Stamp>)>,
@@ -242,8 +242,8 @@ impl Walk<'_> {
             self.nights.push((Night { path, state: NightState::Open }, None));
         } else if ["history.jsonl", live::FILE, model::scenario::FILE].iter().any(|name| there(name).is_some()) {
             let state = match live::read(&folder) {
-                Going::On(moment) => State::Going(moment),
-                Going::Over(last) => State::BrokenOff(last),
+                RunState::On(moment) => State::Going(moment),
+                RunState::Over(last) => State::BrokenOff(last),
             };
             self.runs.push((Run { path, state }, None));
         } else if depth < DEEPEST {

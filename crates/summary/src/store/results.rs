@@ -53,11 +53,11 @@ pub struct Results {
 #[derive(Clone, Debug, Default, Deserialize)]
 struct Faults {
     #[serde(default)]
-    all: Vec<Fault>,
+    all: Vec<FaultRecord>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct Fault {
+struct FaultRecord {
     struck: Option<String>,
 }
 

@@ -7,11 +7,11 @@ mod text;
 pub use html::html;
 pub use text::terminal;
 
-use remarks::{by_itself, remarks};
+use remarks::{fault_free, remarks};
 
-use crate::library::examined::{Came, Examined, Found, Symptom, Tried};
-use crate::library::kind::OfItsKind;
-use crate::library::sent::Sent;
+use crate::library::commands::ObservedCommand;
+use crate::library::examined::{Examined, Found, ScenarioOutcome, Symptom, Tried};
+use crate::library::kind::Baseline;
 use base::words::{length, plural};
 
 /// The page's name, in the folder of the catalogue's runs.
@@ -19,16 +19,16 @@ pub const FILE: &str = "library.html";
 
 /// `redis-py Lock 8.1.0 falls to 8 of 46 scenarios: to 3 as every lock with a TTL, on one node; to 5 that such a lock can withstand`.
 fn headline(examined: &Examined) -> String {
-    let fell = examined.that(Came::Fell).len();
-    let shown = fell + examined.that(Came::Held).len();
+    let fell = examined.that(ScenarioOutcome::Broken).len();
+    let shown = fell + examined.that(ScenarioOutcome::Withstood).len();
     if fell == 0
         && let Some(headline) = nothing_fell(examined, shown)
     {
         return headline;
     }
-    let of = |kind| examined.that(Came::Fell).iter().filter(|tried| tried.of_its_kind == kind).count();
-    let (beyond, as_all, unknown) = (of(OfItsKind::Holds), of(OfItsKind::Falls), of(OfItsKind::Unknown));
-    let (unexcused, outlived) = (of(OfItsKind::Unexcused), of(OfItsKind::Outlived));
+    let of = |kind| examined.that(ScenarioOutcome::Broken).iter().filter(|tried| tried.of_its_kind == kind).count();
+    let (beyond, as_all, unknown) = (of(Baseline::Holds), of(Baseline::Falls), of(Baseline::Unknown));
+    let (unexcused, outlived) = (of(Baseline::Unexcused), of(Baseline::Outlived));
     let mut parts = Vec::new();
     if as_all > 0 {
         parts.push(format!("to {as_all} as {} does", examined.kind));
@@ -54,7 +54,7 @@ fn headline(examined: &Examined) -> String {
         }
         false => (String::new(), &*examined.name),
     };
-    let plain: Vec<&Tried> = examined.that(Came::Fell).into_iter().filter(|tried| tried.plain).collect();
+    let plain: Vec<&Tried> = examined.that(ScenarioOutcome::Broken).into_iter().filter(|tried| tried.plain).collect();
     let parts = parts.join("; ");
     let what = match fell {
         0 if !few.is_empty() => format!("{name} withstood {}", if shown == 1 { "that one" } else { "those" }),
@@ -86,7 +86,7 @@ fn nothing_fell(examined: &Examined, shown: usize) -> Option<String> {
     };
     let is_little = is_too_little(examined);
     let too_little = format!("the time sufficed for {made} of {} so far", plural((made + not_made) as u64, "run"));
-    let (alone, beside) = (by_itself(examined).len() as u64, remarks(examined).len() as u64);
+    let (alone, beside) = (fault_free(examined).len() as u64, remarks(examined).len() as u64);
     let defects = match (alone, beside) {
         (0, 0) => None,
         (0, beside) => Some(format!("{name} has {}, which no claim is about", plural(beside, "kind") + " of defect")),
@@ -103,7 +103,7 @@ fn nothing_fell(examined: &Examined, shown: usize) -> Option<String> {
 
 /// Whether most is still to be done, so that what was withstood says nothing of the library yet.
 fn is_too_little(examined: &Examined) -> bool {
-    let shown = examined.that(Came::Held).len() + examined.that(Came::Fell).len();
+    let shown = examined.that(ScenarioOutcome::Withstood).len() + examined.that(ScenarioOutcome::Broken).len();
     examined.not_made > 0 && (shown < FEW || examined.not_made > examined.runs())
 }
 
@@ -116,15 +116,15 @@ const BY_THREADS: &str = "by threads that share a program";
 /// The same where there is no fault. Unless as many processes hold, it may be their number; if these fall too, it is not the threads.
 fn by_whom(examined: &Examined) -> String {
     match examined.crowd_of_processes() {
-        Some(Came::Held) => format!(", {BY_THREADS}"),
-        Some(Came::Fell) => String::new(),
+        Some(ScenarioOutcome::Withstood) => format!(", {BY_THREADS}"),
+        Some(ScenarioOutcome::Broken) => String::new(),
         _ => format!(", {BY_THREADS}, as far as is known"),
     }
 }
 
 /// Whether fewer than half of the scenarios show anything.
 fn shows_little(examined: &Examined) -> bool {
-    examined.that(Came::Nothing).len() * 2 > examined.tried.len()
+    examined.that(ScenarioOutcome::Inconclusive).len() * 2 > examined.tried.len()
 }
 
 /// The lock that it is compared with.
@@ -136,15 +136,15 @@ fn reference(examined: &Examined) -> String {
 fn meaning(symptom: &Symptom, examined: &Examined) -> String {
     match symptom.of_its_kind {
         _ if symptom.is_plain() => "It breaks by itself: nothing was done to anybody".to_string(),
-        OfItsKind::Holds => format!("Its own: {}, {}, withstands the same", reference(examined), examined.kind),
-        OfItsKind::Unknown => {
+        Baseline::Holds => format!("Its own: {}, {}, withstands the same", reference(examined), examined.kind),
+        Baseline::Unknown => {
             "Unexplained: nothing to compare it with that was struck in the same way, or it does not happen every time, \
              only when the machine is late, or with no fault too"
                 .to_string()
         }
-        OfItsKind::Unexcused => "Its own: nobody who lived was struck, and no TTL excuses it".to_string(),
-        OfItsKind::Outlived => "Its kind: it was held for longer than its TTL, and nothing renews it".to_string(),
-        OfItsKind::Falls => format!("Its kind: {} falls to the same, {}", reference(examined), examined.kind),
+        Baseline::Unexcused => "Its own: nobody who lived was struck, and no TTL excuses it".to_string(),
+        Baseline::Outlived => "Its kind: it was held for longer than its TTL, and nothing renews it".to_string(),
+        Baseline::Falls => format!("Its kind: {} falls to the same, {}", reference(examined), examined.kind),
     }
 }
 
@@ -168,14 +168,14 @@ fn symptom(symptom: &Symptom, examined: &Examined) -> String {
     let (broken, of) = symptom.broken();
     let scenarios = plural(symptom.tried.len() as u64, "scenario");
     let fate = match symptom.of_its_kind {
-        OfItsKind::Holds => format!("{} withstands it{}", reference(examined), seldom_by_itself(symptom, examined)),
-        OfItsKind::Falls => format!("{} falls too", reference(examined)),
-        OfItsKind::Unexcused => "nobody who lived was struck".to_string(),
-        OfItsKind::Outlived => "its TTL was over".to_string(),
-        OfItsKind::Unknown if examined.breaks_by_itself(symptom) && !symptom.is_plain() => {
+        Baseline::Holds => format!("{} withstands it{}", reference(examined), seldom_by_itself(symptom, examined)),
+        Baseline::Falls => format!("{} falls too", reference(examined)),
+        Baseline::Unexcused => "nobody who lived was struck".to_string(),
+        Baseline::Outlived => "its TTL was over".to_string(),
+        Baseline::Unknown if examined.breaks_by_itself(symptom) && !symptom.is_plain() => {
             "so it does with no fault too".to_string()
         }
-        OfItsKind::Unknown => symptom.why_unexplained().unwrap_or("nothing to compare with").to_string(),
+        Baseline::Unknown => symptom.why_unexplained().unwrap_or("nothing to compare with").to_string(),
     };
     format!("{struck}: {}, in {broken} of {} of {scenarios}; {fate}", symptom.anomaly, plural(of as u64, "run"))
 }
@@ -225,7 +225,7 @@ fn shrunk(found: &Found) -> String {
 }
 
 /// `SET lock:k0 … NX PX 1000`, with what its script calls.
-fn command(sent: &Sent) -> String {
+fn command(sent: &ObservedCommand) -> String {
     match sent.calls.is_empty() {
         true => sent.example.clone(),
         false => format!("{} (calls {})", sent.example, sent.calls.join(", ")),

@@ -6,17 +6,18 @@ use crate::library::examined::{Examined, Tried, TriedRun};
 use base::words::{plural, sanitize};
 use checker::AnomalyKind;
 use checker::properties::busy_polling::Asking;
-use checker::properties::early_refusals::{Had, Refusals};
+use checker::properties::early_refusals::{LockOccupancy, Refusals};
 use checker::properties::false_losses::FalseLosses;
 use checker::properties::slow_releases::SlowRelease;
-use checker::properties::stray_commands::GoesOn;
+use checker::properties::stray_commands::StrayCommand;
 
 /// So many attempts that are refused early are no accident.
 const NO_ACCIDENT: u64 = 2;
 
 /// Which attempts of a run may be refused early, and what was so then.
-type Refused = (fn(&TriedRun) -> &Refusals, Had);
-const REFUSED: [Refused; 2] = [(|run| &run.refusals, Had::ByOthers), (|run| &run.refusals_of_free, Had::ByNobody)];
+type Refused = (fn(&TriedRun) -> &Refusals, LockOccupancy);
+const REFUSED: [Refused; 2] =
+    [(|run| &run.refusals, LockOccupancy::ByOthers), (|run| &run.refusals_of_free, LockOccupancy::ByNobody)];
 
 /// Scenarios in which it did one such thing.
 pub struct Remarks<'e> {
@@ -60,7 +61,7 @@ pub fn remarks(examined: &Examined) -> Vec<Remarks<'_>> {
         Remarks {
             id: "goes-on",
             title: "Goes on when its lock is given back, or was never had: no claim is broken by that, but nobody asked for it",
-            of: each(&|tried| tried.runs.iter().find_map(|run| run.goes_on.as_ref()).map(GoesOn::words)),
+            of: each(&|tried| tried.runs.iter().find_map(|run| run.goes_on.as_ref()).map(StrayCommand::words)),
         },
         Remarks {
             id: "early-refusals",
@@ -105,7 +106,7 @@ fn untrue(all: &[Tried]) -> Vec<(&Tried, String)> {
 }
 
 /// What it does with nothing done to anybody.
-pub struct ByItself<'e> {
+pub struct FaultFree<'e> {
     /// In capitals, for a page on which nothing is worse.
     pub word: &'static str,
     pub what: String,
@@ -114,7 +115,7 @@ pub struct ByItself<'e> {
 }
 
 /// All that it does by itself, which comes before everything else.
-pub fn by_itself(examined: &Examined) -> Vec<ByItself<'_>> {
+pub fn fault_free(examined: &Examined) -> Vec<FaultFree<'_>> {
     let runs = || examined.tried.iter().flat_map(|tried| &tried.runs);
     let mut all = Vec::new();
     let (ended, of) = examined.ended();
@@ -122,25 +123,25 @@ pub fn by_itself(examined: &Examined) -> Vec<ByItself<'_>> {
         let how = run.ended.as_ref().map_or("", |ended| &ended.how);
         let runs = plural(of as u64, "run");
         let what = format!("Its program ended by itself, with no fault, in {} of {runs}: {how}", ended.len());
-        all.push(ByItself { word: "ENDS BY ITSELF", what, run });
+        all.push(FaultFree { word: "ENDS BY ITSELF", what, run });
     }
     let losses_of = |run: &&TriedRun| run.false_losses.struck.is_empty();
     let losses = runs().filter(losses_of).fold(FalseLosses::default(), |all, run| all.and(&run.false_losses));
     let shows = |run: &&TriedRun| run.false_losses.told > 0 && run.false_losses.soonest == losses.soonest;
     if let Some(run) = runs().filter(losses_of).find(shows) {
         let what = format!("It says that a lock is lost which it has, with no fault: {}", losses.words());
-        all.push(ByItself { word: "FALSE LOSSES", what, run });
+        all.push(FaultFree { word: "FALSE LOSSES", what, run });
     }
     if let Some((run, what)) = runs().find_map(|run| Some((run, run.goes_on.as_ref().filter(|it| !it.faulty)?))) {
         let what = format!("It goes on when its lock is given back, or was never had, with no fault: {}", what.words());
-        all.push(ByItself { word: "GOES ON", what, run });
+        all.push(FaultFree { word: "GOES ON", what, run });
     }
     for (of, had) in REFUSED {
         let refusals = runs().fold(Refusals::default(), |all, run| all.and(of(run)));
         let shows = |run: &&TriedRun| of(run).early > 0 && of(run).soonest == refusals.soonest;
         if let Some(run) = runs().find(shows).filter(|_| refusals.early >= NO_ACCIDENT) {
             let what = format!("It gives up before its time, with no fault: {}", refusals.words(had.words()));
-            all.push(ByItself { word: "GIVES UP EARLY", what, run });
+            all.push(FaultFree { word: "GIVES UP EARLY", what, run });
         }
     }
     all

@@ -1,8 +1,8 @@
 //! What was tried of a library, in a terminal.
 
-use super::remarks::{ByItself, by_itself, remarks};
+use super::remarks::{FaultFree, fault_free, remarks};
 use super::{broken, command, facts, headline, meaning, shrunk, symptom, withstood};
-use crate::library::examined::{Came, Examined};
+use crate::library::examined::{Examined, ScenarioOutcome};
 use base::words::{line, plural, sanitize, wrap};
 use report::Look;
 
@@ -14,7 +14,7 @@ const MOST_HELD: usize = 25;
 /// The headline, what breaks it by symptom, what it withstands, and what shows nothing.
 pub fn terminal(examined: &Examined, look: Look) -> String {
     let mut lines = vec![format!("{}.", look.paint("1", &line(&headline(examined), LONGEST)))];
-    for ByItself { what, run, .. } in by_itself(examined) {
+    for FaultFree { what, run, .. } in fault_free(examined) {
         lines.push(look.paint("1;31", &format!("{}.", line(&what, 2 * LONGEST))));
         lines.push(format!("  repeat  {}", sanitize(&run.repeat, 400)));
     }
@@ -28,7 +28,7 @@ pub fn terminal(examined: &Examined, look: Look) -> String {
     for group in examined.symptoms() {
         let means = meaning(&group, examined);
         if said.as_ref() != Some(&means) {
-            let code = if group.of_its_kind.is_fate() && !group.is_plain() { "1" } else { "1;31" };
+            let code = if group.of_its_kind.is_inherent() && !group.is_plain() { "1" } else { "1;31" };
             lines.extend([String::new(), look.paint(code, &means)]);
             said = Some(means);
         }
@@ -50,7 +50,7 @@ pub fn terminal(examined: &Examined, look: Look) -> String {
             lines.push(format!("    repeat  {}", sanitize(&found.repeat, 400)));
         }
     }
-    let held = examined.that(Came::Held);
+    let held = examined.that(ScenarioOutcome::Withstood);
     if !held.is_empty() {
         lines.extend([
             String::new(),
