@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::console::{Exit, Failure, exit_after, look, print, tell_progress};
-use super::flags::whole;
+use super::flags::parse_u64;
 use super::progress::CONSOLE;
 use base::runs::Temporary;
 use base::words::plural;
@@ -28,7 +28,7 @@ pub struct ClientCheckFlags {
     #[arg(long, default_value = "single")]
     workload: String,
     /// Repeat what the clients are told in an earlier check
-    #[arg(long, value_parser = whole, default_value_t = 1)]
+    #[arg(long, value_parser = parse_u64, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
     options: Options,
@@ -114,7 +114,7 @@ async fn make(runner: &mut Runner, store: &Path, scenario: &Scenario) -> Result<
     let place = Place::Store(store.to_path_buf());
     let settings = RunSettings { place, repeat: None, keep_cluster: KeepCluster::ForNextRun, observe: false };
     let mut made = runner.make(scenario, &settings).await?;
-    made.write_report().map_err(Failure::could_not_run)?;
+    made.write_report(report::Pictures::OfAll).map_err(Failure::could_not_run)?;
     Ok(made.checked.history)
 }
 

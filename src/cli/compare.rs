@@ -25,7 +25,7 @@ pub struct CompareFlags {
 }
 
 /// Exits 0 if B is not worse, 1 if it is, 2 if that cannot be said.
-pub fn of_sides(flags: &CompareFlags) -> Result<Exit, Failure> {
+pub fn compare_sides(flags: &CompareFlags) -> Result<Exit, Failure> {
     if let Some(page) = &flags.html
         && page.parent().is_some_and(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
     {

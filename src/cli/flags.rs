@@ -41,7 +41,7 @@ pub struct RunFlags {
     #[arg(long, requires = "scenario")]
     trust: bool,
     /// Repeat the plan of an earlier run [default: drawn, and printed; with --scenario the one that it says]
-    #[arg(long, value_parser = whole)]
+    #[arg(long, value_parser = parse_u64)]
     seed: Option<u64>,
     #[command(flatten)]
     options: Options,
@@ -185,7 +185,7 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
 }
 
 /// A whole number, such as a seed.
-pub(super) fn whole(text: &str) -> Result<u64, String> {
+pub(super) fn parse_u64(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "a whole number is expected, such as 7".to_string())
 }
 
@@ -212,14 +212,14 @@ mod tests {
     use suite::plan::{Clusters, PlannedCell, Source, Suite};
 
     #[derive(Parser)]
-    struct Command {
+    struct FlagsCommand {
         #[command(flatten)]
         flags: RunFlags,
     }
 
     fn scenario(words: &str) -> Result<Scenario, Failure> {
         let words = shlex::split(&format!("run {words}")).unwrap();
-        Command::parse_from(words).flags.scenario()
+        FlagsCommand::parse_from(words).flags.scenario()
     }
 
     /// The cells of a suite in this process's working directory.

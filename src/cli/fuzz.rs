@@ -69,7 +69,7 @@ pub async fn fuzz(flags: FuzzFlags) -> Result<Exit, Failure> {
     let interrupted = user.is_raised();
     let mut failures: Vec<Failure> =
         print(page::summary(&search.base, &hunted, interrupted)).err().into_iter().collect();
-    runner.goes_on_for(KEEPING);
+    runner.extend_grace(KEEPING);
     for one in found {
         failures.extend(keep(&mut runner, &flags, one).await);
     }
@@ -219,7 +219,7 @@ async fn report(runner: &mut Runner, flags: &FuzzFlags, of: &Scenario, cause: &C
     if runner.interrupt().is_raised() && made.checked.verdict.valid != Validity::Invalid {
         return Err(no_report(no_time));
     }
-    made.write_report().map_err(|error| no_report(&error.to_string()))?;
+    made.write_report(report::Pictures::OfAll).map_err(|error| no_report(&error.to_string()))?;
     Ok(made.checked.facts.folder)
 }
 

@@ -7,7 +7,7 @@ use runner::signals;
 
 /// Installs what is not installed yet, and prints the command of each client. Goes on past what can't be installed.
 pub async fn install(wanted: &[String]) -> Result<Exit, Failure> {
-    let (interrupt, _remains) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
+    let (interrupt, _leftovers) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
     let all: Vec<String> = match wanted {
         [] => catalogue::WORKLOADS.iter().map(|(name, _)| (*name).to_string()).collect(),
         some => some.to_vec(),

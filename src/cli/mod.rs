@@ -175,7 +175,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Run(flags) => in_runtime(run::run(*flags)),
         Command::Suite(flags) => in_runtime(suite::suite(*flags)),
         Command::Sweep(flags) => in_runtime(sweep::sweep(*flags)),
-        Command::Compare(flags) => compare::of_sides(&flags),
+        Command::Compare(flags) => compare::compare_sides(&flags),
         Command::Serve(flags) => in_runtime(serve::serve(flags)),
         Command::Library(flags) => in_runtime(library::library(*flags)),
         Command::Replay(flags) => in_runtime(replay::replay(flags)),
@@ -196,13 +196,13 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
         Command::Man { folder } => packaging::man(&folder, Arguments::command()),
         Command::Licenses => packaging::licenses(),
         Command::Client => {
-            called_redjepsen();
+            set_process_name();
             // One thread: a client does one thing at a time, and every hop between threads would delay its requests.
             in_this_runtime(Builder::new_current_thread(), async { served(system::client::run().await) })
         }
         // Outside any async runtime: it must not have threads yet.
         Command::Sandbox => {
-            called_redjepsen();
+            set_process_name();
             served(system::cluster::sandbox::run())
         }
         Command::Agent => in_runtime(async { served(system::faults::run_agent().await) }),
@@ -210,7 +210,7 @@ fn dispatch(command: Command) -> Result<Exit, Failure> {
 }
 
 /// Restores the process name: a local cluster starts this program by way of /proc, which would otherwise name it.
-fn called_redjepsen() {
+fn set_process_name() {
     // Only for people who look at processes.
     let _ = rustix::thread::set_name(c"redjepsen");
 }

@@ -40,7 +40,7 @@ pub async fn serve(flags: ServeFlags) -> Result<Exit, Failure> {
         )));
     }
     if let Some(into) = &flags.export {
-        let (interrupt, _remains) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
+        let (interrupt, _leftovers) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
         let done = export(&flags.store, into, &|| interrupt.is_raised()).map_err(Failure::could_not_run)?;
         let (pages, files) = (plural(done.pages, "page"), plural(done.files, "file"));
         if let Some(first) = done.left_out.first() {

@@ -56,7 +56,7 @@ pub async fn sweep(flags: SweepFlags) -> Result<Exit, Failure> {
     if unsettled.cells.len() < 2 {
         return Err(Failure::arguments("there is one cell only; give a list, such as --ttl 1s,2s,5s"));
     }
-    let (interrupt, remains) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
+    let (interrupt, leftovers) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
     let Prepared { auto, not_here, not_simulated } = runner::prepare(&unsettled, &interrupt, CONSOLE.say).await?;
     let suite = flags.plan(auto)?;
     if let Some((workload, why)) = not_simulated.iter().next() {
@@ -73,7 +73,7 @@ pub async fn sweep(flags: SweepFlags) -> Result<Exit, Failure> {
     let series = Series {
         suite: &suite,
         interrupt,
-        remains,
+        leftovers,
         fail_fast: false,
         until: None,
         new_clusters: false,
@@ -106,7 +106,7 @@ pub async fn sweep(flags: SweepFlags) -> Result<Exit, Failure> {
 
 /// Shows what each value loses, and writes the page.
 fn conclude(matrix: &Matrix, folder: &Path) -> Result<Exit, Failure> {
-    let (table, look) = (pages::Table::new(matrix), look());
+    let (table, look) = (pages::SuiteSummary::new(matrix), look());
     let width = look.width.unwrap_or(usize::MAX);
     let mut text = String::new();
     for sweep in &table.sweeps {
@@ -150,7 +150,7 @@ impl SweepFlags {
             seed: 1,
             with,
             cells: vec![block],
-            instead: Options::default(),
+            overrides: Options::default(),
         };
         let source = Source { name: &self.name(), file: &file, folder: Path::new("") };
         Suite::plan(&source, Clusters { instead: self.cluster, auto }).map_err(Failure::arguments)

@@ -19,7 +19,7 @@ const IN_VAIN: usize = 3;
 const LONGEST: usize = 200;
 
 /// What became of the run with one version.
-struct Shown {
+struct VersionResult {
     /// None if it could not be run.
     valid: Option<Validity>,
     /// Its headline, or why it could not be run.
@@ -39,7 +39,7 @@ pub async fn walk(flags: RunFlags, low: &str, high: &str) -> Result<Exit, Failur
         return Err(Failure::arguments(text));
     }
     tell(&format!("{package} has {} from {low} to {high}", plural(versions.len() as u64, "version")));
-    let mut search = Search { shown: versions.iter().map(|_| None).collect(), each: flags.each };
+    let mut search = Bisection { shown: versions.iter().map(|_| None).collect(), each: flags.each };
     let mut failed = 0;
     while let Some(place) = search.next() {
         let version = &versions[place];
@@ -52,7 +52,7 @@ pub async fn walk(flags: RunFlags, low: &str, high: &str) -> Result<Exit, Failur
                 if failed == IN_VAIN && search.shown.iter().flatten().all(|shown| shown.valid.is_none()) {
                     return Err(failure);
                 }
-                Shown { valid: None, text: failure.text }
+                VersionResult { valid: None, text: failure.text }
             }
         };
         tell(&row(version, &shown));
@@ -81,7 +81,7 @@ fn found(versions: &[String]) -> String {
 }
 
 /// Runs one version, and writes its report.
-async fn one(runner: &mut Runner, flags: &RunFlags, scenario: &Scenario) -> Result<Shown, Failure> {
+async fn one(runner: &mut Runner, flags: &RunFlags, scenario: &Scenario) -> Result<VersionResult, Failure> {
     let version = scenario.workload.library.as_ref().map(|library| library.version.clone()).unwrap_or_default();
     let settings = RunSettings {
         place: Place::Store(flags.store.clone()),
@@ -90,9 +90,9 @@ async fn one(runner: &mut Runner, flags: &RunFlags, scenario: &Scenario) -> Resu
         observe: !flags.no_observer,
     };
     let mut made = runner.make(scenario, &settings).await?;
-    let text = made.checked.report().telling.headline.clone();
-    made.write_report().map_err(Failure::could_not_run)?;
-    Ok(Shown { valid: Some(made.checked.verdict.valid), text })
+    let text = made.checked.report().summary.headline.clone();
+    made.write_report(report::Pictures::OfAll).map_err(Failure::could_not_run)?;
+    Ok(VersionResult { valid: Some(made.checked.verdict.valid), text })
 }
 
 /// The command that repeats the run of one version: the words of the command line with that version in place of the range.
@@ -108,7 +108,7 @@ fn repeat(version: &str, seed: u64) -> String {
     flags::repeat(&words, seed)
 }
 
-fn row(version: &str, shown: &Shown) -> String {
+fn row(version: &str, shown: &VersionResult) -> String {
     match shown.valid {
         Some(valid) => {
             let (word, class) = verdict_word(valid);
@@ -120,13 +120,13 @@ fn row(version: &str, shown: &Shown) -> String {
 }
 
 /// Which version is run next, and what was found.
-struct Search {
+struct Bisection {
     /// Of each version in order, if it was run.
-    shown: Vec<Option<Shown>>,
+    shown: Vec<Option<VersionResult>>,
     each: bool,
 }
 
-impl Search {
+impl Bisection {
     fn verdict(&self, place: usize) -> Option<Validity> {
         self.shown[place].as_ref()?.valid.filter(|valid| *valid != Validity::Unknown)
     }
@@ -205,11 +205,11 @@ mod tests {
     /// Plays the search on versions whose runs come out like this. Returns the places that were run, and what is said.
     fn played(each: bool, truth: &[Option<Validity>]) -> (Vec<usize>, String, Exit) {
         let versions: Vec<String> = (0..truth.len()).map(|minor| format!("1.{minor}")).collect();
-        let mut search = Search { shown: truth.iter().map(|_| None).collect(), each };
+        let mut search = Bisection { shown: truth.iter().map(|_| None).collect(), each };
         let mut run = Vec::new();
         while let Some(place) = search.next() {
             run.push(place);
-            search.shown[place] = Some(Shown { valid: truth[place], text: String::new() });
+            search.shown[place] = Some(VersionResult { valid: truth[place], text: String::new() });
         }
         let (text, exit) = search.outcome(&versions);
         (run, text, exit)

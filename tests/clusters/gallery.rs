@@ -1,32 +1,55 @@
-//! Every scenario of the catalogue on real servers, with each lock it has expectations for: what it breaks must break,
-//! what it spares must hold. One test per scenario, so that a failure names it. All are played on this machine. In Docker,
-//! where the same code draws the plan and judges, each kind of fault is played, with one lock that breaks and one that is spared.
+//! Every scenario of the catalogue on real servers, with a lock that it breaks and a lock that it spares. One test per scenario,
+//! so that a failure names it. All are played on this machine; in Docker, where the same code draws the plan and judges, each
+//! kind of fault is played. The other locks of a scenario are cells of the nightly suite, which the offline tests play in virtual
+//! time. A lock that virtual time can't play is played here.
 //!
 //! Each is played as a suite: a run whose own clock says that the machine kept it waiting, and that shows nothing, is made once
 //! more, by the rule that holds for everybody's suites.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use model::fault_kinds::FaultKind;
 use model::nemesis::{Expectation, Step};
-use model::scenario::catalogue;
+use model::scenario::{Options, catalogue};
+use model::topology::ClusterKind;
+use runner::simulate::can_be_simulated;
+use suite::file;
+use suite::plan::{Clusters, Source, Suite};
 
 use crate::turns;
 
-/// Plays a scenario with each of its locks, and compares the runs with what it expects.
-fn with_every_lock(scenario: &str) {
-    let (_, nemesis) = catalogue::nemesis(scenario).unwrap();
-    let _turn = turns::local();
-    play(scenario, "local", nemesis.expect.keys().collect());
+/// One lock that the scenario breaks and one that it spares, if there are any.
+fn one_of_each(expect: &BTreeMap<String, Expectation>) -> Vec<&String> {
+    let first = |wanted| expect.iter().find(|(_, expectation)| **expectation == wanted).map(|(lock, _)| lock);
+    [Expectation::Violation, Expectation::Valid].into_iter().filter_map(first).collect()
 }
 
-/// Plays a scenario with one lock that it breaks and one that it spares.
-fn with_one_of_each(scenario: &str) {
+/// Those, and every lock that virtual time can't play.
+fn played_here<'a>(scenario: &str, expect: &'a BTreeMap<String, Expectation>) -> Vec<&'a String> {
+    let mut locks = one_of_each(expect);
+    locks.extend(expect.keys().filter(|lock| !is_simulated(lock, scenario)));
+    locks.sort();
+    locks.dedup();
+    locks
+}
+
+fn is_simulated(lock: &str, scenario: &str) -> bool {
+    let scenario = Options::default().scenario(lock, scenario, 1, Path::new("")).unwrap();
+    can_be_simulated(&scenario).is_ok()
+}
+
+fn play_on_this_machine(scenario: &str) {
     let (_, nemesis) = catalogue::nemesis(scenario).unwrap();
-    let first = |wanted| nemesis.expect.iter().find(|(_, expectation)| **expectation == wanted).map(|(name, _)| name);
+    let _turn = turns::local();
+    play(scenario, "local", played_here(scenario, &nemesis.expect));
+}
+
+fn play_in_docker(scenario: &str) {
+    let (_, nemesis) = catalogue::nemesis(scenario).unwrap();
     let _turn = turns::docker();
-    play(scenario, "docker", [Expectation::Violation, Expectation::Valid].into_iter().filter_map(first).collect());
+    play(scenario, "docker", one_of_each(&nemesis.expect));
 }
 
 /// Other tests play beside these, and a deadline that is missed while members wait for a processor shows nothing.
@@ -58,10 +81,29 @@ fn kinds(scenario: &str) -> BTreeSet<FaultKind> {
     script.iter().filter_map(|step| if let Step::Inject(fault) = step { Some(fault.kind) } else { None }).collect()
 }
 
+/// The offline tests play the cells of the nightly suite in virtual time.
+#[test]
+fn what_is_not_played_here_is_in_the_nightly_suite() {
+    let (name, file, _) = file::open("nightly").unwrap();
+    let source = Source { name: &name, file: &file, folder: Path::new("") };
+    let clusters = Clusters { instead: Some(ClusterKind::SIM), auto: ClusterKind::SIM };
+    let cells = Suite::plan(&source, clusters).unwrap().cells;
+    for (scenario, _) in catalogue::NEMESES {
+        let (_, nemesis) = catalogue::nemesis(scenario).unwrap();
+        let here = if nemesis.script.is_empty() { Vec::new() } else { played_here(scenario, &nemesis.expect) };
+        for lock in nemesis.expect.keys().filter(|lock| !here.contains(lock) && is_simulated(lock, scenario)) {
+            assert!(
+                cells.iter().any(|cell| cell.workload == *lock && cell.nemesis == *scenario),
+                "{lock} under {scenario} is played nowhere"
+            );
+        }
+    }
+}
+
 macro_rules! in_docker {
     ($($name:ident),* $(,)?) => {
         mod docker {
-            $(#[test] fn $name() { super::with_one_of_each(&stringify!($name).replace('_', "-")); })*
+            $(#[test] fn $name() { super::play_in_docker(&stringify!($name).replace('_', "-")); })*
         }
 
         #[test]
@@ -100,7 +142,7 @@ in_docker!(
 macro_rules! scenarios {
     ($($name:ident),* $(,)?) => {
         mod local {
-            $(#[test] fn $name() { super::with_every_lock(&stringify!($name).replace('_', "-")); })*
+            $(#[test] fn $name() { super::play_on_this_machine(&stringify!($name).replace('_', "-")); })*
         }
 
         #[test]

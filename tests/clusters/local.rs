@@ -729,3 +729,20 @@ fn what_cannot_be_had_is_one_clear_line() {
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("the cluster is local"), "{text}");
 }
+
+/// A node that takes 3 s to start again is healed after the time limit; the run then shows that its clients go on.
+#[test]
+fn a_run_outlasts_its_time_limit_after_a_late_heal() {
+    let _turn = turns::local();
+    let folder = tempfile::tempdir().unwrap();
+    let server = folder.path().join("slow-redis-server");
+    let script = "#!/bin/sh\n[ \"$1\" = --version ] || { [ ! -e started ] || sleep 3; : > started; }\nexec redis-server \"$@\"\n";
+    fs::write(&server, script).unwrap();
+    fs::set_permissions(&server, fs::Permissions::from_mode(0o755)).unwrap();
+    let scenario =
+        "--cluster local --workload redlock-guarded --nemesis kill-node --ttl 400ms --time-limit 6s --seed 1";
+    let (code, text, store) = run(|_| {}, &format!("{scenario} --redis-server {}", server.display()));
+    assert_eq!(code, Some(0), "{text}");
+    let log = fs::read_to_string(store.path().join("latest/redjepsen.log")).unwrap();
+    assert!(log.contains("running on after a late heal"), "{log}");
+}

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use model::history::{Sight, Sighting};
+use model::history::{NodeChange, Sighting};
 
 use crate::turns;
 
@@ -23,7 +23,7 @@ fn keys_of_locks_are_seen_with_their_ends_and_a_stopped_server_is_not_seen() {
         let of_node: Vec<&Sighting> = seen.iter().filter(|one| one.node == node).collect();
         assert!(of_node.iter().all(|one| one.since <= one.time), "{node}");
         let held = of_node.iter().filter_map(|one| match &one.saw {
-            Sight::Key { key, held: Some(held) } => Some((one.time, key, held)),
+            NodeChange::Key { key, held: Some(held) } => Some((one.time, key, held)),
             _ => None,
         });
         let mut held = held.peekable();
@@ -36,9 +36,9 @@ fn keys_of_locks_are_seen_with_their_ends_and_a_stopped_server_is_not_seen() {
             );
         }
     }
-    let unseen = |one: &&Sighting| matches!(one.saw, Sight::Unseen { .. });
+    let unseen = |one: &&Sighting| matches!(one.saw, NodeChange::Unseen { .. });
     let stopped = seen.iter().find(unseen).unwrap_or_else(|| panic!("a stopped node is not seen: {said}"));
     let again =
-        seen.iter().find(|one| one.node == stopped.node && one.saw == Sight::SeenAgain && one.time > stopped.time);
+        seen.iter().find(|one| one.node == stopped.node && one.saw == NodeChange::SeenAgain && one.time > stopped.time);
     assert!(again.is_some_and(|again| again.time - stopped.since > 500_000_000), "{stopped:?}");
 }

@@ -6,6 +6,7 @@
 //! system gives them back for whoever was killed. So it doesn't matter what runs the tests, nor how many it starts at once.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::PathBuf;
 use std::thread::{self, available_parallelism, sleep};
 use std::time::{Duration, Instant};
@@ -44,7 +45,11 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let test = thread::current();
         let (waited, took) = (self.waited.as_secs_f32(), self.since.elapsed().as_secs_f32());
-        eprintln!("{}: took {took:.1} s, after waiting {waited:.1} s for its turn", test.name().unwrap_or_default());
+        let name = test.name().unwrap_or_default();
+        eprintln!("{name}: took {took:.1} s, after waiting {waited:.1} s for its turn");
+        // A passing test's output is kept nowhere, and the slowest tests are worth knowing. Without the line a test is no less.
+        let times = File::options().create(true).append(true).open(folder().join("times.tsv"));
+        let _ = times.and_then(|mut times| writeln!(times, "{name}\t{took:.1}\t{waited:.1}"));
     }
 }
 

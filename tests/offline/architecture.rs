@@ -233,7 +233,7 @@ fn the_crates_need_no_runtime_engine_or_database() {
     }
 }
 
-/// What prints a run or a suite has its words from the telling; only drawings look at operations.
+/// What prints a run or a suite has its words from the summary; only drawings look at operations.
 #[test]
 fn pages_print_what_is_told() {
     let report = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/report/src");

@@ -13,7 +13,7 @@ use report::foreign::{self, Look};
 use report::matrix as pages;
 use report::serve::{Names, Server, export};
 use suite::matrix::{Circumstances, Matrix};
-use summary::store::live::{Events, Moment};
+use summary::store::live::{Events, LiveStatus};
 use summary::store::sides;
 use tempfile::TempDir;
 
@@ -521,7 +521,7 @@ fn a_run_is_seen_while_it_goes_and_told_as_ended_after() {
     fs::create_dir_all(&going).unwrap();
     fs::write(going.join("history.jsonl"), "").unwrap();
     let mut events = Events::begin(&going).unwrap();
-    let moment = Moment {
+    let moment = LiveStatus {
         workload: "redlock".into(),
         nemesis: "pause".into(),
         stage: "running".into(),
@@ -529,7 +529,7 @@ fn a_run_is_seen_while_it_goes_and_told_as_ended_after() {
         of_s: Some(30.0),
         ok: 41,
         faults: vec!["pause client:3 <b>".into()],
-        ..Moment::default()
+        ..LiveStatus::default()
     };
     events.write(&moment).unwrap();
     let page = "/runs/redlock-pause/20260103T000000.000Z.html";
@@ -552,8 +552,8 @@ fn a_real_run_tells_how_it_goes_and_what_it_came_to() {
         command.current_dir(folder.path()).args(arguments.split(' ')).output().unwrap()
     };
     let output = run("run --cluster sim --nemesis pause --time-limit 8s --seed 7 --quiet --json");
-    let telling: serde_json::Value = serde_json::from_slice(&output.stdout).expect("nothing but JSON");
-    assert!(telling["latency"]["median_ms"].as_f64().unwrap() > 0.0, "{telling}");
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).expect("nothing but JSON");
+    assert!(summary["latency"]["median_ms"].as_f64().unwrap() > 0.0, "{summary}");
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     let written = fs::read_to_string(folder.path().join("store/latest/results.json")).unwrap();
     assert_eq!(written, String::from_utf8(output.stdout).unwrap(), "the same as in its folder");
@@ -561,9 +561,9 @@ fn a_real_run_tells_how_it_goes_and_what_it_came_to() {
     let last: serde_json::Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
     assert_eq!(
         (&last["stage"], &last["valid"], &last["ok"]),
-        (&"done".into(), &telling["valid"], &telling["counts"]["ok"])
+        (&"done".into(), &summary["valid"], &summary["counts"]["ok"])
     );
-    assert_eq!(last["overlaps"], telling["mutual_exclusion"]["violations"]);
+    assert_eq!(last["overlaps"], summary["mutual_exclusion"]["violations"]);
 
     // And compared with itself, then with too few.
     let compared = run("compare store/latest store/latest");

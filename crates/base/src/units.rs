@@ -156,9 +156,9 @@ impl fmt::Display for LengthRange {
 }
 
 /// A length in a file, so that a bare number is refused with what to write.
-struct Text;
+struct LengthText;
 
-impl serde::de::Visitor<'_> for Text {
+impl serde::de::Visitor<'_> for LengthText {
     type Value = String;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -179,7 +179,7 @@ macro_rules! serde_as_text {
         }
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_str(Text)?.parse().map_err(serde::de::Error::custom)
+                deserializer.deserialize_str(LengthText)?.parse().map_err(serde::de::Error::custom)
             }
         }
     )*};

@@ -29,7 +29,7 @@ pub(super) fn of_overlaps(history: &History, overlapping: &mut [Anomaly]) {
             // Of several who may have it at once, one that stayed too long explains it, and is told first, or else what struck
             // the last one while it asked. Nobody knows which of them was one too many.
             _ => {
-                let stayed = |(place, holder): (usize, &u64)| Some((place, of(*holder)?.stayed()?));
+                let stayed = |(place, holder): (usize, &u64)| Some((place, of(*holder)?.overstayed()?));
                 let found = holders.iter().enumerate().filter(|(_, holder)| **holder != later).find_map(stayed);
                 match found {
                     Some((place, found)) => {
@@ -81,12 +81,12 @@ impl<'h> Overlap<'h> {
 
     fn causes(&self) -> Causes<'h> {
         let extended = self.extended_too_late();
-        let found = self.stayed().unwrap_or_else(|| self.given_twice());
+        let found = self.overstayed().unwrap_or_else(|| self.given_twice());
         Causes { how: extended.or(found.how).or_else(|| self.without_validity()), ..found }
     }
 
     /// What kept the first holder, if its lock had run out when the other one had it.
-    fn stayed(&self) -> Option<Causes<'h>> {
+    fn overstayed(&self) -> Option<Causes<'h>> {
         let ran_out = self.ran_out().filter(|ran_out| *ran_out <= self.taken.time())?;
         Some(self.stayed_too_long(ran_out))
     }
@@ -325,8 +325,8 @@ impl<'h> Overlap<'h> {
             pair[0].phase == pair[1].phase && pair[0].time() <= moment && moment < pair[1].time()
         };
         let pair = acts.windows(2).find(around)?;
-        let let_go = self.history.let_go(&self.words.process(operation.process), pair[0])?;
-        (let_go > moment).then_some((pair[0], pair[1]))
+        let resumed_at = self.history.resumed_at(&self.words.process(operation.process), pair[0])?;
+        (resumed_at > moment).then_some((pair[0], pair[1]))
     }
 
     fn hits(&self, window: &FaultWindow, place: usize) -> bool {

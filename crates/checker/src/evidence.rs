@@ -208,7 +208,7 @@ pub(super) fn mutual_exclusion(history: &History, side_by_side: u64) -> Evidence
             (pairs, format!("{} of holds{readers}", count(pairs, "comparable pair")))
         }
         permits => {
-            let asked = asked_in_vain(history, permits, |operation| !cut_short(&operation));
+            let asked = blocked_attempts(history, permits, |operation| !cut_short(&operation));
             (asked, format!("{} at a lock that {permits} had", count(asked, "attempt")))
         }
     };
@@ -226,7 +226,7 @@ pub(super) fn mutual_exclusion(history: &History, side_by_side: u64) -> Evidence
 }
 
 /// How many attempts at a lock that several may have went on while as many certainly had it: each could have been seen to get it.
-fn asked_in_vain(history: &History, permits: usize, counts: impl Fn(&Operation) -> bool) -> u64 {
+fn blocked_attempts(history: &History, permits: usize, counts: impl Fn(&Operation) -> bool) -> u64 {
     let mut held: BTreeMap<&str, Vec<(i64, i64)>> = BTreeMap::new();
     for operation in history.operations.iter().filter(|operation| counts(operation)) {
         held.entry(&operation.key).or_default().extend(history.certain_hold(operation));

@@ -62,15 +62,15 @@ use serde::{Deserialize, Serialize};
 use self::case::Case;
 use self::evidence::{Evidence, NotCounted};
 use self::properties::{
-    Advisory, AnomalyDef, Property, Recorded, Seen, amounts as amount, busy_polling, client_crash, client_crashes,
-    early_refusals, false_losses, grants, liveness as live, loss_report_delay, losses, mutual_exclusion, ownership,
-    promises, releases, slow_releases, stray_commands, tokens, updates as update, write_in_flight,
+    Advisory, AnomalyDef, Property, Recorded, Seen, amounts as amount, answers, busy_polling, client_crash,
+    client_crashes, early_refusals, false_losses, grants, liveness as live, loss_report_delay, losses,
+    mutual_exclusion, ownership, releases, slow_releases, stray_commands, tokens, updates as update, write_in_flight,
 };
 use model::history::{Claim, History, Outcome, RecordedCommand};
 
 /// The properties, each with its kinds of anomalies.
 macro_rules! properties {
-    ($($property:ident: $($kind:ident = $anomaly:ident),*;)*) => {
+    ($($property:ident: $($(#[$attribute:meta])? $kind:ident = $anomaly:ident),*;)*) => {
         /// In the order in which reports tell them.
         pub static PROPERTIES: &[&Property] = &[$(&$property::DEF),*];
 
@@ -78,7 +78,11 @@ macro_rules! properties {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         pub enum AnomalyKind {
-            $($(#[doc = concat!("See `", stringify!($property), "::", stringify!($anomaly), "`.")] $kind,)*)*
+            $($(
+                #[doc = concat!("See `", stringify!($property), "::", stringify!($anomaly), "`.")]
+                $(#[$attribute])?
+                $kind,
+            )*)*
         }
 
         impl AnomalyKind {
@@ -107,10 +111,11 @@ properties! {
     live: NotObtained = NOT_OBTAINED, AcquiredLate = ACQUIRED_LATE, Unavailable = UNAVAILABLE;
     amount: WrongAmount = WRONG_AMOUNT;
     write_in_flight: WriteInFlight = WRITE_IN_FLIGHT;
-    promises: WaitedTooLong = WAITED_TOO_LONG, LeftBehind = LEFT_BEHIND;
+
+    answers: WaitedTooLong = WAITED_TOO_LONG, LeftBehind = LEFT_BEHIND;
     releases: FalseRelease = FALSE_RELEASE;
     ownership: FalseOwnership = FALSE_OWNERSHIP;
-    losses: ToldLate = TOLD_LATE;
+    losses: #[serde(rename = "told-late")] LateLossReport = LATE_LOSS_REPORT;
     grants: ExpiredGrant = EXPIRED_GRANT;
     client_crash: EndedByItself = ENDED_BY_ITSELF;
 }

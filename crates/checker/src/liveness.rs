@@ -46,7 +46,7 @@ type Span = (u64, u64);
 
 /// What is known about the lock of one key.
 #[derive(Default)]
-struct Key<'h> {
+struct KeyRecord<'h> {
     /// How many may have it at once; while fewer do, it is free.
     permits: usize,
     /// When a live client certainly had it, and when one had it if attempts in doubt did.
@@ -113,11 +113,11 @@ pub(super) fn check(history: &History) -> Liveness {
     Liveness { anomalies, evidence, longest_gap, reacquired_after_ns }
 }
 
-fn keys(history: &History) -> BTreeMap<&str, Key<'_>> {
+fn keys(history: &History) -> BTreeMap<&str, KeyRecord<'_>> {
     let ended = history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ended);
     let ended: HashMap<u32, u64> = ended.map(|(time, event)| (event.process, *time)).collect();
     let (lasts, permits) = (Lasts::new(history), history.permits() as usize);
-    let mut keys: BTreeMap<&str, Key> = BTreeMap::new();
+    let mut keys: BTreeMap<&str, KeyRecord> = BTreeMap::new();
     for operation in history.operations.iter().filter(|operation| operation.f.is_locked()) {
         let key = keys.entry(&operation.key).or_default();
         let died = match operation.process {
@@ -145,7 +145,7 @@ fn keys(history: &History) -> BTreeMap<&str, Key<'_>> {
     keys
 }
 
-impl<'h> Key<'h> {
+impl<'h> KeyRecord<'h> {
     /// When as many had it as may, given when each had it.
     fn taken<'k>(&self, held: Cow<'k, [Span]>) -> Cow<'k, [Span]> {
         match self.permits {
@@ -155,30 +155,30 @@ impl<'h> Key<'h> {
     }
 
     /// What counts where no lock may be accused wrongly: every client that may have had it had it.
-    fn for_certain(&self) -> Case<'_, 'h> {
-        Case::new(self.taken(sorted(&self.held, &self.perhaps_held)), self.failed.clone(), &self.asked)
+    fn for_certain(&self) -> Interpretation<'_, 'h> {
+        Interpretation::new(self.taken(sorted(&self.held, &self.perhaps_held)), self.failed.clone(), &self.asked)
     }
 
     /// What may have been: attempts in doubt did not get it.
-    fn at_worst(&self) -> Case<'_, 'h> {
+    fn at_worst(&self) -> Interpretation<'_, 'h> {
         let mut failed: Vec<_> = self.failed.iter().chain(&self.in_doubt).copied().collect();
         failed.sort_by_key(|(attempt, _)| *attempt);
-        Case::new(self.taken(Cow::Borrowed(&self.held)), failed, &self.asked)
+        Interpretation::new(self.taken(Cow::Borrowed(&self.held)), failed, &self.asked)
     }
 }
 
 /// What one way to take what is in doubt makes of a key, in the order of time.
-struct Case<'k, 'h> {
+struct Interpretation<'k, 'h> {
     held: Cow<'k, [Span]>,
     failed: Vec<(Span, &'h Operation)>,
     /// All attempts whose end is known, with and without success.
     asked: Cow<'k, [Span]>,
 }
 
-impl<'k, 'h> Case<'k, 'h> {
-    fn new(held: Cow<'k, [Span]>, failed: Vec<(Span, &'h Operation)>, got: &'k [Span]) -> Case<'k, 'h> {
+impl<'k, 'h> Interpretation<'k, 'h> {
+    fn new(held: Cow<'k, [Span]>, failed: Vec<(Span, &'h Operation)>, got: &'k [Span]) -> Interpretation<'k, 'h> {
         let without: Vec<Span> = failed.iter().map(|(span, _)| *span).collect();
-        Case { held, failed, asked: sorted(got, &without) }
+        Interpretation { held, failed, asked: sorted(got, &without) }
     }
 }
 
@@ -278,7 +278,7 @@ struct Stretch<'h> {
 }
 
 /// Each time at which the lock was free and requested, but not acquired for too long.
-fn stuck<'h>(history: &History, key: &Case<'_, 'h>, faults: &[Span]) -> impl Iterator<Item = Stretch<'h>> {
+fn stuck<'h>(history: &History, key: &Interpretation<'_, 'h>, faults: &[Span]) -> impl Iterator<Item = Stretch<'h>> {
     let unit = if planted("liveness.ttl-in-microseconds") { 1_000 } else { 1_000_000 };
     let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(unit));
     let patience =
@@ -312,7 +312,7 @@ fn stuck<'h>(history: &History, key: &Case<'_, 'h>, faults: &[Span]) -> impl Ite
 
 /// The longest time in which the lock of a key was not held for all that is known, and it was requested at nearly
 /// every moment.
-fn longest_gap(name: &str, key: &Case, last_time: u64) -> Option<Gap> {
+fn longest_gap(name: &str, key: &Interpretation, last_time: u64) -> Option<Gap> {
     let mut longest: Option<Gap> = None;
     let mut asked = key.asked.iter().copied().peekable();
     // Attempts that had begun and were not over when the lock was last taken, in the order in which they began.
@@ -402,14 +402,14 @@ fn doubt(key: &str, from: u64, to: u64) -> String {
 
 /// The attempts after the last heal, or all attempts if there was no fault: had they failed for long enough, the claim
 /// would be broken.
-fn evidence(keys: &BTreeMap<&str, Key>, faults: &[Span], last_heal: Option<u64>) -> Evidence {
+fn evidence(keys: &BTreeMap<&str, KeyRecord>, faults: &[Span], last_heal: Option<u64>) -> Evidence {
     let since = last_heal.unwrap_or(0);
     let when = match last_heal {
         Some(healed) => format!("after the last heal at {}", seconds(healed)),
         None => "in the run".to_string(),
     };
-    let acquired = |key: &Key| key.asked.iter().filter(|(_, time)| *time >= since).count() as u64;
-    let without = |key: &Key| {
+    let acquired = |key: &KeyRecord| key.asked.iter().filter(|(_, time)| *time >= since).count() as u64;
+    let without = |key: &KeyRecord| {
         let attempts = key.failed.iter().chain(&key.in_doubt);
         attempts.filter(|((invoked, _), _)| *invoked >= since).count() as u64
     };

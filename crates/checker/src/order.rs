@@ -189,10 +189,10 @@ fn stale_read(
 }
 
 /// A line to be ordered against others: its index among the lines, and its extent in real time.
-type Block = (usize, Zone<Moment, usize>);
+type LineExtent = (usize, Zone<Moment, usize>);
 
 /// None if nothing of the line is left.
-fn block(register: &Register, lineage: &Lineage, line: usize) -> Option<Block> {
+fn block(register: &Register, lineage: &Lineage, line: usize) -> Option<LineExtent> {
     let mut nodes = lineage.lines[line].nodes.iter().filter(|&&node| !lineage.gone[node]).peekable();
     nodes.peek()?;
     let mut zone = Zone::empty((0, 0), NEVER, usize::MAX);
@@ -204,10 +204,10 @@ fn check_blocks(register: &Register, lineage: &Lineage, words: Words, found: &mu
     let lines = || (0..lineage.lines.len()).filter(|&line| lineage.lines[line].lost.is_empty());
     let of_kind = |wanted: LineKind| lines().filter(move |&line| lineage.lines[line].kind == wanted);
     let of_kind = |kind| of_kind(kind).filter_map(|line| block(register, lineage, line));
-    let mut blocks: Vec<Block> = of_kind(LineKind::Main(Root::Unknown)).collect();
+    let mut blocks: Vec<LineExtent> = of_kind(LineKind::Main(Root::Unknown)).collect();
     // By line: a line that must precede another but does not, with the first completion on that other line.
-    let mut late: BTreeMap<usize, (Block, Witness)> = BTreeMap::new();
-    let mut misplaced = |before: Block, (_, zone): Block| {
+    let mut late: BTreeMap<usize, (LineExtent, Witness)> = BTreeMap::new();
+    let mut misplaced = |before: LineExtent, (_, zone): LineExtent| {
         let (_, over) = late.entry(before.0).or_insert((before, (zone.first, zone.first_by)));
         *over = (*over).min((zone.first, zone.first_by));
     };
@@ -219,8 +219,9 @@ fn check_blocks(register: &Register, lineage: &Lineage, words: Words, found: &mu
         misplaced(first, *other);
     }
     blocks.sort_by_key(|(_, zone)| zone.first);
-    let (forward, others): (Vec<Block>, Vec<Block>) = blocks.into_iter().partition(|(_, zone)| zone.is_forward());
-    let mut widest: Option<Block> = None;
+    let (forward, others): (Vec<LineExtent>, Vec<LineExtent>) =
+        blocks.into_iter().partition(|(_, zone)| zone.is_forward());
+    let mut widest: Option<LineExtent> = None;
     for &block in &forward {
         match widest {
             Some(before) if block.1.must_precede(&before.1) => {
@@ -246,7 +247,7 @@ fn check_blocks(register: &Register, lineage: &Lineage, words: Words, found: &mu
 fn told_late(
     register: &Register,
     lineage: &Lineage,
-    before: Block,
+    before: LineExtent,
     over: Witness,
     words: Words,
     found: &mut Vec<Anomaly>,

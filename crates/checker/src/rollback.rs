@@ -29,9 +29,9 @@ use model::history::Outcome;
 type Sighting = (Moment, usize);
 
 /// The last time a value was found, and its node.
-type Found = (Moment, usize);
+type LastSeen = (Moment, usize);
 
-const NOTHING: Found = ((0, 0), EMPTY);
+const NOTHING: LastSeen = ((0, 0), EMPTY);
 
 /// Finds the updates that were rolled back: one anomaly for each first sighting of an older value. Takes their nodes
 /// out of later comparisons, so that one cause is reported once. Sorts the operations; otherwise linear.
@@ -57,7 +57,7 @@ pub(super) fn check(register: &Register, lineage: &mut Lineage, words: Words) ->
 
 /// The nodes that are gone, by the sighting that shows it and the node that was sighted.
 fn rolled_back(register: &Register, lineage: &Lineage) -> BTreeMap<(Sighting, usize), Vec<usize>> {
-    let mut kept = Kept::new(register);
+    let mut kept = KeptSuffix::new(register);
     for &node in lineage.lines.iter().flat_map(|line| &line.lost) {
         kept.out[node] = true;
     }
@@ -105,7 +105,7 @@ struct Access {
 }
 
 /// What has been kept so far, going backwards from the end of the history.
-struct Kept {
+struct KeptSuffix {
     /// Whether a node is ignored: it is already known to be lost, or its lineage has no beginning.
     out: Vec<bool>,
     /// By when a node had certainly been written.
@@ -126,8 +126,8 @@ struct Kept {
     above: Above,
 }
 
-impl Kept {
-    fn new(register: &Register) -> Kept {
+impl KeptSuffix {
+    fn new(register: &Register) -> KeptSuffix {
         let nodes = &register.nodes;
         let mut over: Vec<Moment> = nodes.iter().map(|node| node.completed).collect();
         for &node in register.order.iter().rev() {
@@ -149,7 +149,7 @@ impl Kept {
         }
         let mut beginnings = since.clone();
         beginnings.sort_unstable();
-        Kept {
+        KeptSuffix {
             rank: since.iter().map(|since| beginnings.partition_point(|other| other < since)).collect(),
             out,
             over,
@@ -200,14 +200,14 @@ impl Kept {
 }
 
 /// The latest sightings of two trees among those of a lower rank: a tree of maxima (Fenwick, 1994).
-struct Latest(Vec<[(Found, usize); 2]>);
+struct Latest(Vec<[(LastSeen, usize); 2]>);
 
 impl Latest {
     fn new(ranks: usize) -> Latest {
         Latest(vec![[(NOTHING, usize::MAX); 2]; ranks + 1])
     }
 
-    fn add(&mut self, rank: usize, found: Found, tree: usize) {
+    fn add(&mut self, rank: usize, found: LastSeen, tree: usize) {
         let mut place = rank + 1;
         while let Some(best) = self.0.get_mut(place) {
             join(best, (found, tree));
@@ -216,7 +216,7 @@ impl Latest {
     }
 
     /// The latest sighting of a lower rank and of another tree.
-    fn before(&self, rank: usize, tree: usize) -> Found {
+    fn before(&self, rank: usize, tree: usize) -> LastSeen {
         let (mut best, mut place) = ([(NOTHING, usize::MAX); 2], rank);
         while place > 0 {
             self.0[place].iter().for_each(|&one| join(&mut best, one));
@@ -227,7 +227,7 @@ impl Latest {
 }
 
 /// Keeps the latest two of different trees, the latest first.
-fn join(best: &mut [(Found, usize); 2], one: (Found, usize)) {
+fn join(best: &mut [(LastSeen, usize); 2], one: (LastSeen, usize)) {
     if one.1 == best[0].1 {
         best[0].0 = best[0].0.max(one.0);
     } else if one.0 > best[0].0 {
@@ -243,7 +243,7 @@ struct Above {
     number: Vec<usize>,
     /// The size of each node's subtree, including the node.
     size: Vec<usize>,
-    maxima: Vec<Found>,
+    maxima: Vec<LastSeen>,
 }
 
 impl Above {
@@ -270,7 +270,7 @@ impl Above {
         Above { number, size, maxima: vec![NOTHING; 2 * nodes.len()] }
     }
 
-    fn add(&mut self, node: usize, found: Found) {
+    fn add(&mut self, node: usize, found: LastSeen) {
         let leaves = self.maxima.len() / 2;
         let (mut low, mut high) = (leaves + self.number[node] + 1, leaves + self.number[node] + self.size[node]);
         while low < high {
@@ -286,7 +286,7 @@ impl Above {
         }
     }
 
-    fn of(&self, node: usize) -> Found {
+    fn of(&self, node: usize) -> LastSeen {
         let (mut place, mut latest) = (self.maxima.len() / 2 + self.number[node], NOTHING);
         while place > 0 {
             latest = latest.max(self.maxima[place]);

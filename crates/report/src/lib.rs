@@ -45,7 +45,7 @@ use base::sync::both;
 use checker::{Validity, advise};
 use model::history::{RecordedCommand, Sighting};
 pub use summary::{RunFacts, Subject};
-use summary::{Story, Telling};
+use summary::{RunSummary, Story};
 
 /// A verdict in a word, and its class on a page.
 pub fn verdict_word(valid: Validity) -> (&'static str, &'static str) {
@@ -58,20 +58,20 @@ pub fn verdict_word(valid: Validity) -> (&'static str, &'static str) {
 
 /// Everything that is shown of a run.
 pub struct Report<'a> {
-    pub telling: Telling,
+    pub summary: RunSummary,
     /// What the drawings are made from.
     pub story: Story<'a>,
     /// The smallest argument for a verdict that updates were lost; None if there is none, or nobody searched for it.
     pub minimal_counterexample: Option<&'a Counterexample>,
     /// What was found beside the history.
-    pub beside: Option<&'a Beside>,
+    pub artifacts: Option<&'a RunArtifacts>,
     /// The plots, once somebody asked for them.
     plots: OnceLock<Vec<Plot>>,
 }
 
 /// What a run's folder has beside its history that the timeline shows. No verdict rests on it.
 #[derive(Clone, Debug, Default)]
-pub struct Beside {
+pub struct RunArtifacts {
     /// What the lock's nodes held; empty if nobody noted it.
     pub servers: Vec<Sighting>,
     /// Why that can't be read, if it can't.
@@ -95,16 +95,16 @@ impl<'a> Report<'a> {
     pub fn new(subject: Subject<'a>, minimal_counterexample: Option<&'a Counterexample>) -> Report<'a> {
         let story = Story::new(subject);
         let plots = OnceLock::new();
-        Report { telling: Telling::new(&story), story, minimal_counterexample, beside: None, plots }
+        Report { summary: RunSummary::new(&story), story, minimal_counterexample, artifacts: None, plots }
     }
 
     /// The same, with what was found beside the history.
-    pub fn with(mut self, beside: &'a Beside) -> Report<'a> {
-        if !beside.commands.is_empty() {
+    pub fn with(mut self, artifacts: &'a RunArtifacts) -> Report<'a> {
+        if !artifacts.commands.is_empty() {
             let Subject { history, verdict, .. } = self.story.subject;
-            self.telling.advisories = advise(history, verdict, &beside.commands);
+            self.summary.advisories = advise(history, verdict, &artifacts.commands);
         }
-        Report { beside: Some(beside), ..self }
+        Report { artifacts: Some(artifacts), ..self }
     }
 
     /// The plots, which a page and a folder both show.
@@ -121,14 +121,23 @@ fn incident_png(number: usize) -> String {
     format!("incident-{}.png", number + 1)
 }
 
+/// Which runs get PNG files beside their page. To paint them takes longer than a simulated run and its check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pictures {
+    OfAll,
+    OfViolations,
+}
+
 /// Writes `results.json`, `report.html`, the four plots as PNG, drawings of each of the first incidents as SVG and PNG, and
-/// one of the counterexample into `dir`: each whole or not at all, and as many of them as can be written.
-pub fn write(dir: &Path, report: &Report) -> Result<(), Unwritten> {
+/// one of the counterexample into `dir`: each whole or not at all, and as many of them as can be written. The page has the plots
+/// as SVG, with or without PNG files.
+pub fn write(dir: &Path, report: &Report, pictures: Pictures) -> Result<(), Unwritten> {
     let mut unwritten = Unwritten::default();
     let mut put = |name: &str, content: &[u8]| unwritten.note(files::write(&dir.join(name), content));
     put("results.json", results_json(report).as_bytes());
-    let pictures = || pictures(report);
-    let (pictures, page) = both(report.story.subject.history.is_long(), pictures, || html(report));
+    let is_painted = pictures == Pictures::OfAll || report.summary.valid == Validity::Invalid;
+    let paint = || if is_painted { paint_pictures(report) } else { Vec::new() };
+    let (pictures, page) = both(report.story.subject.history.is_long(), paint, || html(report));
     put("report.html", page.as_bytes());
     if let Some(minimal_counterexample) = report.minimal_counterexample {
         put("counterexample.svg", minimal_counterexample.standalone().as_bytes());
@@ -147,7 +156,7 @@ pub fn write(dir: &Path, report: &Report) -> Result<(), Unwritten> {
 }
 
 /// The pictures of the first incidents and the four plots, with the names of their files.
-fn pictures(report: &Report) -> Vec<(String, Result<Vec<u8>, String>)> {
+fn paint_pictures(report: &Report) -> Vec<(String, Result<Vec<u8>, String>)> {
     let plots = report.plots().iter().map(|plot| (format!("{}.png", plot.name), plots::png(&plot.picture)));
     let story = &report.story;
     let incidents = story.incidents.iter().take(INCIDENTS_IN_FULL).enumerate().filter_map(|(number, incident)| {
@@ -159,14 +168,14 @@ fn pictures(report: &Report) -> Vec<(String, Result<Vec<u8>, String>)> {
 
 /// The content of `results.json`: what is told, for programs.
 pub fn results_json(report: &Report) -> String {
-    let mut text = serde_json::to_string_pretty(&report.telling).expect("a telling has string keys only");
+    let mut text = serde_json::to_string_pretty(&report.summary).expect("a summary has string keys only");
     text.push('\n');
     text
 }
 
 /// The drawing of an incident, counted from 0, as a standalone SVG file; None if there is nothing to draw.
 pub fn drawing(report: &Report, number: usize) -> Option<String> {
-    let (incident, account) = (report.story.incidents.get(number)?, report.telling.incidents.get(number)?);
+    let (incident, account) = (report.story.incidents.get(number)?, report.summary.incidents.get(number)?);
     let scene = incident::Scene::new(&report.story, incident)?;
     Some(incident::draw(&scene, &account.text(), true).into_string())
 }

@@ -4,7 +4,7 @@ use super::{Report, verdict_word};
 use base::words;
 use base::words::{count, length, sanitize, wrap};
 use checker::Validity;
-use summary::{ClaimAccount, IncidentAccount, RunFacts, Standing, Telling};
+use summary::{ClaimAccount, ClaimStatus, IncidentAccount, RunFacts, RunSummary};
 
 /// How wide lines are where nobody knows how wide they may be.
 const WIDTH: usize = 96;
@@ -65,21 +65,21 @@ impl Look {
 
 /// The run in a few words for the terminal, at most about 20 lines.
 pub fn summary(report: &Report, look: Look) -> String {
-    let telling = &report.telling;
-    let mut lines = verdict(telling, look);
+    let summary = &report.summary;
+    let mut lines = verdict(summary, look);
     lines.push(String::new());
-    lines.extend(telling.claims.iter().flat_map(|of| claim(of, look)));
-    lines.extend(numbers(telling, look));
+    lines.extend(summary.claims.iter().flat_map(|of| claim(of, look)));
+    lines.extend(numbers(summary, look));
     lines
-        .extend(telling.incidents.first().into_iter().flat_map(|first| incident(first, telling.incidents.len(), look)));
+        .extend(summary.incidents.first().into_iter().flat_map(|first| incident(first, summary.incidents.len(), look)));
     lines.join("\n") + "\n"
 }
 
 /// The verdict and the headline; if the run proves nothing, why.
-fn verdict(telling: &Telling, look: Look) -> Vec<String> {
-    let (word, class) = verdict_word(telling.valid);
-    let mut lines = look.headline(word, class, &telling.headline);
-    if telling.valid == Validity::Unknown {
+fn verdict(summary: &RunSummary, look: Look) -> Vec<String> {
+    let (word, class) = verdict_word(summary.valid);
+    let mut lines = look.headline(word, class, &summary.headline);
+    if summary.valid == Validity::Unknown {
         let item = |text: &str, sign: &'static str| {
             let wrapped = wrap(&sanitize(text, 400), look.line() - 6).into_iter().enumerate();
             wrapped.map(move |(number, line)| {
@@ -88,9 +88,9 @@ fn verdict(telling: &Telling, look: Look) -> Vec<String> {
             })
         };
         let mut said: Vec<&str> = Vec::new();
-        for (number, reason) in telling.reasons.iter().enumerate().take(REASONS) {
+        for (number, reason) in summary.reasons.iter().enumerate().take(REASONS) {
             lines.extend(item(reason, "  - "));
-            let Some(advice) = telling.advice.get(number).filter(|advice| !said.contains(&advice.text.as_str())) else {
+            let Some(advice) = summary.advice.get(number).filter(|advice| !said.contains(&advice.text.as_str())) else {
                 continue;
             };
             lines.extend(item(&advice.text, "    → "));
@@ -99,8 +99,8 @@ fn verdict(telling: &Telling, look: Look) -> Vec<String> {
             lines.extend(command.filter(|_| said.is_empty()));
             said.push(&advice.text);
         }
-        if telling.reasons.len() > REASONS {
-            lines.push(format!("  - and {} more", telling.reasons.len() - REASONS));
+        if summary.reasons.len() > REASONS {
+            lines.push(format!("  - and {} more", summary.reasons.len() - REASONS));
         }
     }
     lines
@@ -109,11 +109,11 @@ fn verdict(telling: &Telling, look: Look) -> Vec<String> {
 /// A claim, how it came out, and what was found.
 fn claim(of: &ClaimAccount, look: Look) -> Vec<String> {
     let code = match of.standing {
-        Standing::Held if !of.checked.claimed => "2",
-        Standing::NotShown => "2",
-        Standing::Held if of.is_spotless() => "32",
-        Standing::Broken => "1;31",
-        Standing::Held | Standing::Unclaimed | Standing::Unproven => "33",
+        ClaimStatus::Held if !of.checked.claimed => "2",
+        ClaimStatus::NotShown => "2",
+        ClaimStatus::Held if of.is_spotless() => "32",
+        ClaimStatus::Broken => "1;31",
+        ClaimStatus::Held | ClaimStatus::Unclaimed | ClaimStatus::Unproven => "33",
     };
     let room = look.line() - LABEL - 15;
     let starts = std::iter::once((of.checked.claim.name(), of.word())).chain(std::iter::repeat(("", "")));
@@ -126,18 +126,18 @@ fn claim(of: &ClaimAccount, look: Look) -> Vec<String> {
 }
 
 /// What the resource came to, and the counts.
-fn numbers(telling: &Telling, look: Look) -> Vec<String> {
-    let (seconds, counts) = (length((telling.busy_s * 1e9) as u64), telling.counts);
+fn numbers(summary: &RunSummary, look: Look) -> Vec<String> {
+    let (seconds, counts) = (length((summary.busy_s * 1e9) as u64), summary.counts);
     let rate =
-        telling.acknowledged_per_second.map_or(String::new(), |rate| format!(", {rate:.1} acknowledged a second"));
+        summary.acknowledged_per_second.map_or(String::new(), |rate| format!(", {rate:.1} acknowledged a second"));
     let (ok, fail, info) = (count(counts.ok), count(counts.fail), count(counts.info));
     let rows = [
-        ("keys", telling.keys_text.clone()),
-        ("resource", telling.resource_text.clone()),
+        ("keys", summary.keys_text.clone()),
+        ("resource", summary.resource_text.clone()),
         ("operations", Some(format!("{ok} ok, {fail} fail, {info} info in {seconds}{rate}"))),
-        ("faults", Some(telling.faults.text.clone())),
-        ("gates", Some(telling.gates_text.clone())),
-        ("history", telling.truncated_at_line.map(|number| format!("cut off in line {number}"))),
+        ("faults", Some(summary.faults.text.clone())),
+        ("gates", Some(summary.gates_text.clone())),
+        ("history", summary.truncated_at_line.map(|number| format!("cut off in line {number}"))),
     ];
     let row = |(label, text): (&'static str, Option<String>)| {
         let labels = std::iter::once(label).chain(std::iter::repeat(""));

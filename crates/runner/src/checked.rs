@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use linearizability::Limits;
 
-use super::beside;
+use super::artifacts;
 use super::events::Diary;
 use base::files::Unwritten;
 use base::runs::RunFolder;
 use checker::Verdict;
 use model::history::History;
 use model::scenario::Scenario;
-use report::{Beside, Counterexample, Report, RunFacts, Subject};
+use report::{Counterexample, Pictures, Report, RunArtifacts, RunFacts, Subject};
 
 /// How long a report may wait for its counterexample, which does not decide the verdict.
 const LOOKING: Duration = Duration::from_secs(3);
@@ -26,7 +26,7 @@ pub struct Checked {
     pub verdict: Verdict,
     pub minimal_counterexample: Option<Counterexample>,
     /// What was found beside the history, which the verdict knows nothing of.
-    pub beside: Beside,
+    pub artifacts: RunArtifacts,
     /// The runs with remedies that were played, and whether each was valid.
     pub played: Vec<(Arc<Scenario>, bool)>,
 }
@@ -41,14 +41,14 @@ impl Checked {
             facts,
             verdict,
             minimal_counterexample: None,
-            beside: Beside::default(),
+            artifacts: RunArtifacts::default(),
             played: Vec::new(),
         }
     }
 
     /// Looks into the run's folder for what its report shows beside the history.
-    pub fn look_beside(&mut self, folder: &Path) {
-        self.beside = beside::of(folder, &self.history);
+    pub fn read_artifacts(&mut self, folder: &Path) {
+        self.artifacts = artifacts::of(folder, &self.history);
     }
 
     /// Whether this run with a remedy was valid; None if it was not played.
@@ -63,16 +63,16 @@ impl Checked {
 
     /// Everything that is shown of it; made anew at each call.
     pub fn report(&self) -> Report<'_> {
-        let Checked { history, scenario, facts, verdict, minimal_counterexample, beside, .. } = self;
+        let Checked { history, scenario, facts, verdict, minimal_counterexample, artifacts, .. } = self;
         let subject = Subject { scenario: scenario.as_ref(), history, verdict, facts };
-        let mut report = Report::new(subject, minimal_counterexample.as_ref()).with(beside);
-        report.telling.keep_remedies(|run| self.played(run));
+        let mut report = Report::new(subject, minimal_counterexample.as_ref()).with(artifacts);
+        report.summary.keep_remedies(|run| self.played(run));
         report
     }
 }
 
 /// A run that was made and checked. Its verdict can be shown before anything else is written, which may fail.
-pub struct Made {
+pub struct PendingReport {
     pub checked: Checked,
     folder: RunFolder,
     /// What could not be written so far.
@@ -81,22 +81,27 @@ pub struct Made {
     diary: Option<Diary>,
 }
 
-impl Made {
-    pub(super) fn new(checked: Checked, folder: RunFolder, unwritten: Unwritten, diary: Option<Diary>) -> Made {
-        Made { checked, folder, unwritten, diary }
+impl PendingReport {
+    pub(super) fn new(
+        checked: Checked,
+        folder: RunFolder,
+        unwritten: Unwritten,
+        diary: Option<Diary>,
+    ) -> PendingReport {
+        PendingReport { checked, folder, unwritten, diary }
     }
 
     /// Writes the report. The error names every file of the run that could not be written, now or earlier; the verdict
     /// holds all the same.
-    pub fn write_report(&mut self) -> Result<(), Unwritten> {
+    pub fn write_report(&mut self, pictures: Pictures) -> Result<(), Unwritten> {
         self.checked.find_counterexample();
         self.checked.play_remedies();
-        self.checked.look_beside(self.folder.path());
+        self.checked.read_artifacts(self.folder.path());
         let mut unwritten = std::mem::take(&mut self.unwritten);
         let report = self.checked.report();
-        unwritten.note_all(report::write(self.folder.path(), &report));
+        unwritten.note_all(report::write(self.folder.path(), &report, pictures));
         if let Some(diary) = self.diary.take() {
-            diary.conclude(&report.telling);
+            diary.conclude(&report.summary);
         }
         unwritten.conclude()
     }

@@ -10,8 +10,8 @@ use tracing::warn;
 
 use base::runs::RunFolder;
 use model::scenario::Scenario;
-use summary::Telling;
-use summary::store::live::{Events, Moment};
+use summary::RunSummary;
+use summary::store::live::{Events, LiveStatus};
 use system::controller::Status;
 
 /// Counts alone are written this often.
@@ -22,18 +22,18 @@ const LOOK: Duration = Duration::from_millis(100);
 /// What is written of one run.
 pub(super) struct Diary {
     events: Option<Events>,
-    last: Moment,
+    last: LiveStatus,
 }
 
 impl Diary {
     pub fn begin(folder: &RunFolder, scenario: &Scenario) -> Diary {
         let events = Events::begin(folder.path());
         let events = events.inspect_err(|error| warn!(%error, "no events.jsonl, so nobody sees how the run goes")).ok();
-        let last = Moment {
+        let last = LiveStatus {
             workload: scenario.workload_name.clone(),
             nemesis: scenario.nemesis_name.clone(),
             seed: scenario.seed,
-            ..Moment::default()
+            ..LiveStatus::default()
         };
         Diary { events, last }
     }
@@ -45,8 +45,9 @@ impl Diary {
             loop {
                 let now = status.borrow_and_update().clone();
                 let moment = self.moment(&now, &mut told);
-                let other =
-                    |a: &Moment, b: &Moment| (&a.stage, &a.faults) != (&b.stage, &b.faults) || !a.notes.is_empty();
+                let other = |a: &LiveStatus, b: &LiveStatus| {
+                    (&a.stage, &a.faults) != (&b.stage, &b.faults) || !a.notes.is_empty()
+                };
                 let due = written.is_none_or(|written| written.elapsed() >= EVERY);
                 if due || other(&moment, &self.last) {
                     written = Some(Instant::now());
@@ -63,10 +64,10 @@ impl Diary {
     }
 
     /// Ends with what the run came to.
-    pub fn conclude(mut self, telling: &Telling) {
-        let Moment { workload, nemesis, seed, at_s, of_s, .. } = self.last.clone();
-        let (counts, lost) = (telling.counts, telling.lost_updates.count);
-        self.put(Moment {
+    pub fn conclude(mut self, summary: &RunSummary) {
+        let LiveStatus { workload, nemesis, seed, at_s, of_s, .. } = self.last.clone();
+        let (counts, lost) = (summary.counts, summary.lost_updates.count);
+        self.put(LiveStatus {
             workload,
             nemesis,
             seed,
@@ -76,18 +77,18 @@ impl Diary {
             ok: counts.ok,
             fail: counts.fail,
             info: counts.info,
-            overlaps: telling.mutual_exclusion.violations,
+            overlaps: summary.mutual_exclusion.violations,
             lost,
-            valid: Some(telling.valid),
-            summary: telling.summary.clone(),
-            ..Moment::default()
+            valid: Some(summary.valid),
+            summary: summary.one_line.clone(),
+            ..LiveStatus::default()
         });
     }
 
-    fn moment(&self, status: &Status, told: &mut usize) -> Moment {
+    fn moment(&self, status: &Status, told: &mut usize) -> LiveStatus {
         let notes = status.notes.iter().skip(*told).cloned().collect();
         *told = status.notes.len();
-        Moment {
+        LiveStatus {
             stage: status.stage.clone(),
             at_s: status.at.map(|at| at.as_secs_f64()),
             of_s: status.of.map(|of| of.as_secs_f64()),
@@ -102,11 +103,11 @@ impl Diary {
         }
     }
 
-    fn put(&mut self, moment: Moment) {
+    fn put(&mut self, moment: LiveStatus) {
         if let Some(Err(error)) = self.events.as_mut().map(|events| events.write(&moment)) {
             warn!(%error, "events.jsonl goes no further");
             self.events = None;
         }
-        self.last = Moment { notes: Vec::new(), ..moment };
+        self.last = LiveStatus { notes: Vec::new(), ..moment };
     }
 }

@@ -37,14 +37,14 @@ impl Ingredients {
         self.add(&text);
         for line in text.lines() {
             match named_by(line) {
-                Some(Named::Source(what)) if !has_sources => {
+                Some(RequirementTarget::Source(what)) if !has_sources => {
                     return Err(format!(
                         "{} installs `{what}` from this machine; name in `sources` the files and folders that it is built from, so \
                          that redjepsen installs it anew when they change",
                         path.display()
                     ));
                 }
-                Some(Named::Included(what)) if deeper > 0 => {
+                Some(RequirementTarget::Included(what)) if deeper > 0 => {
                     let included = path.parent().unwrap_or(Path::new("")).join(what);
                     // pip says best what is wrong with one that can't be read.
                     if included.is_file() {
@@ -123,14 +123,14 @@ impl Folder {
 
 /// What a line of a file for pip names on this machine.
 #[derive(Debug, PartialEq)]
-enum Named<'l> {
+enum RequirementTarget<'l> {
     /// Another such file.
     Included(&'l str),
     /// A package, or a folder with packages.
     Source(&'l str),
 }
 
-fn named_by(line: &str) -> Option<Named<'_>> {
+fn named_by(line: &str) -> Option<RequirementTarget<'_>> {
     let line = line.trim();
     let line = line.split(" #").next().unwrap_or(line).trim();
     let after = |options: &[&str]| {
@@ -139,10 +139,10 @@ fn named_by(line: &str) -> Option<Named<'_>> {
     };
     let is_elsewhere = |what: &str| what.contains("://") && !what.contains("file:");
     if let Some(what) = after(&["--requirement", "--constraint", "-r", "-c"]) {
-        return (!is_elsewhere(what)).then_some(Named::Included(what));
+        return (!is_elsewhere(what)).then_some(RequirementTarget::Included(what));
     }
     if let Some(what) = after(&["--editable", "-e", "--find-links", "-f"]) {
-        return (!is_elsewhere(what)).then_some(Named::Source(what));
+        return (!is_elsewhere(what)).then_some(RequirementTarget::Source(what));
     }
     if line.starts_with(['#', '-']) {
         return None;
@@ -150,7 +150,7 @@ fn named_by(line: &str) -> Option<Named<'_>> {
     let what = line.split([' ', ';', '[']).next().unwrap_or(line);
     let is_archive = [".whl", ".zip", ".tar.gz"].iter().any(|end| what.ends_with(end));
     let is_place = (what.starts_with('.') || what.contains('/') || is_archive) && !is_elsewhere(what);
-    (is_place || line.contains("file:")).then_some(Named::Source(if is_place { what } else { line }))
+    (is_place || line.contains("file:")).then_some(RequirementTarget::Source(if is_place { what } else { line }))
 }
 
 #[cfg(test)]
@@ -160,18 +160,21 @@ mod tests {
     #[test]
     fn requirement_names_this_machine_or_not() {
         for (line, expected) in [
-            (".", Some(Named::Source("."))),
-            ("  ./lib[fast] ; python_version > '3'", Some(Named::Source("./lib"))),
-            ("../lib", Some(Named::Source("../lib"))),
-            ("lib/mylock", Some(Named::Source("lib/mylock"))),
-            ("/home/me/mylock-1.0-py3-none-any.whl", Some(Named::Source("/home/me/mylock-1.0-py3-none-any.whl"))),
-            ("mylock-1.0.tar.gz", Some(Named::Source("mylock-1.0.tar.gz"))),
-            ("-e .", Some(Named::Source("."))),
-            ("--editable=./lib", Some(Named::Source("./lib"))),
-            ("--find-links wheels", Some(Named::Source("wheels"))),
-            ("mylock @ file:///home/me/mylock", Some(Named::Source("mylock @ file:///home/me/mylock"))),
-            ("-r base.txt", Some(Named::Included("base.txt"))),
-            ("--constraint=pins.txt", Some(Named::Included("pins.txt"))),
+            (".", Some(RequirementTarget::Source("."))),
+            ("  ./lib[fast] ; python_version > '3'", Some(RequirementTarget::Source("./lib"))),
+            ("../lib", Some(RequirementTarget::Source("../lib"))),
+            ("lib/mylock", Some(RequirementTarget::Source("lib/mylock"))),
+            (
+                "/home/me/mylock-1.0-py3-none-any.whl",
+                Some(RequirementTarget::Source("/home/me/mylock-1.0-py3-none-any.whl")),
+            ),
+            ("mylock-1.0.tar.gz", Some(RequirementTarget::Source("mylock-1.0.tar.gz"))),
+            ("-e .", Some(RequirementTarget::Source("."))),
+            ("--editable=./lib", Some(RequirementTarget::Source("./lib"))),
+            ("--find-links wheels", Some(RequirementTarget::Source("wheels"))),
+            ("mylock @ file:///home/me/mylock", Some(RequirementTarget::Source("mylock @ file:///home/me/mylock"))),
+            ("-r base.txt", Some(RequirementTarget::Included("base.txt"))),
+            ("--constraint=pins.txt", Some(RequirementTarget::Included("pins.txt"))),
             ("redis==8.1.0", None),
             ("redis[hiredis]==8.1.0 ; python_version > '3'", None),
             ("redis==8.1.0 --hash=sha256:abc/def", None),

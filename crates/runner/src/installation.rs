@@ -11,7 +11,7 @@ use tokio::process::Command;
 use super::cache::{Cache, Unfinished};
 use super::ingredients::{FOLDER, Folder, Ingredients};
 use super::installer::{self, NotEnded};
-use super::{RunnerError, said};
+use super::{RunnerError, installer_error};
 use base::files::{self, FileError};
 use base::interrupt::Interrupt;
 use model::scenario::{
@@ -49,7 +49,8 @@ pub(super) async fn client_of(
     say: fn(&str),
 ) -> Result<Option<InstalledClient>, RunnerError> {
     let (Some(client), None) = (&scenario.workload.client, &scenario.client) else { return Ok(None) };
-    let what = Named { workload: &scenario.workload_name, library: scenario.workload.library.as_ref(), shown: None };
+    let what =
+        InstalledNames { workload: &scenario.workload_name, library: scenario.workload.library.as_ref(), shown: None };
     let installed = installed_client(client, &what, interrupt, say).await?;
     Ok(Some(InstalledClient { image: scenario.cluster.client_image.clone(), ..installed }))
 }
@@ -67,7 +68,7 @@ fn shown(workload: &str, client: &WorkloadClient) -> String {
 }
 
 /// What is installed, for messages and for the name of its folder.
-struct Named<'w> {
+struct InstalledNames<'w> {
     workload: &'w str,
     library: Option<&'w Library>,
     /// What is shown before it is installed.
@@ -90,7 +91,7 @@ impl<'l> Another<'l> {
 
 async fn installed_client(
     client: &WorkloadClient,
-    what: &Named<'_>,
+    what: &InstalledNames<'_>,
     interrupt: &Interrupt,
     say: fn(&str),
 ) -> Result<InstalledClient, RunnerError> {
@@ -130,7 +131,7 @@ pub async fn install(
 ) -> Result<Option<Vec<String>>, RunnerError> {
     let Some(client) = &workload.client else { return Ok(None) };
     let shown = Some(client).filter(|client| client.folder().is_some());
-    let what = Named { workload: name, library: workload.library.as_ref(), shown };
+    let what = InstalledNames { workload: name, library: workload.library.as_ref(), shown };
     installed_client(client, &what, interrupt, say).await.map(|installed| Some(installed.command))
 }
 
@@ -207,7 +208,7 @@ async fn about_python() -> Result<Python, String> {
     })?;
     serde_json::from_slice(&answer.stdout).map_err(|_| {
         let said = [&answer.stdout, &answer.stderr].into_iter().rfind(|said| !said.trim_ascii().is_empty());
-        let said = said.map_or_else(|| "nothing".to_string(), |said| said::why(said));
+        let said = said.map_or_else(|| "nothing".to_string(), |said| installer_error::why(said));
         format!(
             "python3 on PATH does not work ({}): asked for its version and its folders, it said: {said}",
             answer.status
@@ -246,7 +247,12 @@ fn command(client: &CommandClient, another: Option<Another<'_>>, folder: &Folder
 }
 
 /// The folder that a recipe has installed into, now or before.
-async fn installed(recipe: &mut Recipe, what: &Named<'_>, cache: &Cache, say: fn(&str)) -> Result<PathBuf, String> {
+async fn installed(
+    recipe: &mut Recipe,
+    what: &InstalledNames<'_>,
+    cache: &Cache,
+    say: fn(&str),
+) -> Result<PathBuf, String> {
     let Some((program, arguments)) = recipe.install.split_first() else { return Ok(cache.path().to_path_buf()) };
     let name = what
         .library
@@ -273,7 +279,7 @@ async fn installed(recipe: &mut Recipe, what: &Named<'_>, cache: &Cache, say: fn
         Err((why, said)) if said.is_empty() => Err(why),
         Err((why, said)) => {
             let _ = files::write(&log, &said);
-            Err(format!("{why}: {}\nall it said is in {}", said::why(&said), log.display()))
+            Err(format!("{why}: {}\nall it said is in {}", installer_error::why(&said), log.display()))
         }
     }
 }

@@ -49,8 +49,8 @@ pub(super) async fn run(mut command: Command, limit: Duration) -> Result<Ended, 
     unsafe { command.pre_exec(with_us) };
     let mut child = command.spawn()?;
     let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    let mut group = Group(id);
-    let (mut stdout, mut stderr) = (Kept::default(), Kept::default());
+    let mut group = ProcessGroup(id);
+    let (mut stdout, mut stderr) = (HeadAndTail::default(), HeadAndTail::default());
     let reading = async {
         tokio::join!(stdout.read(child.stdout.take()), stderr.read(child.stderr.take()));
     };
@@ -81,9 +81,9 @@ fn has_ended(id: Pid) -> bool {
 }
 
 /// A group of processes that ends with this: what an installation has started that is given up.
-struct Group(Option<Pid>);
+struct ProcessGroup(Option<Pid>);
 
-impl Group {
+impl ProcessGroup {
     fn end(&mut self) {
         if let Some(group) = self.0.take() {
             // All of it may have ended meanwhile.
@@ -92,7 +92,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.end();
     }
@@ -100,13 +100,13 @@ impl Drop for Group {
 
 /// The beginning and the end of a stream.
 #[derive(Default)]
-struct Kept {
+struct HeadAndTail {
     first: Vec<u8>,
     last: Vec<u8>,
     left_out: u64,
 }
 
-impl Kept {
+impl HeadAndTail {
     async fn read(&mut self, stream: Option<impl AsyncRead + Unpin>) {
         let Some(mut stream) = stream else { return };
         let mut part = vec![0; 16 << 10];

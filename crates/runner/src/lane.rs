@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use super::signals::Remains;
+use super::signals::Leftovers;
 use super::worker::{End, RunOrder, Worker, last_line};
 use base::files;
 use base::interrupt::Interrupt;
@@ -22,7 +22,7 @@ pub(super) struct Lane {
     worker: Option<Worker>,
     interrupt: Interrupt,
     /// What this lane leaves if the program ends at once.
-    remains: Remains,
+    leftovers: Leftovers,
     /// What could not be removed after its process was killed, and why.
     left: Vec<String>,
 }
@@ -39,15 +39,15 @@ pub(super) enum RunEnd {
 
 impl Lane {
     /// A lane of the suite in this folder.
-    pub fn new(number: usize, folder: &Path, interrupt: Interrupt, remains: Remains) -> Lane {
-        Lane { number, log: log(folder, number), worker: None, interrupt, remains, left: Vec::new() }
+    pub fn new(number: usize, folder: &Path, interrupt: Interrupt, leftovers: Leftovers) -> Lane {
+        Lane { number, log: log(folder, number), worker: None, interrupt, leftovers, left: Vec::new() }
     }
 
     /// Makes a run, in the process of the last one if that waits for more. A run that takes longer than `limit` hangs.
     pub async fn make(&mut self, order: &RunOrder, limit: Duration) -> io::Result<RunEnd> {
         let mut worker = match self.worker.take().and_then(Worker::if_it_waits) {
             Some(worker) => worker,
-            None => Worker::start(&self.log, self.interrupt.clone(), self.remains.clone())?,
+            None => Worker::start(&self.log, self.interrupt.clone(), self.leftovers.clone())?,
         };
         let ended = tokio::select! {
             biased;

@@ -3,7 +3,7 @@
 //! - [`Runner`]: makes a scenario's run, from its cluster to its report, and can keep the cluster for the next run
 //! - `log`: a run's log, in its folder; `installation`: the clients of published libraries, in the user's `cache`, made
 //!   by an `installer` from `ingredients`
-//! - [`Checked`]: a history with everything derived from it; [`Made`]: a run whose report is still to be written
+//! - [`Checked`]: a history with everything derived from it; [`PendingReport`]: a run whose report is still to be written
 //! - [`Series`]: the runs of a suite, in one or more lanes side by side; those that can share a cluster follow each
 //!   other in a lane
 //! - [`worker`]: a process that makes such runs, and how to talk to it
@@ -11,7 +11,7 @@
 //!
 //! Deliberately absent: flags, verdicts, exit codes, and any display ([`Console`], [`SeriesProgress`]).
 
-mod beside;
+mod artifacts;
 mod cache;
 mod checked;
 mod events;
@@ -19,6 +19,7 @@ mod failures;
 mod ingredients;
 mod installation;
 mod installer;
+mod installer_error;
 mod lane;
 mod log;
 pub mod open;
@@ -28,7 +29,6 @@ mod queue;
 mod remedies;
 mod request;
 mod run;
-mod said;
 mod series;
 pub mod signals;
 pub mod simulate;
@@ -38,7 +38,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use cache::clean_cache;
-pub use checked::{Checked, Made};
+pub use checked::{Checked, PendingReport};
 pub use installation::install;
 pub use pace::{Jobs, MOST_JOBS};
 pub use published::published;

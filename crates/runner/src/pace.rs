@@ -77,12 +77,12 @@ impl Machine {
 }
 
 /// How many lanes there are, and what follows for that from how runs went.
-pub(super) struct Pace {
+pub(super) struct Concurrency {
     lanes: usize,
     most: usize,
     chosen_by_user: bool,
     /// Counts the changes. What a run showed that began before the last one says nothing about the present number.
-    era: u32,
+    epoch: u32,
     /// How many runs of this era were well in time. A late one halves it.
     calm: usize,
     /// Whether the last runs of this era were late.
@@ -91,28 +91,28 @@ pub(super) struct Pace {
     patience: usize,
 }
 
-impl Pace {
-    pub fn new(jobs: Jobs, machine: Machine) -> Pace {
+impl Concurrency {
+    pub fn new(jobs: Jobs, machine: Machine) -> Concurrency {
         let most = machine.most_lanes();
         let (lanes, most, chosen_by_user) = match jobs {
             Jobs::Fixed(jobs) => (jobs.get(), jobs.get(), true),
             Jobs::Auto => (machine.processors.clamp(1, most), most, false),
         };
-        Pace { lanes, most, chosen_by_user, era: 0, calm: 0, last: VecDeque::new(), patience: CALM_RUNS }
+        Concurrency { lanes, most, chosen_by_user, epoch: 0, calm: 0, last: VecDeque::new(), patience: CALM_RUNS }
     }
 
     pub fn lanes(&self) -> usize {
         self.lanes
     }
 
-    pub fn era(&self) -> u32 {
-        self.era
+    pub fn epoch(&self) -> u32 {
+        self.epoch
     }
 
     /// Takes note of a run that began in this era. `all_busy` says whether each lane was making a run, and `in_use` is
     /// the share of processor time in use. Returns why the number of lanes has changed, if it has.
-    pub fn ended(&mut self, era: u32, timing: Timing, all_busy: bool, in_use: f64) -> Option<String> {
-        let late_ms = timing.late_ms.filter(|_| !self.chosen_by_user && era == self.era)?;
+    pub fn ended(&mut self, epoch: u32, timing: Timing, all_busy: bool, in_use: f64) -> Option<String> {
+        let late_ms = timing.late_ms.filter(|_| !self.chosen_by_user && epoch == self.epoch)?;
         let limit_ms = timing.limit_ms;
         self.last.push_back(late_ms > limit_ms);
         if self.last.len() > LAST_RUNS {
@@ -142,7 +142,7 @@ impl Pace {
     }
 
     fn change_to(&mut self, lanes: usize) {
-        (self.lanes, self.calm, self.era) = (lanes, 0, self.era + 1);
+        (self.lanes, self.calm, self.epoch) = (lanes, 0, self.epoch + 1);
         self.last.clear();
     }
 }
@@ -232,16 +232,16 @@ mod tests {
     }
 
     /// After runs whose timers were late by so much, all made with the number of lanes of their time.
-    fn lanes_after(pace: &mut Pace, late_ms: u64, runs: usize) -> usize {
+    fn lanes_after(pace: &mut Concurrency, late_ms: u64, runs: usize) -> usize {
         for _ in 0..runs {
-            pace.ended(pace.era(), timing(late_ms), true, 0.1);
+            pace.ended(pace.epoch(), timing(late_ms), true, 0.1);
         }
         pace.lanes()
     }
 
     #[test]
     fn lanes_are_added_while_runs_are_in_time_up_to_what_the_machine_has() {
-        let mut pace = Pace::new(Jobs::Auto, MACHINE);
+        let mut pace = Concurrency::new(Jobs::Auto, MACHINE);
         assert_eq!(pace.lanes(), 2);
         assert_eq!(lanes_after(&mut pace, 10, 3), 2);
         assert_eq!(lanes_after(&mut pace, 10, 1), 3);
@@ -249,16 +249,16 @@ mod tests {
         assert_eq!(lanes_after(&mut pace, 10, 1), 4);
         assert_eq!(lanes_after(&mut pace, 10, 1000), 8, "four for each processor");
         let small = Machine { memory: Some(700_000_000), ..MACHINE };
-        assert_eq!(lanes_after(&mut Pace::new(Jobs::Auto, small), 0, 1000), 2, "300 MB for each");
-        assert_eq!(Pace::new(Jobs::Auto, Machine { memory: Some(0), ..MACHINE }).lanes(), 1);
-        assert_eq!(Pace::new(Jobs::Auto, Machine { memory: None, processors: 64 }).lanes(), 64);
+        assert_eq!(lanes_after(&mut Concurrency::new(Jobs::Auto, small), 0, 1000), 2, "300 MB for each");
+        assert_eq!(Concurrency::new(Jobs::Auto, Machine { memory: Some(0), ..MACHINE }).lanes(), 1);
+        assert_eq!(Concurrency::new(Jobs::Auto, Machine { memory: None, processors: 64 }).lanes(), 64);
     }
 
     #[test]
     fn no_lane_is_added_where_runs_were_nearly_late_or_lanes_idle_or_processors_busy() {
-        let mut pace = Pace::new(Jobs::Auto, MACHINE);
+        let mut pace = Concurrency::new(Jobs::Auto, MACHINE);
         assert_eq!(lanes_after(&mut pace, 26, 100), 2);
-        let mut pace = Pace::new(Jobs::Auto, MACHINE);
+        let mut pace = Concurrency::new(Jobs::Auto, MACHINE);
         for _ in 0..100 {
             assert_eq!(pace.ended(0, timing(0), false, 0.0), None);
             assert_eq!(pace.ended(0, Timing { late_ms: None, ..timing(0) }, true, 0.0), None);
@@ -271,16 +271,16 @@ mod tests {
 
     #[test]
     fn runs_that_are_late_cost_a_lane_and_the_next_one_is_added_more_slowly() {
-        let mut pace = Pace::new(Jobs::Auto, MACHINE);
+        let mut pace = Concurrency::new(Jobs::Auto, MACHINE);
         assert_eq!(lanes_after(&mut pace, 10, 4), 3);
-        let era = pace.era();
-        assert_eq!(pace.ended(era, timing(51), true, 0.1), None, "one may be due to anything");
+        let epoch = pace.epoch();
+        assert_eq!(pace.ended(epoch, timing(51), true, 0.1), None, "one may be due to anything");
         assert_eq!(lanes_after(&mut pace, 30, 6), 3);
         assert!(
-            pace.ended(era, timing(52), true, 0.1).is_some_and(|why| why.contains("2 runs") && why.contains("52 ms"))
+            pace.ended(epoch, timing(52), true, 0.1).is_some_and(|why| why.contains("2 runs") && why.contains("52 ms"))
         );
         for late_ms in [300, 300] {
-            assert_eq!(pace.ended(era, timing(late_ms), true, 0.1), None, "made beside more than there are now");
+            assert_eq!(pace.ended(epoch, timing(late_ms), true, 0.1), None, "made beside more than there are now");
         }
         assert_eq!(pace.lanes(), 2);
         assert_eq!(lanes_after(&mut pace, 10, 7), 2);
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_late_run_now_and_then_takes_no_lane_away_and_does_not_keep_one_from_being_added_for_ever() {
-        let mut pace = Pace::new(Jobs::Auto, MACHINE);
+        let mut pace = Concurrency::new(Jobs::Auto, MACHINE);
         for round in 0..40 {
             assert!(lanes_after(&mut pace, 51, 1) >= 2, "{round}");
             lanes_after(&mut pace, 10, LAST_RUNS);
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn what_the_user_said_stays() {
-        let mut pace = Pace::new("3".parse().unwrap(), Machine { memory: Some(0), processors: 1 });
+        let mut pace = Concurrency::new("3".parse().unwrap(), Machine { memory: Some(0), processors: 1 });
         assert_eq!(lanes_after(&mut pace, 500, 10), 3);
         assert_eq!(lanes_after(&mut pace, 0, 1000), 3);
         assert_eq!("auto".parse(), Ok(Jobs::Auto));

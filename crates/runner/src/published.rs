@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::process::Command;
 
 use super::RunnerError;
-use super::said;
+use super::installer_error;
 use base::interrupt::Interrupt;
 use model::scenario::{Package, Registry};
 
@@ -56,7 +56,7 @@ async fn ask(program: &str, arguments: &[&str]) -> Result<String, String> {
         _ => format!("{program}: {error}"),
     })?;
     if !answer.status.success() {
-        return Err(format!("{program} failed: {}", said::why(&[answer.stderr, answer.stdout].concat())));
+        return Err(format!("{program} failed: {}", installer_error::why(&[answer.stderr, answer.stdout].concat())));
     }
     Ok(String::from_utf8_lossy(&answer.stdout).into_owned())
 }

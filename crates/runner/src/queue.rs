@@ -27,7 +27,7 @@ pub(super) struct ClusterNeed {
 }
 
 /// Runs that follow each other on one cluster.
-struct Group<'a> {
+struct RunGroup<'a> {
     need: ClusterNeed,
     runs: VecDeque<Due<'a>>,
 }
@@ -35,9 +35,9 @@ struct Group<'a> {
 /// The runs that are to be made. Lanes are numbered from 0.
 pub(super) struct Queue<'a> {
     /// The groups that no lane has taken yet, in order.
-    groups: VecDeque<Group<'a>>,
+    groups: VecDeque<RunGroup<'a>>,
     /// What is left of the group that each lane has taken; an empty one while its last run is being made.
-    taken: Vec<Option<Group<'a>>>,
+    taken: Vec<Option<RunGroup<'a>>>,
 }
 
 impl<'a> Queue<'a> {
@@ -45,14 +45,14 @@ impl<'a> Queue<'a> {
     /// the second ones, and so on; among these, those that can share a cluster are together.
     pub fn new(mut due: Vec<(usize, Due<'a>)>, needs: &[ClusterNeed]) -> Queue<'a> {
         due.sort_by_key(|(cluster, due)| (due.run, *cluster));
-        let mut groups: VecDeque<Group<'a>> = VecDeque::new();
+        let mut groups: VecDeque<RunGroup<'a>> = VecDeque::new();
         let mut last = None;
         for (cluster, due) in due {
             let need = needs.get(cluster).copied().unwrap_or(ClusterNeed { shared: false, only_one: true });
             let place = (due.run, cluster);
             match groups.back_mut() {
                 Some(group) if need.shared && last == Some(place) => group.runs.push_back(due),
-                _ => groups.push_back(Group { need, runs: VecDeque::from([due]) }),
+                _ => groups.push_back(RunGroup { need, runs: VecDeque::from([due]) }),
             }
             last = Some(place);
         }
@@ -93,7 +93,7 @@ impl<'a> Queue<'a> {
 
     /// A group for a lane that has none. It is of the first round that is not over, if possible, so that all first runs
     /// come before the second ones.
-    fn more(&mut self) -> Option<Group<'a>> {
+    fn more(&mut self) -> Option<RunGroup<'a>> {
         let only_one = self.taken.iter().flatten().any(|group| group.need.only_one);
         let free = self.groups.iter().position(|group| !(only_one && group.need.only_one));
         let longest = (0..self.taken.len()).filter_map(|lane| {
@@ -103,7 +103,7 @@ impl<'a> Queue<'a> {
         let longest = longest.min_by_key(|(lane, round, length)| (*round, usize::MAX - length, *lane));
         match (free, longest) {
             (Some(free), Some((_, round, _))) if self.groups[free].round() <= round => self.groups.remove(free),
-            (_, Some((lane, _, _))) => self.taken[lane].as_mut().map(Group::half),
+            (_, Some((lane, _, _))) => self.taken[lane].as_mut().map(RunGroup::half),
             (Some(free), None) => self.groups.remove(free),
             (None, None) => self.last_run(),
         }
@@ -111,23 +111,23 @@ impl<'a> Queue<'a> {
 
     /// The only run that another lane has left: where nothing else is to be done, a new cluster costs less than to wait for
     /// that lane.
-    fn last_run(&mut self) -> Option<Group<'a>> {
-        let left = |group: &&mut Group| !group.runs.is_empty() && !group.need.only_one;
+    fn last_run(&mut self) -> Option<RunGroup<'a>> {
+        let left = |group: &&mut RunGroup| !group.runs.is_empty() && !group.need.only_one;
         let group = self.taken.iter_mut().flatten().find(left)?;
-        Some(Group { need: group.need, runs: std::mem::take(&mut group.runs) })
+        Some(RunGroup { need: group.need, runs: std::mem::take(&mut group.runs) })
     }
 }
 
-impl<'a> Group<'a> {
+impl<'a> RunGroup<'a> {
     /// Which run of their cells these are.
     fn round(&self) -> u32 {
         self.runs.front().map_or(u32::MAX, |due| due.run)
     }
 
     /// Takes the second half off. The next run stays, for which a cluster may be kept.
-    fn half(&mut self) -> Group<'a> {
+    fn half(&mut self) -> RunGroup<'a> {
         let kept = self.runs.len().div_ceil(2);
-        Group { need: self.need, runs: self.runs.split_off(kept) }
+        RunGroup { need: self.need, runs: self.runs.split_off(kept) }
     }
 }
 

@@ -21,7 +21,7 @@ impl Checked {
     /// Plays the remedies of a violation in virtual time, so that the report names only those that hold. What that costs is bounded
     /// by virtual time and not by real time, so every report of this run names the same.
     pub fn play_remedies(&mut self) {
-        let incidents = self.report().telling.incidents;
+        let incidents = self.report().summary.incidents;
         for run in incidents.into_iter().flat_map(|incident| incident.remedies).filter_map(|remedy| remedy.run) {
             if can_be_played(&run) && self.played(&run).is_none() {
                 let mut limits = TTLS_PLAYED.map(|ttls| run.time_limit.min((run.ttl * ttls).min(MOST_PLAYED))).to_vec();

@@ -13,9 +13,9 @@ use tracing::{info, warn};
 use super::events::Diary;
 use super::log::RunLog;
 use super::request::{ClusterRequest, KeepCluster, header};
-use super::signals::{self, Remains};
+use super::signals::{self, Leftovers};
 use super::simulate::can_be_simulated;
-use super::{Checked, Console, Made, RunnerError, installation, repeat_saved};
+use super::{Checked, Console, PendingReport, RunnerError, installation, repeat_saved};
 use base::files::{FileError, Unwritten};
 use base::interrupt::{Interrupt, Interrupted};
 use base::runs::{self, RunFolder};
@@ -34,7 +34,7 @@ pub struct Runner {
     console: Console,
     log: RunLog,
     interrupt: Interrupt,
-    remains: Remains,
+    leftovers: Leftovers,
     /// The cluster kept after the last run.
     kept: Option<KeptCluster>,
 }
@@ -76,17 +76,17 @@ impl Runner {
     /// To be called by the first thread: see [`signals::with_parent`].
     pub fn new(verbose: bool, console: Console) -> Result<Runner, RunnerError> {
         signals::with_parent().map_err(RunnerError::could_not_run)?;
-        let (interrupt, remains) = signals::listen(console).map_err(RunnerError::could_not_run)?;
+        let (interrupt, leftovers) = signals::listen(console).map_err(RunnerError::could_not_run)?;
         let log = RunLog::default();
         log.begin(verbose).map_err(RunnerError::could_not_run)?;
-        Ok(Runner { console, log, interrupt, remains, kept: None })
+        Ok(Runner { console, log, interrupt, leftovers, kept: None })
     }
 
     /// One for a process that listens for signals already, as [`signals::listen`] says.
-    pub fn of_listener(console: Console, interrupt: Interrupt, remains: &Remains) -> Result<Runner, RunnerError> {
+    pub fn of_listener(console: Console, interrupt: Interrupt, leftovers: &Leftovers) -> Result<Runner, RunnerError> {
         let log = RunLog::default();
         log.begin(false).map_err(RunnerError::could_not_run)?;
-        Ok(Runner { console, log, interrupt, remains: remains.beside(), kept: None })
+        Ok(Runner { console, log, interrupt, leftovers: leftovers.beside(), kept: None })
     }
 
     /// Raised when the user wants this process to stop.
@@ -95,7 +95,7 @@ impl Runner {
     }
 
     /// What follows is made although the user may want to stop, but then in no more time than this. To be called in a runtime.
-    pub fn goes_on_for(&mut self, grace: Duration) {
+    pub fn extend_grace(&mut self, grace: Duration) {
         self.interrupt = self.interrupt.later_by(grace);
     }
 
@@ -110,7 +110,7 @@ impl Runner {
             Some(kept) => {
                 let (run_id, members) = (kept.cluster.run_id().to_string(), kept.request.spec.addresses());
                 let owned = OwnedCluster { run_id, members, made: Some((kept.cluster, None)) };
-                let removed = owned.remove(&kept.platform, &self.interrupt, &self.remains).await;
+                let removed = owned.remove(&kept.platform, &self.interrupt, &self.leftovers).await;
                 removed.map_err(RunnerError::could_not_run)
             }
             None => Ok(()),
@@ -118,7 +118,7 @@ impl Runner {
     }
 
     /// Makes one run, from its scenario to its verdict. The report is still to be written.
-    pub async fn make(&mut self, scenario: &Scenario, settings: &RunSettings) -> Result<Made, RunnerError> {
+    pub async fn make(&mut self, scenario: &Scenario, settings: &RunSettings) -> Result<PendingReport, RunnerError> {
         if scenario.cluster_kind().is_simulated() {
             // Before anything is installed for it.
             can_be_simulated(scenario)?;
@@ -184,7 +184,7 @@ impl Runner {
             _ if platform.kind().is_simulated() => KeepCluster::No,
             keep => keep,
         };
-        let (console, interrupt, remains) = (self.console, self.interrupt(), self.remains.clone());
+        let (console, interrupt, leftovers) = (self.console, self.interrupt(), self.leftovers.clone());
         let unwritten = Mutex::default();
         let diary = Mutex::new(Some(Diary::begin(&folder, scenario)));
         let run = RunOnCluster {
@@ -195,21 +195,21 @@ impl Runner {
             platform,
             console,
             interrupt,
-            remains,
+            leftovers,
             keep,
             // Who records commands sees more, and would see the onlooker's too.
             observe: settings.observe && !scenario.record_commands,
             unwritten: &unwritten,
             diary: &diary,
         };
-        self.kept = run.to_its_end(self.kept.take(), &mut facts).await?;
+        self.kept = run.run_to_end(self.kept.take(), &mut facts).await?;
 
         let history = history::load(&folder.history()).map_err(RunnerError::could_not_run)?;
         let mut unwritten = unwritten.into_inner().unwrap_or_else(PoisonError::into_inner);
         unwritten.note(self.log.failure());
         let checked = Checked::new(history, Some(scenario.clone()), facts);
         let diary = diary.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Made::new(checked, folder, unwritten, diary))
+        Ok(PendingReport::new(checked, folder, unwritten, diary))
     }
 }
 
@@ -222,7 +222,7 @@ struct RunOnCluster<'a> {
     platform: Platform,
     console: Console,
     interrupt: Interrupt,
-    remains: Remains,
+    leftovers: Leftovers,
     keep: KeepCluster,
     observe: bool,
     /// What could not be written, though the run went on or is checked as far as it went.
@@ -245,7 +245,7 @@ impl RunOnCluster<'_> {
     /// Starts or resets a cluster and runs on it. Then removes the cluster however the run ended, or returns it if it
     /// is kept for the next run. A run that broke off is not an error here: its history says so, and is checked like
     /// any other.
-    async fn to_its_end(
+    async fn run_to_end(
         &self,
         kept: Option<KeptCluster>,
         facts: &mut RunFacts,
@@ -295,7 +295,7 @@ impl RunOnCluster<'_> {
         match (self.keep, owned.made) {
             // Without an agent, nobody else would undo its faults.
             (KeepCluster::ForUser, Some((cluster, _))) if !cluster.agent.is_lost() => {
-                self.remains.are_gone();
+                self.leftovers.clear();
                 (self.console.say)(&format!(
                     "the cluster stays up: nodes {}, resource {}",
                     cluster.node_urls().join(" "),
@@ -311,7 +311,7 @@ impl RunOnCluster<'_> {
                 status.send_modify(|status| status.stage = "removing the cluster".into());
                 let stopped = Instant::now();
                 let owned = OwnedCluster { made, ..owned };
-                match owned.remove(&self.platform, &self.interrupt, &self.remains).await {
+                match owned.remove(&self.platform, &self.interrupt, &self.leftovers).await {
                     Ok(()) => info!(seconds = stopped.elapsed().as_secs_f64(), "cluster removed"),
                     // The run is what it is all the same.
                     Err(error) => (self.console.say)(&format!("redjepsen: {error}")),
@@ -344,7 +344,7 @@ impl RunOnCluster<'_> {
     /// The cluster that was kept, after a reset, or a new one.
     async fn cluster<'s>(&self, owned: &'s mut OwnedCluster) -> Result<&'s Cluster, ClusterError> {
         let began = Instant::now();
-        self.will_remain(&owned.run_id);
+        self.register_leftovers(&owned.run_id);
         if let Some((cluster, Some(new))) = &owned.made {
             match cluster.reset(new).await {
                 Ok(()) => {
@@ -362,7 +362,7 @@ impl RunOnCluster<'_> {
         }
         if owned.made.is_none() {
             owned.run_id = run_id(self.folder);
-            self.will_remain(&owned.run_id);
+            self.register_leftovers(&owned.run_id);
             let spec = ClusterSpec { run_id: owned.run_id.clone(), ..self.request.spec.clone() };
             let (cluster, new) = owned.made.insert((self.platform.start(spec).await?, None));
             info!(seconds = began.elapsed().as_secs_f64(), "cluster started");
@@ -381,9 +381,9 @@ impl RunOnCluster<'_> {
     }
 
     /// Has the user told what is left of the cluster if the program ends at once.
-    fn will_remain(&self, run_id: &str) {
+    fn register_leftovers(&self, run_id: &str) {
         let traces = self.platform.traces(run_id);
-        self.remains.are(move || signals::left_behind(&traces));
+        self.leftovers.set(move || signals::left_behind(&traces));
     }
 
     async fn run_on(
@@ -439,7 +439,12 @@ impl RunOnCluster<'_> {
 
 impl OwnedCluster {
     /// Removes the cluster. An interrupted user waits for that only as long as it makes sense.
-    async fn remove(self, platform: &Platform, interrupt: &Interrupt, remains: &Remains) -> Result<(), ClusterError> {
+    async fn remove(
+        self,
+        platform: &Platform,
+        interrupt: &Interrupt,
+        leftovers: &Leftovers,
+    ) -> Result<(), ClusterError> {
         let removal = async {
             match &self.made {
                 Some((cluster, _)) => cluster.stop().await,
@@ -448,7 +453,7 @@ impl OwnedCluster {
         };
         let reason = match interrupt.with(platform.patience(self.members), removal).await {
             Ok(Ok(())) => {
-                remains.are_gone();
+                leftovers.clear();
                 return Ok(());
             }
             Ok(Err(error)) => error.to_string(),

@@ -10,7 +10,7 @@
 //! start.
 //!
 //! Lanes share nothing but the machine. Where that made a run late, and the run lacks what is expected of it, it is made
-//! again at the end, alone, with the same seed, once ([`RunOutcome::must_be_made_again`]).
+//! again at the end, alone, with the same seed, once ([`RunOutcome::needs_rerun`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -24,11 +24,11 @@ use tokio::time::sleep;
 
 use super::failures::Failures;
 use super::lane::{Lane, RunEnd, last_words};
-use super::pace::{Jobs, Machine, Pace, Processors};
+use super::pace::{Concurrency, Jobs, Machine, Processors};
 use super::queue::{ClusterNeed, Due, Queue};
 use super::request::{ClusterRequest, KeepCluster};
 use super::run::find_platform;
-use super::signals::Remains;
+use super::signals::Leftovers;
 use super::simulate::can_be_simulated;
 use super::worker::RunOrder;
 use super::{RunnerError, installation, repeat_saved};
@@ -54,7 +54,7 @@ pub struct Series<'a> {
     /// Raised when the user wants to stop now.
     pub interrupt: Interrupt,
     /// What is left if the program ends at once.
-    pub remains: Remains,
+    pub leftovers: Leftovers,
     pub fail_fast: bool,
     /// After this, no more runs are begun.
     pub until: Option<Instant>,
@@ -182,7 +182,7 @@ impl Series<'_> {
         let machine = Machine::here();
         for _ in 0..MOST_ROUNDS {
             let due = self.queue(self.due(state))?;
-            let pace = Pace::new(self.jobs, machine);
+            let pace = Concurrency::new(self.jobs, machine);
             progress.starts(self.outlook(&due, pace.lanes()));
             let ended = Lanes::new(&self, due, pace, false).make_all(state, progress).await?;
             let again = self.to_be_made_again(state);
@@ -191,8 +191,9 @@ impl Series<'_> {
             }
             let again = self.queue(again)?;
             progress.starts_again(self.outlook(&again, 1));
-            let alone =
-                Lanes::new(&self, again, Pace::new(Jobs::ALONE, machine), true).make_all(state, progress).await?;
+            let alone = Lanes::new(&self, again, Concurrency::new(Jobs::ALONE, machine), true)
+                .make_all(state, progress)
+                .await?;
             if !matches!((&ended, &alone), (Ended::CannotRun(_), Ended::Done)) {
                 return Ok(alone);
             }
@@ -205,13 +206,13 @@ impl Series<'_> {
         self.runs().filter(|due| !state.is_done(&due.cell.name, due.run)).collect()
     }
 
-    /// The runs whose first attempt shows nothing, see [`RunOutcome::must_be_made_again`]. Where their cell is as
+    /// The runs whose first attempt shows nothing, see [`RunOutcome::needs_rerun`]. Where their cell is as
     /// expected all the same, nothing depends on them.
     fn to_be_made_again(&self, state: &State) -> Vec<Due<'_>> {
         let again = |due: &Due| {
             state.made(&due.cell.name, due.run).is_some_and(|made| {
-                let settled = matches!(standing(state, due.cell), CellStatus::AsExpected | CellStatus::Observed);
-                made.must_be_made_again(due.cell.expected) && (made.valid.is_none() || !settled)
+                let settled = matches!(status(state, due.cell), CellStatus::AsExpected | CellStatus::Observed);
+                made.needs_rerun(due.cell.expected) && (made.valid.is_none() || !settled)
             })
         };
         self.runs().filter(again).collect()
@@ -250,7 +251,7 @@ impl Series<'_> {
 
     /// Why no more runs are to begin, if so.
     fn reason_to_stop(&self, state: &State) -> Option<Ended> {
-        let surprise = |cell| standing(state, cell) == CellStatus::Surprise;
+        let surprise = |cell| status(state, cell) == CellStatus::Surprise;
         if self.fail_fast && self.suite.cells.iter().any(surprise) {
             return Some(Ended::FailFast);
         }
@@ -261,7 +262,7 @@ impl Series<'_> {
     }
 
     /// Makes a run in a lane.
-    async fn make_one<'s>(&'s self, mut lane: Lane, due: Due<'s>, keep_cluster: bool, suite: PathBuf) -> Step<'s> {
+    async fn make_one<'s>(&'s self, mut lane: Lane, due: Due<'s>, keep_cluster: bool, suite: PathBuf) -> LaneEvent<'s> {
         let started = Instant::now();
         let scenario = Scenario { seed: due.seed, ..due.cell.scenario.clone() };
         let store = suite.join("runs");
@@ -270,7 +271,7 @@ impl Series<'_> {
             Err(error) => {
                 let failure = format!("{}: {error}", store.display());
                 let outcome = outcome(&due, None, Some(failure), &suite, started.elapsed());
-                return Step::Made(lane, due, Some(Box::new(outcome)));
+                return LaneEvent::Made(lane, due, Some(Box::new(outcome)));
             }
         };
         let repeat = due.cell.repeat(due.seed);
@@ -279,13 +280,13 @@ impl Series<'_> {
         let failure = match lane.make(&order, limit).await {
             Ok(RunEnd::InOrder) => None,
             Ok(RunEnd::Failed(why)) => Some(why),
-            Ok(RunEnd::Interrupted) => return Step::Made(lane, due, None),
+            Ok(RunEnd::Interrupted) => return LaneEvent::Made(lane, due, None),
             Err(error) => Some(error.to_string()),
         };
         // The folder of a run that wrote nothing is empty.
         let folder = if fs::remove_dir(&folder).is_ok() { None } else { Some(folder) };
         let outcome = outcome(&due, folder.as_deref(), failure, &suite, started.elapsed());
-        Step::Made(lane, due, Some(Box::new(outcome)))
+        LaneEvent::Made(lane, due, Some(Box::new(outcome)))
     }
 }
 
@@ -293,44 +294,44 @@ impl Series<'_> {
 struct Lanes<'s> {
     series: &'s Series<'s>,
     queue: Queue<'s>,
-    pace: Pace,
+    pace: Concurrency,
     processors: Processors,
-    /// Whether these runs are made again, see [`RunOutcome::must_be_made_again`].
+    /// Whether these runs are made again, see [`RunOutcome::needs_rerun`].
     again: bool,
     /// How many lanes there are, idle ones included.
     all: usize,
     /// Lanes without a process.
     idle: Vec<Lane>,
     /// The lanes that are making a run.
-    running: BTreeMap<usize, Running>,
+    running: BTreeMap<usize, RunInProgress>,
     failures: Failures,
 }
 
 /// A run in progress.
-struct Running {
-    /// Of the [`Pace`], when it began.
-    era: u32,
+struct RunInProgress {
+    /// Of the [`Concurrency`], when it began.
+    epoch: u32,
     beside_others: bool,
 }
 
 /// What a lane has come to.
-enum Step<'s> {
+enum LaneEvent<'s> {
     /// A run is over; None if the user stopped it.
     Made(Lane, Due<'s>, Option<Box<RunOutcome>>),
     /// It has no process any more. If that failed, with the reason.
     Closed(Lane, Option<String>),
 }
 
-impl Step<'_> {
+impl LaneEvent<'_> {
     /// What is left of runs, of which nobody was told yet.
     fn left(&mut self) -> Vec<String> {
-        let (Step::Made(lane, _, _) | Step::Closed(lane, _)) = self;
+        let (LaneEvent::Made(lane, _, _) | LaneEvent::Closed(lane, _)) = self;
         lane.left()
     }
 }
 
 impl<'s> Lanes<'s> {
-    fn new(series: &'s Series<'s>, queue: Queue<'s>, pace: Pace, again: bool) -> Lanes<'s> {
+    fn new(series: &'s Series<'s>, queue: Queue<'s>, pace: Concurrency, again: bool) -> Lanes<'s> {
         let (idle, running, mut processors) = (Vec::new(), BTreeMap::new(), Processors::default());
         // From here on.
         processors.in_use();
@@ -341,7 +342,7 @@ impl<'s> Lanes<'s> {
     /// keeps new runs from beginning, and those in progress are waited for.
     async fn make_all(&mut self, state: &mut State, progress: &mut dyn SeriesProgress) -> Result<Ended, RunnerError> {
         let folder = state.folder().to_path_buf();
-        let mut at_work: FuturesUnordered<LocalBoxFuture<'s, Step<'s>>> = FuturesUnordered::new();
+        let mut at_work: FuturesUnordered<LocalBoxFuture<'s, LaneEvent<'s>>> = FuturesUnordered::new();
         // A lane that has just made a run, and may have a cluster for the next one.
         let mut ready: Option<Lane> = None;
         let mut stop = None;
@@ -371,16 +372,16 @@ impl<'s> Lanes<'s> {
                 Some(mut step) = at_work.next() => {
                     step.left().iter().for_each(|left| progress.warns(left));
                     match step {
-                        Step::Made(lane, _, None) => {
+                        LaneEvent::Made(lane, _, None) => {
                             self.running.remove(&lane.number);
                             ready = Some(lane);
                             stop = stop.or(Some(Ok(Ended::Interrupted)));
                         }
-                        Step::Made(lane, due, Some(outcome)) => {
+                        LaneEvent::Made(lane, due, Some(outcome)) => {
                             stop = stop.or(self.made(lane.number, &due, *outcome, state, progress));
                             ready = Some(lane);
                         }
-                        Step::Closed(lane, left) => {
+                        LaneEvent::Closed(lane, left) => {
                             if let Some(left) = left {
                                 progress.warns(&left);
                             }
@@ -399,7 +400,7 @@ impl<'s> Lanes<'s> {
 
     fn one_more(&mut self, folder: &Path) -> Lane {
         self.all += 1;
-        Lane::new(self.all - 1, folder, self.series.interrupt.clone(), self.series.remains.beside())
+        Lane::new(self.all - 1, folder, self.series.interrupt.clone(), self.series.leftovers.beside())
     }
 
     fn begins(&mut self, lane: &Lane) {
@@ -407,7 +408,7 @@ impl<'s> Lanes<'s> {
         for other in self.running.values_mut() {
             other.beside_others = true;
         }
-        self.running.insert(lane.number, Running { era: self.pace.era(), beside_others });
+        self.running.insert(lane.number, RunInProgress { epoch: self.pace.epoch(), beside_others });
     }
 
     /// A lane has no process any more: what it still had to do is for others.
@@ -432,8 +433,8 @@ impl<'s> Lanes<'s> {
             outcome.first_attempt = state.made(&due.cell.name, due.run).map(|first| Box::new(first.as_attempt()));
         }
         progress.ended(lane, due.cell, &outcome, per_run(due.cell));
-        let era = begun.map_or(0, |begun| begun.era);
-        if let Some(why) = self.pace.ended(era, outcome.timing, all_busy, self.processors.in_use()) {
+        let epoch = begun.map_or(0, |begun| begun.epoch);
+        if let Some(why) = self.pace.ended(epoch, outcome.timing, all_busy, self.processors.in_use()) {
             progress.changes_lanes(self.pace.lanes(), &why);
         }
         let failed = self.failures.ended(&outcome.cell, outcome.valid.is_some());
@@ -447,15 +448,15 @@ impl<'s> Lanes<'s> {
 }
 
 /// Has a lane's process remove its cluster and end.
-async fn closed<'s>(mut lane: Lane) -> Step<'s> {
+async fn closed<'s>(mut lane: Lane) -> LaneEvent<'s> {
     let left = lane.close().await.unwrap_or_else(|error| Some(error.to_string()));
-    Step::Closed(lane, left)
+    LaneEvent::Closed(lane, left)
 }
 
 /// What a cell is by the runs made so far.
-fn standing(state: &State, cell: &PlannedCell) -> CellStatus {
+fn status(state: &State, cell: &PlannedCell) -> CellStatus {
     let runs = state.runs.iter().filter(|run| run.cell == cell.name);
-    Tally::of(cell.seeds.len() as u32, cell.expected, runs).standing(cell.expected, cell.found)
+    Tally::of(cell.seeds.len() as u32, cell.expected, runs).status(cell.expected, cell.found)
 }
 
 fn per_run(cell: &PlannedCell) -> Duration {

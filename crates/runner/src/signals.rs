@@ -31,7 +31,7 @@ const SAY_LIMIT: Duration = Duration::from_millis(200);
 /// What there would be to clean up if this process ended now: one thing of several that may be made at a time. Clones are
 /// about the same one.
 #[derive(Clone, Default)]
-pub struct Remains {
+pub struct Leftovers {
     all: Arc<Mutex<BTreeMap<usize, Option<Last>>>>,
     /// The key of this one.
     number: usize,
@@ -42,18 +42,18 @@ pub struct Remains {
 /// Does what can be done in the last moment, and says what is left.
 type Last = Box<dyn Fn() -> String + Send>;
 
-impl Remains {
+impl Leftovers {
     /// What something else leaves that is made at the same time.
-    pub fn beside(&self) -> Remains {
+    pub fn beside(&self) -> Leftovers {
         let mut all = lock(&self.all);
         let number = all.last_key_value().map_or(0, |(last, _)| *last).max(self.number) + 1;
         all.insert(number, None);
-        Remains { all: Arc::clone(&self.all), number, told: Arc::clone(&self.told) }
+        Leftovers { all: Arc::clone(&self.all), number, told: Arc::clone(&self.told) }
     }
 
     /// From now on `last` is called before the process ends at once. Does not return in the last moment, so that nothing is
     /// made of which nobody was told.
-    pub fn are(&self, last: impl Fn() -> String + Send + 'static) {
+    pub fn set(&self, last: impl Fn() -> String + Send + 'static) {
         let mut all = lock(&self.all);
         if self.told.load(Ordering::SeqCst) {
             drop(all);
@@ -64,13 +64,13 @@ impl Remains {
         all.insert(self.number, Some(Box::new(last)));
     }
 
-    pub fn are_gone(&self) {
+    pub fn clear(&self) {
         lock(&self.all).insert(self.number, None);
     }
 
     /// Never resolves in the last moment: whoever notices first what ends then must not end the program before it has
     /// said what is left.
-    pub async fn unless_told(&self) {
+    pub async fn unless_reported(&self) {
         if self.told.load(Ordering::SeqCst) {
             std::future::pending().await
         }
@@ -98,11 +98,11 @@ pub fn left_behind(what: &str) -> String {
 }
 
 /// Listens for signals from now on.
-pub fn listen(console: Console) -> io::Result<(Interrupt, Remains)> {
+pub fn listen(console: Console) -> io::Result<(Interrupt, Leftovers)> {
     let (sender, interrupt) = Interrupt::new();
-    let remains = Remains::default();
+    let leftovers = Leftovers::default();
     let (begun, begins) = mpsc::sync_channel(1);
-    let told = remains.clone();
+    let told = leftovers.clone();
     let thread = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let outcome = runtime.and_then(|runtime| {
@@ -119,12 +119,12 @@ pub fn listen(console: Console) -> io::Result<(Interrupt, Remains)> {
     };
     thread::Builder::new().name("signals".to_string()).spawn(thread)?;
     begins.recv().map_err(io::Error::other)??;
-    Ok((interrupt, remains))
+    Ok((interrupt, leftovers))
 }
 
 /// What a signal asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wish {
+enum StopRequest {
     /// Stop; said twice, stop at once.
     Stop,
     /// Stop. A terminal that closes says it more than once: the shell passes it on, and so does the kernel.
@@ -150,7 +150,7 @@ impl Listener {
         })
     }
 
-    async fn next(&mut self) -> Wish {
+    async fn next(&mut self) -> StopRequest {
         let Listener { interrupt, terminate, quit, hangup } = self;
         let hangup = async {
             match hangup {
@@ -159,22 +159,22 @@ impl Listener {
             }
         };
         tokio::select! {
-            _ = quit.recv() => Wish::StopAtOnce,
-            _ = interrupt.recv() => Wish::Stop,
-            _ = terminate.recv() => Wish::Stop,
-            _ = hangup => Wish::StopOnce,
+            _ = quit.recv() => StopRequest::StopAtOnce,
+            _ = interrupt.recv() => StopRequest::Stop,
+            _ = terminate.recv() => StopRequest::Stop,
+            _ = hangup => StopRequest::StopOnce,
         }
     }
 
-    async fn listen(mut self, sender: &watch::Sender<bool>, console: Console, remains: &Remains) {
+    async fn listen(mut self, sender: &watch::Sender<bool>, console: Console, leftovers: &Leftovers) {
         let mut first = None;
         loop {
             let wish = self.next().await;
             let since_first = first.get_or_insert_with(Instant::now).elapsed();
-            let again = *sender.borrow() && wish == Wish::Stop && since_first > ECHO;
-            if again || wish == Wish::StopAtOnce {
+            let again = *sender.borrow() && wish == StopRequest::Stop && since_first > ECHO;
+            if again || wish == StopRequest::StopAtOnce {
                 // Before anybody else hears of it, who might end the program first, and say less.
-                say(console, format!("redjepsen: {}", remains.told()));
+                say(console, format!("redjepsen: {}", leftovers.told()));
                 (console.leave)();
             }
             if !sender.send_replace(true) {
@@ -223,36 +223,36 @@ mod tests {
 
     #[test]
     fn all_that_is_left_is_told_and_nothing_that_is_gone() {
-        assert_eq!(Remains::default().told(), "stopped at once; nothing is left behind");
-        let one = Remains::default();
+        assert_eq!(Leftovers::default().told(), "stopped at once; nothing is left behind");
+        let one = Leftovers::default();
         let (other, third) = (one.beside(), one.beside());
-        for (remains, name) in [(&one, "a"), (&other, "b"), (&third, "c")] {
-            remains.are(move || left_behind(name));
+        for (leftovers, name) in [(&one, "a"), (&other, "b"), (&third, "c")] {
+            leftovers.set(move || left_behind(name));
         }
-        other.clone().are_gone();
+        other.clone().clear();
         let told = one.told();
         assert!(
             told.contains("removing a;") && !told.contains("removing b;") && told.contains("removing c;"),
             "{told}"
         );
-        one.are_gone();
-        third.are_gone();
+        one.clear();
+        third.clear();
         assert_eq!(other.told(), "stopped at once; nothing is left behind");
     }
 
     #[test]
     fn nothing_is_made_after_the_last_moment() {
-        let remains = Remains::default();
-        let begins = |remains: Remains| {
+        let leftovers = Leftovers::default();
+        let begins = |leftovers: Leftovers| {
             let (begun, is_begun) = mpsc::channel();
             thread::spawn(move || {
-                remains.are(|| left_behind("a folder"));
+                leftovers.set(|| left_behind("a folder"));
                 let _ = begun.send(());
             });
             is_begun.recv_timeout(Duration::from_millis(300)).is_ok()
         };
-        assert!(begins(remains.beside()));
-        assert!(remains.told().contains("a folder"));
-        assert!(!begins(remains.beside()), "nobody would be told of it");
+        assert!(begins(leftovers.beside()));
+        assert!(leftovers.told().contains("a folder"));
+        assert!(!begins(leftovers.beside()), "nobody would be told of it");
     }
 }

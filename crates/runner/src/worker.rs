@@ -26,17 +26,18 @@ use tokio::time::timeout;
 
 use super::request::KeepCluster;
 use super::run::{Place, RunSettings, Runner};
-use super::signals::{self, Remains, is_left_behind};
+use super::signals::{self, Leftovers, is_left_behind};
 use super::{Checked, Console, PROGRAM, RunnerError};
 use base::interrupt::{Interrupt, Interrupted};
 use model::scenario::Scenario;
+use report::Pictures;
 use system::cluster::{self, CleanOptions};
 
 /// How long a run that was told to stop may take to heal and to remove its cluster.
-const FAREWELL: Duration = Duration::from_secs(60);
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(60);
 /// The same once the user wants to stop: most clusters are removed in less than a second, and an engine that hangs is given up
 /// before that.
-const SHORT_FAREWELL: Duration = Duration::from_secs(15);
+const SHORT_SHUTDOWN_LIMIT: Duration = Duration::from_secs(15);
 /// How long a process that is to end at once may take to say what it leaves.
 const LAST_WORDS: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 /// How much of a line that makes no sense a message shows.
@@ -96,8 +97,8 @@ async fn one_after_the_other(
         let place = Place::Folder(folder);
         let mut made = runner.make(&scenario, &RunSettings { place, repeat, keep_cluster, observe }).await?;
         // What the run showed must not be lost with its files.
-        made.write_report().map_err(|error| {
-            RunnerError::could_not_run(format!("{} But {error}", made.checked.report().telling.summary))
+        made.write_report(Pictures::OfViolations).map_err(|error| {
+            RunnerError::could_not_run(format!("{} But {error}", made.checked.report().summary.one_line))
         })?;
         let checked = made.checked;
         if !runner.has_cluster() {
@@ -116,7 +117,7 @@ pub(super) struct Worker {
     answers: Lines<BufReader<ChildStdout>>,
     interrupt: Interrupt,
     /// What is left if both processes end at once; none once this one has ended.
-    remains: Remains,
+    leftovers: Leftovers,
     /// What could not be removed after it was killed, and why.
     pub left: Vec<String>,
 }
@@ -130,7 +131,7 @@ pub(super) enum End {
 
 impl Worker {
     /// Starts a process. To be called by the first thread: to the kernel a thread is the parent, and this one lives on.
-    pub fn start(log_path: &Path, interrupt: Interrupt, remains: Remains) -> io::Result<Worker> {
+    pub fn start(log_path: &Path, interrupt: Interrupt, leftovers: Leftovers) -> io::Result<Worker> {
         let _ = fs::remove_file(log_path);
         let log = fs::File::options().create_new(true).append(true).open(log_path)?;
         let mut child = Command::new(PROGRAM)
@@ -149,8 +150,8 @@ impl Worker {
         // Stands for this very process, even when its PID is somebody else's.
         let process = pidfd_open(pid, PidfdFlags::empty())?;
         let log_path = log_path.to_path_buf();
-        remains.are(move || last_words(&process, &log_path));
-        Ok(Worker { child, orders, answers, interrupt, remains, left: Vec::new() })
+        leftovers.set(move || last_words(&process, &log_path));
+        Ok(Worker { child, orders, answers, interrupt, leftovers, left: Vec::new() })
     }
 
     /// None if it has ended.
@@ -175,7 +176,7 @@ impl Worker {
     pub async fn end(mut self) -> io::Result<ExitStatus> {
         drop(self.orders.take());
         let interrupt = self.interrupt.clone();
-        match interrupt.unless(timeout(FAREWELL, self.child.wait())).await {
+        match interrupt.unless(timeout(SHUTDOWN_LIMIT, self.child.wait())).await {
             Ok(Ok(status)) => status,
             Ok(Err(_)) | Err(Interrupted) => self.break_off().await,
         }
@@ -190,11 +191,11 @@ impl Worker {
             let _ = kill_process(pid, Signal::CONT);
         }
         let interrupt = self.interrupt.clone();
-        let ended = match interrupt.within(SHORT_FAREWELL, timeout(FAREWELL, self.child.wait())).await {
+        let ended = match interrupt.within(SHORT_SHUTDOWN_LIMIT, timeout(SHUTDOWN_LIMIT, self.child.wait())).await {
             Ok(Ok(status)) => status,
             Ok(Err(_)) | Err(Interrupted) => self.kill(pid).await,
         };
-        self.remains.unless_told().await;
+        self.leftovers.unless_reported().await;
         ended
     }
 
@@ -214,7 +215,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.remains.are_gone();
+        self.leftovers.clear();
     }
 }
 

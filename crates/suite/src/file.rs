@@ -38,13 +38,13 @@ pub struct SuiteFile {
     pub cells: Vec<Block>,
     /// What the user says instead of all that the file says, beside the kind of cluster.
     #[serde(skip)]
-    pub instead: Options,
+    pub overrides: Options,
 }
 
 impl SuiteFile {
     /// The file with what the user says instead: these options, the first seed and the runs of every cell.
-    pub fn told(mut self, instead: Options, seed: Option<u64>, runs: Option<u32>) -> SuiteFile {
-        self.instead = instead;
+    pub fn with_overrides(mut self, overrides: Options, seed: Option<u64>, runs: Option<u32>) -> SuiteFile {
+        self.overrides = overrides;
         self.seed = seed.unwrap_or(self.seed);
         if let Some(runs) = runs {
             self.runs = runs;

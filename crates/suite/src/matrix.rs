@@ -9,7 +9,7 @@ use super::file::Found;
 use super::outcome::{CellStatus, RunOutcome, Tally};
 use super::plan::Suite;
 use super::shard::Shard;
-use super::since::{Night, Since};
+use super::trend::{Since, SuiteRun};
 use crate::compare::share::share_95;
 use base::words;
 use checker::LostUpdates;
@@ -172,7 +172,7 @@ impl Matrix {
                 scripted: cell.scripted,
                 expected: cell.expected,
                 found: cell.found,
-                standing: tally.standing(cell.expected, cell.found),
+                standing: tally.status(cell.expected, cell.found),
                 tally,
                 numbers: CellNumbers::of(&of_cell),
                 runs: of_cell,
@@ -207,7 +207,7 @@ impl Matrix {
     /// Joins shards of one suite, each given with the path from the joined suite's folder to its own. Of what a part says,
     /// only its runs are believed: everything that follows from them is counted anew.
     pub fn join(parts: Vec<(String, Matrix)>) -> Result<Matrix, MergeError> {
-        let counted = parts.into_iter().map(|(folder, part)| Ok((folder.clone(), part.counted_anew(&folder)?)));
+        let counted = parts.into_iter().map(|(folder, part)| Ok((folder.clone(), part.recount(&folder)?)));
         let mut parts = counted.collect::<Result<Vec<_>, MergeError>>()?.into_iter();
         let Some((first, mut whole)) = parts.next() else { return Err(MergeError("there is nothing to join".into())) };
         whole.move_runs(&first);
@@ -269,7 +269,7 @@ impl Matrix {
     }
 
     /// The same part, as its runs have it; an error if a file like this was never written by a suite.
-    fn counted_anew(mut self, folder: &str) -> Result<Matrix, MergeError> {
+    fn recount(mut self, folder: &str) -> Result<Matrix, MergeError> {
         let nonsense = |text: String| MergeError(format!("{folder}: {text}; it was changed by hand"));
         if let Some(shard) = self.shards.iter().find(|shard| !shard.is_possible()) {
             return Err(nonsense(format!("there is no shard {shard}")));
@@ -307,16 +307,16 @@ impl Matrix {
     }
 
     /// The cells of which anything was run, for a comparison.
-    pub fn night(&self) -> Night<'_> {
+    pub fn as_run(&self) -> SuiteRun<'_> {
         let run = self.cells.iter().filter(|cell| cell.tally.done() > 0);
-        Night { started: &self.started, cells: run.map(|cell| (cell.name.as_str(), cell.standing)).collect() }
+        SuiteRun { started: &self.started, cells: run.map(|cell| (cell.name.as_str(), cell.standing)).collect() }
     }
 
     /// Compares it with earlier suites, the newest first, as far as they are of the same command and kind of cluster.
     pub fn compare(&mut self, earlier: &[Matrix]) {
         let alike = earlier.iter().filter(|older| older.repeat == self.repeat && !older.mixes_with(self));
-        let nights: Vec<Night> = alike.map(Matrix::night).collect();
-        self.since = Since::of(&self.night(), &nights);
+        let nights: Vec<SuiteRun> = alike.map(Matrix::as_run).collect();
+        self.since = Since::of(&self.as_run(), &nights);
     }
 
     /// Counts the cells and sets the overall result.
@@ -397,7 +397,7 @@ impl Cell {
         self.runs.sort_by_key(|run| run.run);
         let made = u32::try_from(self.runs.len()).unwrap_or(u32::MAX);
         self.tally = Tally::of(self.tally.planned.max(made).max(1), self.expected, self.runs.iter());
-        self.standing = self.tally.standing(self.expected, self.found);
+        self.standing = self.tally.status(self.expected, self.found);
         self.numbers = CellNumbers::of(&self.runs);
         Ok(())
     }

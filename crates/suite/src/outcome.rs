@@ -35,7 +35,7 @@ pub struct RunOutcome {
     pub numbers: Numbers,
     #[serde(default)]
     pub timing: Timing,
-    /// The attempt that this run replaces, see [`must_be_made_again`](RunOutcome::must_be_made_again).
+    /// The attempt that this run replaces, see [`needs_rerun`](RunOutcome::needs_rerun).
     pub first_attempt: Option<Box<Attempt>>,
 }
 
@@ -90,7 +90,7 @@ impl RunOutcome {
     /// Whether the run shows nothing because others were made beside it, so that it has to be made again alone: it could
     /// not be made, or its timing was not kept and it is unknown or lacks an expected violation. A violation is a fact
     /// whatever the machine did, and a run that is valid as expected lacks nothing.
-    pub fn must_be_made_again(&self, expected: Option<Expectation>) -> bool {
+    pub fn needs_rerun(&self, expected: Option<Expectation>) -> bool {
         self.timing.beside_others
             && match self.valid {
                 None => true,
@@ -196,7 +196,7 @@ impl Tally {
         let mut tally = Tally { planned, ..Tally::default() };
         for run in runs {
             match run.valid {
-                Some(Validity::Valid) if run.must_be_made_again(expected) => tally.unknown += 1,
+                Some(Validity::Valid) if run.needs_rerun(expected) => tally.unknown += 1,
                 Some(Validity::Valid) => tally.valid += 1,
                 Some(Validity::Invalid) => tally.invalid += 1,
                 Some(Validity::Unknown) => tally.unknown += 1,
@@ -212,7 +212,7 @@ impl Tally {
 
     /// The status of a cell with these runs. One run that contradicts the expectation decides, whatever the others
     /// prove; a run that proves nothing never counts for the expectation.
-    pub fn standing(&self, expected: Option<Expectation>, found: Option<Found>) -> CellStatus {
+    pub fn status(&self, expected: Option<Expectation>, found: Option<Found>) -> CellStatus {
         let complete = self.done() >= self.planned;
         let proven = self.unknown + self.could_not_run == 0;
         let (contradicted, met) = match (expected, found) {
@@ -279,11 +279,11 @@ mod tests {
             (None, unsaid, false, Some(Holds), false),
         ] {
             let run = run(valid, late_ms, beside_others);
-            assert_eq!(run.must_be_made_again(expected), again, "{run:?} where {expected:?} was expected");
+            assert_eq!(run.needs_rerun(expected), again, "{run:?} where {expected:?} was expected");
         }
         let mut waited = run(Some(Unknown), in_time, true);
         waited.timing.asks_for_quiet = true;
-        assert!(waited.must_be_made_again(Some(Holds)), "others may have had the processors");
+        assert!(waited.needs_rerun(Some(Holds)), "others may have had the processors");
         assert_eq!(waited.timing.why_not_kept().as_deref(), Some("it asks for a quieter machine"));
     }
 
@@ -291,7 +291,7 @@ mod tests {
     fn a_run_that_has_to_be_made_again_surprises_nobody() {
         let standing = |runs: &[RunOutcome]| {
             let expected = Some(Expectation::Violation);
-            Tally::of(2, expected, runs.iter()).standing(expected, Some(Found::Every))
+            Tally::of(2, expected, runs.iter()).status(expected, Some(Found::Every))
         };
         let found = run(Some(Validity::Invalid), Some(900), true);
         let missed = |late_ms| run(Some(Validity::Valid), Some(late_ms), true);
@@ -327,7 +327,7 @@ mod tests {
             (tally(1, 1, 1, 0), None, None, Observed),
             (tally(0, 0, 0, 0), None, None, NotRun),
         ] {
-            assert_eq!(runs.standing(expected, found), standing, "{runs:?} where {expected:?} {found:?} was expected");
+            assert_eq!(runs.status(expected, found), standing, "{runs:?} where {expected:?} {found:?} was expected");
         }
     }
 }

@@ -139,7 +139,7 @@ impl Suite {
         let mut in_order: Vec<_> = blocks.into_iter().zip(cells).collect();
         in_order.sort_by_key(|(block, _)| *block);
         // Cells that differed in what the user says for all are one.
-        if file.instead != Options::default() {
+        if file.overrides != Options::default() {
             let mut names = BTreeSet::new();
             in_order.retain(|(_, cell)| names.insert(cell.name.clone()));
         }
@@ -299,7 +299,7 @@ fn cell(
     if !(1..=MOST_RUNS).contains(&runs) {
         return Err(format!("`runs = {runs}` is out of range; it may be 1 to {MOST_RUNS}"));
     }
-    let instead = Options { cluster: clusters.instead.or(file.instead.cluster), ..file.instead.clone() };
+    let instead = Options { cluster: clusters.instead.or(file.overrides.cluster), ..file.overrides.clone() };
     let with = instead.or(swept).or(&block.with).or(&file.with);
     let of_suite = instead.or(&file.with).to_flags();
     let own = with.to_flags().into_iter().filter(|said| !of_suite.contains(said));

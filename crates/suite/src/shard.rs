@@ -1,5 +1,5 @@
 //! The part of a suite that one machine runs, and how a machine learns which one that is. Which cells it has is decided by
-//! [`cut`](super::cut).
+//! [`balance`](super::balance).
 
 use std::fmt;
 use std::str::FromStr;

@@ -38,7 +38,7 @@ pub struct Identity {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Line {
+enum StateLine {
     Suite {
         identity: Identity,
         started: String,
@@ -83,7 +83,7 @@ impl State {
         let file = locked.map_err(|error| FileError::write(&path, error))?;
         let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let mut state = State { folder: folder.to_path_buf(), file, started: started.clone(), runs: Vec::new() };
-        state.write(&Line::Suite { identity: identity.clone(), started })?;
+        state.write(&StateLine::Suite { identity: identity.clone(), started })?;
         Ok(state)
     }
 
@@ -133,21 +133,21 @@ impl State {
 
     /// Adds a finished run; it is on disk when this returns, and known in any case.
     pub fn add(&mut self, run: RunOutcome) -> Result<(), FileError> {
-        let written = self.write(&Line::Run(Box::new(run.clone())));
+        let written = self.write(&StateLine::Run(Box::new(run.clone())));
         put(&mut self.runs, run);
         written
     }
 
     /// Records that no more runs follow.
     pub fn end(&mut self) -> Result<(), FileError> {
-        self.write(&Line::End)
+        self.write(&StateLine::End)
     }
 
-    fn write(&mut self, line: &Line) -> Result<(), FileError> {
+    fn write(&mut self, line: &StateLine) -> Result<(), FileError> {
         self.append(line).map_err(|error| FileError::write(&self.folder.join(FILE), error))
     }
 
-    fn append(&mut self, line: &Line) -> io::Result<()> {
+    fn append(&mut self, line: &StateLine) -> io::Result<()> {
         // The kernel would go on writing to a file that is no longer in its folder.
         if self.file.metadata()?.nlink() == 0 {
             return Err(io::ErrorKind::NotFound.into());
@@ -166,7 +166,7 @@ fn put(runs: &mut Vec<RunOutcome>, run: RunOutcome) {
 }
 
 /// The content of a state file.
-struct Content {
+struct StateContent {
     identity: Identity,
     started: String,
     runs: Vec<RunOutcome>,
@@ -176,26 +176,26 @@ struct Content {
 }
 
 /// The file and its content; None if its first line can't be read.
-fn open(folder: &Path) -> io::Result<Option<(File, Content)>> {
+fn open(folder: &Path) -> io::Result<Option<(File, StateContent)>> {
     let mut file = files::open_to_append(&folder.join(FILE))?;
     Ok(read(&mut file)?.map(|content| (file, content)))
 }
 
-fn read(file: &mut File) -> io::Result<Option<Content>> {
+fn read(file: &mut File) -> io::Result<Option<StateContent>> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(0))?;
     file.take(files::RESULTS).read_to_end(&mut bytes)?;
-    let mut content: Option<Content> = None;
+    let mut content: Option<StateContent> = None;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let parsed = if line.ends_with(b"\n") { serde_json::from_slice(line).ok() } else { None };
         // Whatever follows a cut-off line can't be trusted either.
         let Some(parsed) = parsed else { break };
         match (parsed, &mut content) {
-            (Line::Suite { identity, started }, None) => {
-                content = Some(Content { identity, started, runs: Vec::new(), ended: false, whole: 0 });
+            (StateLine::Suite { identity, started }, None) => {
+                content = Some(StateContent { identity, started, runs: Vec::new(), ended: false, whole: 0 });
             }
-            (Line::Run(run), Some(content)) => put(&mut content.runs, *run),
-            (Line::End, Some(content)) => content.ended = true,
+            (StateLine::Run(run), Some(content)) => put(&mut content.runs, *run),
+            (StateLine::End, Some(content)) => content.ended = true,
             _ => break,
         }
         if let Some(content) = &mut content {

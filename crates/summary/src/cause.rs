@@ -1,7 +1,7 @@
 //! What most incidents of a run have in common, in a few words.
 
-use super::moments;
 use super::story::{Incident, Story};
+use super::times;
 use checker::{HowKind, everyone_ran};
 use model::history::{Claim, Operation};
 
@@ -66,7 +66,7 @@ fn why(story: &Story, incident: &Incident) -> Option<Why> {
     let (from, to) = fault.ordered_span();
     let held_meanwhile = |operation: &Operation| {
         incident.fault_hits(&story.name(operation.process))
-            && moments::hold(operation).is_some_and(|hold| from <= hold.end && to.is_none_or(|to| hold.start < to))
+            && times::hold(operation).is_some_and(|hold| from <= hold.end && to.is_none_or(|to| hold.start < to))
     };
     let hits = |operation: &Operation| fault.targets.contains(&story.name(operation.process));
     let clause = match incident.operations.iter().any(|operation| held_meanwhile(operation)) {

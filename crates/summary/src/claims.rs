@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::story::{Standing, Story};
+use super::story::{ClaimStatus, Story};
 use checker::ClaimVerdict;
 use checker::properties::Property;
 use model::history::Claim;
@@ -15,7 +15,7 @@ pub struct ClaimAccount {
     /// `Fencing tokens rise`.
     pub title: String,
     /// How it came out in this run.
-    pub standing: Standing,
+    pub standing: ClaimStatus,
     /// The same in a few words.
     pub standing_text: String,
     /// What was found: `3 of 111 lost (2.7 %)`.
@@ -32,23 +32,23 @@ impl ClaimAccount {
     pub(super) fn new(story: &Story, verdict: &ClaimVerdict) -> ClaimAccount {
         let (claim, claimed) = (verdict.claim, verdict.claimed);
         let (property, def) = (Property::of(claim), story.seen(claim).def);
-        let standing = story.standing(claim);
+        let standing = story.status(claim);
         // The workload's file claims it all the same, if what its resource refuses makes it decide nothing.
         let in_file = story.subject.scenario.is_some_and(|of| of.workload.claims.contains(&claim));
         let spared = in_file && !claimed && claim == Claim::MutualExclusion && story.refusal().is_some();
-        let seen = standing == Standing::Unclaimed && claim == Claim::MutualExclusion;
+        let seen = standing == ClaimStatus::Unclaimed && claim == Claim::MutualExclusion;
         let none_lost = story.contradictions(Claim::Updates) == 0;
         let harmless = story.refusal().filter(|_| none_lost && (seen || spared));
         let standing_text = match standing {
-            Standing::Broken => "Broken",
-            Standing::Unproven => "Not proven",
-            Standing::NotShown => "Not shown",
-            Standing::Unclaimed if harmless.is_some() => "Seen, but harmless here",
-            Standing::Unclaimed if spared => "Seen; the updates decide",
-            Standing::Unclaimed => "Seen, but not claimed by this workload",
-            Standing::Held if claimed => "Held",
-            Standing::Held if spared => "Not violated, and not needed here",
-            Standing::Held => "Not claimed, and not violated",
+            ClaimStatus::Broken => "Broken",
+            ClaimStatus::Unproven => "Not proven",
+            ClaimStatus::NotShown => "Not shown",
+            ClaimStatus::Unclaimed if harmless.is_some() => "Seen, but harmless here",
+            ClaimStatus::Unclaimed if spared => "Seen; the updates decide",
+            ClaimStatus::Unclaimed => "Seen, but not claimed by this workload",
+            ClaimStatus::Held if claimed => "Held",
+            ClaimStatus::Held if spared => "Not violated, and not needed here",
+            ClaimStatus::Held => "Not claimed, and not violated",
         };
         ClaimAccount {
             checked: verdict.clone(),
@@ -60,7 +60,7 @@ impl ClaimAccount {
                 None => found(story, claim),
             },
             why: match &verdict.missing {
-                Some(missing) if standing == Standing::NotShown => format!("no evidence: {missing}"),
+                Some(missing) if standing == ClaimStatus::NotShown => format!("no evidence: {missing}"),
                 Some(missing) => format!("not enough evidence: {missing}"),
                 None => format!("evidence: {}", verdict.text),
             },
@@ -71,26 +71,26 @@ impl ClaimAccount {
 
     /// Whether nothing that was seen says the opposite, not even what does not count.
     pub fn is_spotless(&self) -> bool {
-        self.standing == Standing::Held && self.checked.not_counted.is_none()
+        self.standing == ClaimStatus::Held && self.checked.not_counted.is_none()
     }
 
     /// How it came out, in a word.
     pub fn word(&self) -> &'static str {
         match self.standing {
-            Standing::Held if self.checked.claimed => "held",
-            Standing::Unclaimed if self.harmless.is_some() => "harmless",
-            Standing::Held if self.harmless.is_some() => "not needed",
-            Standing::Held | Standing::Unclaimed => "not claimed",
-            Standing::Broken => "BROKEN",
-            Standing::Unproven => "unproven",
-            Standing::NotShown => "not shown",
+            ClaimStatus::Held if self.checked.claimed => "held",
+            ClaimStatus::Unclaimed if self.harmless.is_some() => "harmless",
+            ClaimStatus::Held if self.harmless.is_some() => "not needed",
+            ClaimStatus::Held | ClaimStatus::Unclaimed => "not claimed",
+            ClaimStatus::Broken => "BROKEN",
+            ClaimStatus::Unproven => "unproven",
+            ClaimStatus::NotShown => "not shown",
         }
     }
 }
 
 /// What was found, in a few words.
 fn found(story: &Story, claim: Claim) -> String {
-    if story.standing(claim) == Standing::NotShown {
+    if story.status(claim) == ClaimStatus::NotShown {
         return "did not come up".to_string();
     }
     let seen = story.seen(claim);

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use super::ends::unnamed_losses;
-use super::moments;
 use super::story::{Incident, Story, fault_label};
+use super::times;
 use base::words::{capital, count, length, line, list, moment, plural, quoted, sanitize};
 use checker::properties::Lines;
 use checker::{Anomaly, AnomalyKind, HowKind, Sentence, Validity, covered};
@@ -31,7 +31,7 @@ struct Clause {
 }
 
 /// What happened in an incident, in the order in which it happened.
-pub(super) fn told(story: &Story, incident: &Incident) -> Vec<Sentence> {
+pub(super) fn narrate(story: &Story, incident: &Incident) -> Vec<Sentence> {
     if story.permits() > 1 {
         return too_many(story, incident);
     }
@@ -45,7 +45,7 @@ pub(super) fn told(story: &Story, incident: &Incident) -> Vec<Sentence> {
 }
 
 /// What an operation did when.
-type Moment<'a> = (u64, Act, &'a Operation);
+type TimedAct<'a> = (u64, Act, &'a Operation);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Act {
@@ -70,9 +70,9 @@ impl<'s, 'a> Holders<'s, 'a> {
     fn of(story: &'s Story<'a>, incident: &'s Incident<'a>) -> Option<Holders<'s, 'a>> {
         let [first, second, ..] = incident.operations[..] else { return None };
         let of_holders = incident.has(AnomalyKind::LostUpdate) || incident.has(AnomalyKind::OverlappingHolders);
-        let is_told = of_holders && moments::hold(first).is_some();
+        let is_told = of_holders && times::hold(first).is_some();
         is_told.then(|| {
-            let first_write = moments::write(first).map(|write| write.sent);
+            let first_write = times::write(first).map(|write| write.sent);
             Holders { story, incident, first, second, principals: principals(incident), first_write }
         })
     }
@@ -98,29 +98,29 @@ impl<'s, 'a> Holders<'s, 'a> {
 
     /// Whether the first one wrote before the second one had the lock.
     fn wrote_before(&self) -> bool {
-        let taken = moments::at(self.second, Phase::Acquired);
+        let taken = times::at(self.second, Phase::Acquired);
         self.first_write.zip(taken).is_some_and(|(wrote, taken)| wrote < taken)
     }
 
     /// Whether an operation wrote after the first one, so that its write is told after that.
     fn wrote_later(&self, operation: &Operation) -> bool {
-        moments::write(operation).zip(self.first_write).is_some_and(|(write, first)| write.sent > first)
+        times::write(operation).zip(self.first_write).is_some_and(|(write, first)| write.sent > first)
     }
 
     /// What the others did and what the first one wrote after one of them had the lock, in the order of time, and how many are not
     /// told.
     fn others(&self) -> Vec<Option<Sentence>> {
         let (story, mut told) = (self.story, Vec::new());
-        let moments = self.moments();
-        let mut moments = moments.iter().peekable();
-        while let Some((_, act, operation)) = moments.next() {
+        let acts = self.acts();
+        let mut acts = acts.iter().peekable();
+        while let Some((_, act, operation)) = acts.next() {
             if *act == Act::Wrote {
                 told.push(wrote_at(story, self.incident, self.first, operation));
                 continue;
             }
             let mut clauses = took_the_lock(story, operation, Some(self.first));
-            let at_once = |next: &&Moment| next.1 == Act::Wrote && next.2.index == operation.index;
-            if !self.wrote_later(operation) && moments.next_if(at_once).is_some() {
+            let at_once = |next: &&TimedAct| next.1 == Act::Wrote && next.2.index == operation.index;
+            if !self.wrote_later(operation) && acts.next_if(at_once).is_some() {
                 clauses.extend(wrote(story, operation));
             }
             told.push(sentence(story, operation, clauses));
@@ -135,19 +135,19 @@ impl<'s, 'a> Holders<'s, 'a> {
     }
 
     /// When each of the others took the lock, and when it wrote; and when the first one wrote, if that is not told yet.
-    fn moments(&self) -> Vec<Moment<'a>> {
-        let mut moments: Vec<Moment> = Vec::new();
+    fn acts(&self) -> Vec<TimedAct<'a>> {
+        let mut acts: Vec<TimedAct> = Vec::new();
         for operation in &self.principals {
             let is_first = operation.index == self.first.index;
             if !is_first {
-                let taken = moments::at(operation, Phase::Acquired).unwrap_or(operation.invoked);
-                moments.push((taken, Act::Took, operation));
+                let taken = times::at(operation, Phase::Acquired).unwrap_or(operation.invoked);
+                acts.push((taken, Act::Took, operation));
             }
-            let write = moments::write(operation).filter(|_| !(is_first && self.wrote_before()));
-            moments.extend(write.map(|write| (write.sent, Act::Wrote, *operation)));
+            let write = times::write(operation).filter(|_| !(is_first && self.wrote_before()));
+            acts.extend(write.map(|write| (write.sent, Act::Wrote, *operation)));
         }
-        moments.sort_by_key(|(time, act, operation)| (*time, *act, operation.index));
-        moments
+        acts.sort_by_key(|(time, act, operation)| (*time, *act, operation.index));
+        acts
     }
 
     /// For how long several held the lock, and what that did.
@@ -171,9 +171,9 @@ fn too_many(story: &Story, incident: &Incident) -> Vec<Sentence> {
 
 /// When an operation wrote, and what.
 fn wrote_at(story: &Story, incident: &Incident, first: &Operation, operation: &Operation) -> Option<Sentence> {
-    let (write, wrote) = (moments::write(operation)?, wrote(story, operation)?);
+    let (write, wrote) = (times::write(operation)?, wrote(story, operation)?);
     let name = story.name(operation.process);
-    let back = if operation.index == first.index { went_on(story, incident, first, write.sent) } else { "" };
+    let back = if operation.index == first.index { resumed_unaware(story, incident, first, write.sent) } else { "" };
     let is_told = incident.fault_hits(&name) || incident.how().is_some_and(|how| how.kind == HowKind::Breakpoint);
     let kept = kept_before_its_write(story, operation).filter(|_| !is_told);
     let by_script = kept.map_or_else(String::new, |(since, _)| {
@@ -186,9 +186,10 @@ fn wrote_at(story: &Story, incident: &Incident, first: &Operation, operation: &O
 /// Since when the script kept an operation before its write, with the line that says so; none if that was no time to speak of.
 fn kept_before_its_write(story: &Story, operation: &Operation) -> Option<(u64, u64)> {
     let reached = operation.phase(Phase::BeforeWrite)?;
-    let let_go = story.subject.history.let_go(&story.name(operation.process), reached)?;
-    let wrote = moments::write(operation)?.sent;
-    (let_go <= wrote && let_go.saturating_sub(reached.time()) >= KEPT_NS).then(|| (reached.time(), reached.index))
+    let resumed_at = story.subject.history.resumed_at(&story.name(operation.process), reached)?;
+    let wrote = times::write(operation)?.sent;
+    (resumed_at <= wrote && resumed_at.saturating_sub(reached.time()) >= KEPT_NS)
+        .then(|| (reached.time(), reached.index))
 }
 
 /// The checker's own summaries, for what is no story of two holders.
@@ -207,7 +208,7 @@ fn lines(story: &Story, anomaly: &Anomaly) -> Vec<u64> {
     match anomaly.kind.def().lines {
         Lines::Operations => operations.flat_map(all_lines).collect(),
         Lines::Grants => operations.flat_map(asked_and_got).collect(),
-        Lines::Answers => said(story, anomaly),
+        Lines::Answers => answer_lines(story, anomaly),
         Lines::LeftBehind => {
             let is_of_it = |name| matches!(name, FactName::NothingEndless | FactName::NothingTooLong);
             let facts = history.facts.iter().zip(&history.fact_lines);
@@ -242,7 +243,7 @@ fn in_full(summary: &str) -> String {
 }
 
 /// The lines of what a library said of a lock, and of who had it.
-fn said(story: &Story, anomaly: &Anomaly) -> Vec<u64> {
+fn answer_lines(story: &Story, anomaly: &Anomaly) -> Vec<u64> {
     let operations = anomaly.operations.iter().filter_map(|index| story.operation(*index));
     let stamps = operations.flat_map(|one| one.phases.iter().map(|stamp| (one.index, stamp)));
     let matters = stamps.filter(|(of, stamp)| {
@@ -330,9 +331,9 @@ fn with_count(story: &Story, operation: &Operation, more: u64, value: &str) -> S
 fn too_early(story: &Story, operation: &Operation, earlier: &Operation) -> Option<Sentence> {
     let acquired = operation.phase(Phase::Acquired)?;
     let taken = acquired.time();
-    let (expiry, told) = moments::expiry_at(earlier, taken)?;
+    let (expiry, told) = times::expiry_at(earlier, taken)?;
     let left = expiry.checked_sub(taken).filter(|left| *left > 0)?;
-    let still_held = moments::hold(earlier).is_some_and(|hold| hold.start < taken && taken < hold.end);
+    let still_held = times::hold(earlier).is_some_and(|hold| hold.start < taken && taken < hold.end);
     let text =
         format!("By its own count {} still had the lock for another {}.", story.name(earlier.process), length(left));
     still_held.then(|| Sentence::new(text, [told.index, acquired.index])).flatten()
@@ -340,9 +341,9 @@ fn too_early(story: &Story, operation: &Operation, earlier: &Operation) -> Optio
 
 /// When the first holder's lock expired by its own count, if it still held it then and nobody else had it yet.
 fn ran_out(first: &Operation, second: &Operation) -> Option<(u64, u64)> {
-    let taken = moments::at(second, Phase::Acquired);
-    let hold = moments::hold(first)?;
-    let (expiry, told) = moments::expiry_at(first, taken.unwrap_or(hold.end))?;
+    let taken = times::at(second, Phase::Acquired);
+    let hold = times::hold(first)?;
+    let (expiry, told) = times::expiry_at(first, taken.unwrap_or(hold.end))?;
     let in_time = expiry < hold.end && taken.is_none_or(|taken| expiry <= taken);
     in_time.then_some((expiry, told.index))
 }
@@ -493,7 +494,7 @@ fn ordered(fault: &FaultWindow) -> String {
 }
 
 /// Whether the first holder was struck, and wrote afterwards without having been told that its lock was gone.
-fn went_on(story: &Story, incident: &Incident, first: &Operation, sent: u64) -> &'static str {
+fn resumed_unaware(story: &Story, incident: &Incident, first: &Operation, sent: u64) -> &'static str {
     let struck_before = incident.fault_hits(&story.name(first.process))
         && incident.fault.is_some_and(|fault| fault.healed.is_some_and(|(time, _)| time <= sent));
     let told = first.phases.iter().any(|stamp| stamp.phase == Phase::Lost && stamp.time() <= sent);
@@ -502,7 +503,7 @@ fn went_on(story: &Story, incident: &Incident, first: &Operation, sent: u64) -> 
 
 /// What became of an operation's write.
 fn wrote(story: &Story, operation: &Operation) -> Option<Clause> {
-    let write = moments::write(operation)?;
+    let write = times::write(operation)?;
     let written = |operation: &Operation| Some(with_count(story, operation, 1, operation.new.as_deref()?));
     let new = written(operation)?;
     let over = story.certainly_overwritten(operation);
@@ -550,7 +551,7 @@ fn both_held(story: &Story, incident: &Incident) -> Option<Sentence> {
     };
     let of_all = holders.iter().enumerate().flat_map(|(place, one)| {
         let others = holders[place + 1..].iter().filter(|other| excludes(one, other));
-        others.filter_map(|other| moments::overlap(&[*one, *other]))
+        others.filter_map(|other| times::overlap(&[*one, *other]))
     });
     let mut times: Vec<(u64, u64)> = of_all.collect();
     let text = match times[..] {

@@ -3,7 +3,7 @@
 use super::cause::cause;
 use super::ends::{and_the_end, update};
 use super::explain::was_refused;
-use super::story::{Standing, Story};
+use super::story::{ClaimStatus, Story};
 use base::words::{count, length, line, plural};
 use checker::properties::Circumstances;
 use checker::properties::liveness::is_long;
@@ -52,7 +52,7 @@ fn ended(story: &Story) -> String {
 fn violation(story: &Story) -> String {
     let verdict = story.subject.verdict;
     let lock = story.lock_name();
-    let Some(broken) = Claim::ALL.iter().find(|claim| story.standing(**claim) == Standing::Broken) else {
+    let Some(broken) = Claim::ALL.iter().find(|claim| story.status(**claim) == ClaimStatus::Broken) else {
         let reason = verdict.reasons.first().cloned();
         return reason.unwrap_or_else(|| format!("{lock} broke what the workload claims."));
     };
@@ -84,8 +84,8 @@ fn kept(story: &Story) -> String {
     let gap = gap.map_or_else(String::new, |gap| {
         format!(" But for {} no client acquired the free lock of {}.", length(gap.to - gap.from), gap.key)
     });
-    let never = match story.standing(Claim::MutualExclusion) {
-        Standing::Held if story.claims(Claim::MutualExclusion) => {
+    let never = match story.status(Claim::MutualExclusion) {
+        ClaimStatus::Held if story.claims(Claim::MutualExclusion) => {
             format!(", and never let {} hold the lock at once", too_many_clients(story.subject.history))
         }
         _ => String::new(),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::explain::told;
+use super::explain::narrate;
 use super::numbers::Faults;
 use super::remedies::{Known, Remedy, remedies};
 use super::story::{Incident, Story};
@@ -63,7 +63,7 @@ impl IncidentAccount {
             time: incident.time,
             claimed: incident.claimed,
             harmless: story.harmless(incident).is_some(),
-            sentences: told(story, incident),
+            sentences: narrate(story, incident),
             clients: clients(story, incident),
             how: incident.how().map(|how| how.kind),
             fault: incident.fault.map(|fault| {

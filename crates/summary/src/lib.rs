@@ -1,6 +1,6 @@
 //! Everything that is told of a run, said once: made from its verdict and history, in words and numbers.
 //!
-//! A [`Telling`] is plain data that reads back as it was written; `results.json` is nothing else. Pages, terminal and
+//! A [`RunSummary`] is plain data that reads back as it was written; `results.json` is nothing else. Pages, terminal and
 //! JSON print it and make no sentence of their own, and a page over many runs can read the same value. It decides nothing:
 //! it says what the checker concluded, of every history that loads: without a header, without a clock, cut off in the
 //! middle, or with values that a user's client made up. Texts from outside are as they came; whoever prints them makes them
@@ -15,7 +15,7 @@
 //! - [`setting`]: what was run, with what, and how to run it again
 //! - [`table`]: the same for a suite of runs
 //!
-//! Drawings are made from the [`Story`] too, since they show operations; [`moments`] says when those held the lock.
+//! Drawings are made from the [`Story`] too, since they show operations; [`times`] says when those held the lock.
 
 mod advice;
 mod cause;
@@ -25,7 +25,6 @@ mod explain;
 mod facts;
 mod headline;
 mod incidents;
-pub mod moments;
 mod numbers;
 mod remedies;
 mod repeat;
@@ -33,6 +32,7 @@ mod setting;
 pub mod store;
 pub mod story;
 pub mod table;
+pub mod times;
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ pub use incidents::{AnomalyAccount, IncidentAccount};
 pub use numbers::{FaultAccount, Faults, Latency};
 pub use remedies::Remedy;
 pub use setting::Row;
-pub use story::{Incident, Standing, Story};
+pub use story::{ClaimStatus, Incident, Story};
 
 use checker::{Counts, Gate, KeyEnd, LockProperties, LostUpdates, MutualExclusion, Remark, Validity, Verdict, advise};
 use model::history::{Claim, History};
@@ -66,14 +66,15 @@ pub struct Subject<'a> {
 /// Everything that is told of a run. Fields are written in this order; more may be added, existing ones keep their names
 /// and meanings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Telling {
+pub struct RunSummary {
     /// Left out of a real run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub simulated: bool,
     /// `true`, `false` or `"unknown"`.
     pub valid: Validity,
     /// The headline; of a run that proves nothing, with the first reason.
-    pub summary: String,
+    #[serde(rename = "summary")]
+    pub one_line: String,
     /// The run in one sentence.
     pub headline: String,
     /// Why the verdict is not valid, most important first, each said once.
@@ -155,18 +156,18 @@ pub struct Telling {
     pub check: String,
 }
 
-impl Telling {
+impl RunSummary {
     /// Tells a run. Linear in operations, faults and anomalies, but for incidents of many operations.
-    pub fn new(story: &Story) -> Telling {
+    pub fn new(story: &Story) -> RunSummary {
         let Subject { history, verdict, facts, .. } = story.subject;
         let known = remedies::Known::default();
         let incidents: Vec<IncidentAccount> =
             story.incidents.iter().map(|incident| IncidentAccount::new(story, incident, &known)).collect();
         let headline = headline::headline(story);
-        Telling {
+        RunSummary {
             simulated: story.is_simulated(),
             valid: verdict.valid,
-            summary: headline::with_reason(&headline, verdict),
+            one_line: headline::with_reason(&headline, verdict),
             headline,
             // Several gates may find that no fault was observed.
             reasons: table::distinct(verdict.reasons.iter().map(String::as_str)),

@@ -1,7 +1,7 @@
 //! What would have prevented an incident, each with the command that shows it.
 //!
 //! A remedy is the run with one thing changed: how its resource guards itself, how its nodes are run, or its lock. The runner plays
-//! each that can be simulated, and keeps those that hold ([`Telling::keep_remedies`](super::Telling::keep_remedies)). Of the others,
+//! each that can be simulated, and keeps those that hold ([`RunSummary::keep_remedies`](super::RunSummary::keep_remedies)). Of the others,
 //! and of other locks, only those are named of which a suite expects that they hold. Of incidents that cost no update, only what is
 //! wrong with the lock itself is said, and nothing where a script kept the holder.
 
@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::moments;
 use super::repeat::{changed, said};
 use super::story::{Incident, Story};
+use super::times;
 use base::members::Role;
 use base::units::Length;
 use base::words::length;
@@ -49,7 +49,7 @@ pub struct Remedy {
 
 impl Remedy {
     /// Whether the remedy was tried for this report.
-    pub fn standing(&self) -> &'static str {
+    pub fn status(&self) -> &'static str {
         match (self.played, self.needs_servers) {
             (true, _) => "For this report redjepsen played this in virtual time, up to 40 TTLs of it: it was valid.",
             (false, true) => {
@@ -64,7 +64,7 @@ impl Remedy {
 
 /// What is changed of a run.
 #[derive(Clone, Copy)]
-enum Change {
+enum RunChange {
     /// How the resource guards itself.
     Resource(Fencing),
     /// How nodes are run: a scenario of the catalogue.
@@ -78,16 +78,16 @@ enum Change {
 /// A change, and why it helps.
 #[derive(Clone, Copy)]
 struct Try {
-    change: Change,
+    change: RunChange,
     text: &'static str,
 }
 
 const fn lock(workload: &'static str, text: &'static str) -> Try {
-    Try { change: Change::Lock(workload), text }
+    Try { change: RunChange::Lock(workload), text }
 }
 
 const REAL_ETCD: Try = Try {
-    change: Change::All("etcd", "partition"),
+    change: RunChange::All("etcd", "partition"),
     text: "A lock in a store that agrees by consensus, with the resource checking its tokens: such a store does not forget a \
            lock when its leader changes. This needs etcd.",
 };
@@ -259,9 +259,9 @@ pub(super) fn remedies(story: &Story, incident: &Incident, known: &Known) -> (Ve
 /// Resources that refuse what comes too late, for a lock like the run's.
 fn refusing(scenario: &Scenario) -> Vec<Try> {
     let workload = &scenario.workload;
-    let compare = Try { change: Change::Resource(Fencing::CompareAndSet), text: COMPARE };
+    let compare = Try { change: RunChange::Resource(Fencing::CompareAndSet), text: COMPARE };
     let tokens = match workload.lock.gives_tokens() {
-        true => Try { change: Change::Resource(Fencing::TokenReads), text: TOKENS },
+        true => Try { change: RunChange::Resource(Fencing::TokenReads), text: TOKENS },
         false => lock("fenced-reads", TOKENS),
     };
     match workload.topology.group() {
@@ -280,12 +280,12 @@ fn for_nodes(scenario: &Scenario, incident: &Incident) -> Vec<Try> {
     }
     vec![
         Try {
-            change: Change::Nodes("crash-synced"),
+            change: RunChange::Nodes("crash-synced"),
             text: "Nodes that sync their file before they answer (`appendfsync always`): a node that comes back remembers the \
                    locks that it has given.",
         },
         Try {
-            change: Change::Nodes("delayed-restart"),
+            change: RunChange::Nodes("delayed-restart"),
             text: "A delayed restart: a node that comes back only after the longest TTL has forgotten nothing that anybody still \
                    relies on.",
         },
@@ -298,8 +298,8 @@ fn longer_ttl(story: &Story, incident: &Incident) -> Option<String> {
     let ttl = story.ttl_ns()?;
     incident.fault?;
     let took = |operation: &Operation| {
-        let (sent, _) = moments::certain_write(operation)?;
-        sent.checked_sub(moments::hold(operation)?.start)
+        let (sent, _) = times::certain_write(operation)?;
+        sent.checked_sub(times::hold(operation)?.start)
     };
     let struck = incident.operations.iter().filter(|operation| incident.fault_hits(&story.name(operation.process)));
     let (late, culprit) =
@@ -318,17 +318,17 @@ fn longer_ttl(story: &Story, incident: &Incident) -> Option<String> {
 /// A run with something changed. None if it makes no sense, or if it can't be simulated and no suite expects that it holds.
 fn remedy(story: &Story, scenario: &Scenario, nemesis: &str, one: Try) -> Option<Remedy> {
     let (run, command) = match one.change {
-        Change::Resource(fencing) => guarded(story, scenario, fencing)?,
-        Change::Nodes(other) => another(story, scenario, None, Some(other))?,
-        Change::Lock(other) => another(story, scenario, Some(other), None)?,
-        Change::All(workload, nemesis) => another(story, scenario, Some(workload), Some(nemesis))?,
+        RunChange::Resource(fencing) => guarded(story, scenario, fencing)?,
+        RunChange::Nodes(other) => another(story, scenario, None, Some(other))?,
+        RunChange::Lock(other) => another(story, scenario, Some(other), None)?,
+        RunChange::All(workload, nemesis) => another(story, scenario, Some(workload), Some(nemesis))?,
     };
     let needs_servers = !is_simulated(&run);
     let is_expected = match one.change {
-        Change::Resource(_) if needs_servers => holds(guarded_like(&run.workload), nemesis) || !is_known(nemesis),
-        Change::Lock(other) => holds(other, nemesis) || !(needs_servers || is_known(nemesis)),
-        Change::All(workload, nemesis) => holds(workload, nemesis),
-        Change::Resource(_) | Change::Nodes(_) => true,
+        RunChange::Resource(_) if needs_servers => holds(guarded_like(&run.workload), nemesis) || !is_known(nemesis),
+        RunChange::Lock(other) => holds(other, nemesis) || !(needs_servers || is_known(nemesis)),
+        RunChange::All(workload, nemesis) => holds(workload, nemesis),
+        RunChange::Resource(_) | RunChange::Nodes(_) => true,
     };
     let text = one.text.to_string();
     is_expected.then(|| Remedy { text, command, needs_servers, played: false, run: Some(Arc::new(run)) })

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Subject, moments};
+use super::{Subject, times};
 use base::units::nanos;
 use base::words::sanitize;
 use checker::properties::Seen;
@@ -66,7 +66,7 @@ pub struct Incident<'a> {
 /// How a claim came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
+pub enum ClaimStatus {
     /// Nothing contradicts it, though something in the run could have.
     Held,
     /// Contradicted, and the workload claims it.
@@ -85,7 +85,7 @@ impl<'a> Story<'a> {
         for operation in &subject.history.operations {
             if operation.f.writes()
                 && operation.outcome != Outcome::Fail
-                && let Some(time) = moments::effect(operation)
+                && let Some(time) = times::effect(operation)
             {
                 writes.entry(&operation.key).or_default().push((time, operation));
             }
@@ -126,7 +126,7 @@ impl<'a> Story<'a> {
 
     /// The write that an operation overwrote, as far as the reported writes tell.
     pub fn overwritten(&self, operation: &Operation) -> Option<&'a Operation> {
-        let time = moments::effect(operation)?;
+        let time = times::effect(operation)?;
         let earlier = self.writes(&operation.key, 0, time);
         earlier.iter().rev().find(|(_, other)| other.index != operation.index).map(|(_, last)| *last)
     }
@@ -134,7 +134,7 @@ impl<'a> Story<'a> {
     /// The write that an operation certainly overwrote: acknowledged before the operation wrote, though not before it read,
     /// and no other write may have come in between or last.
     pub fn certainly_overwritten(&self, operation: &Operation) -> Option<&'a Operation> {
-        let (own_sent, own_acknowledged) = moments::certain_write(operation)?;
+        let (own_sent, own_acknowledged) = times::certain_write(operation)?;
         let of_key = self.certain.get(operation.key.as_str())?;
         if of_key.doubtful_from < own_acknowledged {
             return None;
@@ -306,16 +306,16 @@ impl<'a> Story<'a> {
         self.seen(claim).contradictions()
     }
 
-    pub fn standing(&self, claim: Claim) -> Standing {
+    pub fn status(&self, claim: Claim) -> ClaimStatus {
         let unproven = || self.claim(claim).is_none_or(|verdict| verdict.missing.is_some());
         match (self.contradictions(claim) > 0, self.claims(claim), self.subject.verdict.valid) {
-            (true, false, _) => Standing::Unclaimed,
-            (true, true, Validity::Invalid) => Standing::Broken,
-            (false, _, _) if self.seen(claim).def.conditional && unproven() => Standing::NotShown,
-            (_, _, Validity::Unknown) => Standing::Unproven,
-            (true, true, Validity::Valid) => Standing::Broken,
-            (false, _, _) if unproven() => Standing::Unproven,
-            (false, _, _) => Standing::Held,
+            (true, false, _) => ClaimStatus::Unclaimed,
+            (true, true, Validity::Invalid) => ClaimStatus::Broken,
+            (false, _, _) if self.seen(claim).def.conditional && unproven() => ClaimStatus::NotShown,
+            (_, _, Validity::Unknown) => ClaimStatus::Unproven,
+            (true, true, Validity::Valid) => ClaimStatus::Broken,
+            (false, _, _) if unproven() => ClaimStatus::Unproven,
+            (false, _, _) => ClaimStatus::Held,
         }
     }
 
@@ -393,7 +393,7 @@ impl<'a> Story<'a> {
             list.dedup();
         }
         let mut operations: Vec<_> = indices.iter().filter_map(|index| self.operation(*index)).collect();
-        operations.sort_by_key(|operation| moments::hold(operation).map_or(operation.invoked, |hold| hold.start));
+        operations.sort_by_key(|operation| times::hold(operation).map_or(operation.invoked, |hold| hold.start));
         let fault = decisive(&anomalies, &operations).and_then(|anomaly| anomaly.fault);
         Incident {
             key: anomalies.first().map_or("", |anomaly| &anomaly.key),
@@ -412,11 +412,11 @@ fn certain_writes(operations: &[Operation]) -> HashMap<&str, CertainWrites<'_>> 
     for operation in operations.iter().filter(|one| one.f.writes() && one.outcome != Outcome::Fail) {
         let of_key =
             keys.entry(&operation.key).or_insert_with(|| CertainWrites { writes: Vec::new(), doubtful_from: u64::MAX });
-        match moments::certain_write(operation) {
+        match times::certain_write(operation) {
             Some((sent, acknowledged)) => {
                 of_key.writes.push(CertainWrite { sent, acknowledged, all_acknowledged: 0, operation });
             }
-            None if moments::may_have_sent(operation) => {
+            None if times::may_have_sent(operation) => {
                 of_key.doubtful_from = of_key.doubtful_from.min(operation.invoked);
             }
             None => {}

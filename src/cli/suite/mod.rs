@@ -10,7 +10,7 @@ use clap::Args;
 
 use self::progress::Progress;
 use super::console::{Exit, Failure, exit_after, look, print, tell, tell_progress};
-use super::flags::whole;
+use super::flags::parse_u64;
 use super::progress::CONSOLE;
 use base::runs;
 use base::units::Length;
@@ -20,13 +20,13 @@ use model::topology::ClusterKind;
 use report::matrix as pages;
 use runner::open::{open_state, program_sha256};
 use runner::{Ended, Jobs, Prepared, Series, signals};
-use suite::cut::Durations;
+use suite::balance::Durations;
 use suite::file;
 use suite::matrix::{Circumstances, Matrix, Overall};
 use suite::plan::{Clusters, Source, Suite};
 use suite::shard::{self, Shard, ShardChoice};
-use suite::since;
 use suite::state::{Identity, State};
+use suite::trend;
 use summary::store::versions;
 
 #[derive(Debug, Args)]
@@ -65,7 +65,7 @@ pub struct SuiteFlags {
     #[arg(long, conflicts_with = "only")]
     failed: bool,
     #[command(flatten)]
-    instead: Instead,
+    overrides: Overrides,
     /// Print the matrix as JSON, for programs, instead of the table
     #[arg(long)]
     json: bool,
@@ -79,7 +79,7 @@ pub struct SuiteFlags {
 
 /// What the user says of all cells, instead of what the suite says.
 #[derive(Debug, Args)]
-struct Instead {
+struct Overrides {
     /// The kind of cluster, instead of what the suite says
     #[arg(long, value_enum)]
     cluster: Option<ClusterKind>,
@@ -96,14 +96,14 @@ struct Instead {
     #[arg(long)]
     time_limit: Option<Length>,
     /// The seed of each cell's first run, instead of what the suite says
-    #[arg(long, value_parser = whole)]
+    #[arg(long, value_parser = parse_u64)]
     seed: Option<u64>,
     /// How many runs of each cell, instead of what the suite says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: Option<u32>,
 }
 
-impl Instead {
+impl Overrides {
     /// As options of a run. A path is relative to where the user is, not to the suite's file.
     fn options(&self) -> Result<Options, Failure> {
         let absolute = |path: &PathBuf| {
@@ -121,7 +121,7 @@ impl Instead {
     }
 
     /// The same, as the user would type it.
-    fn said(&self) -> Result<String, Failure> {
+    fn to_flags(&self) -> Result<String, Failure> {
         let options =
             self.options()?.to_flags().into_iter().map(|(name, value)| format!(" --{name} {}", quoted(&value)));
         let seed = self.seed.map(|seed| format!(" --seed {seed}"));
@@ -142,7 +142,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
         print(format!("{}\n{}\n", pages::planned(&unsettled), announcement(&unsettled)))?;
         return Ok(Exit::Valid);
     }
-    let (interrupt, remains) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
+    let (interrupt, leftovers) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
     let Prepared { auto, not_here, not_simulated } = runner::prepare(&unsettled, &interrupt, CONSOLE.say).await?;
     let suite = flags.plan(wanted, &part, auto)?.without(|workload| not_simulated.contains_key(workload));
     // What can't be simulated was never run, and is not to be.
@@ -158,7 +158,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     let SuiteFlags { fail_fast, new_clusters, jobs, json, .. } = flags;
     let observe = !flags.no_observer;
     let series =
-        Series { suite: &suite, interrupt, remains, fail_fast, until: None, new_clusters, observe, jobs, not_here };
+        Series { suite: &suite, interrupt, leftovers, fail_fast, until: None, new_clusters, observe, jobs, not_here };
     let series_not_here = series.not_here.clone();
     let ended = series.make(&mut state, &mut Progress::default()).await?;
     let failed = state.runs.iter().filter(|run| run.valid.is_none()).count() as u64;
@@ -198,7 +198,7 @@ fn nothing_again() -> Result<Exit, Failure> {
 }
 
 /// What of a suite is to be run.
-struct Part {
+struct Selection {
     shard: Option<Shard>,
     /// What the shards are cut by, instead of the planned durations.
     durations: Option<Durations>,
@@ -208,7 +208,7 @@ struct Part {
 
 impl SuiteFlags {
     /// Which part of the suite is wanted. Says so if the user left that to the environment or to an earlier night.
-    fn part(&self, wanted: &str) -> Result<Part, Failure> {
+    fn part(&self, wanted: &str) -> Result<Selection, Failure> {
         let shard = match self.shard {
             None => None,
             Some(ShardChoice::This(shard)) => Some(shard),
@@ -224,7 +224,7 @@ impl SuiteFlags {
             merge::read(path).map(|matrix| Durations::of(&matrix)).map_err(failed)
         });
         let passed = self.failed.then(|| self.passed_before(wanted)).transpose()?;
-        Ok(Part { shard, durations: durations.transpose()?, passed })
+        Ok(Selection { shard, durations: durations.transpose()?, passed })
     }
 
     /// The cells that were as expected the last time that this command ran each of them.
@@ -241,13 +241,13 @@ impl SuiteFlags {
             return Err(Failure::arguments(text));
         }
         let cells = earlier.iter().flat_map(|matrix| &matrix.cells);
-        Ok(since::passed(cells.map(|cell| (cell.name.as_str(), cell.standing))))
+        Ok(trend::passed(cells.map(|cell| (cell.name.as_str(), cell.standing))))
     }
 
-    fn plan(&self, wanted: &str, part: &Part, auto: ClusterKind) -> Result<Suite, Failure> {
+    fn plan(&self, wanted: &str, part: &Selection, auto: ClusterKind) -> Result<Suite, Failure> {
         let (name, file, folder) = file::open(wanted).map_err(Failure::arguments)?;
-        let clusters = Clusters { instead: self.instead.cluster, auto };
-        let file = file.told(self.instead.options()?, self.instead.seed, self.instead.runs);
+        let clusters = Clusters { instead: self.overrides.cluster, auto };
+        let file = file.with_overrides(self.overrides.options()?, self.overrides.seed, self.overrides.runs);
         let source = Source { name: &name, file: &file, folder: &folder };
         let mut suite = Suite::plan(&source, clusters).map_err(Failure::arguments)?;
         if !self.only.is_empty() {
@@ -270,10 +270,10 @@ impl SuiteFlags {
 
     /// The command that repeats the whole suite, whichever of its runs this process makes.
     fn repeat(&self, wanted: &str) -> Result<String, Failure> {
-        Ok(format!("redjepsen suite {}{}", quoted(wanted), self.instead.said()?))
+        Ok(format!("redjepsen suite {}{}", quoted(wanted), self.overrides.to_flags()?))
     }
 
-    fn state(&self, suite: &Suite, part: &Part) -> Result<State, Failure> {
+    fn state(&self, suite: &Suite, part: &Selection) -> Result<State, Failure> {
         let identity = Identity {
             suite: suite.name.clone(),
             suite_sha256: suite.sha256.clone(),
@@ -324,7 +324,7 @@ fn conclude(mut matrix: Matrix, folder: &Path, store: &Path, json: bool) -> Resu
     };
     let shown = print(match json {
         true => pages::json(&matrix),
-        false => pages::terminal(&pages::Table::new(&matrix), look()),
+        false => pages::terminal(&pages::SuiteSummary::new(&matrix), look()),
     });
     let written = pages::write(folder, &matrix).map_err(Failure::could_not_run);
     let page = format!("\n  matrix  {}\n", folder.join("matrix.html").display());

@@ -189,7 +189,7 @@ fn told(cell: &PlannedCell, outcome: &RunOutcome) -> String {
         Some(Validity::Unknown) => "UNKNOWN",
         None => return sanitize(&outcome.summary, 300),
     };
-    if outcome.must_be_made_again(cell.expected) {
+    if outcome.needs_rerun(cell.expected) {
         let why = outcome.timing.why_not_kept().unwrap_or_else(|| "others were made beside it".to_string());
         return format!("{word}, but {why}, so it may be made again alone");
     }

@@ -8,10 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use checker::Validity;
 use model::nemesis::Expectation::{self, Valid, Violation};
 use model::scenario::{Cause, Finding, Library, Options};
-use report::matrix::Table;
+use report::matrix::SuiteSummary;
 use report::{Look, matrix as pages};
 use sha2::{Digest, Sha256};
-use suite::cut::Durations;
+use suite::balance::Durations;
 use suite::file::Found;
 use suite::matrix::{Circumstances, Matrix, Overall};
 use suite::outcome::{Numbers, RunOutcome, Timing};
@@ -110,26 +110,26 @@ fn mixed() -> Matrix {
 fn each_page_says_what_came_out() {
     let matrix = mixed();
     let text = [
-        pages::terminal(&Table::new(&matrix), Look::PLAIN),
-        pages::markdown(&Table::new(&matrix)),
-        pages::junit(&Table::new(&matrix)),
+        pages::terminal(&SuiteSummary::new(&matrix), Look::PLAIN),
+        pages::markdown(&SuiteSummary::new(&matrix)),
+        pages::junit(&SuiteSummary::new(&matrix)),
     ]
     .join("\n----------\n\n");
     insta::assert_snapshot!(text);
-    assert!(pages::terminal(&Table::new(&matrix), COLORED).starts_with("\u{1b}[1;31mSURPRISE"));
-    let table = Table::new(&matrix);
-    let again: Table = serde_json::from_str(&serde_json::to_string(&table).unwrap()).unwrap();
+    assert!(pages::terminal(&SuiteSummary::new(&matrix), COLORED).starts_with("\u{1b}[1;31mSURPRISE"));
+    let table = SuiteSummary::new(&matrix);
+    let again: SuiteSummary = serde_json::from_str(&serde_json::to_string(&table).unwrap()).unwrap();
     assert_eq!(pages::html(&again), pages::html(&table), "a table reads back as it was written");
     // Except for the last digits of numbers, the JSON is complete.
     let again: Matrix = serde_json::from_str(&pages::json(&matrix)).unwrap();
     assert_eq!((again.verdict, again.counts), (matrix.verdict, matrix.counts));
-    assert_eq!(pages::html(&Table::new(&again)), pages::html(&Table::new(&matrix)));
+    assert_eq!(pages::html(&SuiteSummary::new(&again)), pages::html(&SuiteSummary::new(&matrix)));
 }
 
 #[test]
 fn the_page_needs_nothing_but_itself_and_leads_to_the_reports_of_its_runs() {
     let matrix = mixed();
-    let page = pages::html(&Table::new(&matrix));
+    let page = pages::html(&SuiteSummary::new(&matrix));
     // One script, and that is ours: the page's policy has no other run, whatever strangers' texts are in it.
     let script = concat!(
         include_str!("../../../crates/report/src/html/copy.js"),
@@ -170,18 +170,18 @@ fn what_strangers_wrote_is_text() {
             (run.summary, run.repeat, run.folder) = (evil.into(), evil.into(), format!("javascript:{evil}"));
         }
     }
-    let page = pages::html(&Table::new(&matrix));
+    let page = pages::html(&SuiteSummary::new(&matrix));
     assert!(
         page.matches("<script").count() == 1 && !page.contains("onload=\"") && !page.contains("href=\"javascript:")
     );
     assert!(!page.contains("alert(1)</script>"));
-    let text = pages::markdown(&Table::new(&matrix));
+    let text = pages::markdown(&SuiteSummary::new(&matrix));
     // Between backticks everything is plain text.
     let text: String = text.split('`').step_by(2).collect();
     assert!(!text.contains("<script") && !text.contains("[x](javascript") && !text.contains("\n# z"));
-    let junit = pages::junit(&Table::new(&matrix));
+    let junit = pages::junit(&SuiteSummary::new(&matrix));
     assert!(!junit.contains("<script") && !junit.contains('\u{1}') && junit.contains("&lt;script"));
-    assert!(!pages::terminal(&Table::new(&matrix), Look::PLAIN).contains('\u{1}'));
+    assert!(!pages::terminal(&SuiteSummary::new(&matrix), Look::PLAIN).contains('\u{1}'));
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_summary_fits_into_a_ci_job_however_large_the_suite() {
         (0..3000).map(|number| cell("redlock", &format!("n{number}"), Some(Valid), 2)).collect();
     let runs: Vec<RunOutcome> = cells.iter().map(|cell| run(cell, 1, Some(Validity::Invalid))).collect();
     let matrix = Matrix::new(&suite(cells), &runs, Circumstances::default());
-    let text = pages::markdown(&Table::new(&matrix));
+    let text = pages::markdown(&SuiteSummary::new(&matrix));
     assert!(text.len() < 250_000, "{} bytes", text.len());
     assert!(text.contains("3000 not as expected") && text.contains("more, in matrix.html"));
 }
@@ -210,20 +210,22 @@ fn a_run_that_was_late_or_made_again_is_named_on_every_page() {
         Matrix::new(&suite(vec![cell.clone()]), &runs, Circumstances::default())
     };
     assert!(
-        pages::terminal(&Table::new(&matrix(&missed)), Look::PLAIN).starts_with("UNKNOWN"),
+        pages::terminal(&SuiteSummary::new(&matrix(&missed)), Look::PLAIN).starts_with("UNKNOWN"),
         "until it is made again"
     );
     let matrix = matrix(&again);
     let words = "seed 1: made again alone with the same seed: the first attempt was valid, and its timing was not kept: \
                  timers were 130 ms late, where 50 ms are allowed; this time too, its timing was not kept";
     let also = "seed 2: its timing was not kept";
-    for page in [pages::terminal(&Table::new(&matrix), Look::PLAIN), pages::markdown(&Table::new(&matrix))] {
+    for page in
+        [pages::terminal(&SuiteSummary::new(&matrix), Look::PLAIN), pages::markdown(&SuiteSummary::new(&matrix))]
+    {
         assert!(page.contains(words) && page.contains(also) && !page.contains("seed 3"), "{page}");
     }
-    let page = pages::html(&Table::new(&matrix));
+    let page = pages::html(&SuiteSummary::new(&matrix));
     assert!(page.contains("id=\"timing\"") && page.contains(&words[8..]) && page.contains("1 made again alone"));
-    assert!(pages::terminal(&Table::new(&matrix), Look::PLAIN).contains("broken in 3 of 3, 1 made again alone"));
-    assert!(!pages::html(&Table::new(&mixed())).contains("id=\"timing\""));
+    assert!(pages::terminal(&SuiteSummary::new(&matrix), Look::PLAIN).contains("broken in 3 of 3, 1 made again alone"));
+    assert!(!pages::html(&SuiteSummary::new(&mixed())).contains("id=\"timing\""));
     let again: Matrix = serde_json::from_str(&pages::json(&matrix)).unwrap();
     assert_eq!(again.cells[0].runs[0].first_attempt, matrix.cells[0].runs[0].first_attempt);
 }
@@ -233,7 +235,10 @@ fn nothing_expected_is_nothing_passed() {
     let cell = cell("redlock", "clock", None, 1);
     let run = run(&cell, 1, Some(Validity::Valid));
     let matrix = Matrix::new(&suite(vec![cell]), &[run], Circumstances::default());
-    assert!(pages::terminal(&Table::new(&matrix), Look::PLAIN).starts_with("UNKNOWN  Nothing is expected of any cell"));
+    assert!(
+        pages::terminal(&SuiteSummary::new(&matrix), Look::PLAIN)
+            .starts_with("UNKNOWN  Nothing is expected of any cell")
+    );
 }
 
 #[test]
@@ -428,7 +433,7 @@ fn libraries_with(is_known: fn(&Finding) -> bool) -> Matrix {
 #[test]
 fn libraries_have_a_scoreboard_that_says_whose_fault_it_is() {
     let matrix = libraries();
-    let (page, text) = (pages::html(&Table::new(&matrix)), pages::markdown(&Table::new(&matrix)));
+    let (page, text) = (pages::html(&SuiteSummary::new(&matrix)), pages::markdown(&SuiteSummary::new(&matrix)));
     for shown in [
         "held in 1 of 3 scenarios, 1 defect of its own",
         "the library's own defect",
@@ -459,10 +464,10 @@ fn libraries_have_a_scoreboard_that_says_whose_fault_it_is() {
 #[test]
 fn a_violation_that_nobody_has_explained_is_nobodys_defect() {
     let matrix = libraries_with(|finding| finding.cause == Cause::Library);
-    let text = pages::markdown(&Table::new(&matrix));
+    let text = pages::markdown(&SuiteSummary::new(&matrix));
     assert!(text.contains("held in 1 of 3 scenarios, 1 defect of its own, 1 violation not explained"), "{text}");
     assert!(text.contains("**pause** 1/1, not explained yet; `redjepsen library` finds out whose it is."), "{text}");
-    let text = pages::markdown(&Table::new(&libraries_with(|_| false)));
+    let text = pages::markdown(&SuiteSummary::new(&libraries_with(|_| false)));
     assert!(text.contains("held in 1 of 3 scenarios, 2 violations not explained") && !text.contains("of its own"));
 }
 
@@ -476,11 +481,11 @@ fn simulated_runs_are_marked_on_every_page_and_join_no_real_ones() {
     let first = |text: String, line: usize| text.lines().nth(line).unwrap_or_default().to_string();
     let marked = |matrix: &Matrix| {
         [
-            first(pages::terminal(&Table::new(matrix), Look::PLAIN), 0).contains("Simulated"),
-            first(pages::markdown(&Table::new(matrix)), 0).contains("(simulated)"),
-            first(pages::junit(&Table::new(matrix)), 1).contains("(simulated)"),
+            first(pages::terminal(&SuiteSummary::new(matrix), Look::PLAIN), 0).contains("Simulated"),
+            first(pages::markdown(&SuiteSummary::new(matrix)), 0).contains("(simulated)"),
+            first(pages::junit(&SuiteSummary::new(matrix)), 1).contains("(simulated)"),
             first(pages::json(matrix), 1).contains("\"simulated\": 1"),
-            pages::html(&Table::new(matrix)).contains("(simulated) \u{b7} "),
+            pages::html(&SuiteSummary::new(matrix)).contains("(simulated) \u{b7} "),
         ]
     };
     assert_eq!(marked(&of(0, true).1), [true; 5]);

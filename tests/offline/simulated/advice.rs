@@ -11,7 +11,7 @@ use model::scenario::{Fencing, Options, Scenario, catalogue};
 use model::topology::ClusterKind;
 use runner::Checked;
 use runner::simulate::{can_be_simulated, simulate};
-use summary::Telling;
+use summary::RunSummary;
 
 use crate::kit::on_all_processors;
 
@@ -81,8 +81,8 @@ fn each(step: usize) -> Vec<Cell> {
 }
 
 /// The commands of the remedies that a report names and that need no server.
-fn named(telling: &Telling) -> BTreeSet<String> {
-    let remedies = telling.incidents.iter().flat_map(|incident| &incident.remedies);
+fn named(summary: &RunSummary) -> BTreeSet<String> {
+    let remedies = summary.incidents.iter().flat_map(|incident| &incident.remedies);
     remedies.filter(|remedy| !remedy.needs_servers).map(|remedy| remedy.command.clone()).collect()
 }
 
@@ -93,10 +93,10 @@ fn remedies(cells: &[Cell]) -> (usize, usize, Vec<String>) {
         let Some(mut run) = cell.run().filter(|run| run.verdict.valid == Validity::Invalid) else {
             return (0, BTreeSet::new());
         };
-        let thought_of = named(&run.report().telling).len();
+        let thought_of = named(&run.report().summary).len();
         run.play_remedies();
-        let telling = run.report().telling;
-        for remedy in telling.incidents.iter().flat_map(|incident| &incident.remedies) {
+        let summary = run.report().summary;
+        for remedy in summary.incidents.iter().flat_map(|incident| &incident.remedies) {
             assert_eq!(remedy.played, !remedy.needs_servers, "{}: {remedy:?}", cell.name());
             if remedy.played {
                 assert_eq!(
@@ -107,7 +107,7 @@ fn remedies(cells: &[Cell]) -> (usize, usize, Vec<String>) {
                 );
             }
         }
-        (thought_of, named(&telling))
+        (thought_of, named(&summary))
     });
     let distinct: Vec<&String> = told.iter().flat_map(|(_, told)| told).collect::<BTreeSet<_>>().into_iter().collect();
     let held = on_all_processors(&distinct, |command| {
@@ -140,7 +140,7 @@ fn a_remedy_is_tried_on_the_users_own_workload_and_scenario() {
     );
     let mut run = Cell::of(&repeat).unwrap().run().unwrap();
     run.play_remedies();
-    let named = named(&run.report().telling);
+    let named = named(&run.report().summary);
     let own = format!("{repeat} --fencing compare-and-set --expect valid");
     assert!(named.contains(&own), "{named:#?}");
     assert_eq!(Cell::of(&own).unwrap().run().unwrap().verdict.valid, Validity::Valid);
@@ -161,12 +161,12 @@ enum Came {
 fn advised(cells: &[Cell]) -> Vec<(String, String, Option<String>, Came)> {
     let found = on_all_processors(cells, |cell| {
         let run = cell.run().filter(|run| run.verdict.valid == Validity::Unknown)?;
-        let telling = run.report().telling;
-        assert_eq!(telling.advice.len(), telling.reasons.len(), "{}: {:?}", cell.name(), telling.reasons);
-        for (advice, reason) in telling.advice.iter().zip(&telling.reasons) {
+        let summary = run.report().summary;
+        assert_eq!(summary.advice.len(), summary.reasons.len(), "{}: {:?}", cell.name(), summary.reasons);
+        for (advice, reason) in summary.advice.iter().zip(&summary.reasons) {
             assert!(advice.reason == *reason && advice.text.ends_with('.'), "{}: {advice:?}", cell.name());
         }
-        let first = telling.advice.into_iter().next()?;
+        let first = summary.advice.into_iter().next()?;
         let came = match &first.command {
             None => Came::Words,
             Some(command) => match Cell::of(command).and_then(|cell| cell.run()) {

@@ -119,7 +119,7 @@ fn why_little_is_seen_of_a_client_is_said() {
     asked.1.outcome = model::history::StepOutcome::WentOn;
     let check = checked(&late);
     assert!(check.refused == Some(Refused::Late) && check.is_complete(), "{check:#?}");
-    late[0].run.as_mut().unwrap().claims.push(model::history::Claim::Promises);
+    late[0].run.as_mut().unwrap().claims.push(model::history::Claim::Timeouts);
     let check = checked(&late);
     assert!(!check.is_complete() && text(&check).contains("Give up after `acquire_timeout_ms`"), "{}", text(&check));
 }

@@ -5,7 +5,7 @@ use linearizability::Limits;
 use model::history::*;
 use model::locks::{LockSpec, NoOptions};
 use model::scenario::Scenario;
-use report::{Counterexample, Look};
+use report::{Counterexample, Look, Pictures};
 use runner::Checked;
 
 use crate::kit::{as_if_real, bare, far_away, malformed, oddities, pause, scenario, terminal, text_boxes};
@@ -28,7 +28,7 @@ fn samples() {
     ] {
         let folder = std::path::Path::new(&folder).join(name);
         std::fs::create_dir_all(&folder).expect("a folder for the samples");
-        report::write(&folder, &run.report()).expect("a report");
+        report::write(&folder, &run.report(), Pictures::OfAll).expect("a report");
         println!("{}", terminal(&run.report(), Look::PLAIN));
     }
 }
@@ -96,7 +96,7 @@ fn two_holders_do_no_harm_where_the_resource_refuses_late_writes() {
         workload.resource.fencing = model::scenario::Fencing::CompareAndSet;
     };
     let exclusion = |run: &Checked| {
-        let told = run.report().telling.claims;
+        let told = run.report().summary.claims;
         told.into_iter().find(|of| of.checked.claim == Claim::MutualExclusion).unwrap()
     };
     let spared = with(guard);
@@ -104,7 +104,7 @@ fn two_holders_do_no_harm_where_the_resource_refuses_late_writes() {
     assert!(spared.verdict.mutual_exclusion.violations > 0);
     let told = exclusion(&spared);
     assert_eq!((told.standing_text.as_str(), told.word()), ("Seen, but harmless here", "harmless"));
-    assert!(told.harmless.is_some() && spared.report().telling.incidents.iter().all(|one| one.harmless));
+    assert!(told.harmless.is_some() && spared.report().summary.incidents.iter().all(|one| one.harmless));
 
     // Without such a resource, or where nobody asks for the updates, they break what is claimed.
     let unguarded = with(|_| ());
@@ -133,9 +133,9 @@ fn incidents_are_explained_so_that_a_person_understands() {
     let tokens = as_if_real(&Scenario { clients: 3, ..scenario("redlock-tokens", "pause", 7, "12s") });
     let runs = [tokens, invalid(), harmless(), far_away(invalid()), bare(invalid())];
     for run in &runs {
-        let telling = run.report().telling;
-        let incidents = telling.incidents.iter().take(2).map(|incident| incident.text());
-        told.extend(std::iter::once(telling.summary.clone()).chain(incidents));
+        let summary = run.report().summary;
+        let incidents = summary.incidents.iter().take(2).map(|incident| incident.text());
+        told.extend(std::iter::once(summary.one_line.clone()).chain(incidents));
         told.push(String::new());
     }
     insta::assert_snapshot!(told.join("\n"));
@@ -146,7 +146,7 @@ fn what_is_done_once_is_not_said_to_last() {
     let told = |kind| {
         let mut run = far_away(invalid());
         run.history.faults.iter_mut().for_each(|fault| fault.kind = kind);
-        run.report().telling.incidents[0].text()
+        run.report().summary.incidents[0].text()
     };
     let lasts = |text: &str, past: &str| {
         let said = text.split_once(past).unwrap_or_else(|| panic!("{text}")).1;
@@ -162,7 +162,7 @@ fn the_headline_says_whose_claim_is_broken() {
     let headline = |change: &dyn Fn(&mut Checked)| {
         let mut run = invalid();
         change(&mut run);
-        run.report().telling.summary
+        run.report().summary.one_line
     };
     let only_overlaps = |run: &mut Checked| {
         run.verdict.anomalies.retain(|anomaly| anomaly.kind == AnomalyKind::OverlappingHolders);
@@ -205,7 +205,7 @@ fn a_client_that_is_not_ours_is_called_by_its_own_name() {
     for (ready, named) in [("my-node-lock 0.1", "my-node-lock 0.1"), ("redjepsen 0.1.0", "Redlock"), ("", "Redlock")] {
         let mut run = invalid();
         run.history.clients[0].1.text = ready.to_string();
-        let headline = run.report().telling.summary;
+        let headline = run.report().summary.one_line;
         assert!(headline.starts_with(&format!("{named} lost 3 of 113")), "{headline}");
     }
 }
@@ -227,7 +227,7 @@ fn over(workload: &str, ends: &[(u64, u64, u64, Option<u64>)]) -> Checked {
 fn counters_and_lists_are_told_by_where_they_end() {
     let told = |workload, ends: &[_]| {
         let run = over(workload, ends);
-        let headline = run.report().telling.summary;
+        let headline = run.report().summary.one_line;
         let terminal = terminal(&run.report(), Look::PLAIN);
         let resource = terminal.lines().find_map(|line| line.strip_prefix("  resource          ")).map(String::from);
         (headline.split_once(": ").map(|(_, end)| end.to_string()), resource)
@@ -252,15 +252,15 @@ fn counters_and_lists_are_told_by_where_they_end() {
     // A register has no amount, and a value that was not read is not reported.
     assert_eq!(told("redlock", &[(113, 3, 0, None)]), (None, None));
     assert_eq!(told("counter", &[one, (82, 0, 0, None)]), (None, None));
-    let headline = over("counter", &[one]).report().telling.summary;
+    let headline = over("counter", &[one]).report().summary.one_line;
     assert!(headline.starts_with("Redlock lost 3 of 113 acknowledged increments (2.7 %)"), "{headline}");
-    let incident = over("counter", &[one]).report().telling.incidents[0].text();
+    let incident = over("counter", &[one]).report().summary.incidents[0].text();
     let counted =
         |verb: &str| incident.split(&format!("{verb} 1,")).nth(1).is_some_and(|rest| rest[3..].starts_with(" (`c"));
     assert!(counted("read") && counted("wrote"), "{incident}");
     let drawing = report::drawing(&over("counter", &[one]).report(), 0).unwrap();
     assert!(drawing.contains(">reads 1,") && drawing.contains(">writes 1,"), "{drawing}");
-    let incident = over("list", &[one]).report().telling.incidents[0].text();
+    let incident = over("list", &[one]).report().summary.incidents[0].text();
     assert!(incident.contains(" elements up to `c"), "{incident}");
 }
 
@@ -364,7 +364,7 @@ fn what_strangers_wrote_is_text() {
     (scenario.workload_name, scenario.nemesis.story) = (evil.into(), evil.into());
     (run.facts.repeat, run.facts.folder) = (evil.into(), evil.into());
     let folder = tempfile::tempdir().unwrap();
-    report::write(folder.path(), &run.report()).unwrap();
+    report::write(folder.path(), &run.report(), Pictures::OfAll).unwrap();
     for file in ["report.html", "incident-1.svg"] {
         let text = std::fs::read_to_string(folder.path().join(file)).unwrap();
         assert!(!text.contains("<script>alert") && !text.contains("onload=\"") && text.contains("&lt;"), "{file}");
@@ -397,7 +397,7 @@ fn nothing_that_may_be_missing_keeps_a_report_from_being_written() {
     for (name, run) in oddities() {
         let report = run.report();
         let folder = tempfile::tempdir().unwrap();
-        report::write(folder.path(), &report).unwrap_or_else(|error| panic!("{name}: {error}"));
+        report::write(folder.path(), &report, Pictures::OfAll).unwrap_or_else(|error| panic!("{name}: {error}"));
         let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
         for sign_of_trouble in ["could not be drawn", "\"NaN", " NaN", ">NaN", ",NaN", "\"inf\"", ">inf<"] {
             assert!(!page.contains(sign_of_trouble), "{name}: {sign_of_trouble}");
@@ -430,12 +430,23 @@ fn the_shortest_proof_is_found_in_any_history_and_drawn() {
 #[test]
 fn plots_are_pictures_of_900_by_400() {
     let folder = tempfile::tempdir().unwrap();
-    report::write(folder.path(), &invalid().report()).unwrap();
+    report::write(folder.path(), &invalid().report(), Pictures::OfAll).unwrap();
     for name in ["latency-raw", "latency-quantiles", "rate", "locks"] {
         let bytes = std::fs::read(folder.path().join(format!("{name}.png"))).unwrap();
         assert_eq!(&bytes[1..4], b"PNG");
         let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
         assert_eq!((number(16), number(20)), (900, 400), "{name}");
+    }
+}
+
+#[test]
+fn suites_paint_pictures_of_violations_only() {
+    for (run, painted) in [(invalid(), true), (valid(), false), (unknown(), false)] {
+        let folder = tempfile::tempdir().unwrap();
+        report::write(folder.path(), &run.report(), Pictures::OfViolations).unwrap();
+        let there = |name: &str| folder.path().join(name).exists();
+        assert!(there("report.html") && there("results.json"));
+        assert_eq!((there("locks.png"), there("rate.png")), (painted, painted), "{:?}", run.verdict.valid);
     }
 }
 
@@ -496,7 +507,7 @@ fn lock_whose_key_never_ends_is_not_called_free() {
         let mut history = history.clone();
         history.facts.push(Fact { name: FactName::NothingEndless, holds, text: text.to_string() });
         history.fact_lines.push(history.operations[0].index);
-        Checked::new(history, Some(scenario.clone()), Default::default()).report().telling.summary.clone()
+        Checked::new(history, Some(scenario.clone()), Default::default()).report().summary.one_line.clone()
     };
     let endless = "`lock:k0` on n0, which never ends";
     let told = said(&history, false, endless);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use checker::Validity;
-use model::history::{Sight, Sighting};
+use model::history::{NodeChange, Sighting};
 use runner::simulate::simulate;
 use serde_json::Value;
 use summary::Remedy;
@@ -44,11 +44,11 @@ fn nobody_in_a_run_notices_the_onlooker() {
 
     let seen = Sighting::read(&std::fs::read_to_string(with.join(Sighting::FILE)).unwrap()).unwrap();
     let watched: Vec<&str> =
-        seen.iter().filter(|one| matches!(one.saw, Sight::Watched { .. })).map(|one| &one.node[..]).collect();
+        seen.iter().filter(|one| matches!(one.saw, NodeChange::Watched { .. })).map(|one| &one.node[..]).collect();
     assert_eq!(watched, ["n0", "n1", "n2", "n3", "n4"]);
     let held = |held: bool| {
         let of_key = seen.iter().filter_map(|one| match &one.saw {
-            Sight::Key { key, held } => Some((key, held)),
+            NodeChange::Key { key, held } => Some((key, held)),
             _ => None,
         });
         of_key.filter(|(key, is)| *key == "lock:k0" && is.is_some() == held).count()
@@ -112,10 +112,10 @@ fn what_the_nodes_held_is_told_of_locks_and_not_of_counters() {
     for (workload, nemesis) in [("redlock-tokens", "uneven-tokens"), ("paired-token", "pause"), ("fenced", "pause")] {
         let folder = run(store.path(), &["--workload", workload, "--nemesis", nemesis, "--time-limit", "8s"]);
         let seen = Sighting::read(&std::fs::read_to_string(folder.join(Sighting::FILE)).unwrap()).unwrap();
-        let beside = |one: &Sighting| matches!(&one.saw, Sight::Key { key, .. } if key.ends_with(":token"));
+        let beside = |one: &Sighting| matches!(&one.saw, NodeChange::Key { key, .. } if key.ends_with(":token"));
         assert!(seen.iter().any(beside), "{workload} counts");
         let of_locks = seen.iter().filter_map(|one| match &one.saw {
-            Sight::Key { key, held } if key == "lock:k0" => {
+            NodeChange::Key { key, held } if key == "lock:k0" => {
                 Some((&one.node[..], one.time, held.as_ref().and_then(|held| held.ends)))
             }
             _ => None,
@@ -186,13 +186,13 @@ fn what_is_said_to_prevent_an_incident_does() {
         let mut found = simulate(&scenario(workload, nemesis, seed, limit)).unwrap();
         assert_eq!(found.verdict.valid, Validity::Invalid, "{workload} under {nemesis}");
         found.play_remedies();
-        let telling = found.report().telling;
-        let mut remedies: Vec<Remedy> = telling.incidents.iter().flat_map(|one| one.remedies.clone()).collect();
+        let summary = found.report().summary;
+        let mut remedies: Vec<Remedy> = summary.incidents.iter().flat_map(|one| one.remedies.clone()).collect();
         remedies.dedup();
-        assert!(!remedies.is_empty(), "{workload} under {nemesis} has a remedy: {}", telling.headline);
+        assert!(!remedies.is_empty(), "{workload} under {nemesis} has a remedy: {}", summary.headline);
         let ttl =
-            telling.incidents.iter().flat_map(|one| &one.no_remedies).any(|text| text.starts_with("A longer TTL"));
-        assert!(ttl || nemesis != "pause-before-write", "{workload}: {}", telling.headline);
+            summary.incidents.iter().flat_map(|one| &one.no_remedies).any(|text| text.starts_with("A longer TTL"));
+        assert!(ttl || nemesis != "pause-before-write", "{workload}: {}", summary.headline);
         told.extend(remedies);
     }
     assert!(told.iter().all(|remedy| remedy.played != remedy.needs_servers), "{told:#?}");
@@ -210,9 +210,9 @@ fn a_lock_with_two_things_wrong_is_told_the_one_that_an_incident_shows() {
         ("crash-holder", "set with its end", "compares the lock's value"),
         ("repeated-release", "compares the lock's value", "set with its end"),
     ] {
-        let telling = simulate(&scenario("incr", nemesis, 1, "12s")).unwrap().report().telling;
+        let summary = simulate(&scenario("incr", nemesis, 1, "12s")).unwrap().report().summary;
         let remedies: Vec<&str> =
-            telling.incidents.iter().flat_map(|one| &one.remedies).map(|remedy| &remedy.text[..]).collect();
+            summary.incidents.iter().flat_map(|one| &one.remedies).map(|remedy| &remedy.text[..]).collect();
         assert!(remedies.iter().any(|text| text.contains(part)), "{nemesis}: {remedies:?}");
         assert!(!remedies.iter().any(|text| text.contains(other)), "{nemesis}: {remedies:?}");
     }
@@ -222,8 +222,8 @@ fn a_lock_with_two_things_wrong_is_told_the_one_that_an_incident_shows() {
 fn where_nothing_was_lost_or_the_lock_held_nothing_is_recommended() {
     for (workload, nemesis) in [("redlock-guarded", "pause"), ("redlock", "pause-node")] {
         let run = simulate(&scenario(workload, nemesis, 7, "12s")).unwrap();
-        let telling = run.report().telling;
-        assert!(telling.incidents.iter().all(|one| one.remedies.is_empty() && one.no_remedies.is_empty()));
+        let summary = run.report().summary;
+        assert!(summary.incidents.iter().all(|one| one.remedies.is_empty() && one.no_remedies.is_empty()));
     }
 }
 

@@ -15,7 +15,7 @@ use base::members::client_name;
 use model::history::{History, Opened, Operation, Phase, PhaseStamp};
 
 /// A holder whose lock ran out while it stood at a breakpoint.
-struct Kept<'h> {
+struct OverdueHolder<'h> {
     operation: &'h Operation,
     from: Phase,
     ended: u64,
@@ -28,7 +28,7 @@ pub fn nobody_kept(history: &History, anomalies: &[Anomaly]) -> Option<Gate> {
     let run = history.run.as_ref().filter(|run| run.script_steps > 0 && run.expires)?;
     let ttl_ns = run.ttl_ms.saturating_mul(1_000_000);
     let opened = history.steps.iter().flat_map(|(time, step)| step.opens.iter().map(move |opened| (*time, opened)));
-    let kept: Vec<Kept> = opened.filter_map(|(time, opened)| kept(history, time, opened, ttl_ns)).collect();
+    let kept: Vec<OverdueHolder> = opened.filter_map(|(time, opened)| kept(history, time, opened, ttl_ns)).collect();
     let name = GateName::BreakpointsBrief;
     let Some(first) = kept.first() else {
         return Some(gate(name, true, "no breakpoint kept a holder beyond its lock's life".to_string()));
@@ -55,7 +55,7 @@ pub fn nobody_kept(history: &History, anomalies: &[Anomaly]) -> Option<Gate> {
 }
 
 /// The holder that a script let go from a breakpoint by this time, if its lock had run out there by itself.
-fn kept<'h>(history: &'h History, time: u64, opened: &Opened, ttl_ns: u64) -> Option<Kept<'h>> {
+fn kept<'h>(history: &'h History, time: u64, opened: &Opened, ttl_ns: u64) -> Option<OverdueHolder<'h>> {
     let Opened { client, from, meant: false } = *opened else { return None };
     if !(Phase::HalfAcquired..=Phase::BeforeWrite).contains(&from) {
         return None;
@@ -84,7 +84,7 @@ fn kept<'h>(history: &'h History, time: u64, opened: &Opened, ttl_ns: u64) -> Op
             && until.is_none_or(|until| ended <= until)
     });
     let is_real = by_a_fault || was_robbed(history, operation, ttl_ns);
-    (!is_real).then_some(Kept { operation, from, ended, opened })
+    (!is_real).then_some(OverdueHolder { operation, from, ended, opened })
 }
 
 /// Whether another client had acquired the lock before its time can have been over.

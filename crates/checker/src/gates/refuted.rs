@@ -19,7 +19,7 @@ use model::history::{
 const DRIFT: i64 = 5_000;
 
 /// From when to when, in nanoseconds of run time.
-type Span = (i64, i64);
+type TimeSpan = (i64, i64);
 
 /// Packets of a delay may leave this much sooner, in nanoseconds: it counts in milliseconds.
 const DELAY_STEP: i64 = 1_000_000;
@@ -31,7 +31,7 @@ struct Outage<'h> {
     /// The only one that gets no answers; `None` if nobody does.
     cut_from: Option<String>,
     lets: Lets,
-    span: Span,
+    span: TimeSpan,
 }
 
 /// Which answers come in spite of an outage.
@@ -48,7 +48,7 @@ struct Answered {
     client: String,
     by: By,
     did: &'static str,
-    span: Span,
+    span: TimeSpan,
 }
 
 /// Who must have answered.
@@ -73,7 +73,7 @@ pub(super) fn refuted(history: &History, faults: &[&FaultWindow]) -> Option<Stri
 }
 
 /// When an observed fault was certainly in effect, by the clients' stamps.
-fn certain_span(history: &History, window: &FaultWindow) -> Option<Span> {
+fn certain_span(history: &History, window: &FaultWindow) -> Option<TimeSpan> {
     let (since, until) = window.certain_span()?;
     let error = history.clock.map_or(0, |clock| i64::try_from(clock.error_ns).unwrap_or(i64::MAX));
     let margin = |time: i64| error.saturating_add(time / DRIFT);
@@ -271,7 +271,7 @@ const WROTE: &str = "wrote the resource";
 /// What must have been answered for an operation to come as far as it did.
 fn answers(operation: &Operation, words: Words) -> Vec<Answered> {
     let client = words.process(operation.process);
-    let answer = |by: By, did: &'static str, span: Span| Answered { client: client.clone(), by, did, span };
+    let answer = |by: By, did: &'static str, span: TimeSpan| Answered { client: client.clone(), by, did, span };
     let mut found = Vec::new();
     let mut between = |by: By, did: &'static str, from: Phase, to: Phase| {
         let mut stamps = operation.phases.iter().enumerate();

@@ -11,15 +11,15 @@ pub static DEF: Advisory = Advisory {
     id: "client-crashes",
     title: "No client ends by itself",
     applies: "every run",
-    check: |run| by_itself(run.history, run.verdict),
+    check: |run| crash(run.history, run.verdict),
 };
 
 /// How signals are named that others send: who sent them is not known.
 const FROM_OTHERS: [&str; 4] = ["SIGKILL", "SIGTERM", "SIGINT", "SIGHUP"];
 
-/// How the first program of a run ended that ended by itself: its exit code and its last words. None if all went on, and where the machine had stood still by then,
-/// or a member just had.
-fn by_itself(history: &History, verdict: &Verdict) -> Option<Remark> {
+/// How the first program of a run ended that ended by itself: its exit code and its last words. None if all went on, and where the
+/// machine had stood still by then, or a member just had.
+fn crash(history: &History, verdict: &Verdict) -> Option<Remark> {
     let ended = verdict.anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::EndedByItself)?;
     let time = ended.time;
     let stood_still = history.stalls.iter().any(|(from, _)| *from <= time);

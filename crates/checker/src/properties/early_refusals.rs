@@ -11,7 +11,7 @@ pub static DEF: Advisory = Advisory {
     title: "An attempt waits for as long as it was asked to",
     applies: "runs without faults and scripts whose attempts have a timeout",
     check: |run| {
-        let each = [Had::ByOthers, Had::ByNobody].map(|had| (early(run.history, had), had.words()));
+        let each = [LockOccupancy::ByOthers, LockOccupancy::ByNobody].map(|had| (early(run.history, had), had.words()));
         let found: Vec<_> = each.iter().filter(|(refusals, _)| refusals.early > 0).collect();
         let text: Vec<String> = found.iter().map(|(refusals, while_)| refusals.words(while_)).collect();
         let sum = |number: fn(&Refusals) -> u64| found.iter().map(|(refusals, _)| number(refusals)).sum();
@@ -31,7 +31,7 @@ const OF_CONNECTIONS: [&str; 6] = ["connect", "econn", "epipe", "broken pipe", "
 
 /// Who had the lock during an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Had {
+pub enum LockOccupancy {
     /// As many as may have it, at some time of it.
     ByOthers,
     /// Nobody at any time of it, and everybody who had had it had given it back.
@@ -57,7 +57,7 @@ pub struct Refusal {
 }
 
 /// Early refusals of a run without faults, in which every member ran; and without a script, which may ask for the shortest of waits.
-pub fn early(history: &History, had: Had) -> Refusals {
+pub fn early(history: &History, had: LockOccupancy) -> Refusals {
     let mut refusals = Refusals::default();
     let Some(run) = history.run.as_ref().filter(|run| run.script_steps == 0) else { return refusals };
     if !history.faults.is_empty() {
@@ -71,11 +71,11 @@ pub fn early(history: &History, had: Had) -> Refusals {
         let others =
             || history.operations.iter().filter(|other| other.index != attempt.index && other.key == attempt.key);
         let is_so = match had {
-            Had::ByOthers => {
+            LockOccupancy::ByOthers => {
                 let holders = others().filter(|other| is_in_the_way(other, attempt, end, history.last_time));
                 holders.count() >= history.permits() as usize
             }
-            Had::ByNobody => others().all(|other| had_nothing(other, attempt.invoked, end)),
+            LockOccupancy::ByNobody => others().all(|other| had_nothing(other, attempt.invoked, end)),
         };
         if !is_so {
             continue;
@@ -96,11 +96,11 @@ pub fn early(history: &History, had: Had) -> Refusals {
     refusals
 }
 
-impl Had {
+impl LockOccupancy {
     pub fn words(self) -> &'static str {
         match self {
-            Had::ByOthers => "while another client held the lock",
-            Had::ByNobody => "while nobody had the lock",
+            LockOccupancy::ByOthers => "while another client held the lock",
+            LockOccupancy::ByNobody => "while nobody had the lock",
         }
     }
 }

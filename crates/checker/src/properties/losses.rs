@@ -32,7 +32,7 @@ pub static DEF: Property = Property {
 };
 
 /// A holder was told too late, or never, that its lock was gone.
-pub static TOLD_LATE: AnomalyDef = AnomalyDef {
+pub static LATE_LOSS_REPORT: AnomalyDef = AnomalyDef {
     name: "holder told too late of its loss",
     incident: "A holder told too late of its loss",
     lines: Lines::Answers,
@@ -90,7 +90,7 @@ fn check(case: &Case) -> Findings {
             undecided.get_or_insert(format!("{summary}, but {why}"));
             continue;
         }
-        anomalies.push(Anomaly::new(AnomalyKind::ToldLate, &operation.key, acted_until, operations, summary));
+        anomalies.push(Anomaly::new(AnomalyKind::LateLossReport, &operation.key, acted_until, operations, summary));
     }
     let text = format!("{} whose lock was gone while it was held", count(losses, "holder"));
     Findings::new(anomalies, losses, text, missing).undecided(undecided)

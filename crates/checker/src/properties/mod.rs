@@ -8,6 +8,7 @@
 //! once, in [`super::case`].
 
 pub mod amounts;
+pub mod answers;
 pub mod busy_polling;
 pub mod client_crash;
 pub mod client_crashes;
@@ -19,7 +20,6 @@ pub mod loss_report_delay;
 pub mod losses;
 pub mod mutual_exclusion;
 pub mod ownership;
-pub mod promises;
 pub mod releases;
 pub mod slow_releases;
 pub mod stray_commands;

@@ -43,14 +43,14 @@ pub static FALSE_RELEASE: AnomalyDef = AnomalyDef {
 
 /// What a release said.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Answer {
+enum ReleaseAnswer {
     Released,
     NotOwned,
 }
 
 /// A release that was answered.
 struct Release {
-    answer: Answer,
+    answer: ReleaseAnswer,
     /// Before its request left.
     sent: i64,
     /// After its answer was read.
@@ -76,7 +76,7 @@ fn check(case: &Case) -> Findings {
             && !took_it_back(operation, other)
         {
             of_others += 1;
-            if release.answer == Answer::Released {
+            if release.answer == ReleaseAnswer::Released {
                 let what = format!(
                     "at {} was answered as if it had given the lock back, though {} had had it since {}",
                     seconds(run_time(release.sent)),
@@ -87,7 +87,7 @@ fn check(case: &Case) -> Findings {
             }
         } else if let Some(next) = ended_by(history, owners, &sent, place, &release) {
             own += 1;
-            if release.answer == Answer::NotOwned {
+            if release.answer == ReleaseAnswer::NotOwned {
                 let what = format!(
                     "at {} found that the lock was not its own, though nothing else can have ended it: {} got it at {}, \
                      before it can have run out",
@@ -113,13 +113,13 @@ fn check(case: &Case) -> Findings {
 fn release(operation: &Operation) -> Option<Release> {
     let sent = operation.phases.iter().enumerate().filter(|(_, stamp)| stamp.phase == Phase::Releasing).last()?.0;
     let mut answers = operation.phases.after(sent).filter_map(|stamp| match stamp.phase {
-        Phase::Released => Some((Answer::Released, stamp)),
-        Phase::Lost => Some((Answer::NotOwned, stamp)),
+        Phase::Released => Some((ReleaseAnswer::Released, stamp)),
+        Phase::Lost => Some((ReleaseAnswer::NotOwned, stamp)),
         _ => None,
     });
     let (answer, stamp) = answers.next()?;
     let was_told = || operation.phases.before(sent).any(|stamp| stamp.phase == Phase::Lost);
-    if answer == Answer::NotOwned && was_told() {
+    if answer == ReleaseAnswer::NotOwned && was_told() {
         return None;
     }
     Some(Release { answer, sent: operation.phases.get(sent)?.stamped?, over: stamp.stamped?, told: stamp.time() })

@@ -11,14 +11,14 @@ pub static DEF: Advisory = Advisory {
     id: "stray-commands",
     title: "No client sends commands for a lock that it does not have any more",
     applies: "runs whose nodes recorded their commands, and whose clients are processes",
-    check: |run| goes_on(run.history, run.commands),
+    check: |run| stray_command(run.history, run.commands),
 };
 
 /// What comes within this part of a TTL may have been on its way, or due.
 const DUE: u64 = 2;
 
 /// The latest of a run, whose clients are processes: a thread may send what another one of its process is about.
-fn goes_on(history: &History, commands: &[RecordedCommand]) -> Option<Remark> {
+fn stray_command(history: &History, commands: &[RecordedCommand]) -> Option<Remark> {
     let run = history.run.as_ref().filter(|run| run.threads == 1)?;
     let due = run.ttl_ms.saturating_mul(1_000_000) / DUE;
     let of_clients = || history.operations.iter().filter(|one| one.process != Process::Controller);

@@ -269,7 +269,7 @@ impl ClientCheck {
 
     /// Whether it waits for longer than it is to, and its workload says that it does not.
     pub fn overstays(&self) -> bool {
-        let promises = self.claims.iter().any(|made| made.claim == Claim::Promises && made.claimed);
+        let promises = self.claims.iter().any(|made| made.claim == Claim::Timeouts && made.claimed);
         promises && self.refused == Some(Refused::Late)
     }
 

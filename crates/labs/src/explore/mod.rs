@@ -39,7 +39,7 @@ pub enum NoScript {
 
 /// What has happened to a client so far.
 #[derive(Clone, Copy, Default, PartialEq)]
-struct Client {
+struct ClientProgress {
     holds: bool,
     has_read: bool,
     paused: bool,
@@ -52,13 +52,13 @@ struct Client {
 struct Writer<'a> {
     settings: &'a Settings,
     moves: &'a [Move],
-    clients: Vec<Client>,
+    clients: Vec<ClientProgress>,
     lines: Vec<String>,
 }
 
 /// The script for a counterexample, if there can be one.
 pub fn script(settings: &Settings, counterexample: &Counterexample) -> Result<Script, NoScript> {
-    let clients = vec![Client::default(); settings.bounds.clients as usize];
+    let clients = vec![ClientProgress::default(); settings.bounds.clients as usize];
     let mut writer = Writer { settings, moves: &counterexample.moves, clients, lines: Vec::new() };
     let workload = writer.workload()?;
     for (turn, (actor, moves)) in counterexample.turns().enumerate() {
@@ -200,7 +200,7 @@ impl Writer<'_> {
     /// Time passes, in which holders do nothing.
     fn wait(&mut self, ticks: u32) {
         for client in 0..self.clients.len() {
-            let Client { holds, paused, ended, .. } = self.clients[client];
+            let ClientProgress { holds, paused, ended, .. } = self.clients[client];
             if holds && !paused && !ended {
                 self.step(format!("pause client:{client}"));
                 self.clients[client].paused = true;

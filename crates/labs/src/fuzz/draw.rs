@@ -13,7 +13,7 @@ use super::fair::{PATIENCE, clash};
 use base::units::Length;
 use model::fault_kinds::{CallEffect, Drawn, FaultKind};
 use model::history::Progress;
-use model::nemesis::{Fault, Nemesis, Step, Target, Targets, Whom};
+use model::nemesis::{Fault, Nemesis, Step, Target, TargetSpec, Targets};
 use model::scenario::Scenario;
 use model::topology::Persistence;
 
@@ -157,7 +157,7 @@ impl Draw {
 
     /// A client that was stopped at a breakpoint is mostly let go: then it is the fault that keeps it.
     fn go_if_stopped(&mut self, fault: &Fault, doing: &mut [Doing]) {
-        let Whom::Members(Targets(targets)) = &fault.whom else { return };
+        let TargetSpec::Members(Targets(targets)) = &fault.whom else { return };
         if !fault.kind.suspends() {
             return;
         }

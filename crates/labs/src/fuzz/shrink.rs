@@ -13,7 +13,7 @@ use super::fair::{PATIENCE, is_fair, longest_wait};
 use base::interrupt::Interrupt;
 use base::units::Length;
 use model::history::Phase;
-use model::nemesis::{Expectation, Fault, Nemesis, Step, Target, Targets, Whom};
+use model::nemesis::{Expectation, Fault, Nemesis, Step, Target, TargetSpec, Targets};
 use model::plan::{Plan, seed_after};
 use model::scenario::Scenario;
 use runner::simulate::simulate_unless;
@@ -488,14 +488,14 @@ fn on_all_of(one: &Fault, other: &Fault) -> Option<Fault> {
 /// Whom a fault hits, if it hits members one by one.
 fn hits(fault: &Fault) -> Option<&Targets> {
     match &fault.whom {
-        Whom::Members(targets) => Some(targets),
-        Whom::Links(_) | Whom::Shape(..) => None,
+        TargetSpec::Members(targets) => Some(targets),
+        TargetSpec::Links(_) | TargetSpec::Shape(..) => None,
     }
 }
 
 /// The same fault on these members.
 fn on(fault: &Fault, targets: Targets) -> Fault {
-    Fault { whom: Whom::Members(targets), ..fault.clone() }
+    Fault { whom: TargetSpec::Members(targets), ..fault.clone() }
 }
 
 /// The same fault on fewer members.
@@ -575,9 +575,9 @@ mod tests {
     }
 
     /// Breaks whatever has all of these steps.
-    struct Needs(&'static [&'static str], u64);
+    struct NeededSteps(&'static [&'static str], u64);
 
-    impl Trials for Needs {
+    impl Trials for NeededSteps {
         fn that_break(&mut self, scenario: &Scenario, _: &Cause, _: u64) -> u64 {
             self.1 += 1;
             let steps: Vec<String> = scenario.nemesis.script.iter().map(ToString::to_string).collect();
@@ -603,7 +603,7 @@ mod tests {
         );
         let cause = Cause { anomaly: checker::AnomalyKind::LostUpdate, by: By::Nothing };
         let never = Interrupt::new().1;
-        let mut trials = Needs(&["hold reply to SET client:0 from nodes", "go client:0"], 0);
+        let mut trials = NeededSteps(&["hold reply to SET client:0 from nodes", "go client:0"], 0);
         let shrunk = shrink_on(&mut trials, &scenario, &cause, &never).unwrap();
         assert_eq!(
             words(&shrunk.scenario.nemesis.script),
@@ -611,6 +611,6 @@ mod tests {
         );
         assert!(shrunk.end == End::Smallest && shrunk.tried == trials.1 && shrunk.scenario.clients < scenario.clients);
         // What does not break it now can't be made smaller.
-        assert!(shrink_on(&mut Needs(&["kill client:0"], 0), &scenario, &cause, &never).is_none());
+        assert!(shrink_on(&mut NeededSteps(&["kill client:0"], 0), &scenario, &cause, &never).is_none());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::sent::{Sent, When};
+use super::commands::{ObservedCommand, When};
 use model::fault_kinds::ordinal;
 
 /// What goes wrong at a command; see [`what`](Strike::what).
@@ -38,9 +38,9 @@ pub enum Place {
 
 /// A strike at one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Aim {
+pub struct FaultPoint {
     pub strike: Strike,
-    pub sent: Sent,
+    pub sent: ObservedCommand,
     pub at: Place,
 }
 
@@ -105,7 +105,7 @@ impl Strike {
     }
 }
 
-impl Aim {
+impl FaultPoint {
     /// `2nd SET on lock:k*`: whatever key of the run it is, and whatever follows in it.
     pub(super) fn command(&self) -> String {
         let key = self.sent.on().map_or_else(String::new, |pattern| format!(" on {pattern}"));

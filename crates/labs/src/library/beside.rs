@@ -1,6 +1,6 @@
 //! Scenarios of the catalogue that need one free permit, for a lock with several: other clients have all of them but one.
 
-use super::sent::Upkeep;
+use super::commands::RenewalMode;
 use super::steps::{Steps, others};
 use super::strikes::{Scripted, Setting};
 use model::nemesis::{Need, Step};
@@ -15,7 +15,7 @@ pub fn scenarios(setting: &Setting) -> Vec<Scripted> {
         if !nemesis.needs().contains(&Need::FreePermit) || cancels && !setting.cancels {
             return None;
         }
-        let mut steps = Steps::new(Upkeep::None);
+        let mut steps = Steps::new(RenewalMode::None);
         steps.steps.extend(nemesis.script.iter().map(ToString::to_string));
         steps.beside(others);
         Some(Scripted::of(name, &nemesis.description, &nemesis.story, None, others, &steps.steps))

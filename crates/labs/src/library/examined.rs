@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::commands::{ObservedCommand, When};
 use super::endless::Endless;
-use super::kind::{Kind, OfItsKind};
-use super::sent::{Sent, When};
-use super::struck::Struck;
+use super::kind::{Baseline, Kind};
+use super::struck::FaultHit;
 use checker::{AnomalyKind, Remark, Validity};
 
 /// The scenario that tells what a crowd of processes does from what a crowd of threads does.
@@ -29,7 +29,7 @@ pub struct Examined {
     pub ttls: Vec<String>,
     /// The TTLs that it does not take, each with what it says.
     pub refused: Vec<(String, String)>,
-    pub sent: Vec<Sent>,
+    pub sent: Vec<ObservedCommand>,
     pub tried: Vec<Tried>,
     /// The smallest scenarios that break it, each with its file.
     pub found: Vec<Found>,
@@ -54,7 +54,7 @@ pub struct Tried {
     pub plain: bool,
     /// Whether its clients are threads or tasks that share programs.
     pub by_threads: bool,
-    pub of_its_kind: OfItsKind,
+    pub of_its_kind: Baseline,
     /// Whether it breaks the lock in the same way if its steps are played and nothing is injected.
     pub without_strike: bool,
     /// Whether it was played once more when the machine kept time, one run after the other.
@@ -75,7 +75,7 @@ pub struct TriedRun {
     /// What happened, in a sentence; why nothing is known, if it is not.
     pub summary: String,
     /// At which commands it struck, and what these did.
-    pub struck: Vec<Struck>,
+    pub struck: Vec<FaultHit>,
     /// What its client was doing then, or when it was struck otherwise.
     pub when: Vec<When>,
     /// What went wrong, in a word such as `lost-update`.
@@ -114,7 +114,7 @@ pub struct Found {
 /// Scenarios that break the lock in the same way: at the same commands, with the same incident, and with the same lot of a lock
 /// of its kind.
 pub struct Symptom<'a> {
-    pub of_its_kind: OfItsKind,
+    pub of_its_kind: Baseline,
     pub anomaly: &'a str,
     pub when: &'a [When],
     pub commands: Vec<&'a str>,
@@ -167,7 +167,7 @@ impl Symptom<'_> {
 
 impl Tried {
     /// Invalid if at least one run broke the lock, valid if some held and none broke it, unknown if no run shows anything.
-    pub fn came(&self) -> Validity {
+    pub fn outcome(&self) -> Validity {
         match self.broken() {
             (0, 0) => Validity::Unknown,
             (0, _) => Validity::Valid,
@@ -177,7 +177,7 @@ impl Tried {
 
     /// The first run that shows what came of it.
     pub fn telling(&self) -> Option<&TriedRun> {
-        let shows = |run: &&TriedRun| match self.came() {
+        let shows = |run: &&TriedRun| match self.outcome() {
             Validity::Invalid => run.valid == Some(Validity::Invalid),
             Validity::Valid => run.withstood(),
             Validity::Unknown => run.valid.is_some(),
@@ -245,7 +245,8 @@ pub fn share_by_itself<'t>(
             .any(|kind| kind.name() == anomaly)
     };
     let is_alike = |other: &str| other == anomaly || of_exclusion(other) && of_exclusion(anomaly);
-    let tells = |tried: &&Tried| tried.plain && (by_threads || !tried.by_threads) && tried.came() == Validity::Invalid;
+    let tells =
+        |tried: &&Tried| tried.plain && (by_threads || !tried.by_threads) && tried.outcome() == Validity::Invalid;
     let share = |tried: &Tried| {
         let broken =
             tried.runs.iter().filter_map(|run| run.anomaly.as_deref()).filter(|anomaly| is_alike(anomaly)).count();
@@ -263,15 +264,15 @@ impl TriedRun {
     }
 
     /// What was struck in vain, if everything was: to withstand that is no news.
-    pub fn void(&self) -> Option<&Struck> {
-        self.struck.first().filter(|_| self.struck.iter().all(Struck::is_void))
+    pub fn void(&self) -> Option<&FaultHit> {
+        self.struck.first().filter(|_| self.struck.iter().all(FaultHit::is_void))
     }
 }
 
 impl Examined {
     /// The scenarios of which this came, in the order in which they were tried.
-    pub fn that(&self, came: Validity) -> Vec<&Tried> {
-        self.tried.iter().filter(|tried| tried.came() == came).collect()
+    pub fn that(&self, outcome: Validity) -> Vec<&Tried> {
+        self.tried.iter().filter(|tried| tried.outcome() == outcome).collect()
     }
 
     /// What broke it, by symptom: first what came with no fault at all, then what locks of its kind withstand, then what nothing is
@@ -291,11 +292,11 @@ impl Examined {
         }
         let rank = |symptom: &Symptom| {
             let fate = match symptom.of_its_kind {
-                OfItsKind::Holds => 0,
-                OfItsKind::Unexcused => 1,
-                OfItsKind::Unknown => 2,
-                OfItsKind::Outlived => 3,
-                OfItsKind::Falls => 4,
+                Baseline::Holds => 0,
+                Baseline::Unexcused => 1,
+                Baseline::Unknown => 2,
+                Baseline::Outlived => 3,
+                Baseline::Falls => 4,
             };
             (!symptom.is_plain(), fate)
         };
@@ -305,7 +306,7 @@ impl Examined {
 
     /// What came of a crowd of processes; None if there was none.
     pub fn crowd_of_processes(&self) -> Option<Validity> {
-        self.tried.iter().find(|tried| tried.scenario == CROWD_OF_PROCESSES).map(Tried::came)
+        self.tried.iter().find(|tried| tried.scenario == CROWD_OF_PROCESSES).map(Tried::outcome)
     }
 
     /// In how many of how many runs with no fault at all it breaks in this way too, so that a run with a fault does not tell what the fault

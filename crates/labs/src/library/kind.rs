@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::sent::{Upkeep, When};
+use super::commands::{RenewalMode, When};
 use super::steps::CLIENTS;
 use checker::Validity;
 use model::fault_kinds::{Command, CommandFault};
@@ -25,12 +25,12 @@ pub struct Kind {
     pub reference: Option<String>,
     /// In words: `a lock with a TTL on one node`.
     pub what: String,
-    pub upkeep: Upkeep,
+    pub upkeep: RenewalMode,
 }
 
 /// How a lock of the same kind does under the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OfItsKind {
+pub enum Baseline {
     /// It falls as well.
     Falls,
     /// It holds.
@@ -43,24 +43,25 @@ pub enum OfItsKind {
     Unknown,
 }
 
-impl OfItsKind {
+impl Baseline {
     /// Whether what broke the library need not break a lock.
-    pub fn is_own(self) -> bool {
-        matches!(self, OfItsKind::Holds | OfItsKind::Unexcused)
+    pub fn is_defect(self) -> bool {
+        matches!(self, Baseline::Holds | Baseline::Unexcused)
     }
 
     /// Whether it breaks any lock of the kind.
-    pub fn is_fate(self) -> bool {
-        matches!(self, OfItsKind::Falls | OfItsKind::Outlived)
+    pub fn is_inherent(self) -> bool {
+        matches!(self, Baseline::Falls | Baseline::Outlived)
     }
 }
 
 impl Kind {
     /// The kind of this scenario's lock. `upkeep`: what was seen to be done for it while it is held.
-    pub fn of(scenario: &Scenario, upkeep: Upkeep) -> Kind {
+    pub fn of(scenario: &Scenario, upkeep: RenewalMode) -> Kind {
         let workload = &scenario.workload;
         // Who is asked again and again need not answer: a client goes on then.
-        let upkeep = if workload.check_every.is_some() && upkeep == Upkeep::Asked { Upkeep::None } else { upkeep };
+        let upkeep =
+            if workload.check_every.is_some() && upkeep == RenewalMode::Asked { RenewalMode::None } else { upkeep };
         let program = workload.lock.program();
         if program != Program::Redis {
             return Kind { reference: None, what: format!("a lock on {program}"), upkeep };
@@ -77,21 +78,21 @@ impl Kind {
         let (what, reference) = match (workload.lock.expires(), upkeep) {
             (false, _) if scenario.nodes == 1 => ("a lock without a TTL", FOREVER),
             (false, _) => ("a lock without a TTL", ""),
-            (true, Upkeep::None) => ("a lock with a TTL", lock),
-            (true, Upkeep::Asked) => ("a lock with a TTL whose holder asks whether it still has it", ASKS),
-            (true, Upkeep::ByItsHolder) => ("a lock with a TTL that its holder extends", "redlock-extend"),
-            (true, Upkeep::InTheBackground) => ("a lock with a TTL that renews itself", "redlock-watchdog"),
+            (true, RenewalMode::None) => ("a lock with a TTL", lock),
+            (true, RenewalMode::Asked) => ("a lock with a TTL whose holder asks whether it still has it", ASKS),
+            (true, RenewalMode::ByItsHolder) => ("a lock with a TTL that its holder extends", "redlock-extend"),
+            (true, RenewalMode::InTheBackground) => ("a lock with a TTL that renews itself", "redlock-watchdog"),
         };
-        let reference = if has_upkeep || upkeep == Upkeep::None { reference } else { "" };
+        let reference = if has_upkeep || upkeep == RenewalMode::None { reference } else { "" };
         let reference = (!reference.is_empty()).then(|| reference.to_string());
         Kind { reference, what: format!("{what}, on {place}"), upkeep }
     }
 
     /// What excuses a lock that broke with no fault at all, where no other lock can play that: its TTL, if somebody had it for longer than
     /// that (`outlived`) and nothing was to renew it.
-    pub fn without_faults(&self, outlived: bool) -> OfItsKind {
-        let is_kept = self.upkeep == Upkeep::InTheBackground;
-        if outlived && !is_kept { OfItsKind::Outlived } else { OfItsKind::Unexcused }
+    pub fn without_faults(&self, outlived: bool) -> Baseline {
+        let is_kept = self.upkeep == RenewalMode::InTheBackground;
+        if outlived && !is_kept { Baseline::Outlived } else { Baseline::Unexcused }
     }
 
     /// The same run with the lock to compare with; None if there is none, or the nemesis is not about it. What strikes at a command
@@ -121,7 +122,8 @@ impl Kind {
         let at = if asks || when.contains(&When::Waiting) { Command::Any } else { Command::Write };
         // Of a lock that several may have, others have all permits but one.
         let is_of_one = |step: &&Step| of.workload.permits == 1 || step.client().is_none_or(|client| client < CLIENTS);
-        scenario.nemesis.script = of.nemesis.script.iter().filter(is_of_one).map(|step| for_ours(step, &at)).collect();
+        scenario.nemesis.script =
+            of.nemesis.script.iter().filter(is_of_one).map(|step| adapt_step(step, &at)).collect();
         scenario.check().ok()?;
         Plan::draw(&scenario).ok()?;
         Some(scenario)
@@ -135,7 +137,7 @@ fn awaits_a_node_that_hangs(nemesis: &Nemesis) -> bool {
 }
 
 /// A step of a script that is about one lock, for another one: its faults wait for any command `at` which it may be struck.
-fn for_ours(step: &Step, at: &Command) -> Step {
+fn adapt_step(step: &Step, at: &Command) -> Step {
     let of = |fault: &Fault| match &fault.with {
         Argument::Command(with) if matches!(with.command, Command::Named(_)) => {
             let with = CommandFault { nth: Some(1), command: at.clone(), key: None, ..with.clone() };
@@ -163,19 +165,19 @@ fn stopped(fault: &Fault) -> Option<Fault> {
 
 /// How the lock to compare with did, by the verdicts of its runs and what its client was doing whenever it was struck. None if they
 /// show nothing. `when`: what the library's client was doing. A run in which that was something else withstood something else.
-pub fn judged(runs: impl IntoIterator<Item = (Validity, Vec<When>)>, when: &[When]) -> Option<OfItsKind> {
+pub fn judged(runs: impl IntoIterator<Item = (Validity, Vec<When>)>, when: &[When]) -> Option<Baseline> {
     let (mut held, mut other) = (false, false);
     for (valid, struck) in runs {
         match valid {
-            Validity::Invalid => return Some(OfItsKind::Falls),
+            Validity::Invalid => return Some(Baseline::Falls),
             Validity::Valid if struck == when => held = true,
             Validity::Valid => other = true,
             Validity::Unknown => {}
         }
     }
     match (held, other) {
-        (true, _) => Some(OfItsKind::Holds),
-        (false, true) => Some(OfItsKind::Unknown),
+        (true, _) => Some(Baseline::Holds),
+        (false, true) => Some(Baseline::Unknown),
         (false, false) => None,
     }
 }

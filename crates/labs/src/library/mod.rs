@@ -1,7 +1,7 @@
 //! What becomes of a lock library under everything that there is to try: what it sends, which scenarios and which strikes at
 //! its own commands break it, and whether they break every lock of its kind.
 //!
-//! - [`sent`]: the commands of runs without faults, by what their client was doing
+//! - [`commands`]: the commands of runs without faults, by what their client was doing
 //! - [`strikes`]: a scenario for each of these commands and each thing that can go wrong there (`aim`), made of `steps`; [`pairs`]: two of
 //!   them together
 //! - [`beside`]: scenarios of the catalogue for a lock of which others have all permits but one
@@ -17,13 +17,13 @@
 mod aim;
 pub mod beside;
 pub mod campaign;
+pub mod commands;
 pub mod endless;
 pub mod examined;
 pub mod kind;
 pub mod page;
 pub mod pairs;
 pub mod releases;
-pub mod sent;
 mod steps;
 pub mod strikes;
 pub mod struck;

@@ -3,9 +3,9 @@
 //!
 //! The first one leaves its client going on, by itself or once it is healed; the second one is told as it is alone.
 
-use super::sent::{Upkeep, When};
+use super::commands::{RenewalMode, When};
 use super::steps::Steps;
-use super::strikes::{Aim, Place, Scripted, Strike};
+use super::strikes::{FaultPoint, Place, Scripted, Strike};
 
 /// More are seldom played in the time that there is.
 const MOST: usize = 60;
@@ -26,7 +26,7 @@ enum Together {
 }
 
 /// The pairs of these, which were withstood; of each way to follow each other some come before the rest of any.
-pub fn pairs(withstood: &[Aim], upkeep: Upkeep) -> Vec<Scripted> {
+pub fn pairs(withstood: &[FaultPoint], upkeep: RenewalMode) -> Vec<Scripted> {
     let mut ranked: Vec<((usize, Together), Scripted)> = Vec::new();
     for first in withstood {
         for second in withstood {
@@ -44,7 +44,7 @@ pub fn pairs(withstood: &[Aim], upkeep: Upkeep) -> Vec<Scripted> {
 }
 
 /// How the second one may follow the first; None if it can't, or would be another one.
-fn together(first: &Aim, second: &Aim, upkeep: Upkeep) -> Option<Together> {
+fn together(first: &FaultPoint, second: &FaultPoint, upkeep: RenewalMode) -> Option<Together> {
     use Strike::*;
     use When::{Holding, Releasing, Taking};
     // A client that stops may be one that has the lock by now, and then the pause is all that there is to it.
@@ -56,7 +56,7 @@ fn together(first: &Aim, second: &Aim, upkeep: Upkeep) -> Option<Together> {
     match (one.when, other.when) {
         (When::Waiting, _) | (_, When::Waiting) => None,
         // The script would keep it from working, and so from extending its lock.
-        (Holding, _) | (_, Holding) if upkeep == Upkeep::ByItsHolder => None,
+        (Holding, _) | (_, Holding) if upkeep == RenewalMode::ByItsHolder => None,
         (when, same) if when == same && one == other && !everywhere => {
             let two = matches!((first.at, second.at), (Place::Node(one), Place::Node(other)) if one < other);
             (two && first.strike == LostReply && ends).then_some(Together::AtTwoNodes)
@@ -85,7 +85,7 @@ fn together(first: &Aim, second: &Aim, upkeep: Upkeep) -> Option<Together> {
 }
 
 impl Together {
-    fn write(self, steps: &mut Steps, first: &Aim, second: &Aim) {
+    fn write(self, steps: &mut Steps, first: &FaultPoint, second: &FaultPoint) {
         let when = first.sent.when;
         match self {
             Together::AtTwoNodes => {

@@ -1,7 +1,7 @@
 //! The steps of the script in which a command is struck: how its client gets there, what goes wrong, and what comes of it.
 
-use super::aim::{Aim, Place, Strike};
-use super::sent::{Upkeep, When};
+use super::aim::{FaultPoint, Place, Strike};
+use super::commands::{RenewalMode, When};
 
 /// Until a lock that nobody renews has run out.
 const RUNS_OUT: &str = "wait 1.1ttl";
@@ -18,11 +18,11 @@ pub(super) fn others(permits: u32) -> Option<u32> {
 /// The steps of a script.
 pub(super) struct Steps {
     pub steps: Vec<String>,
-    upkeep: Upkeep,
+    upkeep: RenewalMode,
 }
 
 impl Steps {
-    pub fn new(upkeep: Upkeep) -> Steps {
+    pub fn new(upkeep: RenewalMode) -> Steps {
         Steps { steps: Vec::new(), upkeep }
     }
 
@@ -31,15 +31,15 @@ impl Steps {
     }
 
     /// The fault itself.
-    pub fn arm(&mut self, aim: &Aim) {
+    pub fn arm(&mut self, aim: &FaultPoint) {
         self.steps.push(aim.fault());
     }
 
-    pub fn await_strike(&mut self, aim: &Aim, within: &str) {
+    pub fn await_strike(&mut self, aim: &FaultPoint, within: &str) {
         self.steps.push(format!("await {} within {within}", aim.fault()));
     }
 
-    pub fn heal(&mut self, aim: &Aim) {
+    pub fn heal(&mut self, aim: &FaultPoint) {
         self.steps.push(format!("heal {}", aim.fault()));
     }
 
@@ -58,12 +58,12 @@ impl Steps {
     }
 
     /// One strike: how its client gets there, what goes wrong, and what comes of it.
-    pub fn of_one(&mut self, aim: &Aim) {
+    pub fn of_one(&mut self, aim: &FaultPoint) {
         match aim.strike {
             _ if aim.sent.when == When::Waiting => self.of_waiting(aim),
             Strike::Cancel if aim.sent.when == When::Releasing => self.of_a_release(aim),
-            Strike::Cancel | Strike::GivenUp => self.of_nobodys(aim),
-            Strike::Overtaken => self.of_the_past(aim),
+            Strike::Cancel | Strike::GivenUp => self.abandoned_acquire(aim),
+            Strike::Overtaken => self.stale_renewal(aim),
             _ => {
                 self.begin(aim.sent.when, &[aim]);
                 self.strike_and_after(aim);
@@ -73,7 +73,7 @@ impl Steps {
 
     /// Whoever asked for the lock has no use for it any more when the answer comes: others must have it soon, and then nobody beside
     /// them, whose answer that may be taken for another one's.
-    fn of_nobodys(&mut self, aim: &Aim) {
+    fn abandoned_acquire(&mut self, aim: &FaultPoint) {
         self.leaves(aim);
         self.add([
             "await client:0 end within 0.2ttl or go on",
@@ -92,7 +92,7 @@ impl Steps {
 
     /// Whoever asked for the lock has no use for it any more, and asks again when another one has it. Only then does the first answer come,
     /// which is none to this question.
-    pub fn and_asks_again(&mut self, aim: &Aim) {
+    pub fn and_asks_again(&mut self, aim: &FaultPoint) {
         self.leaves_early(aim);
         self.add([
             RUNS_OUT,
@@ -112,7 +112,7 @@ impl Steps {
 
     /// Another one had the lock, so that whoever asked for it had to wait, and asks again when it is free: it gets it by that, and has no
     /// use for it any more when the answer comes. Others must have it soon.
-    pub fn at_a_later_attempt(&mut self, aim: &Aim) {
+    pub fn at_a_later_attempt(&mut self, aim: &FaultPoint) {
         self.add([
             "start client:1 to before-write",
             "start client:0 to acquiring giving up after 0.7ttl",
@@ -141,13 +141,13 @@ impl Steps {
     }
 
     /// Whoever asked has no use for the answer any more: it is cancelled, or its time is over. Then the answer comes.
-    fn leaves(&mut self, aim: &Aim) {
+    fn leaves(&mut self, aim: &FaultPoint) {
         self.leaves_early(aim);
         self.heal(aim);
     }
 
     /// The same, and the answer is still to come.
-    fn leaves_early(&mut self, aim: &Aim) {
+    fn leaves_early(&mut self, aim: &FaultPoint) {
         if aim.strike == Strike::Cancel {
             self.begin(aim.sent.when, &[aim]);
             self.await_strike(aim, "2ttl");
@@ -163,7 +163,7 @@ impl Steps {
     }
 
     /// The lock is given back while something that its holder sent is on its way: what comes of that is nobody's any more.
-    fn of_the_past(&mut self, aim: &Aim) {
+    fn stale_renewal(&mut self, aim: &FaultPoint) {
         self.begin(aim.sent.when, &[aim]);
         self.await_strike(aim, "2ttl");
         self.add(["go client:0", "await client:0 end within 0.1ttl or go on"]);
@@ -182,7 +182,7 @@ impl Steps {
 
     /// Whoever was struck gives the lock back before it would run out. Then it takes it again, and works for longer than it lives: it is
     /// renewed as ever, and nobody else gets it.
-    pub fn and_the_next_hold(&mut self, aim: &Aim) {
+    pub fn and_the_next_hold(&mut self, aim: &FaultPoint) {
         if matches!(aim.strike, Strike::Cancel | Strike::GivenUp) {
             self.leaves(aim);
         } else {
@@ -212,7 +212,7 @@ impl Steps {
     }
 
     /// As `cancelled-release`: whoever closes the connection on which the request waits is free to ask again on another one.
-    fn of_a_release(&mut self, aim: &Aim) {
+    fn of_a_release(&mut self, aim: &FaultPoint) {
         self.begin(aim.sent.when, &[aim]);
         self.await_strike(aim, "1ttl");
         self.add([
@@ -234,7 +234,7 @@ impl Steps {
     }
 
     /// The client gets to where its command is sent next, the faults are armed, and it goes on.
-    pub fn begin(&mut self, when: When, aims: &[&Aim]) {
+    pub fn begin(&mut self, when: When, aims: &[&FaultPoint]) {
         match when {
             When::Taking | When::Waiting => self.add(["start client:0 to acquiring giving up after 2ttl"]),
             // Nothing of an earlier hold is on its way any more.
@@ -251,21 +251,21 @@ impl Steps {
     /// Whether the script keeps its client, and something in the background is struck; whoever extends its lock itself, or looks whether
     /// it has it, does so at work.
     fn is_kept(&self, when: When) -> bool {
-        when == When::Holding && self.upkeep == Upkeep::InTheBackground
+        when == When::Holding && self.upkeep == RenewalMode::InTheBackground
     }
 
     /// From the strike, which is awaited, to the end.
-    pub fn strike_and_after(&mut self, aim: &Aim) {
+    pub fn strike_and_after(&mut self, aim: &FaultPoint) {
         self.await_strike(aim, "2ttl");
         self.goes_wrong(aim);
         if aim.strike == Strike::Kill {
             return self.add(["start client:1", "await client:1 end"]);
         }
-        self.comes_of_it(aim);
+        self.observe(aim);
     }
 
     /// What happens at the command.
-    fn goes_wrong(&mut self, aim: &Aim) {
+    fn goes_wrong(&mut self, aim: &FaultPoint) {
         let Course { before, lasts, after } = aim.course();
         self.steps.extend(before);
         if !lasts {
@@ -275,10 +275,10 @@ impl Steps {
     }
 
     /// Another client has its turn, and the first one goes on.
-    fn comes_of_it(&mut self, aim: &Aim) {
+    fn observe(&mut self, aim: &FaultPoint) {
         let (strike, when) = (aim.strike, aim.sent.when);
         // Who extends its lock itself works for longer than a TTL.
-        let to = if self.upkeep == Upkeep::ByItsHolder { "read" } else { "before-write" };
+        let to = if self.upkeep == RenewalMode::ByItsHolder { "read" } else { "before-write" };
         self.steps.push(format!("start client:1 to {to} or end giving up after 0.6ttl within 0.8ttl"));
         let lasts = aim.course().lasts;
         if lasts && !self.is_kept(when) {
@@ -312,11 +312,11 @@ impl Steps {
             Strike::NodeClock => return self.steps.push(format!("heal clock {} +2ttl", aim.node())),
             _ => {}
         }
-        self.asks_again();
+        self.reacquire();
     }
 
     /// Whoever was struck can have the lock again as others can: its first attempt may find that its connection is gone.
-    fn asks_again(&mut self) {
+    fn reacquire(&mut self) {
         self.add([
             "start client:0 giving up after 2ttl",
             "await client:0 end within 3ttl or go on",
@@ -328,7 +328,7 @@ impl Steps {
 
     /// Whoever waits has to get the lock when it is given back, whatever became of what it or another one had asked. What waits at
     /// the server is answered only by then.
-    fn of_waiting(&mut self, aim: &Aim) {
+    fn of_waiting(&mut self, aim: &FaultPoint) {
         self.add(["start client:1 to before-write", "start client:0 to acquiring giving up after 4ttl"]);
         if aim.strike == Strike::Idle {
             self.add(["go client:0", "wait 0.2ttl"]);
@@ -376,7 +376,7 @@ impl Steps {
     }
 
     /// The lock can't be given back, and runs out at a node that is there again.
-    fn of_waiting_at_a_node(&mut self, aim: &Aim) {
+    fn of_waiting_at_a_node(&mut self, aim: &FaultPoint) {
         self.await_strike(aim, "0.4ttl");
         self.steps.push(format!("kill {}", aim.node()));
         self.add(["go client:1", "await client:1 end within 0.2ttl or go on"]);
@@ -394,7 +394,7 @@ struct Course {
     after: Vec<String>,
 }
 
-impl Aim {
+impl FaultPoint {
     fn course(&self) -> Course {
         let (holding, node) = (self.sent.when == When::Holding, self.node());
         let runs_out = || vec![RUNS_OUT.to_string()];

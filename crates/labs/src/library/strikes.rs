@@ -3,8 +3,8 @@
 //! Each is one moment, as the scenarios of the catalogue are: the command is struck while its client takes, holds or gives back
 //! the lock, another client then has its turn, and the first one goes on. [`pairs`](super::pairs) are made of the same parts.
 
-pub use super::aim::{Aim, Place, Strike};
-use super::sent::{Sent, Upkeep, When};
+pub use super::aim::{FaultPoint, Place, Strike};
+use super::commands::{ObservedCommand, RenewalMode, When};
 use super::steps::{CLIENTS, Steps, others};
 use base::words::capital;
 
@@ -40,7 +40,7 @@ pub struct Scripted {
     /// The nemesis file.
     pub toml: String,
     /// What it strikes: one command, or two.
-    pub aims: Vec<Aim>,
+    pub aims: Vec<FaultPoint>,
 }
 
 /// What strikes have to know of a library, beside what it sends.
@@ -49,7 +49,7 @@ pub struct Setting {
     pub nodes: u32,
     /// Whether its locks run out.
     pub expires: bool,
-    pub upkeep: Upkeep,
+    pub upkeep: RenewalMode,
     /// How many may have the lock at once.
     pub permits: u32,
     /// Whether its client, with one operation at a time, ends one that is cancelled.
@@ -63,20 +63,20 @@ pub struct Setting {
 /// The scenarios for these commands, on all nodes at once and, of several, on each of the first three. Time may not suffice for
 /// all, so those that tell most come first: each strike at each distinct command, once; of these, what the catalogue has not played
 /// already. Then come other nodes, and then what is sent again in the same operation, or on other keys.
-pub fn scenarios(sent: &[Sent], setting: &Setting) -> Vec<Scripted> {
+pub fn scenarios(sent: &[ObservedCommand], setting: &Setting) -> Vec<Scripted> {
     let Some(others) = others(setting.permits) else { return Vec::new() };
     let single = if setting.nodes > 1 { setting.nodes.min(3) } else { 0 };
     let places: Vec<Place> = std::iter::once(Place::All).chain((0..single).map(Place::Node)).collect();
     let mut scenarios: Vec<((u32, usize, bool, usize), Scripted)> = Vec::new();
     // What names none of the lock's keys is not the lock. Who has one of several permits is struck when it takes it and gives it back:
     // what it does with it is nothing that a semaphore protects.
-    let is_asked = |sent: &Sent| sent.key.is_some() && (setting.permits == 1 || sent.when != When::Holding);
+    let is_asked = |sent: &ObservedCommand| sent.key.is_some() && (setting.permits == 1 || sent.when != When::Holding);
     for (place, sent_now) in sent.iter().enumerate().filter(|(_, sent)| is_asked(sent)) {
         let is_first = sent[..place].iter().all(|earlier| earlier.key.is_none() || earlier.when != sent_now.when);
         for (rank, strike) in ALL.iter().enumerate().filter(|(_, strike)| strike.fits(sent_now.when, setting)) {
             let fitting = places.iter().filter(|place| strike.fits_at(**place, setting.nodes));
             for (far, place) in fitting.enumerate() {
-                let aim = Aim { strike: *strike, sent: sent_now.clone(), at: *place };
+                let aim = FaultPoint { strike: *strike, sent: sent_now.clone(), at: *place };
                 let was_played =
                     setting.knows_the_catalogue && is_first && far == 0 && strike.is_in_the_catalogue(sent_now.when);
                 let rank = (sent_now.nth + sent_now.nth_key, far, was_played, rank);
@@ -111,7 +111,7 @@ impl Strike {
             // What breaks later is another command's.
             (Idle, _) => false,
             // Only what is sent in the background can be late for the release.
-            (Overtaken, _) => when == When::Holding && setting.upkeep == Upkeep::InTheBackground,
+            (Overtaken, _) => when == When::Holding && setting.upkeep == RenewalMode::InTheBackground,
             // Only an acquisition has a limit.
             (GivenUp, _) => when == When::Taking && setting.expires,
             (Block, When::Releasing) => false,
@@ -157,8 +157,8 @@ impl Strike {
     }
 }
 
-impl Aim {
-    fn scenario(self, upkeep: Upkeep, others: u32) -> Scripted {
+impl FaultPoint {
+    fn scenario(self, upkeep: RenewalMode, others: u32) -> Scripted {
         Scripted::new(vec![self], upkeep, others, ("", ""), |steps, aims| steps.of_one(&aims[0]))
     }
 
@@ -171,7 +171,7 @@ impl Aim {
     /// where the lock may never run out.
     fn and_asks_again(&self, setting: &Setting, others: u32) -> Option<Scripted> {
         let more = ("-and-asks-again", "; then its client asks again, while another one has the lock");
-        let write = |steps: &mut Steps, aims: &[Aim]| steps.and_asks_again(&aims[0]);
+        let write = |steps: &mut Steps, aims: &[FaultPoint]| steps.and_asks_again(&aims[0]);
         let fits = self.is_nobodys() && setting.expires;
         fits.then(|| Scripted::new(vec![self.clone()], setting.upkeep, others, more, write))
     }
@@ -179,17 +179,17 @@ impl Aim {
     /// The same of an attempt that is not the first, since another one had the lock by then.
     fn at_a_later_attempt(&self, setting: &Setting, others: u32) -> Option<Scripted> {
         let more = ("-at-a-later-attempt", "; it is not the first that it asks, since another one had the lock");
-        let write = |steps: &mut Steps, aims: &[Aim]| steps.at_a_later_attempt(&aims[0]);
+        let write = |steps: &mut Steps, aims: &[FaultPoint]| steps.at_a_later_attempt(&aims[0]);
         self.is_nobodys().then(|| Scripted::new(vec![self.clone()], setting.upkeep, others, more, write))
     }
 
     /// What becomes of the next hold of whoever was struck; None where there is nothing to keep of the one before.
     fn and_the_next_hold(&self, setting: &Setting, others: u32) -> Option<Scripted> {
-        if setting.upkeep != Upkeep::InTheBackground || !self.strike.fails() || self.sent.when == When::Waiting {
+        if setting.upkeep != RenewalMode::InTheBackground || !self.strike.fails() || self.sent.when == When::Waiting {
             return None;
         }
         let more = ("-and-the-next-hold", "; then its client takes the lock again, and works for longer than a TTL");
-        let write = |steps: &mut Steps, aims: &[Aim]| steps.and_the_next_hold(&aims[0]);
+        let write = |steps: &mut Steps, aims: &[FaultPoint]| steps.and_the_next_hold(&aims[0]);
         Some(Scripted::new(vec![self.clone()], setting.upkeep, others, more, write))
     }
 }
@@ -198,18 +198,18 @@ impl Scripted {
     /// The scenario of these strikes, whose steps `write` writes. `others`: how many have a permit beside. `more`: what is added to its
     /// name and to what it is.
     pub(super) fn new(
-        aims: Vec<Aim>,
-        upkeep: Upkeep,
+        aims: Vec<FaultPoint>,
+        upkeep: RenewalMode,
         others: u32,
         more: (&str, &str),
-        write: impl Fn(&mut Steps, &[Aim]),
+        write: impl Fn(&mut Steps, &[FaultPoint]),
     ) -> Scripted {
-        let texts: Vec<String> = aims.iter().map(Aim::text).collect();
+        let texts: Vec<String> = aims.iter().map(FaultPoint::text).collect();
         let examples: Vec<String> = aims.iter().map(|aim| aim.sent.example.replace(['"', '\\'], "'")).collect();
         let mut steps = Steps::new(upkeep);
         write(&mut steps, &aims);
         steps.beside(others);
-        let name = aims.iter().map(Aim::name).collect::<Vec<_>>().join("-then-") + more.0;
+        let name = aims.iter().map(FaultPoint::name).collect::<Vec<_>>().join("-then-") + more.0;
         let description = capital(&texts.join("; then, ")) + more.1;
         let commands = examples.join("; ");
         let story = format!("One of the strikes at each command that the library was seen to send: {commands}");

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::sent::{When, name_for_all, queued, when};
+use super::commands::{When, name_for_all, queued, when};
 use base::redis_commands::changes_a_lock;
 use base::words::{list, plural};
 use model::fault_kinds::CallEffect;
@@ -10,7 +10,7 @@ use model::history::{FaultWindow, History, Operation, Phase, PhaseStamp, Recorde
 
 /// A command at which a fault struck.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Struck {
+pub struct FaultHit {
     /// What its client was doing or, if it was stopped there, what it was doing by then; None if it was in no operation.
     pub when: Option<When>,
     /// In capitals; `EVAL` stands for all that run a script. Empty if the history does not say.
@@ -21,12 +21,12 @@ pub struct Struck {
     pub times: u64,
     /// Whether it was kept from its node, until the fault was healed.
     pub was_kept_away: bool,
-    pub did: Did,
+    pub did: CommandEffect,
 }
 
 /// What a command did to the lock. Looked at were the commands that the node carried out, where they were recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Did {
+pub enum CommandEffect {
     /// It wrote a key of the lock by these commands: itself, or those that its script called.
     Changed(Vec<String>),
     /// It wrote none; these are the commands.
@@ -45,27 +45,27 @@ const NOTICED: u64 = 250_000_000;
 const CLOCK: u64 = 1_000_000;
 
 /// What the faults of a run struck, in their order: the commands, if any waited for one, or else whoever they hit.
-pub fn struck(history: &History, commands: &[RecordedCommand]) -> Vec<Struck> {
+pub fn struck(history: &History, commands: &[RecordedCommand]) -> Vec<FaultHit> {
     let observed = || history.faults.iter().filter(|window| window.was_observed());
-    let at_commands: Vec<Struck> = observed()
+    let at_commands: Vec<FaultHit> = observed()
         .filter(|window| window.kind.is_at_command())
         .map(|window| at_command(history, window, commands))
         .collect();
     if !at_commands.is_empty() {
         return at_commands;
     }
-    let mut all: Vec<Struck> = Vec::new();
+    let mut all: Vec<FaultHit> = Vec::new();
     for window in observed() {
         let what = format!("{} of {}", window.kind.says.name, list(&window.targets));
         match all.iter_mut().find(|other| other.what == what) {
             Some(other) => other.times += 1,
-            None => all.push(Struck {
+            None => all.push(FaultHit {
                 when: doing(history, window, window.inject),
                 command: String::new(),
                 what,
                 times: 1,
                 was_kept_away: false,
-                did: Did::Unknown,
+                did: CommandEffect::Unknown,
             }),
         }
     }
@@ -74,7 +74,7 @@ pub fn struck(history: &History, commands: &[RecordedCommand]) -> Vec<Struck> {
 
 /// What clients were doing when faults struck them: at each command, or else at the first fault that hit one. Empty if no
 /// client was at work.
-pub fn struck_when(struck: &[Struck]) -> Vec<When> {
+pub fn struck_when(struck: &[FaultHit]) -> Vec<When> {
     let is_at_command = struck.iter().any(|struck| !struck.command.is_empty());
     struck.iter().filter_map(|struck| struck.when).take(if is_at_command { usize::MAX } else { 1 }).collect()
 }
@@ -106,9 +106,9 @@ fn is_had_by_another(history: &History, operation: &Operation, time: u64) -> boo
     })
 }
 
-fn at_command(history: &History, window: &FaultWindow, commands: &[RecordedCommand]) -> Struck {
+fn at_command(history: &History, window: &FaultWindow, commands: &[RecordedCommand]) -> FaultHit {
     let what = window.texts.first().cloned().unwrap_or_default();
-    let named = Named::in_words(&what);
+    let named = NamedCommand::in_words(&what);
     let was_kept_away = window.on_call == Some(CallEffect::HoldRequest);
     let refused_until = refused_until(history, window).filter(|_| was_kept_away);
     // What a node refuses it does not tell of: what comes after that is another one.
@@ -116,15 +116,15 @@ fn at_command(history: &History, window: &FaultWindow, commands: &[RecordedComma
     let place = place.filter(|place| refused_until.is_none_or(|until| commands[*place].time < until));
     let did = match place {
         Some(place) => did(commands, place),
-        None if refused_until.is_some() => Did::Refused,
-        None if was_kept_away && named.is_some() && !commands.is_empty() => Did::NeverCame,
-        None => Did::Unknown,
+        None if refused_until.is_some() => CommandEffect::Refused,
+        None if was_kept_away && named.is_some() && !commands.is_empty() => CommandEffect::NeverCame,
+        None => CommandEffect::Unknown,
     };
     // When it was carried out is known better than when the strike was noticed.
     let carried_out = place.filter(|_| !was_kept_away).map(|place| commands[place].time);
     // A majority of other nodes may have made a holder of it by the time when it was stopped.
     let time = stopped_at(history, window).or(carried_out).unwrap_or(window.inject);
-    Struck {
+    FaultHit {
         when: doing(history, window, time),
         command: named.map(|named| name_for_all(named.command)).unwrap_or_default(),
         times: window.texts.iter().find_map(|text| times(text)).unwrap_or(1),
@@ -165,19 +165,19 @@ fn times(text: &str) -> Option<u64> {
 }
 
 /// `c0's 1st SET of lock:k0 to n0 was answered ...`, as the agent says it.
-struct Named<'t> {
+struct NamedCommand<'t> {
     client: &'t str,
     command: &'t str,
     node: &'t str,
 }
 
-impl Named<'_> {
-    fn in_words(text: &str) -> Option<Named<'_>> {
+impl NamedCommand<'_> {
+    fn in_words(text: &str) -> Option<NamedCommand<'_>> {
         let (client, rest) = text.split_once("'s ")?;
         let mut words = rest.split(' ');
         let (_, command) = (words.next()?, words.next()?);
         let node = words.skip_while(|word| *word != "to").nth(1)?;
-        Some(Named { client, command, node })
+        Some(NamedCommand { client, command, node })
     }
 
     /// Which of the recorded commands it was.
@@ -201,7 +201,7 @@ impl Named<'_> {
 }
 
 /// What a recorded command did.
-fn did(commands: &[RecordedCommand], place: usize) -> Did {
+fn did(commands: &[RecordedCommand], place: usize) -> CommandEffect {
     let command = &commands[place];
     let carried_out: Vec<&RecordedCommand> = std::iter::once(command)
         .chain(queued(commands, place))
@@ -213,31 +213,31 @@ fn did(commands: &[RecordedCommand], place: usize) -> Did {
     let changes: Vec<String> =
         carried_out.iter().filter(|command| writes(command)).filter_map(|command| name(command)).collect();
     match changes.is_empty() {
-        false => Did::Changed(changes),
-        true => Did::Nothing(carried_out.iter().filter_map(|command| name(command)).collect()),
+        false => CommandEffect::Changed(changes),
+        true => CommandEffect::Nothing(carried_out.iter().filter_map(|command| name(command)).collect()),
     }
 }
 
-impl Struck {
+impl FaultHit {
     /// Whether what was struck was not the lock, so that to withstand it is no news. What a request that came late does is the
     /// library's answer to it, and who waits has nothing to change.
     pub fn is_void(&self) -> bool {
-        matches!(self.did, Did::Nothing(_)) && self.when != Some(When::Waiting) && !self.was_kept_away
+        matches!(self.did, CommandEffect::Nothing(_)) && self.when != Some(When::Waiting) && !self.was_kept_away
     }
 }
 
-impl fmt::Display for Struck {
+impl fmt::Display for FaultHit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)?;
         if self.times > 1 {
             write!(f, " ({})", plural(self.times, "time"))?;
         }
         match &self.did {
-            Did::Changed(by) => write!(f, "; it changed the lock's key by {}", list(by)),
-            Did::Nothing(by) => write!(f, "; it changed nothing of the lock ({})", list(by)),
-            Did::NeverCame => f.write_str("; it never came"),
-            Did::Refused => f.write_str("; the node refused it"),
-            Did::Unknown => Ok(()),
+            CommandEffect::Changed(by) => write!(f, "; it changed the lock's key by {}", list(by)),
+            CommandEffect::Nothing(by) => write!(f, "; it changed nothing of the lock ({})", list(by)),
+            CommandEffect::NeverCame => f.write_str("; it never came"),
+            CommandEffect::Refused => f.write_str("; the node refused it"),
+            CommandEffect::Unknown => Ok(()),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::exposure::Exposure;
 use super::{Distribution, Kind, RiskError, Simulate, work};
 use base::units::{Length, nanos};
 use model::history::FaultKind;
-use model::nemesis::{Argument, Change, Fault, LinkSelector, Target, Targets, Whom};
+use model::nemesis::{Argument, Change, Fault, LinkSelector, Target, TargetSpec, Targets};
 use model::plan::{Plan, PlannedFault};
 use model::scenario::Scenario;
 
@@ -128,7 +128,7 @@ fn place(
 /// Nothing passes between a client and the resource.
 fn unreachable_resource(client: u32) -> Fault {
     let (one, other) = (Targets::one(Target::Client(client)), Targets::one(Target::Resource));
-    let whom = Whom::Links(vec![LinkSelector::both_ways(one, other)]);
+    let whom = TargetSpec::Links(vec![LinkSelector::both_ways(one, other)]);
     Fault { kind: FaultKind::Partition, whom, with: Argument::None }
 }
 

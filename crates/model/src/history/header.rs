@@ -93,12 +93,16 @@ fn is_yes(value: &bool) -> bool {
 
 /// The ids of claims, which histories and workloads keep. `checker/properties` has all else of each.
 macro_rules! claims {
-    ($($claim:ident = $name:literal),* $(,)?) => {
+    ($($(#[$attribute:meta])? $claim:ident = $name:literal),* $(,)?) => {
         /// A property that a workload's lock is held to, by its id.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         pub enum Claim {
-            $(#[doc = concat!("See `checker/properties`: ", $name, ".")] $claim,)*
+            $(
+                #[doc = concat!("See `checker/properties`: ", $name, ".")]
+                $(#[$attribute])?
+                $claim,
+            )*
         }
 
         impl Claim {
@@ -121,7 +125,7 @@ claims! {
     Tokens = "tokens",
     Liveness = "liveness",
     Amounts = "amounts",
-    Promises = "promises",
+    #[serde(rename = "promises")] Timeouts = "promises",
     Releases = "releases",
     Ownership = "ownership",
     Losses = "losses",

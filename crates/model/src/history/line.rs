@@ -28,7 +28,7 @@ use super::{
 macro_rules! line {
     ($($field:ident: $type:ty,)*) => {
         #[derive(Debug, Default, Serialize)]
-        struct Line<'l> {
+        struct RawLine<'l> {
             index: Option<u64>,
             time: Option<u64>,
             #[serde(rename = "type")]
@@ -40,7 +40,7 @@ macro_rules! line {
         }
 
         /// Fills a line where it is: a line is large, and a long history has millions of them.
-        impl<'l> Visitor<'l> for &mut Line<'l> {
+        impl<'l> Visitor<'l> for &mut RawLine<'l> {
             type Value = ();
 
             fn expecting(&self, out: &mut fmt::Formatter) -> fmt::Result {
@@ -115,25 +115,25 @@ where
 
 /// The line for an event, without the newline.
 pub(super) fn to_line(event: &Event) -> String {
-    let line = Line { index: Some(event.index), time: Some(event.time), ..Line::default() };
+    let line = RawLine { index: Some(event.index), time: Some(event.time), ..RawLine::default() };
     let line = match &event.body {
-        Body::Run(header) => Line { kind: Some("run".into()), run: Some(header.clone()), ..line },
-        Body::Clock(bound) => Line { kind: Some("clock".into()), clock: Some(*bound), ..line },
-        Body::Stall(stall) => Line { kind: Some("stall".into()), stall: Some(*stall), ..line },
+        Body::Run(header) => RawLine { kind: Some("run".into()), run: Some(header.clone()), ..line },
+        Body::Clock(bound) => RawLine { kind: Some("clock".into()), clock: Some(*bound), ..line },
+        Body::Stall(stall) => RawLine { kind: Some("stall".into()), stall: Some(*stall), ..line },
         Body::Promotion(promotion) => {
-            Line { kind: Some("promotion".into()), promotion: Some(promotion.clone().into()), ..line }
+            RawLine { kind: Some("promotion".into()), promotion: Some(promotion.clone().into()), ..line }
         }
-        Body::Waited(waited) => Line { kind: Some("waited".into()), waited: Some(waited.clone().into()), ..line },
-        Body::Fact(fact) => Line { kind: Some("fact".into()), fact: Some(fact.clone()), ..line },
-        Body::Step(step) => Line { kind: Some("step".into()), script: Some(step.clone().into()), ..line },
-        Body::Client(event) => Line {
+        Body::Waited(waited) => RawLine { kind: Some("waited".into()), waited: Some(waited.clone().into()), ..line },
+        Body::Fact(fact) => RawLine { kind: Some("fact".into()), fact: Some(fact.clone()), ..line },
+        Body::Step(step) => RawLine { kind: Some("step".into()), script: Some(step.clone().into()), ..line },
+        Body::Client(event) => RawLine {
             kind: Some("client".into()),
             process: Some(event.process.into()),
             client: Some(event.step),
             text: Some(event.text.as_str().into()),
             ..line
         },
-        Body::Invoke(invocation) => Line {
+        Body::Invoke(invocation) => RawLine {
             kind: Some("invoke".into()),
             process: Some(process_to_json(invocation.process)),
             f: Some(Word(word(&invocation.f).into())),
@@ -148,7 +148,7 @@ pub(super) fn to_line(event: &Event) -> String {
             let Completion { process, f, key, outcome, old, amount, new, error, text } = completion;
             let unread = matches!(f, Function::Hold | Function::Write) || *outcome != Outcome::Ok;
             let (count, elements) = amount_to_json(amount);
-            Line {
+            RawLine {
                 kind: Some(Word::from(match outcome {
                     Outcome::Ok => "ok",
                     Outcome::Fail => "fail",
@@ -166,10 +166,10 @@ pub(super) fn to_line(event: &Event) -> String {
                 ..line
             }
         }
-        Body::Cancel { process } => Line { kind: Some("cancel".into()), process: Some((*process).into()), ..line },
+        Body::Cancel { process } => RawLine { kind: Some("cancel".into()), process: Some((*process).into()), ..line },
         Body::Phase(report) => {
             let (count, elements) = amount_to_json(&report.amount);
-            Line {
+            RawLine {
                 kind: Some("phase".into()),
                 process: Some(report.process.into()),
                 phase: Some(report.phase),
@@ -183,7 +183,7 @@ pub(super) fn to_line(event: &Event) -> String {
                 ..line
             }
         }
-        Body::Nemesis(event) => Line {
+        Body::Nemesis(event) => RawLine {
             kind: Some("info".into()),
             process: Some("nemesis".into()),
             f: Some(Word(word(&event.kind).into())),
@@ -200,7 +200,7 @@ pub(super) fn to_line(event: &Event) -> String {
             text: Some(event.text.as_str().into()).filter(|text: &Text| !text.is_empty()),
             ..line
         },
-        Body::End(end) => Line {
+        Body::End(end) => RawLine {
             kind: Some("end".into()),
             completed: Some(end.completed),
             text: Some(end.text.as_str().into()),
@@ -212,7 +212,7 @@ pub(super) fn to_line(event: &Event) -> String {
 
 /// The event that a line stands for, or what is wrong with it.
 pub(super) fn from_line(text: &str) -> Result<Event, String> {
-    let mut line = Line::default();
+    let mut line = RawLine::default();
     let mut json = serde_json::Deserializer::from_str(text);
     json.deserialize_map(&mut line).and_then(|()| json.end()).map_err(|error| error.to_string())?;
     let (index, time) = (need(line.index, "index")?, need(line.time, "time")?);

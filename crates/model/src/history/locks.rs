@@ -12,7 +12,7 @@ use linearizability::history::{NEVER, Op, OpFunction, Table, Value};
 
 /// One end of an acquire or release.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Moment {
+struct ActBoundary {
     /// Nanoseconds of run time.
     time: i64,
     among_equals: Rank,
@@ -31,7 +31,7 @@ enum Rank {
 }
 
 /// An acquire or a release, in run time.
-struct Act<'h> {
+struct LockAct<'h> {
     operation: &'h Operation,
     process: u32,
     f: OpFunction,
@@ -58,8 +58,8 @@ pub fn lock_table(history: &History) -> (Table, Vec<i64>) {
             OpFunction::Acquire => (Rank::Invoked, rank(Rank::Completed)),
             _ => (rank(Rank::Invoked), Rank::Completed),
         };
-        moments.push(Moment { time: act.invoked, among_equals: invoked, number, is_completion: false });
-        let end = |time| Moment { time, among_equals: completed, number, is_completion: true };
+        moments.push(ActBoundary { time: act.invoked, among_equals: invoked, number, is_completion: false });
+        let end = |time| ActBoundary { time, among_equals: completed, number, is_completion: true };
         moments.extend(act.completed.map(end));
     }
     moments.sort_unstable();
@@ -94,7 +94,7 @@ pub fn lock_table(history: &History) -> (Table, Vec<i64>) {
 }
 
 /// The acquire and the release of an operation that held the lock; `None` if it did not, or does not say when.
-fn of_operation<'h>(history: &History, operation: &'h Operation, process: u32) -> Option<[Act<'h>; 2]> {
+fn of_operation<'h>(history: &History, operation: &'h Operation, process: u32) -> Option<[LockAct<'h>; 2]> {
     let acquired = operation.phases.iter().position(|stamp| stamp.phase == Phase::Acquired)?;
     let at = operation.phases.get(acquired)?;
     let acquired_at = at.stamped?;
@@ -105,7 +105,7 @@ fn of_operation<'h>(history: &History, operation: &'h Operation, process: u32) -
     let asked = asked.and_then(|stamp| stamp.stamped).unwrap_or(i64::MIN).min(acquired_at);
     let act = |f, invoked, completed| {
         let is_instant = gave_up == acquired_at;
-        Act { operation, process, f, token: at.token, invoked, completed, is_instant }
+        LockAct { operation, process, f, token: at.token, invoked, completed, is_instant }
     };
     Some([act(OpFunction::Acquire, asked, Some(acquired_at)), act(OpFunction::Release, gave_up, over)])
 }

@@ -45,7 +45,7 @@ pub use operations::operation_table;
 pub use phases::{Phases, Stamps};
 pub use presence::Presence;
 pub use record::{Recorder, SharedRecorder};
-pub use servers::{Held, Look, Sight, Sighting, Sightings, key_behind, locked_key};
+pub use servers::{Held, NodeChange, NodeState, Sighting, Sightings, key_behind, locked_key};
 pub use source::{CONTROLLER, load, lock_operations, operations, run};
 pub use text::Text;
 pub use writers::Writers;
@@ -112,7 +112,7 @@ impl History {
     }
 
     /// When the script let a client of this name go on from the breakpoint that it had reached.
-    pub fn let_go(&self, client: &str, reached: PhaseStamp) -> Option<u64> {
+    pub fn resumed_at(&self, client: &str, reached: PhaseStamp) -> Option<u64> {
         let opens = |step: &StepEvent| {
             step.opens.iter().any(|opened| client_name(opened.client) == client && opened.from == reached.phase)
         };

@@ -16,13 +16,13 @@ pub struct Sighting {
     /// It was not yet so when the question before it was asked.
     pub since: u64,
     pub node: String,
-    pub saw: Sight,
+    pub saw: NodeChange,
 }
 
 /// What was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Sight {
+pub enum NodeChange {
     /// The node is watched from now on: it is asked every so many milliseconds, or every change is seen if that is 0. The
     /// machine's wall clock shows so many microseconds since 1970 now, where there are logs that are read by it.
     Watched {
@@ -70,8 +70,8 @@ impl Sighting {
     pub fn since_start(self, start: u64) -> Sighting {
         let placed = |time: u64| time.saturating_sub(start);
         let saw = match self.saw {
-            Sight::Key { key, held: Some(Held { value, ends }) } => {
-                Sight::Key { key, held: Some(Held { value, ends: ends.map(placed) }) }
+            NodeChange::Key { key, held: Some(Held { value, ends }) } => {
+                NodeChange::Key { key, held: Some(Held { value, ends: ends.map(placed) }) }
             }
             other => other,
         };
@@ -81,7 +81,7 @@ impl Sighting {
 
 /// One look at a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Look {
+pub struct NodeState {
     pub keys: BTreeMap<String, Held>,
     /// Whether it calls itself a primary, if it was asked.
     pub primary: Option<bool>,
@@ -93,13 +93,13 @@ pub struct Look {
 #[derive(Debug, Default)]
 pub struct Sightings {
     noted: Vec<Sighting>,
-    nodes: BTreeMap<String, Known>,
+    nodes: BTreeMap<String, NodeRecord>,
 }
 
 /// What is known of a node.
 #[derive(Debug, Default)]
-struct Known {
-    look: Look,
+struct NodeRecord {
+    look: NodeState,
     /// When the last question that was answered was asked.
     asked: u64,
     unseen: bool,
@@ -115,39 +115,39 @@ const LONGEST_VALUE: usize = 120;
 impl Sightings {
     /// A node is watched from now on.
     pub fn begin(&mut self, node: &str, now: u64, every_ms: u64, wall_us: Option<u64>) {
-        self.nodes.insert(node.to_string(), Known { asked: now, exact: every_ms == 0, ..Known::default() });
-        self.note(node, now, now, Sight::Watched { every_ms, wall_us });
+        self.nodes.insert(node.to_string(), NodeRecord { asked: now, exact: every_ms == 0, ..NodeRecord::default() });
+        self.note(node, now, now, NodeChange::Watched { every_ms, wall_us });
     }
 
     /// What an answer showed that was asked for at the first of two times and came by the second. Ends that are at most
     /// `tolerance` nanoseconds from those known are the same, as are clocks.
-    pub fn look(&mut self, node: &str, (asked, now): (u64, u64), look: Look, tolerance: u64) {
+    pub fn look(&mut self, node: &str, (asked, now): (u64, u64), look: NodeState, tolerance: u64) {
         let Some(known) = self.nodes.get_mut(node) else { return };
         let mut saw = Vec::new();
         let unseen = std::mem::take(&mut known.unseen);
         if unseen {
-            saw.push(Sight::SeenAgain);
+            saw.push(NodeChange::SeenAgain);
         }
         for key in known.look.keys.keys().filter(|key| !look.keys.contains_key(*key)) {
-            saw.push(Sight::Key { key: key.clone(), held: None });
+            saw.push(NodeChange::Key { key: key.clone(), held: None });
         }
         known.look.keys.retain(|key, _| look.keys.contains_key(key));
         for (key, mut held) in look.keys {
             held.value = cut(held.value);
             if known.look.keys.get(&key).is_none_or(|before| before.differs(&held, tolerance)) {
-                saw.push(Sight::Key { key: key.clone(), held: Some(held.clone()) });
+                saw.push(NodeChange::Key { key: key.clone(), held: Some(held.clone()) });
                 known.look.keys.insert(key, held);
             }
         }
         if look.primary.is_some() && look.primary != known.look.primary {
             known.look.primary = look.primary;
-            saw.extend(look.primary.map(Sight::Primary));
+            saw.extend(look.primary.map(NodeChange::Primary));
         }
         // A clock that is right needs no mention.
         let before = known.look.ahead_us.unwrap_or(0);
         if let Some(ahead_us) = look.ahead_us.filter(|ahead| ahead.abs_diff(before) > tolerance / 1000) {
             known.look.ahead_us = Some(ahead_us);
-            saw.push(Sight::Clock { ahead_us });
+            saw.push(NodeChange::Clock { ahead_us });
         }
         let before = std::mem::replace(&mut known.asked, asked);
         let since = if known.exact && !unseen { now } else { before };
@@ -164,7 +164,7 @@ impl Sightings {
                 known.asked = now;
             }
             let since = known.asked;
-            self.note(node, since, now, Sight::Unseen { why: cut(why.to_string()) });
+            self.note(node, since, now, NodeChange::Unseen { why: cut(why.to_string()) });
         }
     }
 
@@ -175,9 +175,9 @@ impl Sightings {
         noted
     }
 
-    fn note(&mut self, node: &str, since: u64, time: u64, saw: Sight) {
+    fn note(&mut self, node: &str, since: u64, time: u64, saw: NodeChange) {
         let saw = match self.noted.len() {
-            MOST => Sight::NoMore,
+            MOST => NodeChange::NoMore,
             more if more > MOST => return,
             _ => saw,
         };
@@ -249,9 +249,12 @@ mod tests {
         assert_eq!((locked_key("lock:k"), locked_key("k0")), (None, None));
     }
 
-    fn look(value: Option<(&str, u64)>) -> Look {
+    fn look(value: Option<(&str, u64)>) -> NodeState {
         let held = |(value, ends): (&str, u64)| Held { value: value.to_string(), ends: Some(ends) };
-        Look { keys: value.map(|value| ("lock:k0".to_string(), held(value))).into_iter().collect(), ..Look::default() }
+        NodeState {
+            keys: value.map(|value| ("lock:k0".to_string(), held(value))).into_iter().collect(),
+            ..NodeState::default()
+        }
     }
 
     #[test]
@@ -268,18 +271,18 @@ mod tests {
         sightings.look("n0", (88, 90), look(None), 3);
         // Nobody has said that this one is watched.
         sightings.look("n1", (93, 95), look(Some(("a", 100))), 3);
-        let noted: Vec<(u64, u64, Sight)> =
+        let noted: Vec<(u64, u64, NodeChange)> =
             sightings.take().into_iter().map(|one| (one.since, one.time, one.saw)).collect();
-        let key = |held: Option<(&str, u64)>| Sight::Key {
+        let key = |held: Option<(&str, u64)>| NodeChange::Key {
             key: "lock:k0".to_string(),
             held: held.map(|(value, ends)| Held { value: value.to_string(), ends: Some(ends) }),
         };
         let expected = [
-            (5, 5, Sight::Watched { every_ms: 10, wall_us: Some(7) }),
+            (5, 5, NodeChange::Watched { every_ms: 10, wall_us: Some(7) }),
             (8, 20, key(Some(("a", 100)))),
             (28, 40, key(Some(("a", 150)))),
-            (38, 60, Sight::Unseen { why: "no answer".to_string() }),
-            (38, 90, Sight::SeenAgain),
+            (38, 60, NodeChange::Unseen { why: "no answer".to_string() }),
+            (38, 90, NodeChange::SeenAgain),
             (38, 90, key(None)),
         ];
         assert_eq!(noted, expected);
@@ -301,12 +304,13 @@ mod tests {
     fn a_clock_and_a_role_are_noted_when_they_change() {
         let mut sightings = Sightings::default();
         sightings.begin("n0", 0, 10, None);
-        let told = |primary, ahead_us| Look { primary: Some(primary), ahead_us: Some(ahead_us), ..Look::default() };
+        let told =
+            |primary, ahead_us| NodeState { primary: Some(primary), ahead_us: Some(ahead_us), ..NodeState::default() };
         for (now, look) in [(1, told(true, 1)), (2, told(true, 2)), (3, told(true, 5000)), (4, told(false, 5001))] {
             sightings.look("n0", (now, now), look, 2_000_000);
         }
-        let saw: Vec<Sight> = sightings.take().into_iter().skip(1).map(|one| one.saw).collect();
-        assert_eq!(saw, [Sight::Primary(true), Sight::Clock { ahead_us: 5000 }, Sight::Primary(false)]);
+        let saw: Vec<NodeChange> = sightings.take().into_iter().skip(1).map(|one| one.saw).collect();
+        assert_eq!(saw, [NodeChange::Primary(true), NodeChange::Clock { ahead_us: 5000 }, NodeChange::Primary(false)]);
     }
 
     #[test]
@@ -317,8 +321,8 @@ mod tests {
             sightings.look("n0", (now, now), look(Some((&"x".repeat(500), now * 1000))), 0);
         }
         let noted = sightings.take();
-        assert_eq!((noted.len(), &noted[MOST].saw), (MOST + 1, &Sight::NoMore));
-        let Sight::Key { held: Some(held), .. } = &noted[1].saw else { panic!("{:?}", noted[1]) };
+        assert_eq!((noted.len(), &noted[MOST].saw), (MOST + 1, &NodeChange::NoMore));
+        let NodeChange::Key { held: Some(held), .. } = &noted[1].saw else { panic!("{:?}", noted[1]) };
         assert_eq!(held.value.len(), LONGEST_VALUE);
     }
 

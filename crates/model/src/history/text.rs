@@ -9,13 +9,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A text that does not change.
 #[derive(Clone)]
-pub struct Text(Kept);
+pub struct Text(Storage);
 
 /// How long a text is that lies in its place: with that, it takes sixteen bytes, also where there may be none.
 const SHORT: usize = 14;
 
 #[derive(Clone)]
-enum Kept {
+enum Storage {
     Short(u8, [u8; SHORT]),
     /// Boxed twice, since a pointer with a length would leave a short one less room.
     Long(Box<Box<str>>),
@@ -25,8 +25,8 @@ impl Text {
     pub fn as_str(&self) -> &str {
         match &self.0 {
             // SAFETY: these bytes are a whole `str`, from which they were copied.
-            Kept::Short(length, bytes) => unsafe { std::str::from_utf8_unchecked(&bytes[..usize::from(*length)]) },
-            Kept::Long(text) => text,
+            Storage::Short(length, bytes) => unsafe { std::str::from_utf8_unchecked(&bytes[..usize::from(*length)]) },
+            Storage::Long(text) => text,
         }
     }
 }
@@ -37,9 +37,9 @@ impl From<&str> for Text {
         match bytes.get_mut(..text.len()) {
             Some(there) => {
                 there.copy_from_slice(text.as_bytes());
-                Text(Kept::Short(text.len() as u8, bytes))
+                Text(Storage::Short(text.len() as u8, bytes))
             }
-            None => Text(Kept::Long(Box::new(text.into()))),
+            None => Text(Storage::Long(Box::new(text.into()))),
         }
     }
 }
@@ -129,7 +129,7 @@ mod tests {
         for text in ["", "k0", "c12:1234567890", "c12:12345678901", "é€𝄞 äöü", &"long ".repeat(50)] {
             let kept = Text::from(text);
             assert_eq!((kept.as_str(), kept.clone(), kept.len()), (text, Text::from(text.to_string()), text.len()));
-            assert_eq!(matches!(kept.0, Kept::Short(..)), text.len() <= SHORT, "{text}");
+            assert_eq!(matches!(kept.0, Storage::Short(..)), text.len() <= SHORT, "{text}");
         }
         assert_ne!(Text::from("c1:2"), Text::from("c1:3"));
         assert_eq!([size_of::<Text>(), size_of::<Option<Text>>()], [16, 16]);

@@ -18,7 +18,7 @@ impl Writers {
     pub fn of<'v>(&self, value: &str, new: impl Fn(u32) -> Option<&'v str>) -> Option<u32> {
         let half = self.half(value);
         let is_it = |entry: &(u32, u32)| entry.1 == half && new(entry.0) == Some(value);
-        self.numbers.find(whole(half), is_it).map(|(number, _)| *number)
+        self.numbers.find(widened(half), is_it).map(|(number, _)| *number)
     }
 
     /// Adds an operation by the value that it is to write, unless there is one with that value: then it is returned.
@@ -26,7 +26,7 @@ impl Writers {
         let first = self.of(value, new);
         if first.is_none() {
             let half = self.half(value);
-            self.numbers.insert_unique(whole(half), (number, half), |(_, half)| whole(*half));
+            self.numbers.insert_unique(widened(half), (number, half), |(_, half)| widened(*half));
         }
         first
     }
@@ -37,6 +37,6 @@ impl Writers {
 }
 
 /// As good as a hash of full length for tables of less than 2^25 places.
-fn whole(half: u32) -> u64 {
+fn widened(half: u32) -> u64 {
     u64::from(half) << 32 | u64::from(half)
 }

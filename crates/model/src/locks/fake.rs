@@ -33,12 +33,12 @@ pub enum Answer {
 /// Clones are the same node.
 #[derive(Clone)]
 pub struct FakeNode {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FakeState>>,
     clock: FakeClock,
 }
 
 #[derive(Default)]
-struct State {
+struct FakeState {
     answers: VecDeque<Answer>,
     /// Values, and when they expire.
     keys: BTreeMap<String, (String, Option<Duration>)>,
@@ -54,12 +54,12 @@ impl FakeNode {
 
     /// A node that gives these answers to the first attempts to acquire, and then answers like a Redis.
     pub fn new(answers: &[Answer], clock: FakeClock) -> FakeNode {
-        let state = State { answers: answers.iter().copied().collect(), ..State::default() };
+        let state = FakeState { answers: answers.iter().copied().collect(), ..FakeState::default() };
         FakeNode { state: Arc::new(Mutex::new(state)), clock }
     }
 
     /// Everything about it, without keys that have expired.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FakeState> {
         let now = self.clock.now();
         let mut state = self.state.lock().unwrap();
         state.keys.retain(|_, (_, expires)| expires.is_none_or(|expires| now < expires));

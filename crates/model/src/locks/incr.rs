@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook};
+use super::{About, Algorithm, Clock, Held, LockParts, Node, PhaseHook};
 
 pub(super) const ABOUT: About = About { name: "incr", expires: false, ..About::ON_ONE_NODE };
 
@@ -22,7 +22,7 @@ pub struct Incr<N, C> {
     pub retry_delay: (Duration, Duration),
 }
 
-pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<Incr<N, C>, String> {
+pub(super) fn build<N, C, M>(mut parts: LockParts<'_, N, C, M>) -> Result<Incr<N, C>, String> {
     let retry_delay = parts.settings.retry_delay()?;
     Ok(Incr { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock, retry_delay })
 }

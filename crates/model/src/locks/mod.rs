@@ -98,14 +98,14 @@ spec::locks! {
 }
 
 /// What a lock on Redis is built of.
-struct Parts<'a, N, C, M> {
+struct LockParts<'a, N, C, M> {
     settings: &'a LockSettings,
     nodes: Vec<N>,
     clock: C,
     mail: M,
 }
 
-impl<N, C, M> Parts<'_, N, C, M> {
+impl<N, C, M> LockParts<'_, N, C, M> {
     /// The one node that the lock is on; the error says that there is none.
     fn node(&mut self) -> Result<N, String> {
         let nodes = std::mem::take(&mut self.nodes);
@@ -180,7 +180,7 @@ impl<C: Clock> Lock<C> {
         let of_algorithm = clock.clone();
         #[cfg(debug_assertions)]
         let of_algorithm = mutants::MutatedClock(of_algorithm);
-        let algorithm = build(Parts { settings, nodes, clock: of_algorithm, mail })?;
+        let algorithm = build(LockParts { settings, nodes, clock: of_algorithm, mail })?;
         Lock::of(algorithm, settings, clock)
     }
 

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use super::Parts;
+use super::LockParts;
 
 /// The lock `L` on one node; its file says how it is acquired and released.
 pub struct OneNode<N, C, L> {
@@ -14,7 +14,7 @@ pub struct OneNode<N, C, L> {
 }
 
 impl<N, C, L> OneNode<N, C, L> {
-    pub(super) fn build<M>(mut parts: Parts<'_, N, C, M>) -> Result<Self, String> {
+    pub(super) fn build<M>(mut parts: LockParts<'_, N, C, M>) -> Result<Self, String> {
         Ok(OneNode { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock, lock: PhantomData })
     }
 }

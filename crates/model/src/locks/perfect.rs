@@ -94,9 +94,9 @@ mod tests {
     use super::*;
 
     /// Free or not.
-    struct Table(Mutex<bool>);
+    struct LockTable(Mutex<bool>);
 
-    impl Grantor for &Table {
+    impl Grantor for &LockTable {
         async fn ask(&self) -> Result<bool, String> {
             Ok(std::mem::take(&mut *self.0.lock().unwrap()))
         }
@@ -108,7 +108,7 @@ mod tests {
 
     #[tokio::test]
     async fn it_is_held_by_one_until_it_is_given_back() {
-        let table = Table(Mutex::new(true));
+        let table = LockTable(Mutex::new(true));
         let lock = Perfect { grantor: &table };
         let held = lock.attempt("k", &Nobody).await.unwrap();
         assert_eq!(held.validity, None);

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::about::{asking, is_default, is_yes, within_ttls, yes};
-use super::{About, Algorithm, Clock, Held, LockOptions, Node, Options, Parts, PhaseHook, RequestError, all};
+use super::{About, Algorithm, Clock, Held, LockOptions, LockParts, Node, Options, PhaseHook, RequestError, all};
 use base::mutants::planted;
 use base::units::{Length, LengthRange};
 
@@ -175,7 +175,7 @@ pub struct Redlock<N, C> {
     pub settings: RedlockSettings,
 }
 
-pub(super) fn build<N, C, M>(parts: Parts<'_, N, C, M>) -> Result<Redlock<N, C>, String> {
+pub(super) fn build<N, C, M>(parts: LockParts<'_, N, C, M>) -> Result<Redlock<N, C>, String> {
     if parts.nodes.is_empty() {
         return Err(format!("lock {} needs nodes", parts.settings.name));
     }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 
 use super::fenced::counter;
 use super::redlock::{self, Redlock};
-use super::{About, Algorithm, Clock, Held, Node, Parts, PhaseHook, Token, all};
+use super::{About, Algorithm, Clock, Held, LockParts, Node, PhaseHook, Token, all};
 use base::mutants::planted;
 
 pub(super) const ABOUT: About = About {
@@ -25,7 +25,7 @@ pub struct RedlockTokens<N, C> {
     pub redlock: Redlock<N, C>,
 }
 
-pub(super) fn build<N, C, M>(parts: Parts<'_, N, C, M>) -> Result<RedlockTokens<N, C>, String> {
+pub(super) fn build<N, C, M>(parts: LockParts<'_, N, C, M>) -> Result<RedlockTokens<N, C>, String> {
     redlock::build(parts).map(|redlock| RedlockTokens { redlock })
 }
 

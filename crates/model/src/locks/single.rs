@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::about::{asking, is_default};
-use super::{About, Algorithm, Clock, Held, LockOptions, Node, Options, Parts, PhaseHook};
+use super::{About, Algorithm, Clock, Held, LockOptions, LockParts, Node, Options, PhaseHook};
 use base::mutants::planted;
 use base::units::{Length, LengthRange};
 
@@ -34,7 +34,7 @@ pub struct SingleOptions {
 
 /// As the client gets it.
 #[derive(Serialize, Deserialize)]
-struct Settings {
+struct ClientSettings {
     /// How many replicas must acknowledge the lock before it counts as acquired.
     #[serde(default, skip_serializing_if = "is_default")]
     wait_replicas: u32,
@@ -42,7 +42,7 @@ struct Settings {
 
 impl Options for SingleOptions {
     fn resolve(&self, ttl: Duration) -> Result<LockOptions, String> {
-        Ok(asking(self.node_timeout, self.retry_delay, ttl)?.with(&Settings { wait_replicas: self.wait }))
+        Ok(asking(self.node_timeout, self.retry_delay, ttl)?.with(&ClientSettings { wait_replicas: self.wait }))
     }
 
     fn describe(&self) -> String {
@@ -66,8 +66,8 @@ pub struct Single<N, C> {
     pub wait: u32,
 }
 
-pub(super) fn build<N, C, M>(mut parts: Parts<'_, N, C, M>) -> Result<Single<N, C>, String> {
-    let Settings { wait_replicas: wait } = parts.settings.own()?;
+pub(super) fn build<N, C, M>(mut parts: LockParts<'_, N, C, M>) -> Result<Single<N, C>, String> {
+    let ClientSettings { wait_replicas: wait } = parts.settings.own()?;
     Ok(Single { node: parts.node()?, ttl: parts.settings.ttl(), clock: parts.clock, wait })
 }
 

@@ -35,7 +35,7 @@ macro_rules! locks {
 
         /// The algorithm of a lock on Redis.
         fn build<N: Node + 'static, C: Clock, M: Mail>(
-            parts: Parts<'_, N, C, M>,
+            parts: LockParts<'_, N, C, M>,
         ) -> Result<Box<dyn Algorithm>, String> {
             $($(
                 if parts.settings.name == $file::ABOUT.name {

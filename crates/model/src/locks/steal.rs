@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 
 use super::about::{asking, is_default};
 use super::redlock::{self, RECHECK, Redlock, RedlockSettings};
-use super::{About, Algorithm, Clock, Held, LockOptions, Mail, Node, Options, Parts, PhaseHook, all};
+use super::{About, Algorithm, Clock, Held, LockOptions, LockParts, Mail, Node, Options, PhaseHook, all};
 use base::sync::lock;
 use base::units::{Length, LengthRange};
 
@@ -54,7 +54,7 @@ pub struct StealOptions {
 
 /// The options as every client gets them, besides those of Redlock.
 #[derive(Serialize, Deserialize)]
-struct Settings {
+struct StealSettings {
     stolen_consistency_factor: f64,
 }
 
@@ -78,7 +78,7 @@ impl Options for StealOptions {
         let asking = asking(self.node_timeout, self.retry_delay, ttl)?;
         let options = LockOptions { recheck: self.recheck.then_some(true), ..asking };
         let options = options.with(&RedlockSettings::new(self.drift_factor)?);
-        Ok(options.with(&Settings { stolen_consistency_factor: factor }))
+        Ok(options.with(&StealSettings { stolen_consistency_factor: factor }))
     }
 
     fn describe(&self) -> String {
@@ -109,11 +109,11 @@ pub struct Steal<N, C, M> {
     _reading: JoinSet<()>,
 }
 
-pub(super) fn build<N: Node, C: Clock, M: Mail>(parts: Parts<'_, N, C, M>) -> Result<Steal<N, C, M>, String> {
+pub(super) fn build<N: Node, C: Clock, M: Mail>(parts: LockParts<'_, N, C, M>) -> Result<Steal<N, C, M>, String> {
     let settings = parts.settings;
-    let (OfClient { priority }, Settings { stolen_consistency_factor }) = (settings.own()?, settings.own()?);
-    let Parts { settings, nodes, clock, mail } = parts;
-    let redlock = redlock::build(Parts { settings, nodes, clock, mail: () })?;
+    let (OfClient { priority }, StealSettings { stolen_consistency_factor }) = (settings.own()?, settings.own()?);
+    let LockParts { settings, nodes, clock, mail } = parts;
+    let redlock = redlock::build(LockParts { settings, nodes, clock, mail: () })?;
     Ok(Steal::new(redlock, priority, stolen_consistency_factor, mail))
 }
 
@@ -127,12 +127,12 @@ const STOLEN: &str = "stolen by a higher priority";
 /// What a client knows of its own acquisition and of those who want it.
 #[derive(Default)]
 struct Desk {
-    state: Mutex<State>,
+    state: Mutex<Ledger>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct Ledger {
     /// The mark of the current acquisition, under way or held.
     mark: String,
     stage: Stage,
@@ -159,13 +159,13 @@ enum Stage {
 }
 
 /// What contenders say to each other, in words: the kind, the victim's mark, the thief's mark, the thief's address.
-enum Message {
+enum StealMessage {
     Stolen { victim: String, thief: String, address: String },
     Acknowledged { victim: String, thief: String },
 }
 
 /// A key's value: priority, mark, address. The nodes read the priority.
-struct Claim {
+struct StealClaim {
     mark: String,
     address: String,
 }
@@ -180,7 +180,7 @@ impl<N: Node, C: Clock, M: Mail> Steal<N, C, M> {
         let mut reading = JoinSet::new();
         reading.spawn(async move {
             while let Some(text) = letters.recv().await {
-                if let Some((address, answer)) = Message::parse(&text).and_then(|message| reader.hear(message)) {
+                if let Some((address, answer)) = StealMessage::parse(&text).and_then(|message| reader.hear(message)) {
                     sender.send(&address, &answer).await;
                 }
             }
@@ -193,10 +193,10 @@ impl<N: Node, C: Clock, M: Mail> Steal<N, C, M> {
     }
 
     /// Tells all victims again and again until each has acknowledged or the time is up. Returns whether all have.
-    async fn hand_over(&self, mark: &str, victims: &[Claim], deadline: Duration) -> bool {
+    async fn hand_over(&self, mark: &str, victims: &[StealClaim], deadline: Duration) -> bool {
         loop {
             let heard = self.desk.changed.notified();
-            let waiting: Vec<&Claim> = {
+            let waiting: Vec<&StealClaim> = {
                 let state = self.desk.state();
                 victims.iter().filter(|victim| !state.acknowledged.contains(&victim.mark)).collect()
             };
@@ -209,7 +209,7 @@ impl<N: Node, C: Clock, M: Mail> Steal<N, C, M> {
             }
             all(waiting.iter().map(|victim| async {
                 let (victim_mark, thief, address) = (victim.mark.clone(), mark.to_string(), self.address.clone());
-                let text = Message::Stolen { victim: victim_mark, thief, address }.to_text();
+                let text = StealMessage::Stolen { victim: victim_mark, thief, address }.to_text();
                 self.mail.send(&victim.address, &text).await;
             }))
             .await;
@@ -230,7 +230,7 @@ impl<N: Node, C: Clock, M: Mail> Steal<N, C, M> {
             std::mem::take(&mut state.thieves)
         };
         for (address, thief) in thieves {
-            let text = Message::Acknowledged { victim: mark.to_string(), thief }.to_text();
+            let text = StealMessage::Acknowledged { victim: mark.to_string(), thief }.to_text();
             self.mail.send(&address, &text).await;
         }
     }
@@ -307,7 +307,7 @@ impl<N: Node, C: Clock, M: Mail> Algorithm for Steal<N, C, M> {
 }
 
 impl Desk {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Ledger> {
         lock(&self.state)
     }
 
@@ -341,23 +341,23 @@ impl Desk {
     }
 
     /// What to answer to a message at once, if anything, and to whom.
-    fn hear(&self, message: Message) -> Option<(String, String)> {
+    fn hear(&self, message: StealMessage) -> Option<(String, String)> {
         let mut state = self.state();
         match message {
-            Message::Acknowledged { victim, thief } if thief == state.mark => {
+            StealMessage::Acknowledged { victim, thief } if thief == state.mark => {
                 state.acknowledged.insert(victim);
             }
-            Message::Acknowledged { .. } => return None,
-            Message::Stolen { victim, .. } if state.abandoned.contains(&victim) => return None,
-            Message::Stolen { victim, thief, address } if victim == state.mark && state.stage != Stage::Idle => {
+            StealMessage::Acknowledged { .. } => return None,
+            StealMessage::Stolen { victim, .. } if state.abandoned.contains(&victim) => return None,
+            StealMessage::Stolen { victim, thief, address } if victim == state.mark && state.stage != Stage::Idle => {
                 state.thieves.insert((address, thief));
                 if state.stage == Stage::Held {
                     state.stage = Stage::Stolen;
                 }
             }
             // That acquisition is over, or was never ours to keep.
-            Message::Stolen { victim, thief, address } => {
-                return Some((address, Message::Acknowledged { victim, thief }.to_text()));
+            StealMessage::Stolen { victim, thief, address } => {
+                return Some((address, StealMessage::Acknowledged { victim, thief }.to_text()));
             }
         }
         self.changed.notify_waiters();
@@ -365,23 +365,23 @@ impl Desk {
     }
 }
 
-impl Message {
+impl StealMessage {
     fn to_text(&self) -> String {
         match self {
-            Message::Stolen { victim, thief, address } => format!("stolen {victim} {thief} {address}"),
-            Message::Acknowledged { victim, thief } => format!("acknowledged {victim} {thief}"),
+            StealMessage::Stolen { victim, thief, address } => format!("stolen {victim} {thief} {address}"),
+            StealMessage::Acknowledged { victim, thief } => format!("acknowledged {victim} {thief}"),
         }
     }
 
     /// `None` for a text that no contender sends.
-    fn parse(text: &str) -> Option<Message> {
+    fn parse(text: &str) -> Option<StealMessage> {
         let words: Vec<String> = text.split(' ').map(String::from).collect();
         match words.as_slice() {
             [what, victim, thief, address] if what == "stolen" => {
-                Some(Message::Stolen { victim: victim.clone(), thief: thief.clone(), address: address.clone() })
+                Some(StealMessage::Stolen { victim: victim.clone(), thief: thief.clone(), address: address.clone() })
             }
             [what, victim, thief] if what == "acknowledged" => {
-                Some(Message::Acknowledged { victim: victim.clone(), thief: thief.clone() })
+                Some(StealMessage::Acknowledged { victim: victim.clone(), thief: thief.clone() })
             }
             _ => None,
         }
@@ -389,11 +389,11 @@ impl Message {
 }
 
 /// The acquisitions from which the key was taken, each once.
-fn victims(values: impl Iterator<Item = String>) -> Vec<Claim> {
+fn victims(values: impl Iterator<Item = String>) -> Vec<StealClaim> {
     let distinct: BTreeSet<String> = values.collect();
     let claim = |value: &String| {
         let mut words = value.split(' ').skip(1).map(String::from);
-        Some(Claim { mark: words.next()?, address: words.next()? })
+        Some(StealClaim { mark: words.next()?, address: words.next()? })
     };
     distinct.iter().filter_map(claim).collect()
 }
@@ -408,17 +408,17 @@ mod tests {
     use super::*;
 
     /// Nodes, a clock and a post office that contenders share.
-    struct World {
+    struct Contention {
         nodes: Vec<FakeNode>,
         clock: FakeClock,
         mail: FakeMail,
     }
 
-    impl World {
-        fn new() -> World {
+    impl Contention {
+        fn new() -> Contention {
             let clock = FakeClock::default();
             let nodes = (0..5).map(|_| FakeNode::new(&[], clock.clone())).collect();
-            World { nodes, clock, mail: FakeMail::default() }
+            Contention { nodes, clock, mail: FakeMail::default() }
         }
 
         fn contender(&self, priority: u32, factor: f64) -> Steal<FakeNode, FakeClock, FakeMail> {
@@ -434,7 +434,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_a_higher_priority_takes_the_lock_away_and_its_holder_is_told() {
-        let world = World::new();
+        let world = Contention::new();
         let (low, equal, high) = (world.contender(1, 1.0), world.contender(1, 1.0), world.contender(2, 1.0));
         let held = low.attempt("k", &Nobody).await.unwrap();
         assert_eq!(equal.attempt("k", &Nobody).await, Err("0 of 5 nodes, 3 needed".into()));
@@ -453,7 +453,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_thief_waits_for_a_victim_that_is_about_to_write() {
-        let world = World::new();
+        let world = Contention::new();
         let (low, high) = (world.contender(1, 1.0), world.contender(2, 1.0));
         let held = low.attempt("k", &Nobody).await.unwrap();
         low.may_act(&held).unwrap();
@@ -474,7 +474,7 @@ mod tests {
     #[tokio::test]
     async fn without_an_acknowledgement_only_a_hasty_thief_acts() {
         for (factor, acts) in [(1.0, false), (0.3, true)] {
-            let world = World::new();
+            let world = Contention::new();
             let (low, high) = (world.contender(1, factor), world.contender(2, factor));
             let held = low.attempt("k", &Nobody).await.unwrap();
             world.mail.cut_off();
@@ -487,7 +487,7 @@ mod tests {
 
     #[tokio::test]
     async fn in_a_chain_the_last_thief_waits_for_the_first_victim() {
-        let world = World::new();
+        let world = Contention::new();
         let [low, middle, high] = [1, 2, 3].map(|priority| world.contender(priority, 1.0));
         let held = low.attempt("k", &Nobody).await.unwrap();
         low.may_act(&held).unwrap();
@@ -510,7 +510,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_did_not_hear_from_its_victims_acknowledges_nothing() {
-        let world = World::new();
+        let world = Contention::new();
         let [low, middle, high] = [1, 2, 3].map(|priority| world.contender(priority, 1.0));
         low.attempt("k", &Nobody).await.unwrap();
         // It takes the key from the victim on two nodes only.
@@ -525,10 +525,10 @@ mod tests {
     #[test]
     fn what_no_contender_says_is_no_message() {
         for text in ["", "stolen", "stolen a b", "acknowledged a b c", "hello a b"] {
-            assert!(Message::parse(text).is_none(), "{text}");
+            assert!(StealMessage::parse(text).is_none(), "{text}");
         }
         for text in ["stolen a b c", "acknowledged a b"] {
-            assert_eq!(Message::parse(text).unwrap().to_text(), text);
+            assert_eq!(StealMessage::parse(text).unwrap().to_text(), text);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::command;
-use super::links::{self, LinkSelector, Whom};
+use super::links::{self, LinkSelector, TargetSpec};
 use super::phrase::{PhraseError, first, length, lengths, only, serde_as_phrase};
 use super::target::{Target, Targets};
 use crate::fault_kinds::{Allowed, CommandFault, FaultKind, Form, Takes};
@@ -18,7 +18,7 @@ use base::units::{Length, LengthRange};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
     pub kind: FaultKind,
-    pub whom: Whom,
+    pub whom: TargetSpec,
     pub with: Argument,
 }
 
@@ -83,15 +83,15 @@ fn unknown(phrase: &str) -> PhraseError {
 impl Fault {
     /// A fault of members, without an argument.
     pub fn on(kind: FaultKind, targets: Targets) -> Fault {
-        Fault { kind, whom: Whom::Members(targets), with: Argument::None }
+        Fault { kind, whom: TargetSpec::Members(targets), with: Argument::None }
     }
 
     /// Every group of targets in it.
     pub fn all_targets(&self) -> Vec<&Targets> {
         match &self.whom {
-            Whom::Members(targets) => vec![targets],
-            Whom::Links(parts) => parts.iter().flat_map(|part| [&part.one, &part.other]).collect(),
-            Whom::Shape(..) => Vec::new(),
+            TargetSpec::Members(targets) => vec![targets],
+            TargetSpec::Links(parts) => parts.iter().flat_map(|part| [&part.one, &part.other]).collect(),
+            TargetSpec::Shape(..) => Vec::new(),
         }
     }
 
@@ -164,21 +164,21 @@ impl FromStr for Fault {
         }
         let (kind, words, rest) = begun(text).ok_or_else(|| unknown(text))?;
         let (whom, with) = match kind.phrase.form {
-            Form::Members(Takes::Nothing | Takes::Promotion) => (Whom::Members(only(rest)?), Argument::None),
+            Form::Members(Takes::Nothing | Takes::Promotion) => (TargetSpec::Members(only(rest)?), Argument::None),
             Form::Members(takes) => {
                 let (targets, rest) = first(rest);
-                (Whom::Members(only(targets)?), argument(takes, rest)?)
+                (TargetSpec::Members(only(targets)?), argument(takes, rest)?)
             }
-            Form::Links(Takes::Nothing) => (Whom::Links(vec![LinkSelector::parse(rest)?]), Argument::None),
+            Form::Links(Takes::Nothing) => (TargetSpec::Links(vec![LinkSelector::parse(rest)?]), Argument::None),
             Form::Links(takes) => {
                 let (taken, rest) = first(rest);
                 let with = argument(takes, taken)?;
-                (Whom::Links(vec![LinkSelector::parse(rest)?]), with)
+                (TargetSpec::Links(vec![LinkSelector::parse(rest)?]), with)
             }
             Form::Partition => (links::partition(rest)?, Argument::None),
             Form::Command => {
                 let (sides, what) = command::parse(text, words, rest)?;
-                (Whom::Links(vec![sides]), Argument::Command(what))
+                (TargetSpec::Links(vec![sides]), Argument::Command(what))
             }
         };
         Fault { kind, whom, with }.check()
@@ -238,11 +238,11 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = self.kind.phrase.words.first().copied().unwrap_or_default();
         match (&self.whom, &self.with) {
-            (Whom::Links(sides), Argument::Command(what)) => command::write(f, what, sides),
-            (Whom::Members(targets), Argument::None) => write!(f, "{words} {targets}"),
-            (Whom::Members(targets), with) => write!(f, "{words} {targets} {with}"),
-            (Whom::Shape(shape, direction), _) => write!(f, "{words} {shape}{direction}"),
-            (Whom::Links(sides), with) => {
+            (TargetSpec::Links(sides), Argument::Command(what)) => command::write(f, what, sides),
+            (TargetSpec::Members(targets), Argument::None) => write!(f, "{words} {targets}"),
+            (TargetSpec::Members(targets), with) => write!(f, "{words} {targets} {with}"),
+            (TargetSpec::Shape(shape, direction), _) => write!(f, "{words} {shape}{direction}"),
+            (TargetSpec::Links(sides), with) => {
                 f.write_str(words)?;
                 if *with != Argument::None {
                     write!(f, " {with}")?;

@@ -7,7 +7,7 @@ use super::target::Targets;
 
 /// Whom a fault hits.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Whom {
+pub enum TargetSpec {
     Members(Targets),
     Links(Vec<LinkSelector>),
     /// The links between two sides that the plan draws.
@@ -81,12 +81,12 @@ impl LinkSelector {
 }
 
 /// The links of a partition: a shape's name, or its sides one by one.
-pub(super) fn partition(text: &str) -> Result<Whom, PhraseError> {
+pub(super) fn partition(text: &str) -> Result<TargetSpec, PhraseError> {
     let mut words = text.split_whitespace();
     let shape = words.next().and_then(|word| SHAPES.iter().find(|(name, _)| *name == word));
     let Some((_, shape)) = shape.filter(|_| !text.contains(" from ") && !text.contains(" to ")) else {
         let explicit: Result<Vec<_>, _> = text.split(';').map(|part| LinkSelector::parse(part.trim())).collect();
-        return explicit.map(Whom::Links).map_err(|error| {
+        return explicit.map(TargetSpec::Links).map_err(|error| {
             let names: Vec<_> = SHAPES.iter().map(|(name, _)| format!("`{name}`")).collect();
             PhraseError::new(format!("{error}; or one of {}", names.join(", ")))
         });
@@ -99,7 +99,7 @@ pub(super) fn partition(text: &str) -> Result<Whom, PhraseError> {
             return Err(PhraseError::expected(text, "nothing, `requests` or `replies` after the partition's name"));
         }
     };
-    Ok(Whom::Shape(*shape, direction))
+    Ok(TargetSpec::Shape(*shape, direction))
 }
 
 impl fmt::Display for Shape {

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use fault::{Argument, Change, Fault};
-pub use links::{Direction, LinkSelector, Shape, Whom};
+pub use links::{Direction, LinkSelector, Shape, TargetSpec};
 pub use need::Need;
 pub use phrase::PhraseError;
 pub use script::{Milestone, Step};

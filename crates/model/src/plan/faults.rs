@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 use serde::Serialize;
 
 use super::{PlanError, millis, stream};
-use crate::nemesis::{Argument, Direction, Fault, LinkSelector, Need, Shape, Step, Target, Targets, Whom};
+use crate::nemesis::{Argument, Direction, Fault, LinkSelector, Need, Shape, Step, Target, TargetSpec, Targets};
 use crate::scenario::Scenario;
 use crate::topology::Program;
 use base::words;
@@ -170,16 +170,16 @@ pub(super) fn resolve(rng: &mut impl Rng, fault: &Fault, scenario: &Scenario) ->
         return Err(PlanError::Nemesis(format!("`{fault}`: one client at a time does that, such as `client:0`")));
     }
     let whom = match &fault.whom {
-        Whom::Members(who) => Whom::Members(members(rng, &with_keys(fault, who, scenario), scenario)?),
-        Whom::Links(parts) => {
+        TargetSpec::Members(who) => TargetSpec::Members(members(rng, &with_keys(fault, who, scenario), scenario)?),
+        TargetSpec::Links(parts) => {
             if fault.kind.needs.redis_protocol {
                 parts.iter().try_for_each(|sides| speaks_redis(fault, &sides.other, scenario))?;
             }
-            Whom::Links(parts.iter().map(|sides| self::sides(rng, sides, scenario)).collect::<Result<_, _>>()?)
+            TargetSpec::Links(parts.iter().map(|sides| self::sides(rng, sides, scenario)).collect::<Result<_, _>>()?)
         }
-        Whom::Shape(shape, direction) => {
+        TargetSpec::Shape(shape, direction) => {
             let parts = shaped(rng, *shape, scenario)?;
-            Whom::Links(parts.into_iter().map(|part| part.going(*direction)).collect())
+            TargetSpec::Links(parts.into_iter().map(|part| part.going(*direction)).collect())
         }
     };
     Ok(Fault { kind: fault.kind, whom, with: fault.with.clone() })

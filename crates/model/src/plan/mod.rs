@@ -162,7 +162,7 @@ mod tests {
 
     use super::*;
     use crate::history::Phase;
-    use crate::nemesis::{Argument, Fault, OneOf, Target, Whom};
+    use crate::nemesis::{Argument, Fault, OneOf, Target, TargetSpec};
     use crate::scenario::{Options, catalogue};
     use std::collections::HashSet;
     use std::path::Path;
@@ -213,7 +213,7 @@ mod tests {
         }
         assert!(!plan.faults.is_empty());
         for fault in &plan.faults {
-            let Whom::Members(who) = &fault.what.whom else { panic!("{}", fault.what) };
+            let TargetSpec::Members(who) = &fault.what.whom else { panic!("{}", fault.what) };
             assert!(matches!(who.0[..], [Target::Node(0..5)]), "any node is drawn: {who}");
             assert!((1500..=2500).contains(&fault.lasts_ms));
             assert!(fault.at_ms >= 1500 && fault.at_ms + fault.lasts_ms <= 12_000 - 1500, "quiet before and after");
@@ -282,7 +282,8 @@ mod tests {
             panic!("{:?}", plan.script)
         };
         assert_eq!(breakpoints[..], [Phase::Read, Phase::BeforeWrite], "named when the operation begins");
-        let Action::Inject { fault: 0, what: Fault { whom: Whom::Members(who), .. } } = &plan.script[1].action else {
+        let Action::Inject { fault: 0, what: Fault { whom: TargetSpec::Members(who), .. } } = &plan.script[1].action
+        else {
             panic!()
         };
         assert!(matches!(who.0[..], [Target::Node(0..5)]), "any node is drawn: {who}");
@@ -417,7 +418,7 @@ mod tests {
         let plan = Plan::draw(&scripted(&["wait 1ms", fault, &format!("await {fault} within 2ttl")])).unwrap();
         assert_eq!(plan.script[2].action, Action::AwaitStrike { fault: 0, within_ms: 2000, or_go_on: false });
         let Action::Inject { what, .. } = &plan.script[1].action else { panic!("{plan:?}") };
-        let (Whom::Links(sides), Argument::Command(command)) = (&what.whom, &what.with) else { panic!("{what}") };
+        let (TargetSpec::Links(sides), Argument::Command(command)) = (&what.whom, &what.with) else { panic!("{what}") };
         assert_eq!((command.nth, sides[0].other.0.len()), (Some(2), 3), "a majority is drawn: {what}");
 
         let refused = |steps: &[&str], expected: &str| {
@@ -516,7 +517,7 @@ mod tests {
     /// The client and the node of every pair that a script's first step cuts off from each other.
     fn pairs_cut(scenario: &Scenario) -> Vec<(u32, u32)> {
         let plan = Plan::draw(scenario).unwrap();
-        let Action::Inject { what: Fault { whom: Whom::Links(parts), .. }, .. } = &plan.script[0].action else {
+        let Action::Inject { what: Fault { whom: TargetSpec::Links(parts), .. }, .. } = &plan.script[0].action else {
             panic!()
         };
         let mut pairs = Vec::new();

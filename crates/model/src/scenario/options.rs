@@ -193,7 +193,11 @@ impl Options {
             cluster: ClusterSettings {
                 kind: self.cluster.unwrap_or_default(),
                 image: self.image.clone(),
-                redis_server: self.redis_server.as_deref().map(|path| whole("--redis-server", path)).transpose()?,
+                redis_server: self
+                    .redis_server
+                    .as_deref()
+                    .map(|path| absolute_path("--redis-server", path))
+                    .transpose()?,
                 // Otherwise it is that of the user's own client.
                 client_image: self.client_image.clone().filter(|_| self.client_cmd.is_none()),
                 subnet: self.subnet,
@@ -221,7 +225,7 @@ impl Options {
         let unclosed = || ScenarioError(format!("--client-cmd: a quote is not closed in `{command}`"));
         // Paths in the command keep their meaning, wherever the run is repeated from.
         let folder = match self.client_image {
-            None => Some(whole("--client-cmd", folder)?),
+            None => Some(absolute_path("--client-cmd", folder)?),
             Some(_) => None,
         };
         Ok(Some(OwnClient {
@@ -290,7 +294,7 @@ fn absolute(flag: &str, length: Option<Length>) -> Result<Option<Duration>, Scen
     length.map(of).transpose()
 }
 
-fn whole(flag: &str, path: &Path) -> Result<PathBuf, ScenarioError> {
+fn absolute_path(flag: &str, path: &Path) -> Result<PathBuf, ScenarioError> {
     // The empty path means this process's working directory.
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     std::path::absolute(path).map_err(|error| ScenarioError(format!("{flag} {}: {error}", path.display())))

@@ -191,11 +191,11 @@ fn begins_with(version: &str, short: &str) -> bool {
 
 /// Whether a version is called an early one, such as a beta.
 fn is_early(version: &str) -> bool {
-    parts(version).iter().any(|part| matches!(part, Part::Early(_)))
+    parts(version).iter().any(|part| matches!(part, VersionPart::Early(_)))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum VersionPart {
     /// `beta`, `rc`, …: before the version that it leads to.
     Early(String),
     /// Nothing more, or a word that says no more than that: `Final`, `RELEASE`.
@@ -210,14 +210,15 @@ pub fn order(one: &str, other: &str) -> Ordering {
     let (mut one, mut other) = (parts(one), parts(other));
     let longest = one.len().max(other.len());
     // 1.0 and 1.0.0 are the same, and 1.0.0-beta comes before both.
-    let fill = |parts: &mut Vec<Part>| parts.resize(longest, Part::End);
+    let fill = |parts: &mut Vec<VersionPart>| parts.resize(longest, VersionPart::End);
     fill(&mut one);
     fill(&mut other);
-    let zero_is_end = |part: &Part| if *part == Part::Number(0) { Part::End } else { part.clone() };
+    let zero_is_end =
+        |part: &VersionPart| if *part == VersionPart::Number(0) { VersionPart::End } else { part.clone() };
     one.iter().map(zero_is_end).cmp(other.iter().map(zero_is_end))
 }
 
-fn parts(version: &str) -> Vec<Part> {
+fn parts(version: &str) -> Vec<VersionPart> {
     // What follows `+` says how it was built.
     let version = version.split('+').next().unwrap_or(version);
     let mut parts = Vec::new();
@@ -229,10 +230,10 @@ fn parts(version: &str) -> Vec<Part> {
             let (word, tail) = rest.split_at(end);
             rest = tail;
             parts.push(match (word.parse(), word.to_lowercase().as_str()) {
-                (Ok(number), _) => Part::Number(number),
-                (_, "final" | "release" | "ga" | "v") => Part::End,
-                (_, "post" | "patch" | "p" | "sp") => Part::Later(word.to_lowercase()),
-                (_, early) => Part::Early(early.to_string()),
+                (Ok(number), _) => VersionPart::Number(number),
+                (_, "final" | "release" | "ga" | "v") => VersionPart::End,
+                (_, "post" | "patch" | "p" | "sp") => VersionPart::Later(word.to_lowercase()),
+                (_, early) => VersionPart::Early(early.to_string()),
             });
         }
     }

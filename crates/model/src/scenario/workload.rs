@@ -133,7 +133,7 @@ impl Workload {
         }
         // These follow from whose the lock is, and it has several owners.
         let of_one = |claim: &&Claim| {
-            !matches!(claim, Claim::MutualExclusion | Claim::Liveness | Claim::Promises | Claim::Grants)
+            !matches!(claim, Claim::MutualExclusion | Claim::Liveness | Claim::Timeouts | Claim::Grants)
         };
         match self.claims.iter().find(of_one) {
             Some(claim) => Err(format!("`{}` can't be claimed with `permits = {}`", claim.name(), self.permits)),

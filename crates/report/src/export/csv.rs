@@ -2,7 +2,7 @@
 
 use crate::Report;
 use model::history::{Operation, Phase, Reading};
-use summary::moments;
+use summary::times;
 
 const HEAD: &str = "index,invoked_s,completed_s,client,process,operation,key,outcome,read,wrote,error,token,acquired_s,released_s,written_s,lost";
 
@@ -18,7 +18,7 @@ pub fn csv(report: &Report) -> String {
 
 fn row(report: &Report, operation: &Operation) -> [String; 16] {
     let seconds = |time: Option<u64>| time.map_or(String::new(), |time| format!("{:.9}", time as f64 / 1e9));
-    let hold = moments::hold(operation);
+    let hold = times::hold(operation);
     let token = operation.phases.iter().filter_map(|stamp| stamp.token).last();
     [
         operation.index.to_string(),
@@ -38,7 +38,7 @@ fn row(report: &Report, operation: &Operation) -> [String; 16] {
         token.map(|token| token.to_string()).unwrap_or_default(),
         seconds(hold.map(|hold| hold.start)),
         seconds(hold.filter(|hold| hold.ended).map(|hold| hold.end)),
-        seconds(moments::at(operation, Phase::Written)),
+        seconds(times::at(operation, Phase::Written)),
         if report.story.is_lost(operation) { "lost".to_string() } else { String::new() },
     ]
 }

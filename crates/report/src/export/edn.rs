@@ -31,12 +31,12 @@ pub(super) fn outcome(outcome: Outcome) -> &'static str {
 }
 
 /// A line, with what orders it.
-type Event = (u64, u64, String);
+type OrderedLine = (u64, u64, String);
 
 /// The history.
 pub fn edn(report: &Report) -> String {
     let history = report.story.subject.history;
-    let mut events: Vec<Event> = Vec::new();
+    let mut events: Vec<OrderedLine> = Vec::new();
     let several = history.operations.iter().any(|operation| operation.key != history.operations[0].key);
     for operation in history.operations.iter().filter(|operation| operation.f != Function::Hold) {
         add_operation(history, operation, several, &mut events);
@@ -50,7 +50,7 @@ pub fn edn(report: &Report) -> String {
     text
 }
 
-fn add_operation(history: &History, operation: &Operation, several: bool, events: &mut Vec<Event>) {
+fn add_operation(history: &History, operation: &Operation, several: bool, events: &mut Vec<OrderedLine>) {
     let process = match operation.process {
         Process::Client(number) => u64::from(number),
         // One that nobody else is.
@@ -89,7 +89,7 @@ fn meaning(operation: &Operation) -> (&'static str, String) {
     }
 }
 
-fn add_fault(fault: &FaultWindow, events: &mut Vec<Event>) {
+fn add_fault(fault: &FaultWindow, events: &mut Vec<OrderedLine>) {
     let targets: Vec<String> = fault.targets.iter().map(|target| quoted(target)).collect();
     let (first, last) = (fault.lines.first().copied().unwrap_or(0), fault.lines.last().copied().unwrap_or(0));
     let event = |time: u64, f: &str| {

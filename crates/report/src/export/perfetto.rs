@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::{Report, timeline};
 use model::history::{Operation, Outcome};
-use summary::moments;
 use summary::story::fault_label;
+use summary::times;
 
 const CLIENTS: u32 = 1;
 const NODES: u32 = 2;
@@ -58,13 +58,13 @@ fn operation_events(report: &Report, operation: &Operation, tid: u32, events: &m
         "lost": report.story.is_lost(operation),
     });
     events.push(slice(CLIENTS, tid, &name, span, args));
-    if let Some(hold) = moments::hold(operation) {
+    if let Some(hold) = times::hold(operation) {
         // Within the operation's slice: a client may have stamped its phases before the controller's invocation was over.
         let held = ((hold.start / 1000).clamp(span.0, span.1), (hold.end / 1000).clamp(span.0, span.1));
         let name = if operation.f.is_shared() { "holds the lock for reading" } else { "holds the lock" };
         events.push(slice(CLIENTS, tid, name, held, json!({})));
     }
-    if let Some(time) = moments::effect(operation).filter(|_| operation.outcome != Outcome::Fail) {
+    if let Some(time) = times::effect(operation).filter(|_| operation.outcome != Outcome::Fail) {
         events.push(json!({"ph": "i", "s": "t", "name": format!("writes {}", operation.new.as_deref().unwrap_or("")),
             "pid": CLIENTS, "tid": tid, "ts": time / 1000}));
     }

@@ -4,22 +4,22 @@ use maud::{Markup, html};
 
 use crate::INCIDENTS_IN_FULL;
 use base::words::sanitize;
-use summary::Telling;
+use summary::RunSummary;
 
 /// The files in the run's folder that people open.
 const FILES: [&str; 4] = ["history.jsonl", "results.json", "redjepsen.log", "scenario.toml"];
 
-pub fn contents(telling: &Telling) -> Markup {
-    let incidents = telling.incidents.len();
+pub fn contents(summary: &RunSummary) -> Markup {
+    let incidents = summary.incidents.len();
     html! {
         nav class="contents" aria-label="Contents" {
-            @if let Some(matrix) = matrix(&telling.folder) { a href=(matrix) { "← the suite's matrix" } }
+            @if let Some(matrix) = matrix(&summary.folder) { a href=(matrix) { "← the suite's matrix" } }
             a href="#incidents" { "Incidents" }
-            @for (number, incident) in telling.incidents.iter().enumerate().take(INCIDENTS_IN_FULL) {
+            @for (number, incident) in summary.incidents.iter().enumerate().take(INCIDENTS_IN_FULL) {
                 a href={ "#incident-" (number + 1) } title=(sanitize(&incident.what, 200)) { (number + 1) }
             }
             @if incidents > INCIDENTS_IN_FULL { span { "of " (incidents) } }
-            @if telling.counts.ok + telling.counts.fail + telling.counts.info > 0 {
+            @if summary.counts.ok + summary.counts.fail + summary.counts.info > 0 {
                 a href="#timeline" { "Time axis" }
             }
             a href="#plots" { "Plots" }

@@ -7,7 +7,7 @@ use super::{command, prose};
 use crate::plots::{self, Plot};
 use crate::terminal::in_folder;
 use base::words::{length, line, list, moment, sanitize};
-use summary::{FaultAccount, Row, Telling};
+use summary::{FaultAccount, Row, RunSummary};
 
 /// The table shows at most this many faults.
 const ROWS: usize = 300;
@@ -24,15 +24,15 @@ pub fn plots(plots: &[Plot]) -> Markup {
 }
 
 /// What no workload claims, and its users want to know; nothing if nothing speaks against it.
-pub fn advisories(telling: &Telling) -> Markup {
-    if telling.advisories.is_empty() {
+pub fn advisories(summary: &RunSummary) -> Markup {
+    if summary.advisories.is_empty() {
         return html! {};
     }
     html! {
         section id="advisories" {
             h2 { "Advisories " span class="count" { "they do not decide the verdict" } }
             dl class="terms" {
-                @for remark in &telling.advisories { dt { (remark.title) } dd { (sanitize(&remark.text, 400)) } }
+                @for remark in &summary.advisories { dt { (remark.title) } dd { (sanitize(&remark.text, 400)) } }
             }
         }
     }
@@ -60,8 +60,8 @@ fn plot_of(plot: &Plot) -> Markup {
     }
 }
 
-pub fn gates(telling: &Telling) -> Markup {
-    let gates = &telling.gates;
+pub fn gates(summary: &RunSummary) -> Markup {
+    let gates = &summary.gates;
     html! {
         section id="gates" {
             h2 { "Does the run prove anything?" }
@@ -96,8 +96,8 @@ fn of_locks(term: &str) -> bool {
     matches!(term, "overlap" | "TTL, validity")
 }
 
-pub fn terms(telling: &Telling) -> Markup {
-    let unlocked = telling.unlocked;
+pub fn terms(summary: &RunSummary) -> Markup {
+    let unlocked = summary.unlocked;
     let terms = [
         (
             "acknowledged update",
@@ -131,12 +131,12 @@ pub fn terms(telling: &Telling) -> Markup {
     super::terms("What the words mean", terms.into_iter().filter(|(term, _)| !unlocked || !of_locks(term)))
 }
 
-pub fn setting(telling: &Telling) -> Markup {
+pub fn setting(summary: &RunSummary) -> Markup {
     html! {
         section id="scenario" {
             h2 { "What was run" }
-            @if telling.setting.is_empty() { p class="none" { "The history does not say." } }
-            @else { (pairs(&telling.setting)) }
+            @if summary.setting.is_empty() { p class="none" { "The history does not say." } }
+            @else { (pairs(&summary.setting)) }
         }
     }
 }
@@ -147,8 +147,8 @@ fn pairs(rows: &[Row]) -> Markup {
     }
 }
 
-pub fn faults(telling: &Telling) -> Markup {
-    let faults = &telling.faults.all;
+pub fn faults(summary: &RunSummary) -> Markup {
+    let faults = &summary.faults.all;
     let table = html! {
         // On a narrow screen its columns would have a letter each.
         div class="roll" tabindex="0" role="region" aria-label="Table of faults" {
@@ -161,7 +161,7 @@ pub fn faults(telling: &Telling) -> Markup {
     };
     html! {
         section id="faults" {
-            h2 { "Faults " span class="count" { (telling.faults.text) } }
+            h2 { "Faults " span class="count" { (summary.faults.text) } }
             @if faults.is_empty() { p class="none" { "No faults were planned." } }
             @else if faults.len() <= ROWS_UNFOLDED { (table) }
             @else { details { summary { "All " (faults.len()) " faults" } (table) } }
@@ -195,21 +195,21 @@ fn fault_row(fault: &FaultAccount) -> Markup {
     }
 }
 
-pub fn repeat(telling: &Telling) -> Markup {
+pub fn repeat(summary: &RunSummary) -> Markup {
     html! {
         section id="repeat" {
             h2 { "Run it again" }
-            @if !telling.repeat.is_empty() {
-                p { (telling.repeat_text) }
-                (command(&telling.repeat))
+            @if !summary.repeat.is_empty() {
+                p { (summary.repeat_text) }
+                (command(&summary.repeat))
             }
             p { "Check this history again, without running anything:" }
-            (command(&telling.check))
+            (command(&summary.check))
             p class="fine" {
-                "Every event is a line of " code { (in_folder(&sanitize(&telling.folder, 300), "history.jsonl")) }
+                "Every event is a line of " code { (in_folder(&sanitize(&summary.folder, 300), "history.jsonl")) }
                 ", the verdict for programs is in " code { "results.json" } ", the pictures are beside them."
             }
-            @if !telling.made_with.is_empty() { (pairs(&telling.made_with)) }
+            @if !summary.made_with.is_empty() { (pairs(&summary.made_with)) }
         }
     }
 }

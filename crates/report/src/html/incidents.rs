@@ -15,20 +15,20 @@ const ROWS: usize = 200;
 const CITED: usize = 24;
 
 pub fn incidents(report: &Report) -> Markup {
-    let telling = &report.telling;
-    let total = telling.incidents.len();
+    let summary = &report.summary;
+    let total = summary.incidents.len();
     // Harmless incidents are shown, but only two of them in full.
     let held = timeline::Held::of(report);
-    let full = if telling.incidents.iter().any(|incident| incident.claimed) { INCIDENTS_IN_FULL } else { 2 };
+    let full = if summary.incidents.iter().any(|incident| incident.claimed) { INCIDENTS_IN_FULL } else { 2 };
     html! {
         section id="incidents" {
-            h2 { (telling.incidents_title) @if total > 0 { " " span class="count" { (plural(total as u64, "incident")) } } }
-            @if let Some(text) = &telling.no_incident { p class="none" { (text) } }
+            h2 { (summary.incidents_title) @if total > 0 { " " span class="count" { (plural(total as u64, "incident")) } } }
+            @if let Some(text) = &summary.no_incident { p class="none" { (text) } }
             @for number in 0..total.min(full) { (in_full(report, held.as_ref(), number)) }
             @if total > 0 {
                 p class="fine" {
                     "Seconds since the run began. In the drawings time flows to the right, but moments close together are drawn apart. "
-                    @if let Some(text) = &telling.times_text { (text) }
+                    @if let Some(text) = &summary.times_text { (text) }
                 }
             }
             @if total > full { (rest(report, full)) }
@@ -38,7 +38,7 @@ pub fn incidents(report: &Report) -> Markup {
 
 /// One incident, counted from 0: what happened, drawn, and where to look it up.
 fn in_full(report: &Report, held: Option<&timeline::Held>, number: usize) -> Markup {
-    let account = &report.telling.incidents[number];
+    let account = &report.summary.incidents[number];
     let text = account.text();
     let scene = incident::Scene::new(&report.story, &report.story.incidents[number]);
     let is_drawn = scene.is_some();
@@ -81,7 +81,7 @@ fn remedies(account: &IncidentAccount) -> Markup {
                     li {
                         (prose(&remedy.text))
                         @if !remedy.command.is_empty() { (command(&remedy.command)) }
-                        p class="fine" { (remedy.standing()) }
+                        p class="fine" { (remedy.status()) }
                     }
                 }
             }
@@ -94,7 +94,7 @@ fn remedies(account: &IncidentAccount) -> Markup {
 }
 
 fn rest(report: &Report, full: usize) -> Markup {
-    let incidents = &report.telling.incidents;
+    let incidents = &report.summary.incidents;
     let rest = incidents.len() - full;
     html! {
         details {

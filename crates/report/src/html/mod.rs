@@ -18,23 +18,23 @@ use base::words::sanitize;
 
 /// The page.
 pub fn html(report: &Report) -> String {
-    let telling = &report.telling;
+    let summary = &report.summary;
     let names: Vec<String> =
-        [&telling.workload, &telling.nemesis].into_iter().flatten().map(|name| sanitize(name, 60)).collect();
-    let (word, _) = verdict_word(telling.valid);
-    let simulated = if telling.simulated { " (simulated)" } else { "" };
+        [&summary.workload, &summary.nemesis].into_iter().flatten().map(|name| sanitize(name, 60)).collect();
+    let (word, _) = verdict_word(summary.valid);
+    let simulated = if summary.simulated { " (simulated)" } else { "" };
     let content = html! {
-        (verdict::verdict(telling))
+        (verdict::verdict(summary))
         (incidents::incidents(report))
         @if let Some(minimal_counterexample) = report.minimal_counterexample { (incidents::minimal_counterexample(minimal_counterexample)) }
         (timeline::timeline(report))
         (evidence::plots(report.plots()))
-        (evidence::gates(telling))
-        (evidence::advisories(telling))
-        (evidence::terms(telling))
-        (evidence::setting(telling))
-        (evidence::faults(telling))
-        (evidence::repeat(telling))
+        (evidence::gates(summary))
+        (evidence::advisories(summary))
+        (evidence::terms(summary))
+        (evidence::setting(summary))
+        (evidence::faults(summary))
+        (evidence::repeat(summary))
     };
     let style = format!("{}{}", drawing::STYLE, timeline::STYLE);
     let title = [&format!("{word}{simulated}")[..], &names.join(" · ")];

@@ -10,86 +10,86 @@ use crate::verdict_word;
 use base::words::{count, length, line, percent, plural, sanitize};
 use checker::{KeyEnd, Validity};
 use model::history::Claim;
-use summary::{ClaimAccount, Standing, Telling};
+use summary::{ClaimAccount, ClaimStatus, RunSummary};
 
-pub fn verdict(telling: &Telling) -> Markup {
-    let (word, class) = verdict_word(telling.valid);
+pub fn verdict(summary: &RunSummary) -> Markup {
+    let (word, class) = verdict_word(summary.valid);
     let more = html! {
-        @if telling.valid != Validity::Valid && !telling.reasons.is_empty() {
+        @if summary.valid != Validity::Valid && !summary.reasons.is_empty() {
             ul class="reasons" {
-                @for (number, reason) in telling.reasons.iter().enumerate().take(8) {
+                @for (number, reason) in summary.reasons.iter().enumerate().take(8) {
                     li {
                         (prose(&line(reason, 600)))
-                        @if let Some(advice) = telling.advice.get(number) {
+                        @if let Some(advice) = summary.advice.get(number) {
                             p class="fine" { (prose(&line(&advice.text, 400))) }
                             @if let Some(text) = &advice.command { (command(&line(text, 400))) }
                         }
                     }
                 }
-                @if telling.reasons.len() > 8 { li { "and " (telling.reasons.len() - 8) " more, in results.json" } }
+                @if summary.reasons.len() > 8 { li { "and " (summary.reasons.len() - 8) " more, in results.json" } }
             }
         }
-        @for note in &telling.notes { p class="note" { (note) } }
+        @for note in &summary.notes { p class="note" { (note) } }
     };
-    let about = about(telling);
+    let about = about(summary);
     let about: Vec<&str> = about.iter().map(String::as_str).collect();
     html! {
-        (header(class, &about, word, &prose(&telling.headline), &more))
-        (contents(telling))
+        (header(class, &about, word, &prose(&summary.headline), &more))
+        (contents(summary))
         section class="claims" {
-            @for of in &telling.claims { (claim(telling, of)) }
+            @for of in &summary.claims { (claim(summary, of)) }
         }
-        (numbers(telling))
-        (keys(telling))
+        (numbers(summary))
+        (keys(summary))
     }
 }
 
 /// What was run, when and on what, in a few words.
-fn about(telling: &Telling) -> Vec<String> {
-    let simulated = telling.simulated.then(|| "simulated".to_string());
-    let names = [&telling.workload, &telling.nemesis].into_iter().flatten().map(|name| sanitize(name, 60));
-    let seed = telling.seed.map(|seed| format!("seed {seed}"));
+fn about(summary: &RunSummary) -> Vec<String> {
+    let simulated = summary.simulated.then(|| "simulated".to_string());
+    let names = [&summary.workload, &summary.nemesis].into_iter().flatten().map(|name| sanitize(name, 60));
+    let seed = summary.seed.map(|seed| format!("seed {seed}"));
     // A simulated run begins on the same day always.
-    let is_dated = !telling.started.is_empty() && !telling.simulated;
-    let started = is_dated.then(|| sanitize(&telling.started, 40));
+    let is_dated = !summary.started.is_empty() && !summary.simulated;
+    let started = is_dated.then(|| sanitize(&summary.started, 40));
     let made_with =
-        |name: &str| telling.made_with.iter().find(|row| row.name == name).map(|row| sanitize(&row.text, 60));
-    let cluster = made_with("cluster").filter(|_| !telling.simulated).map(|cluster| format!("cluster {cluster}"));
+        |name: &str| summary.made_with.iter().find(|row| row.name == name).map(|row| sanitize(&row.text, 60));
+    let cluster = made_with("cluster").filter(|_| !summary.simulated).map(|cluster| format!("cluster {cluster}"));
     let on = cluster.into_iter().chain(made_with("server"));
     simulated.into_iter().chain(names).chain(seed).chain(started).chain(on).collect()
 }
 
-fn claim(telling: &Telling, of: &ClaimAccount) -> Markup {
+fn claim(summary: &RunSummary, of: &ClaimAccount) -> Markup {
     let class = match of.standing {
-        Standing::Broken => "broken",
-        Standing::Unproven | Standing::NotShown => "unproven",
-        Standing::Held if of.is_spotless() => "held",
-        Standing::Held | Standing::Unclaimed => "unclaimed",
+        ClaimStatus::Broken => "broken",
+        ClaimStatus::Unproven | ClaimStatus::NotShown => "unproven",
+        ClaimStatus::Held if of.is_spotless() => "held",
+        ClaimStatus::Held | ClaimStatus::Unclaimed => "unclaimed",
     };
     html! {
         div class={ "claim " (class) } {
             p class="what" { (of.title) }
             p class="standing" { b { (of.standing_text) } span { (of.found) } }
             @if of.checked.claimed { p class="why" { (prose(&line(&of.why, 600))) "." } }
-            @if let Some(end) = telling.resource_text.as_ref().filter(|_| of.checked.claim == Claim::Updates) { p class="why" { (end) } }
+            @if let Some(end) = summary.resource_text.as_ref().filter(|_| of.checked.claim == Claim::Updates) { p class="why" { (end) } }
             @if let Some(harmless) = &of.harmless { p class="why" { (harmless) } }
         }
     }
 }
 
-fn numbers(telling: &Telling) -> Markup {
-    let faults = &telling.faults;
-    let lost = telling.lost_updates;
-    let overlaps = telling.contradictions(Claim::MutualExclusion);
+fn numbers(summary: &RunSummary) -> Markup {
+    let faults = &summary.faults;
+    let lost = summary.lost_updates;
+    let overlaps = summary.contradictions(Claim::MutualExclusion);
     let is_claimed =
-        telling.claims.iter().any(|claim| claim.checked.claim == Claim::MutualExclusion && claim.checked.claimed);
+        summary.claims.iter().any(|claim| claim.checked.claim == Claim::MutualExclusion && claim.checked.claimed);
     html! {
         dl class="numbers" {
             div { dt { "acknowledged updates" } dd { (count(lost.acknowledged)) } }
             div class=[(lost.count > 0).then_some("bad")] { dt { "of them lost" } dd { (count(lost.count)) } }
             div class=[(lost.count > 0).then_some("bad")] { dt { "share lost" } dd { (percent(lost.fraction)) } }
-            @if telling.unlocked {
-                div { dt { "acknowledged reads" } dd { (count(telling.acknowledged_reads)) } }
+            @if summary.unlocked {
+                div { dt { "acknowledged reads" } dd { (count(summary.acknowledged_reads)) } }
             } @else {
                 div class=[(overlaps > 0 && is_claimed).then_some("bad")] {
                     dt { "overlaps of holders" } dd { (count(overlaps)) }
@@ -101,12 +101,12 @@ fn numbers(telling: &Telling) -> Markup {
             }
             div {
                 dt { "acknowledged a second" }
-                dd { @match telling.acknowledged_per_second { Some(rate) => { (format!("{rate:.1}")) }, None => { "–" } } }
+                dd { @match summary.acknowledged_per_second { Some(rate) => { (format!("{rate:.1}")) }, None => { "–" } } }
             }
-            div { dt { "with operations in flight" } dd { (length((telling.busy_s * 1e9) as u64)) } }
+            div { dt { "with operations in flight" } dd { (length((summary.busy_s * 1e9) as u64)) } }
             div {
                 dt { "operations ok / fail / info" }
-                dd { (count(telling.counts.ok)) small { " / " } (count(telling.counts.fail)) small { " / " } (count(telling.counts.info)) }
+                dd { (count(summary.counts.ok)) small { " / " } (count(summary.counts.fail)) small { " / " } (count(summary.counts.info)) }
             }
         }
     }
@@ -116,8 +116,8 @@ fn numbers(telling: &Telling) -> Markup {
 const KEYS: usize = 12;
 
 /// The final state of each of several keys, those that lost most first.
-fn keys(telling: &Telling) -> Markup {
-    let mut keys: Vec<&KeyEnd> = telling.keys.iter().collect();
+fn keys(summary: &RunSummary) -> Markup {
+    let mut keys: Vec<&KeyEnd> = summary.keys.iter().collect();
     if keys.len() < 2 {
         return html! {};
     }
@@ -126,7 +126,7 @@ fn keys(telling: &Telling) -> Markup {
     let rest = keys.len().saturating_sub(KEYS);
     html! {
         section id="keys" {
-            h2 { "Keys " span class="count" { (telling.keys_text.as_deref().unwrap_or_default()) } }
+            h2 { "Keys " span class="count" { (summary.keys_text.as_deref().unwrap_or_default()) } }
             table {
                 thead { tr { th { "key" } th { "acknowledged updates" } th { "of them lost" } @if amounts { th { "ends at" } } } }
                 tbody {

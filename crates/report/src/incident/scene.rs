@@ -2,8 +2,8 @@
 
 use base::words::{count, length, sanitize};
 use model::history::{FaultWindow, Function, Operation, Outcome, Phase, PhaseStamp, Reading, ResourceKind};
-use summary::moments::{self, Hold};
 use summary::story::fault_label;
+use summary::times::{self, Hold};
 use summary::{Incident, Story, principals};
 
 /// If the resource's lane has more values than this, they are drawn as one.
@@ -105,7 +105,7 @@ impl Scene {
         let holds: Vec<(Hold, bool)> = principals.iter().map(|operation| extent(operation)).collect();
         let start = holds.iter().map(|(hold, _)| hold.start).min()?;
         let end = holds.iter().map(|(hold, _)| hold.end).max()?;
-        let end = principals.iter().filter_map(|operation| moments::write(operation)?.acknowledged).fold(end, u64::max);
+        let end = principals.iter().filter_map(|operation| times::write(operation)?.acknowledged).fold(end, u64::max);
         let lanes: Vec<Lane> = (principals.iter().zip(holds))
             .map(|(operation, hold)| lane(story, incident, operation, hold, start))
             .collect();
@@ -114,7 +114,7 @@ impl Scene {
                 let place =
                     |wanted: &&Operation| principals.iter().position(|operation| operation.index == wanted.index);
                 let lanes = holders.iter().map(place).collect::<Option<Vec<usize>>>()?;
-                let (from, to) = moments::overlap(holders)?;
+                let (from, to) = times::overlap(holders)?;
                 let number = if holders.len() == 2 { "two".to_string() } else { holders.len().to_string() };
                 let label = format!("{number} holders for {}", length(to - from));
                 Some(Overlap { from, to, lanes: (*lanes.iter().min()?, *lanes.iter().max()?), label })
@@ -134,7 +134,7 @@ impl Scene {
             .collect();
         let expiry = (principals.iter())
             .filter_map(|operation| {
-                let expiry = moments::expiry(operation)?;
+                let expiry = times::expiry(operation)?;
                 let label = format!("lock of {} expires", story.name(operation.process));
                 Some((expiry, label))
             })
@@ -155,7 +155,7 @@ impl Scene {
 
 /// The operation's hold, or the operation from end to end if it never reported that it held the lock.
 fn extent(operation: &Operation) -> (Hold, bool) {
-    match moments::hold(operation) {
+    match times::hold(operation) {
         Some(hold) => (hold, true),
         None => {
             let last_heard = operation.phases.iter().map(PhaseStamp::time).max().unwrap_or(operation.invoked);
@@ -176,7 +176,7 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
         arrows.push(arrow);
     }
     let holds = length(hold.end - hold.start);
-    let asked = moments::at(operation, Phase::Acquiring).unwrap_or(operation.invoked).max(start);
+    let asked = times::at(operation, Phase::Acquiring).unwrap_or(operation.invoked).max(start);
     Lane {
         under_name: match operation.outcome {
             _ if lost => "update lost".to_string(),
@@ -205,7 +205,7 @@ fn lane(story: &Story, incident: &Incident, operation: &Operation, (hold, held):
 fn reads(story: &Story, operation: &Operation) -> Option<(Vec<Mark>, Arrow)> {
     // A read operation reports what it found with its answer.
     let is_answered_read = operation.f == Function::Read && operation.outcome == Outcome::Ok;
-    let time = moments::at(operation, Phase::Read).or(operation.completed.filter(|_| is_answered_read))?;
+    let time = times::at(operation, Phase::Read).or(operation.completed.filter(|_| is_answered_read))?;
     let label = match &operation.old {
         Reading::Unknown => "reads".to_string(),
         Reading::Empty => "reads nothing".to_string(),
@@ -216,7 +216,7 @@ fn reads(story: &Story, operation: &Operation) -> Option<(Vec<Mark>, Arrow)> {
 
 /// When an operation wrote, what, and what became of it.
 fn writes(story: &Story, incident: &Incident, operation: &Operation) -> Option<(Vec<Mark>, Arrow)> {
-    let write = moments::write(operation)?;
+    let write = times::write(operation)?;
     let lost = incident.lost.contains(&operation.index);
     let overwrites = overwrites_blindly(story, operation)
         || incident.culprit().is_some_and(|culprit| culprit.index == operation.index);
@@ -232,14 +232,14 @@ fn writes(story: &Story, incident: &Incident, operation: &Operation) -> Option<(
     };
     // The answer gets its own mark only if it came late enough to be worth showing.
     let answer = write.acknowledged.or(operation.completed);
-    let marks = match answer.filter(|answer| moments::is_slow(operation, sent, *answer)) {
+    let marks = match answer.filter(|answer| times::is_slow(operation, sent, *answer)) {
         Some(time) => vec![
             Mark { time: sent, label: format!("writes {new}"), bad: overwrites },
             Mark { time, label: word.to_string(), bad: lost },
         ],
         None => vec![Mark { time: sent, label: format!("writes {new}, {word}"), bad: overwrites }],
     };
-    Some((marks, Arrow { from: sent, to: moments::effect(operation).unwrap_or(sent), kind }))
+    Some((marks, Arrow { from: sent, to: times::effect(operation).unwrap_or(sent), kind }))
 }
 
 /// The first faults on a client in this time.
@@ -294,8 +294,8 @@ fn resource(story: &Story, incident: &Incident, principals: &[&Operation], start
     let writes = story.writes(incident.key, start, end);
     let first_read = principals
         .iter()
-        .filter(|operation| moments::at(operation, Phase::Read).is_some())
-        .min_by_key(|operation| moments::at(operation, Phase::Read));
+        .filter(|operation| times::at(operation, Phase::Read).is_some())
+        .min_by_key(|operation| times::at(operation, Phase::Read));
     let before = match first_read.map(|operation| (operation, &operation.old)) {
         Some((operation, Reading::Value(value))) => shown(story, operation, 0, value),
         Some((_, Reading::Empty)) => "empty".to_string(),

@@ -3,10 +3,10 @@
 use maud::html;
 
 use base::words::sanitize;
-use summary::table::{LibraryAccount, Table};
+use summary::table::{LibraryAccount, SuiteSummary};
 
 /// The name of each badge's file, and the picture.
-pub fn badges(table: &Table) -> Vec<(String, String)> {
+pub fn badges(table: &SuiteSummary) -> Vec<(String, String)> {
     table.libraries.iter().map(|library| (format!("{}.svg", library.workload), badge(library))).collect()
 }
 

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use super::cells::{class, links, shown_class};
 use base::words::{plural, sanitize};
 use suite::outcome::CellStatus;
-use summary::table::{CellAccount, Table, distinct};
+use summary::table::{CellAccount, SuiteSummary, distinct};
 
 /// More fields than this no page can show; the table of numbers has every cell anyway.
 const MOST_FIELDS: usize = 100_000;
@@ -24,7 +24,7 @@ const MOST_LINKS: usize = 5;
 type Placed<'m> = (usize, &'m CellAccount);
 
 /// Workloads across, nemeses down, one table each for random faults and for scripted scenarios.
-pub fn grid(table: &Table) -> Markup {
+pub fn grid(table: &SuiteSummary) -> Markup {
     let all = distinct(table.cells.iter().map(|cell| cell.nemesis.as_str())).len();
     if table.workloads.len().saturating_mul(all) > MOST_FIELDS {
         return html! {
@@ -55,7 +55,7 @@ pub fn grid(table: &Table) -> Markup {
     }
 }
 
-fn part(table: &Table, scripted: bool, title: &str) -> Markup {
+fn part(table: &SuiteSummary, scripted: bool, title: &str) -> Markup {
     let cells: Vec<Placed> = table.cells.iter().enumerate().filter(|(_, cell)| cell.scripted == scripted).collect();
     if cells.is_empty() {
         return html! {};

@@ -8,14 +8,14 @@ use super::grid::grid;
 use super::verdict_class;
 use crate::html::{Page, Script, command, header, prose, terms};
 use base::words::{line, plural, sanitize};
-use summary::table::{BrokenAccount, CellAccount, LibraryAccount, Table};
+use summary::table::{BrokenAccount, CellAccount, LibraryAccount, SuiteSummary};
 
 const GRID_STYLE: &str = include_str!("style.css");
 /// It takes no text of the page for code, and asks nobody for anything.
 pub(crate) const SCRIPT: Script = Script::new(concat!(include_str!("../html/copy.js"), include_str!("sort.js")));
 
 /// The page. Its links lead to the reports of the runs, in folders below its own.
-pub fn html(table: &Table) -> String {
+pub fn html(table: &SuiteSummary) -> String {
     let about: Vec<String> = table.about.iter().map(|part| sanitize(part, 200)).collect();
     let about: Vec<&str> = about.iter().map(String::as_str).collect();
     let note = html! { p class="note" { (line(&table.description, 400)) } };
@@ -43,7 +43,7 @@ pub fn html(table: &Table) -> String {
 const FILES: [&str; 4] = ["matrix.json", "matrix.csv", "matrix.md", "junit.xml"];
 
 /// What the page has, and the files beside it.
-fn contents(table: &Table) -> Markup {
+fn contents(table: &SuiteSummary) -> Markup {
     let parts = [
         ("changes", "Changes", !table.changes.is_empty()),
         ("alarms", "Not as expected", !table.alarms.is_empty()),
@@ -76,7 +76,7 @@ fn told(id: &str, title: &str, lines: &[String]) -> Markup {
     }
 }
 
-fn alarms(table: &Table) -> Markup {
+fn alarms(table: &SuiteSummary) -> Markup {
     html! {
         @if !table.alarms.is_empty() {
             section id="alarms" {
@@ -104,7 +104,7 @@ fn alarms(table: &Table) -> Markup {
 const FEW_LINKS: usize = 3;
 
 /// What each library stood, what broke it and why; nothing where no library is under test.
-fn libraries(table: &Table) -> Markup {
+fn libraries(table: &SuiteSummary) -> Markup {
     html! {
         @if !table.libraries.is_empty() {
             section id="libraries" {
@@ -115,7 +115,7 @@ fn libraries(table: &Table) -> Markup {
     }
 }
 
-fn library(table: &Table, of: &LibraryAccount) -> Markup {
+fn library(table: &SuiteSummary, of: &LibraryAccount) -> Markup {
     html! {
         div class="library" {
             h3 { (sanitize(&of.name, 60)) " " (sanitize(&of.version, 40)) ": " (of.summary) }
@@ -164,7 +164,7 @@ const COLUMNS: [&str; 10] = [
     "runs",
 ];
 
-fn numbers(table: &Table) -> Markup {
+fn numbers(table: &SuiteSummary) -> Markup {
     html! {
         section id="numbers" {
             h2 { "Numbers to compare" }
@@ -177,7 +177,7 @@ fn numbers(table: &Table) -> Markup {
     }
 }
 
-fn compared(table: &Table) -> Markup {
+fn compared(table: &SuiteSummary) -> Markup {
     html! {
         table class="compare" {
             thead { tr { @for name in COLUMNS { th scope="col" { (name) } } } }
@@ -201,7 +201,7 @@ fn compared(table: &Table) -> Markup {
     }
 }
 
-fn mistimed(table: &Table) -> Markup {
+fn mistimed(table: &SuiteSummary) -> Markup {
     html! {
         @if !table.mistimed.is_empty() {
             section id="timing" {
@@ -249,7 +249,7 @@ const TERMS: [(&str, &str); 8] = [
     ("without the lock", "From the last heal to the next acquisition."),
 ];
 
-fn repeat(table: &Table) -> Markup {
+fn repeat(table: &SuiteSummary) -> Markup {
     html! {
         section id="repeat" {
             h2 { "Run it again" }

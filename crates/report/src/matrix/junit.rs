@@ -4,14 +4,14 @@ use maud::html;
 
 use base::words::line;
 use suite::outcome::CellStatus;
-use summary::table::{CellAccount, Table};
+use summary::table::{CellAccount, SuiteSummary};
 
 /// How much of a name or message is told.
 const LONGEST: usize = 2000;
 
 /// The content of `junit.xml`: a surprise is a failure, an unknown cell an error, and a cell without an expectation, or
 /// one that was not run, is skipped.
-pub fn junit(table: &Table) -> String {
+pub fn junit(table: &SuiteSummary) -> String {
     let counts = table.counts;
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     text.push_str(&format!(

@@ -2,13 +2,13 @@
 
 use base::words::{count, line};
 use suite::outcome::CellStatus;
-use summary::table::{CellAccount, LibraryAccount, Table, distinct};
+use summary::table::{CellAccount, LibraryAccount, SuiteSummary, distinct};
 
 /// GitHub accepts 1 MiB of summary per step, and shows none of it beyond that; readers want less.
 const LONGEST: usize = 200_000;
 
 /// The content of `matrix.md`: the verdict, the alarming cells, the matrix, and as many cells' numbers as fit.
-pub fn markdown(table: &Table) -> String {
+pub fn markdown(table: &SuiteSummary) -> String {
     let (suite, word, headline) = (escaped(&table.suite), &table.word, escaped(&table.headline));
     let mut text = format!("## {suite}: {word}{}\n\n{headline}\n\n", table.mark());
     for (title, told) in [("Otherwise than the last time", &table.changes), ("Not run", &table.not_run)] {
@@ -69,7 +69,7 @@ fn code(command: &str) -> String {
 }
 
 /// Workloads across, nemeses down. A grid too large for a summary is left to the page.
-fn grid(table: &Table) -> String {
+fn grid(table: &SuiteSummary) -> String {
     let nemeses = distinct(table.cells.iter().map(|cell| cell.nemesis.as_str()));
     if table.workloads.len() * nemeses.len() > 2_000 {
         return String::new();
@@ -116,7 +116,7 @@ fn row(cell: &CellAccount) -> String {
 }
 
 /// One library: what broke it, what it stood, and what is open.
-fn library(table: &Table, library: &LibraryAccount) -> String {
+fn library(table: &SuiteSummary, library: &LibraryAccount) -> String {
     let mut text =
         format!("### {} {}\n\n{}", escaped(&library.name), escaped(&library.version), escaped(&library.summary));
     for more in library.home.iter().chain([&library.users]) {

@@ -1,6 +1,6 @@
 //! What a person takes away from a suite: which lock is broken by what, and whether that was expected.
 //!
-//! Each format prints the same [`Table`], which has all the words: on the terminal, on a self-contained page with links to the
+//! Each format prints the same [`SuiteSummary`], which has all the words: on the terminal, on a self-contained page with links to the
 //! runs' reports, as Markdown for a CI summary, as JUnit XML, as CSV. Only [`write()`] touches the disk.
 
 mod badges;
@@ -24,7 +24,7 @@ pub use terminal::{planned, terminal};
 
 use base::files::{self, Unwritten};
 use suite::matrix::{Matrix, Overall};
-pub use summary::table::Table;
+pub use summary::table::SuiteSummary;
 
 /// How a verdict looks on a page and on a terminal.
 fn verdict_class(verdict: Overall) -> &'static str {
@@ -44,7 +44,7 @@ pub fn json(matrix: &Matrix) -> String {
 
 /// What is written of it, by the names of the files.
 pub fn pages(matrix: &Matrix) -> [(&'static str, String); 5] {
-    let table = Table::new(matrix);
+    let table = SuiteSummary::new(matrix);
     [
         ("matrix.json", json(matrix)),
         ("matrix.html", html(&table)),
@@ -61,7 +61,7 @@ pub fn write(dir: &Path, matrix: &Matrix) -> Result<(), Unwritten> {
     for (name, content) in pages(matrix) {
         unwritten.note(files::write(&dir.join(name), content));
     }
-    let badges = badges::badges(&Table::new(matrix));
+    let badges = badges::badges(&SuiteSummary::new(matrix));
     if !badges.is_empty() {
         let folder = dir.join("badges");
         unwritten.note(files::create_folder(&folder));

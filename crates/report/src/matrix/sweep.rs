@@ -5,10 +5,10 @@ use maud::{Markup, PreEscaped, html};
 use crate::plots;
 use base::words::{count, percent, sanitize};
 use suite::compare::share::NO_INTERVAL;
-use summary::table::{SweepAccount, Table};
+use summary::table::{SuiteSummary, SweepAccount};
 
 /// A plot for each sweep of the suite; nothing where there is none.
-pub fn sweeps(table: &Table) -> Markup {
+pub fn sweeps(table: &SuiteSummary) -> Markup {
     html! {
         @if !table.sweeps.is_empty() {
             section id="sweeps" {

@@ -5,10 +5,10 @@ use crate::Look;
 use base::words::{length, sanitize};
 use suite::outcome::CellStatus;
 use suite::plan::Suite;
-use summary::table::{CellAccount, Table, distinct, expected};
+use summary::table::{CellAccount, SuiteSummary, distinct, expected};
 
 /// The verdict, one line per cell, and what a surprise showed.
-pub fn terminal(table: &Table, look: Look) -> String {
+pub fn terminal(table: &SuiteSummary, look: Look) -> String {
     let word = look.verdict(&table.word, verdict_class(table.verdict));
     let mut lines = vec![format!("{word}  {}", table.headline), String::new()];
     lines.extend(cells(table, look));
@@ -45,7 +45,7 @@ pub fn terminal(table: &Table, look: Look) -> String {
 }
 
 /// A line for each cell, below its workload.
-fn cells(table: &Table, look: Look) -> Vec<String> {
+fn cells(table: &SuiteSummary, look: Look) -> Vec<String> {
     let mut rows: Vec<[String; 5]> = vec![["", "expected", "seen", "updates lost", ""].map(String::from)];
     let mut codes: Vec<Option<&str>> = vec![Some("2")];
     for workload in &table.workloads {

@@ -10,7 +10,7 @@ use crate::drawing::{Anchor, SMALL, text_width};
 use base::words::sanitize;
 use checker::AnomalyKind;
 use model::history::Process;
-use summary::{Story, moments};
+use summary::{Story, times};
 
 /// If lanes are closer together than this, only some are named.
 const NAMED: f64 = 14.0;
@@ -115,7 +115,7 @@ fn draw_holds(frame: &mut Frame, story: &Story, rows: Rows, lanes: &BTreeMap<Pro
     let mut drawn = HashSet::new();
     let mut holds = [0, 0];
     for operation in story.client_operations() {
-        let (Some(hold), Some(lane)) = (moments::hold(operation), lanes.get(&operation.process)) else { continue };
+        let (Some(hold), Some(lane)) = (times::hold(operation), lanes.get(&operation.process)) else { continue };
         let is_shared = operation.f.is_shared();
         holds[usize::from(is_shared)] += 1;
         let (from, to) = (frame.x(hold.start), frame.x(hold.end).max(frame.x(hold.start) + 1.0));
@@ -136,7 +136,7 @@ fn draw_overlaps(frame: &mut Frame, story: &Story, rows: Rows, lanes: &BTreeMap<
     for anomaly in anomalies.filter(|anomaly| anomaly.kind == AnomalyKind::OverlappingHolders) {
         let holders = anomaly.operations.iter().map(|index| story.operation(*index)).collect::<Option<Vec<_>>>();
         let Some(holders) = holders else { continue };
-        let Some((from, to)) = moments::overlap(&holders) else { continue };
+        let Some((from, to)) = times::overlap(&holders) else { continue };
         overlaps += 1;
         let (from, to) = (frame.x(from), frame.x(to).max(frame.x(from) + 2.0));
         if !drawn.insert(((from * 2.0) as i32, (to * 2.0) as i32)) {

@@ -29,7 +29,7 @@ pub const BAR: Ink = Ink(0x4a, 0x5a, 0x70, 1.0);
 pub const BAD: Ink = Ink(0xc4, 0x31, 0x4b, 1.0);
 
 /// A shape, in pixels from the picture's upper left corner.
-enum Shape {
+enum PixelShape {
     Rect(Point, Point, Ink),
     Line(Vec<Point>, f64, Ink),
     Polygon(Vec<Point>, Ink),
@@ -40,7 +40,7 @@ enum Shape {
 /// A plot, ready to be painted.
 pub struct Picture {
     size: (u32, u32),
-    shapes: Vec<Shape>,
+    shapes: Vec<PixelShape>,
 }
 
 impl Default for Picture {
@@ -60,19 +60,19 @@ impl Picture {
     }
 
     pub fn rect(&mut self, corner: Point, opposite: Point, ink: Ink) {
-        self.shapes.push(Shape::Rect(corner, opposite, ink));
+        self.shapes.push(PixelShape::Rect(corner, opposite, ink));
     }
 
     pub fn line(&mut self, points: Vec<Point>, width: f64, ink: Ink) {
-        self.shapes.push(Shape::Line(points, width, ink));
+        self.shapes.push(PixelShape::Line(points, width, ink));
     }
 
     pub fn polygon(&mut self, points: Vec<Point>, ink: Ink) {
-        self.shapes.push(Shape::Polygon(points, ink));
+        self.shapes.push(PixelShape::Polygon(points, ink));
     }
 
     pub fn dot(&mut self, at: Point, radius: f64, ink: Ink) {
-        self.shapes.push(Shape::Dot(at, radius, ink));
+        self.shapes.push(PixelShape::Dot(at, radius, ink));
     }
 
     pub fn text(&mut self, at: Point, text: impl Into<String>, size: f64, anchor: Anchor, ink: Ink) {
@@ -80,12 +80,12 @@ impl Picture {
     }
 
     pub fn label(&mut self, at: Point, text: impl Into<String>, size: f64, bold: bool, anchor: Anchor, ink: Ink) {
-        self.shapes.push(Shape::Text { at, text: text.into(), size, bold, anchor, ink });
+        self.shapes.push(PixelShape::Text { at, text: text.into(), size, bold, anchor, ink });
     }
 
     pub fn heading(&mut self, at: Point, text: &str) {
         let text = text.to_string();
-        self.shapes.push(Shape::Text { at, text, size: 15.0, bold: true, anchor: Anchor::Left, ink: TEXT });
+        self.shapes.push(PixelShape::Text { at, text, size: 15.0, bold: true, anchor: Anchor::Left, ink: TEXT });
     }
 
     /// Whether the page should carry pixels instead.
@@ -158,18 +158,18 @@ fn paint<B: DrawingBackend>(picture: &Picture, mut backend: B) -> Result<(), Str
         .map_err(|error| error.to_string())?;
     for shape in &picture.shapes {
         match shape {
-            Shape::Rect(corner, opposite, ink) => {
+            PixelShape::Rect(corner, opposite, ink) => {
                 let ((left, top), (right, bottom)) = (at(corner), at(opposite));
                 // The library draws both edges; a shape without width still gets one pixel.
                 backend.draw_rect((left, top), ((right - 1).max(left), (bottom - 1).max(top)), ink, true)
             }
-            Shape::Line(points, width, ink) => {
+            PixelShape::Line(points, width, ink) => {
                 let style = ShapeStyle { color: *ink, filled: false, stroke_width: thick(*width) };
                 backend.draw_path(path(points), &style)
             }
-            Shape::Polygon(points, ink) => backend.fill_polygon(path(points), ink),
-            Shape::Dot(middle, radius, ink) => backend.draw_circle(at(middle), thick(*radius), ink, true),
-            Shape::Text { at: place, text, size, bold, anchor, ink } => {
+            PixelShape::Polygon(points, ink) => backend.fill_polygon(path(points), ink),
+            PixelShape::Dot(middle, radius, ink) => backend.draw_circle(at(middle), thick(*radius), ink, true),
+            PixelShape::Text { at: place, text, size, bold, anchor, ink } => {
                 let style = TextStyle::from(font(size * scale, *bold)).color(ink);
                 backend.draw_text(text, &style.pos(Pos::new(*anchor, VPos::Center)), at(place))
             }

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{At, seconds, when, word};
 use base::words::{count, line, percent, plural, sanitize};
 use suite::matrix::Overall;
-use summary::store::{Moment, Night, NightState, Run, Snapshot, State};
+use summary::store::{LiveStatus, Night, NightState, Run, Snapshot, State};
 
 /// How many runs are shown at once.
 const SHOWN: usize = 100;
@@ -31,7 +31,7 @@ fn in_progress(at: At, snapshot: &Snapshot) -> Markup {
         State::Going(moment) => Some((run, moment)),
         _ => None,
     });
-    let going: Vec<(&Run, &Moment)> = going.collect();
+    let going: Vec<(&Run, &LiveStatus)> = going.collect();
     html! {
         section id="live" data-look=[at.live.then_some("live.html")] data-going=(going.len())
             class=[going.is_empty().then_some("nothing")] {

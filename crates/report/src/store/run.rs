@@ -6,7 +6,7 @@ use super::{At, FileEntry, bytes, seconds, when, word};
 use crate::html::{command, prose};
 use base::words::{count, line, percent, plural, sanitize};
 use model::scenario::quoted;
-use summary::store::{Moment, Results, Run, State};
+use summary::store::{LiveStatus, Results, Run, State};
 
 /// Those that people read, before all others.
 const FIRST: [&str; 2] = ["report.html", "results.json"];
@@ -60,7 +60,7 @@ fn suite_of(path: &str) -> Option<&str> {
 }
 
 /// How far a run is, in a line.
-pub(super) fn far(moment: &Moment) -> String {
+pub(super) fn far(moment: &LiveStatus) -> String {
     let stage = sanitize(&moment.stage, 60);
     let Some(at_s) = moment.at_s else { return stage };
     let of = moment.of_s.map_or(String::new(), |of| format!(" of {of:.0}"));
@@ -69,7 +69,7 @@ pub(super) fn far(moment: &Moment) -> String {
     format!("{stage} · {at_s:.0}{of} s · {}{faults}", plural(moment.ok, "update"))
 }
 
-fn going(at: At, moment: &Moment) -> Markup {
+fn going(at: At, moment: &LiveStatus) -> Markup {
     let share = moment.at_s.zip(moment.of_s).map(|(at, of)| (at / of.max(1e-3)).clamp(0.0, 1.0));
     let rate = moment.at_s.filter(|at| *at >= 1.0).map(|at| moment.ok as f64 / at);
     let faults: Vec<String> = moment.faults.iter().map(|fault| sanitize(fault, 100)).collect();
@@ -94,7 +94,7 @@ fn going(at: At, moment: &Moment) -> Markup {
     }
 }
 
-fn broken_off(last: Option<&Moment>) -> String {
+fn broken_off(last: Option<&LiveStatus>) -> String {
     match last {
         Some(moment) if moment.stage == "done" => "It ended, and its results are gone.".to_string(),
         Some(moment) => format!("It ended without results. The last that it said of itself: {}.", far(moment)),

@@ -13,8 +13,8 @@ use super::servers::Servers;
 use crate::Report;
 use base::words::sanitize;
 use model::history::{Function, Operation, Outcome, Phase, Reading};
-use summary::moments;
 use summary::story::fault_label;
+use summary::times;
 
 /// How many operations are told one by one at most.
 const MOST_OPERATIONS: usize = 110_000;
@@ -38,7 +38,7 @@ pub(super) struct Data {
     /// From when to when every operation is told; empty if that is always.
     full: Vec<(u64, u64)>,
     bins: Vec<Vec<Bin>>,
-    faults: Vec<Fault>,
+    faults: Vec<FaultBar>,
     incidents: Vec<Incident>,
     promotions: Vec<(u64, u64, String, String)>,
     stalls: Vec<(u64, u64)>,
@@ -87,7 +87,7 @@ struct Columns {
 }
 
 #[derive(Serialize)]
-struct Fault {
+struct FaultBar {
     number: u32,
     /// `paused`.
     label: &'static str,
@@ -116,12 +116,12 @@ struct Incident {
 
 /// Texts and keys by their places.
 #[derive(Default)]
-struct Names {
+struct Interner {
     all: Vec<String>,
     places: HashMap<String, u32>,
 }
 
-impl Names {
+impl Interner {
     fn place(&mut self, text: &str) -> u32 {
         if let Some(place) = self.places.get(text) {
             return *place;
@@ -149,11 +149,11 @@ impl Data {
         let lanes = Lanes::of(report);
         let incidents = incidents(report);
         let (full, chosen) = chosen(&history.operations, &incidents, report);
-        let (mut keys, mut texts) = (Names::default(), Names::default());
+        let (mut keys, mut texts) = (Interner::default(), Interner::default());
         let operations = columns(report, &chosen, &lanes, &mut keys, &mut texts);
         let bins = if full.is_empty() { Vec::new() } else { lanes.bins(&history.operations, history.last_time) };
         let servers = super::servers(report, &lanes);
-        let logs = report.beside.map(|beside| beside.logs.iter());
+        let logs = report.artifacts.map(|artifacts| artifacts.logs.iter());
         let faults = history.faults.iter().filter(|fault| fault.injected.is_some()).take(2000);
         Some(Data {
             end: micros(history.last_time).max(1),
@@ -204,7 +204,7 @@ impl Data {
 fn incidents(report: &Report) -> Vec<Incident> {
     let story = &report.story;
     let last = story.subject.history.last_time;
-    let accounts = &report.telling.incidents;
+    let accounts = &report.summary.incidents;
     (story.incidents.iter().zip(accounts).take(2000))
         .map(|(incident, account)| {
             let (from, to) = span(incident, last);
@@ -223,9 +223,9 @@ fn incidents(report: &Report) -> Vec<Incident> {
 /// From when to when to look at an incident, in nanoseconds: its operations from their holds on, and something around them.
 pub(super) fn span(incident: &summary::Incident, last: u64) -> (u64, u64) {
     let ends = |operation: &&Operation| {
-        let hold = moments::hold(operation);
+        let hold = times::hold(operation);
         let from = hold.map_or(operation.invoked, |hold| hold.start);
-        let to = hold.map_or(operation.invoked, |hold| hold.end).max(moments::effect(operation).unwrap_or(0));
+        let to = hold.map_or(operation.invoked, |hold| hold.end).max(times::effect(operation).unwrap_or(0));
         (from, to)
     };
     let (mut from, mut to) = (incident.time, incident.time);
@@ -277,7 +277,7 @@ fn chosen(all: &[Operation], incidents: &[Incident], report: &Report) -> (Vec<(u
     (full, chosen)
 }
 
-fn columns(report: &Report, chosen: &[usize], lanes: &Lanes, keys: &mut Names, texts: &mut Names) -> Columns {
+fn columns(report: &Report, chosen: &[usize], lanes: &Lanes, keys: &mut Interner, texts: &mut Interner) -> Columns {
     let story = &report.story;
     let all = &story.subject.history.operations;
     let mut columns = Columns::default();
@@ -315,14 +315,14 @@ fn columns(report: &Report, chosen: &[usize], lanes: &Lanes, keys: &mut Names, t
         columns.wrote.push(text(operation.new.as_deref()));
         columns.error.push(text(operation.error()));
         columns.lost.push(u8::from(story.is_lost(operation)));
-        let hold = moments::hold(operation);
+        let hold = times::hold(operation);
         columns.held.push(moment(hold.map(|hold| hold.start)));
         columns.hold.push(hold.map_or(0, |hold| micros(hold.end) - micros(hold.start)));
-        let valid = hold.and_then(|hold| Some((hold, moments::expiry_at(operation, hold.end)?.0)));
+        let valid = hold.and_then(|hold| Some((hold, times::expiry_at(operation, hold.end)?.0)));
         columns.valid.push(valid.map_or(-1, |(hold, until)| after(hold.start, until).max(0)));
-        columns.got.push(moment(moments::at(operation, Phase::Read)));
-        columns.sent.push(moment(moments::write(operation).map(|write| write.sent)));
-        let effect = moments::effect(operation).filter(|_| operation.outcome != Outcome::Fail);
+        columns.got.push(moment(times::at(operation, Phase::Read)));
+        columns.sent.push(moment(times::write(operation).map(|write| write.sent)));
+        let effect = times::effect(operation).filter(|_| operation.outcome != Outcome::Fail);
         columns.effect.push(moment(effect));
         if let Some(token) = operation.phases.iter().filter_map(|stamp| stamp.token).last() {
             columns.tokens.push((columns.client.len() - 1, token));
@@ -340,14 +340,14 @@ fn columns(report: &Report, chosen: &[usize], lanes: &Lanes, keys: &mut Names, t
     columns
 }
 
-fn fault(fault: &model::history::FaultWindow) -> Fault {
+fn fault(fault: &model::history::FaultWindow) -> FaultBar {
     let (from, to) = fault.span();
     let name = |text: &String| sanitize(text, LONGEST);
     let linked = fault.links.iter().flatten().flat_map(|(one, other)| [one, other]);
     let mut others: Vec<String> = linked.filter(|member| !fault.targets.contains(member)).map(name).collect();
     others.sort();
     others.dedup();
-    Fault {
+    FaultBar {
         number: fault.fault,
         label: fault_label(fault).0,
         what: sanitize(&fault.what, 200),

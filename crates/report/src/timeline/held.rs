@@ -6,7 +6,7 @@ use super::servers::{Life, SLACK, Servers};
 use crate::Report;
 use base::words::{length, list, moment, plural};
 use model::history::{Process, locked_key};
-use summary::moments::{self, Hold};
+use summary::times::{self, Hold};
 use summary::{Incident, principals};
 
 /// More nodes than this nobody reads about; the time axis has them all.
@@ -57,7 +57,7 @@ impl<'a> Held<'a> {
         let last = self.report.story.subject.history.last_time;
         let principals: Vec<(Process, Hold)> = principals(incident)
             .into_iter()
-            .filter_map(|operation| Some((operation.process, moments::hold(operation)?)))
+            .filter_map(|operation| Some((operation.process, times::hold(operation)?)))
             .collect();
         let from = principals.iter().map(|(_, hold)| hold.start).min().unwrap_or(incident.time);
         let span = (micros(from), micros(data::span(incident, last).1));

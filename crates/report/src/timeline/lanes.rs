@@ -3,7 +3,7 @@
 use crate::Report;
 use base::members::{client_name, node_name};
 use model::history::{Operation, Outcome, Process};
-use summary::moments;
+use summary::times;
 
 /// How many stretches of time operations are counted in.
 const BINS: usize = 1200;
@@ -74,7 +74,7 @@ impl Lanes {
                 Outcome::Fail => into.1 += 1,
                 Outcome::Info => into.2 += 1,
             }
-            let Some(hold) = moments::hold(operation) else { continue };
+            let Some(hold) = times::hold(operation) else { continue };
             let of_client = &mut held[self.place(operation.process) as usize];
             let (first, last) = (bin(hold.start), bin(hold.end));
             for (place, held) in (first..).zip(&mut of_client[first..=last.max(first)]) {

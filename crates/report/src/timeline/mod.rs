@@ -39,9 +39,9 @@ pub(super) fn place_of(report: &Report, incident: usize) -> Option<String> {
 
 /// What the nodes held, life by life; None if nobody noted it.
 pub(super) fn servers(report: &Report, lanes: &Lanes) -> Option<Servers> {
-    let beside = report.beside.filter(|beside| !beside.servers.is_empty())?;
+    let artifacts = report.artifacts.filter(|artifacts| !artifacts.servers.is_empty())?;
     let run_ended = report.story.subject.history.last_time;
-    Some(Servers::new(&beside.servers, &Owners::of(&report.story), lanes, run_ended))
+    Some(Servers::new(&artifacts.servers, &Owners::of(&report.story), lanes, run_ended))
 }
 
 /// The timeline with its table, which the script fills. Nothing, of a history without operations.
@@ -125,7 +125,7 @@ pub(super) fn timeline(report: &Report) -> Markup {
 
 /// Why nothing is known of the servers.
 fn no_servers(report: &Report) -> String {
-    match report.beside.and_then(|beside| beside.unread.as_ref()) {
+    match report.artifacts.and_then(|artifacts| artifacts.unread.as_ref()) {
         Some(why) => format!("What the nodes held is not shown: {why}."),
         None => "What the nodes held was not noted in this run, so their lanes show roles and faults only.".to_string(),
     }

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::lanes::{Lanes, micros};
 use base::words::sanitize;
-use model::history::{Held, Process, Sight, Sighting, locked_key};
-use summary::{Story, moments};
+use model::history::{Held, NodeChange, Process, Sighting, locked_key};
+use summary::{Story, times};
 
 /// More are not drawn.
 const MOST: usize = 40_000;
@@ -81,7 +81,7 @@ impl Owners {
     pub fn of(story: &Story) -> Owners {
         let mut holds: HashMap<String, Vec<Begun>> = HashMap::new();
         for operation in story.client_operations() {
-            if let Some(hold) = moments::hold(operation) {
+            if let Some(hold) = times::hold(operation) {
                 let of_key = holds.entry(operation.key.to_string()).or_default();
                 of_key.push((operation.invoked, hold.start, operation.process));
             }
@@ -129,7 +129,7 @@ fn of_one_client(holds: &mut [Option<(i64, u64)>]) {
 }
 
 /// A life that has not ended yet.
-struct Open {
+struct OpenLife {
     held: Held,
     after: u64,
     from: u64,
@@ -150,29 +150,29 @@ impl Servers {
             clocks: Vec::new(),
             until: None,
         };
-        let mut open: BTreeMap<(usize, &str), Open> = BTreeMap::new();
+        let mut open: BTreeMap<(usize, &str), OpenLife> = BTreeMap::new();
         let mut unseen: BTreeMap<usize, u64> = BTreeMap::new();
         // What did not change was seen to the end of the run.
         let noted = sightings.last().map_or(0, |sighting| sighting.time);
-        let is_cut = sightings.iter().any(|sighting| sighting.saw == Sight::NoMore);
+        let is_cut = sightings.iter().any(|sighting| sighting.saw == NodeChange::NoMore);
         let last = if is_cut { noted } else { noted.max(run_ended) };
         for Sighting { time, since, node, saw } in sightings {
             let Some(&place) = places.get(&node[..]) else { continue };
             match saw {
-                Sight::Watched { every_ms, .. } => {
+                NodeChange::Watched { every_ms, .. } => {
                     servers.every = *every_ms;
                     servers.watched.insert(place);
                 }
-                Sight::Unseen { .. } => _ = unseen.insert(place, *since),
-                Sight::SeenAgain => {
+                NodeChange::Unseen { .. } => _ = unseen.insert(place, *since),
+                NodeChange::SeenAgain => {
                     servers.unseen.extend(unseen.remove(&place).map(|from| (place, micros(from), micros(*time))));
                 }
-                Sight::Primary(primary) => servers.roles.push((place, micros(*time), *primary)),
-                Sight::Clock { ahead_us } => servers.clocks.push((place, micros(*time), *ahead_us)),
-                Sight::NoMore => servers.until = Some(micros(*time)),
-                Sight::Key { key, held } => {
+                NodeChange::Primary(primary) => servers.roles.push((place, micros(*time), *primary)),
+                NodeChange::Clock { ahead_us } => servers.clocks.push((place, micros(*time), *ahead_us)),
+                NodeChange::NoMore => servers.until = Some(micros(*time)),
+                NodeChange::Key { key, held } => {
                     let before = open.remove(&(place, key));
-                    let same = |before: &Open| held.as_ref().is_some_and(|held| held.value == before.held.value);
+                    let same = |before: &OpenLife| held.as_ref().is_some_and(|held| held.value == before.held.value);
                     let open_now = match (before, held) {
                         (Some(mut before), Some(held)) if same(&before) => {
                             before.ends.push((*time, held.ends.unwrap_or(0)));
@@ -183,7 +183,7 @@ impl Servers {
                             if let Some(before) = before {
                                 servers.end((place, key), before, (*since, *time), u8::from(held.is_some()) * 2);
                             }
-                            held.as_ref().map(|held| Open {
+                            held.as_ref().map(|held| OpenLife {
                                 held: held.clone(),
                                 after: *since,
                                 from: *time,
@@ -211,7 +211,7 @@ impl Servers {
     }
 
     /// A life is over: it was there at the first of these times, and was not at the second.
-    fn end(&mut self, (node, key): (usize, &str), open: Open, (since, time): (u64, u64), how: u8) {
+    fn end(&mut self, (node, key): (usize, &str), open: OpenLife, (since, time): (u64, u64), how: u8) {
         let over = open.held.ends.filter(|ends| *ends <= time && how != 3);
         let how = match over {
             // Nobody can have removed it before its end, or somebody would have been seen to.
@@ -309,7 +309,7 @@ impl Servers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::history::{Look, Sightings};
+    use model::history::{NodeState, Sightings};
 
     const MS: u64 = 1_000_000;
 
@@ -327,7 +327,7 @@ mod tests {
                 sightings.look(
                     node,
                     (now * MS, now * MS),
-                    Look { keys: held.into_iter().collect(), ..Look::default() },
+                    NodeState { keys: held.into_iter().collect(), ..NodeState::default() },
                     MS,
                 );
             }
@@ -366,9 +366,12 @@ mod tests {
         servers.lives.into_iter().map(|life| (life.node, life.value, life.owner, life.how, life.to / 1000)).collect()
     }
 
-    fn look(value: Option<(&str, u64)>) -> Look {
+    fn look(value: Option<(&str, u64)>) -> NodeState {
         let held = |(value, ends): (&str, u64)| Held { value: value.to_string(), ends: Some(ends * MS) };
-        Look { keys: value.map(|value| ("lock:k0".to_string(), held(value))).into_iter().collect(), ..Look::default() }
+        NodeState {
+            keys: value.map(|value| ("lock:k0".to_string(), held(value))).into_iter().collect(),
+            ..NodeState::default()
+        }
     }
 
     #[test]
@@ -456,11 +459,11 @@ mod tests {
             sightings.look("n0", (90 * MS, 100 * MS), look(Some(("a", 0))), 0);
             let mut noted = sightings.take();
             noted.iter_mut().for_each(|one| {
-                if let Sight::Key { held: Some(held), .. } = &mut one.saw {
+                if let NodeChange::Key { held: Some(held), .. } = &mut one.saw {
                     held.ends = None;
                 }
             });
-            let no_more = Sighting { time: 150 * MS, since: 150 * MS, node: "n0".to_string(), saw: Sight::NoMore };
+            let no_more = Sighting { time: 150 * MS, since: 150 * MS, node: "n0".to_string(), saw: NodeChange::NoMore };
             noted.extend(cut.then_some(no_more));
             let servers =
                 Servers::new(&noted, &Owners { holds: HashMap::new(), ttl: None }, &Lanes::for_test(2, 3), 900 * MS);

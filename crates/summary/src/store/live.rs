@@ -20,7 +20,7 @@ const LONGEST_LINE: u64 = 64 << 10;
 /// How far a run was at one moment. Fields may be added; existing ones keep their names and meanings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Moment {
+pub struct LiveStatus {
     /// RFC 3339.
     pub time: String,
     pub workload: String,
@@ -67,9 +67,9 @@ impl Events {
     }
 
     /// Writes a line, with the time of day.
-    pub fn write(&mut self, moment: &Moment) -> io::Result<()> {
+    pub fn write(&mut self, moment: &LiveStatus) -> io::Result<()> {
         let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-        let mut line = serde_json::to_string(&Moment { time, ..moment.clone() })?;
+        let mut line = serde_json::to_string(&LiveStatus { time, ..moment.clone() })?;
         line.push('\n');
         self.0.write_all(line.as_bytes())
     }
@@ -77,33 +77,33 @@ impl Events {
 
 /// Where a run stands that has no results.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Going {
+pub enum RunState {
     /// It goes on; this was the last that it said of itself.
-    On(Moment),
+    On(LiveStatus),
     /// Its process has ended.
-    Over(Option<Moment>),
+    Over(Option<LiveStatus>),
 }
 
 /// Reads how far the run in this folder is.
-pub fn read(folder: &Path) -> Going {
-    let Ok(mut file) = files::open_inside(&folder.join(FILE)) else { return Going::Over(None) };
+pub fn read(folder: &Path) -> RunState {
+    let Ok(mut file) = files::open_inside(&folder.join(FILE)) else { return RunState::Over(None) };
     let last = last_line(&mut file).ok().flatten();
     // Whoever makes the run has it for itself alone, and nobody else keeps it for longer than this.
     match flock(&file, FlockOperation::NonBlockingLockShared) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Going::On(last.unwrap_or_default()),
-        _ => Going::Over(last),
+        Err(rustix::io::Errno::WOULDBLOCK) => RunState::On(last.unwrap_or_default()),
+        _ => RunState::Over(last),
     }
 }
 
 /// The last whole line.
-fn last_line(file: &mut File) -> io::Result<Option<Moment>> {
+fn last_line(file: &mut File) -> io::Result<Option<LiveStatus>> {
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(LONGEST_LINE)))?;
     let mut bytes = Vec::new();
     file.take(LONGEST_LINE).read_to_end(&mut bytes)?;
     let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else { return Ok(None) };
     let line = bytes[..end].rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-    let moment: Option<Moment> = serde_json::from_slice(line).ok();
+    let moment: Option<LiveStatus> = serde_json::from_slice(line).ok();
     Ok(moment.filter(|moment| !moment.stage.is_empty()))
 }
 
@@ -114,17 +114,17 @@ mod tests {
     #[test]
     fn a_run_goes_on_as_long_as_somebody_makes_it() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(read(folder.path()), Going::Over(None));
+        assert_eq!(read(folder.path()), RunState::Over(None));
         let mut events = Events::begin(folder.path()).unwrap();
         assert!(Events::begin(folder.path()).is_err(), "one process at a time");
-        assert_eq!(read(folder.path()), Going::On(Moment::default()));
+        assert_eq!(read(folder.path()), RunState::On(LiveStatus::default()));
         for ok in [1, 2] {
-            events.write(&Moment { stage: "running".into(), ok, ..Moment::default() }).unwrap();
+            events.write(&LiveStatus { stage: "running".into(), ok, ..LiveStatus::default() }).unwrap();
         }
-        let Going::On(moment) = read(folder.path()) else { panic!() };
+        let RunState::On(moment) = read(folder.path()) else { panic!() };
         assert_eq!((moment.stage.as_str(), moment.ok, moment.time.is_empty()), ("running", 2, false));
         drop(events);
-        let Going::Over(Some(last)) = read(folder.path()) else { panic!() };
+        let RunState::Over(Some(last)) = read(folder.path()) else { panic!() };
         assert_eq!(last.ok, 2);
     }
 
@@ -133,11 +133,11 @@ mod tests {
         for text in ["", "no JSON\n", "{\"ok\":1", "\0\0\n", "[]\n"] {
             let folder = tempfile::tempdir().unwrap();
             std::fs::write(folder.path().join(FILE), text).unwrap();
-            assert_eq!(read(folder.path()), Going::Over(None), "{text:?}");
+            assert_eq!(read(folder.path()), RunState::Over(None), "{text:?}");
         }
         let folder = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/etc/passwd", folder.path().join(FILE)).unwrap();
-        assert_eq!(read(folder.path()), Going::Over(None));
+        assert_eq!(read(folder.path()), RunState::Over(None));
         assert!(Events::begin(folder.path()).is_err());
     }
 }

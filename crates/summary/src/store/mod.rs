@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
-pub use live::{Going, Moment};
+pub use live::{LiveStatus, RunState};
 pub use results::{Results, versions};
 
 use base::sync::lock;
@@ -34,18 +34,18 @@ const KNOWN: Duration = Duration::from_secs(60);
 /// A store, and what is known of it.
 pub struct Store {
     root: PathBuf,
-    known: Mutex<Known>,
+    known: Mutex<ReadCache>,
 }
 
 /// Entries by their paths, each as it was read when its file was written.
-type Kept<S> = HashMap<String, (Stamp, S)>;
+type CachedEntries<S> = HashMap<String, (Stamp, S)>;
 /// Entries that were found, each with when its file was written; None if there is none.
-type Found<S> = Vec<(Entry<S>, Option<Stamp>)>;
+type FoundEntries<S> = Vec<(Entry<S>, Option<Stamp>)>;
 
 #[derive(Default)]
-struct Known {
-    runs: Kept<State>,
-    nights: Kept<NightState>,
+struct ReadCache {
+    runs: CachedEntries<State>,
+    nights: CachedEntries<NightState>,
     /// When all runs were last looked at, those with results too.
     looked: Option<Instant>,
     last: Option<(Instant, Arc<Snapshot>)>,
@@ -77,9 +77,9 @@ pub type Night = Entry<NightState>;
 #[derive(Clone, Debug)]
 pub enum State {
     Done(Arc<Results>),
-    Going(Moment),
+    Going(LiveStatus),
     /// It ended without results.
-    BrokenOff(Option<Moment>),
+    BrokenOff(Option<LiveStatus>),
     /// Its results cannot be read, for this reason.
     Unreadable(String),
 }
@@ -109,21 +109,21 @@ impl Night {
 }
 
 /// Whether these are the known ones, as they were.
-fn are_the_same<S>(known: &Kept<S>, found: &Found<S>) -> bool {
+fn are_the_same<S>(known: &CachedEntries<S>, found: &FoundEntries<S>) -> bool {
     let is_same = |(entry, stamp): &(Entry<S>, Option<Stamp>)| {
         stamp.is_some() && known.get(&entry.path).map(|(known, _)| *known) == *stamp
     };
     found.len() == known.len() && found.iter().all(is_same)
 }
 
-fn kept<S: Clone>(found: &Found<S>) -> Kept<S> {
+fn kept<S: Clone>(found: &FoundEntries<S>) -> CachedEntries<S> {
     let keep =
         |(entry, stamp): &(Entry<S>, Option<Stamp>)| Some((entry.path.clone(), ((*stamp)?, entry.state.clone())));
     found.iter().filter_map(keep).collect()
 }
 
 /// What is known of a file that was written then, or else what is read of it now.
-fn known_or<S: Clone>(known: &Kept<S>, path: &str, stamp: Stamp, read: impl FnOnce() -> S) -> S {
+fn known_or<S: Clone>(known: &CachedEntries<S>, path: &str, stamp: Stamp, read: impl FnOnce() -> S) -> S {
     match known.get(path) {
         Some((known, state)) if *known == stamp => state.clone(),
         _ => read(),
@@ -188,11 +188,11 @@ impl Store {
 /// A walk through a store.
 struct Walk<'a> {
     root: &'a Path,
-    known: &'a Known,
+    known: &'a ReadCache,
     /// Whether runs that had their results have them still.
     trusting: bool,
-    runs: Found<State>,
-    nights: Found<NightState>,
+    runs: FoundEntries<State>,
+    nights: FoundEntries<NightState>,
 }
 
 impl Walk<'_> {
@@ -239,8 +239,8 @@ impl Walk<'_> {
             self.nights.push((Night { path, state: NightState::Open }, None));
         } else if ["history.jsonl", live::FILE, model::scenario::FILE].iter().any(|name| there(name).is_some()) {
             let state = match live::read(&folder) {
-                Going::On(moment) => State::Going(moment),
-                Going::Over(last) => State::BrokenOff(last),
+                RunState::On(moment) => State::Going(moment),
+                RunState::Over(last) => State::BrokenOff(last),
             };
             self.runs.push((Run { path, state }, None));
         } else if depth < DEEPEST {

@@ -53,11 +53,11 @@ pub struct Results {
 #[derive(Clone, Debug, Default, Deserialize)]
 struct Faults {
     #[serde(default)]
-    all: Vec<Fault>,
+    all: Vec<FaultRecord>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct Fault {
+struct FaultRecord {
     struck: Option<String>,
 }
 
@@ -101,7 +101,7 @@ impl Results {
     }
 }
 
-/// The results of the run in this folder: as [`Results`], or, if this version wrote them, as a whole [`Telling`](crate::Telling).
+/// The results of the run in this folder: as [`Results`], or, if this version wrote them, as a whole [`RunSummary`](crate::RunSummary).
 pub fn read<T: DeserializeOwned>(folder: &Path) -> Result<T, FileError> {
     let path = folder.join(FILE);
     let text = files::read_inside(&path, files::RESULTS)?;

@@ -16,7 +16,7 @@ const OF_A_RUN: [&str; 1] = ["seed"];
 /// Names and values.
 type Setting = Vec<(String, String)>;
 /// What was run, and how.
-type Made = (String, Setting);
+type SideKey = (String, Setting);
 
 /// Reads a side. The error says what is there instead.
 pub fn read(named: &str) -> Result<Side, String> {
@@ -89,7 +89,7 @@ fn of_runs(named: &str, path: &Path) -> Result<Side, String> {
             }
         }
     }
-    let mut groups: BTreeMap<Made, Vec<&Results>> = BTreeMap::new();
+    let mut groups: BTreeMap<SideKey, Vec<&Results>> = BTreeMap::new();
     for results in &found {
         let text = |name: &Option<String>| name.clone().unwrap_or_else(|| "unknown".to_string());
         let name = format!("{} under {}", text(&results.workload), text(&results.nemesis));
@@ -103,7 +103,7 @@ fn of_runs(named: &str, path: &Path) -> Result<Side, String> {
             known.push_str(version);
         }
     }
-    let settings: Vec<Made> = groups.keys().cloned().collect();
+    let settings: Vec<SideKey> = groups.keys().cloned().collect();
     let cells: Vec<Runs> = (groups.into_iter())
         .map(|((name, setting), runs)| {
             let others = settings.iter().filter(|(other, of_other)| *other == name && *of_other != setting);

@@ -1,4 +1,4 @@
-//! What is told of a suite, said once: a [`Table`] of its cells in words, which terminal, page, Markdown and JUnit print.
+//! What is told of a suite, said once: a [`SuiteSummary`] of its cells in words, which terminal, page, Markdown and JUnit print.
 //! (`matrix.json` is the matrix itself, which can be joined with others.)
 
 mod libraries;
@@ -19,7 +19,7 @@ use suite::outcome::{CellStatus, RunOutcome};
 
 /// Everything that is told of a suite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Table {
+pub struct SuiteSummary {
     pub suite: String,
     pub description: String,
     pub verdict: Overall,
@@ -132,10 +132,10 @@ pub struct Mistimed {
 
 /// What a suite came to, in a word and in a sentence.
 pub fn word_and_headline(matrix: &Matrix) -> (&'static str, String) {
-    told(matrix, !sweeps::all(matrix).is_empty())
+    headline_of(matrix, !sweeps::all(matrix).is_empty())
 }
 
-fn told(matrix: &Matrix, is_swept: bool) -> (&'static str, String) {
+fn headline_of(matrix: &Matrix, is_swept: bool) -> (&'static str, String) {
     // A sweep is there to be looked at, and nothing came out otherwise than it should.
     match is_swept && matrix.counts.observed == matrix.cells.len() as u64 {
         true => ("OBSERVED", phrases::side_by_side(matrix)),
@@ -143,8 +143,8 @@ fn told(matrix: &Matrix, is_swept: bool) -> (&'static str, String) {
     }
 }
 
-impl Table {
-    pub fn new(matrix: &Matrix) -> Table {
+impl SuiteSummary {
+    pub fn new(matrix: &Matrix) -> SuiteSummary {
         let cells: Vec<CellAccount> = matrix.cells.iter().map(|cell| CellAccount::new(cell, matrix)).collect();
         let is_alarming = |place: &usize| matches!(cells[*place].standing, CellStatus::Surprise | CellStatus::Unknown);
         let mut alarms: Vec<usize> = (0..cells.len()).filter(is_alarming).collect();
@@ -156,8 +156,8 @@ impl Table {
                 .filter_map(move |(run, one)| Some(Mistimed { cell, run, text: phrases::timing(one)? }))
         });
         let sweeps = sweeps::all(matrix);
-        let (word, headline) = told(matrix, !sweeps.is_empty());
-        Table {
+        let (word, headline) = headline_of(matrix, !sweeps.is_empty());
+        SuiteSummary {
             suite: matrix.suite.clone(),
             description: matrix.description.clone(),
             verdict: matrix.verdict,

@@ -19,7 +19,7 @@ use model::locks::perfect::Grantor;
 
 /// One thread's end of the link.
 pub struct Control {
-    link: Arc<Link>,
+    link: Arc<ControlLink>,
     /// Which of the process's threads it is for.
     thread: usize,
     /// Breakpoints that were opened before the client came to them, while it waited for the lock.
@@ -30,16 +30,16 @@ pub struct Control {
 
 /// What all threads of the process share. Each waits for its own messages; whichever is looked at first reads the next
 /// line, and passes it on to the one that it is for.
-struct Link {
+struct ControlLink {
     input: Mutex<Lines<BufReader<Box<dyn AsyncRead + Send + Unpin>>>>,
     output: Mutex<Output>,
-    state: StdMutex<State>,
+    state: StdMutex<ReaderState>,
     /// A message was read, or an operation cancelled.
     changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct ReaderState {
     threads: Vec<Inbox>,
     /// Whether the controller is gone.
     is_closed: bool,
@@ -65,16 +65,16 @@ impl Control {
         output: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Arc<Control> {
         let input: Box<dyn AsyncRead + Send + Unpin> = Box::new(input);
-        let link = Link {
+        let link = ControlLink {
             input: Mutex::new(BufReader::new(input).lines()),
             output: Mutex::new(Output { stream: Box::new(output), unsent: BytesMut::new() }),
-            state: StdMutex::new(State { threads: vec![Inbox::default()], is_closed: false }),
+            state: StdMutex::new(ReaderState { threads: vec![Inbox::default()], is_closed: false }),
             changed: Notify::new(),
         };
         Control::of(&Arc::new(link), 0)
     }
 
-    fn of(link: &Arc<Link>, thread: usize) -> Arc<Control> {
+    fn of(link: &Arc<ControlLink>, thread: usize) -> Arc<Control> {
         let (opened, operation) = (StdMutex::default(), AtomicU64::new(0));
         Arc::new(Control { link: Arc::clone(link), thread, opened, operation })
     }
@@ -158,7 +158,7 @@ impl Control {
     }
 }
 
-impl Link {
+impl ControlLink {
     /// Reads a line, and hands it to the thread that it is for.
     async fn read(&self) -> anyhow::Result<()> {
         let line = self.input.lock().await.next_line().await?;
@@ -172,7 +172,7 @@ impl Link {
     }
 }
 
-impl State {
+impl ReaderState {
     fn take(&mut self, message: Option<ToClient>) {
         let of = |threads: &[Inbox], id: u64| threads.iter().position(|inbox| inbox.operation == Some(id));
         let thread = match &message {

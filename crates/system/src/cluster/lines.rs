@@ -157,16 +157,16 @@ fn pieces<R: AsyncRead + Send + Unpin + 'static>(
 }
 
 #[derive(Debug, PartialEq)]
-enum Line {
+enum OutputLine {
     Whole(Vec<u8>),
     TooLong(Vec<u8>),
 }
 
-impl Line {
+impl OutputLine {
     fn into_stdout(self) -> ClientOutput {
         match self {
-            Line::Whole(line) => ClientOutput::Stdout(line),
-            Line::TooLong(mut start) => {
+            OutputLine::Whole(line) => ClientOutput::Stdout(line),
+            OutputLine::TooLong(mut start) => {
                 start.truncate(200);
                 ClientOutput::TooLong { start }
             }
@@ -175,7 +175,7 @@ impl Line {
 
     /// In a log, a line that is too long is simply cut.
     fn into_stderr(self, log: &Log) -> ClientOutput {
-        let (Line::Whole(line) | Line::TooLong(line)) = self;
+        let (OutputLine::Whole(line) | OutputLine::TooLong(line)) = self;
         log.append(&line);
         ClientOutput::Stderr(line)
     }
@@ -190,7 +190,7 @@ struct Splitter {
 }
 
 impl Splitter {
-    fn push(&mut self, mut piece: &[u8], mut line: impl FnMut(Line)) {
+    fn push(&mut self, mut piece: &[u8], mut line: impl FnMut(OutputLine)) {
         while !piece.is_empty() {
             let end = piece.iter().position(|byte| *byte == b'\n');
             let (part, rest) = match end {
@@ -201,20 +201,20 @@ impl Splitter {
                 let room = LONGEST_LINE - self.pending.len();
                 self.pending.extend_from_slice(&part[..part.len().min(room)]);
                 if part.len() > room {
-                    line(Line::TooLong(std::mem::take(&mut self.pending)));
+                    line(OutputLine::TooLong(std::mem::take(&mut self.pending)));
                     self.skipping = true;
                 }
             }
             if end.is_some() && !std::mem::take(&mut self.skipping) {
-                line(Line::Whole(std::mem::take(&mut self.pending)));
+                line(OutputLine::Whole(std::mem::take(&mut self.pending)));
             }
             piece = rest;
         }
     }
 
     /// What came after the last line end.
-    fn rest(&mut self) -> Option<Line> {
-        (!self.pending.is_empty()).then(|| Line::Whole(std::mem::take(&mut self.pending)))
+    fn rest(&mut self) -> Option<OutputLine> {
+        (!self.pending.is_empty()).then(|| OutputLine::Whole(std::mem::take(&mut self.pending)))
     }
 }
 
@@ -222,7 +222,7 @@ impl Splitter {
 mod tests {
     use super::*;
 
-    fn split(pieces: &[&[u8]]) -> Vec<Line> {
+    fn split(pieces: &[&[u8]]) -> Vec<OutputLine> {
         let mut splitter = Splitter::default();
         let mut lines = Vec::new();
         for piece in pieces {
@@ -232,25 +232,32 @@ mod tests {
         lines
     }
 
-    fn whole(text: &str) -> Line {
-        Line::Whole(text.as_bytes().to_vec())
+    fn complete_line(text: &str) -> OutputLine {
+        OutputLine::Whole(text.as_bytes().to_vec())
     }
 
     #[test]
     fn lines_are_put_together_from_pieces() {
-        assert_eq!(split(&[b"a", b"b\nc\n\nd"]), [whole("ab"), whole("c"), whole(""), whole("d")]);
+        assert_eq!(
+            split(&[b"a", b"b\nc\n\nd"]),
+            [complete_line("ab"), complete_line("c"), complete_line(""), complete_line("d")]
+        );
         assert_eq!(split(&[]), []);
-        assert_eq!(split(&[b"\n", b""]), [whole("")]);
+        assert_eq!(split(&[b"\n", b""]), [complete_line("")]);
     }
 
     #[test]
     fn a_line_that_does_not_end_is_reported_once_and_not_kept() {
         let long = vec![b'x'; LONGEST_LINE];
-        assert_eq!(split(&[&long, b"\nnext\n"]), [Line::Whole(long.clone()), whole("next")], "1 MiB is allowed");
+        assert_eq!(
+            split(&[&long, b"\nnext\n"]),
+            [OutputLine::Whole(long.clone()), complete_line("next")],
+            "1 MiB is allowed"
+        );
         let lines = split(&[&long, b"y", &long, &long, b"\nnext\n"]);
-        assert_eq!(lines, [Line::TooLong(long.clone()), whole("next")]);
+        assert_eq!(lines, [OutputLine::TooLong(long.clone()), complete_line("next")]);
         let longer = vec![b'x'; 3 * LONGEST_LINE];
-        assert_eq!(split(&[&longer]), [Line::TooLong(long)]);
+        assert_eq!(split(&[&longer]), [OutputLine::TooLong(long)]);
     }
 
     #[test]

@@ -31,11 +31,11 @@ const AT_ONCE: usize = 16;
 /// The state of a cluster's servers when it was new.
 pub struct InitialState {
     /// Each server's settings, by its name.
-    settings: BTreeMap<String, Settings>,
+    settings: BTreeMap<String, ServerSettings>,
 }
 
 /// A server's settings by name.
-type Settings = BTreeMap<String, String>;
+type ServerSettings = BTreeMap<String, String>;
 
 impl ClusterSpec {
     /// Whether a cluster like this can be reset without restarting its servers. These cannot:
@@ -76,7 +76,7 @@ impl Cluster {
                 return Err(not_reset("the cluster", seen.text));
             }
         }
-        self.agent.start_anew().await.map_err(agent("start anew"))?;
+        self.agent.reset().await.map_err(agent("start anew"))?;
         for handle in &self.handles {
             handle.log.clear();
         }
@@ -106,7 +106,7 @@ impl Cluster {
         difference(&before, &settings).map_or(Ok(()), |changed| Err(not_reset(&server.name, changed)))
     }
 
-    async fn settings_of(&self, server: &Member) -> Result<Settings, ClusterError> {
+    async fn settings_of(&self, server: &Member) -> Result<ServerSettings, ClusterError> {
         let words = ["CONFIG", "GET", "*"].map(str::to_string).into();
         let answer = self.agent.redis(&server.url().unwrap_or_default(), RedisCommand::Words(words), LIMIT).await;
         match answer {
@@ -118,14 +118,14 @@ impl Cluster {
 }
 
 /// From alternating lines of names and values. Their order differs from process to process.
-fn by_name(lines: &str) -> Settings {
+fn by_name(lines: &str) -> ServerSettings {
     let lines: Vec<&str> = lines.split('\n').collect();
     let pairs = lines.chunks(2).map(|pair| (pair[0].to_string(), pair.get(1).unwrap_or(&"").to_string()));
     pairs.collect()
 }
 
 /// The first setting that differs, in words.
-fn difference(before: &Settings, now: &Settings) -> Option<String> {
+fn difference(before: &ServerSettings, now: &ServerSettings) -> Option<String> {
     let changed = now.iter().find(|(name, value)| before.get(*name) != Some(*value));
     let changed = changed.or_else(|| before.iter().find(|(name, _)| !now.contains_key(*name)));
     changed.map(|(name, value)| format!("its setting `{name} {value}` changed"))

@@ -1,12 +1,12 @@
 //! What a client's messages mean for the history.
 
 use super::excerpt::shorten;
-use super::messages::{Broken, shown};
+use super::messages::{ClientFailure, shown};
 use crate::client::protocol::{CANCELLED, CERTAIN_ERRORS, FromClient, PhaseMessage, Problem};
 use model::history::{Amount, Completion, Function, Outcome, PhaseReport, Reading};
 
 /// How an operation ended on the client's side.
-pub(super) enum Answer {
+pub(super) enum ClientAnswer {
     Message(FromClient),
     /// The run ended before the client answered.
     CutOff,
@@ -15,39 +15,39 @@ pub(super) enum Answer {
 /// What a client's answer means for its operation, which may have been `cancelled`. When in doubt, the operation is
 /// indeterminate. That it contradicts what the client said before is in the history.
 pub(super) fn judge(
-    answer: Result<Answer, Broken>,
+    answer: Result<ClientAnswer, ClientFailure>,
     cancelled: bool,
     completion: &mut Completion,
-) -> Result<(), Broken> {
+) -> Result<(), ClientFailure> {
     let is_certain = |word: &str| CERTAIN_ERRORS.contains(&word) || cancelled && word == CANCELLED;
     let mut indeterminate = |error: &str, text: String| {
         completion.error = Some(error.into());
         completion.text = Some(text.into());
     };
     match answer {
-        Ok(Answer::Message(FromClient::Ok { old, count, text, .. })) => {
+        Ok(ClientAnswer::Message(FromClient::Ok { old, count, text, .. })) => {
             completion.outcome = Outcome::Ok;
             completion.text = text.map(|text| shorten(&text).into());
             completion.amount = count.map(Amount::Count);
             completion.old =
                 if matches!(completion.f, Function::Hold | Function::Write) { Reading::Unknown } else { reading(old) };
         }
-        Ok(Answer::Message(FromClient::Fail(problem))) if is_certain(&problem.error) => {
+        Ok(ClientAnswer::Message(FromClient::Fail(problem))) if is_certain(&problem.error) => {
             completion.outcome = Outcome::Fail;
             completion.error = Some(problem.error.into());
             completion.text = Some(shorten(&problem.text).into());
         }
         // An unknown error word is indefinite, whatever type the message has.
-        Ok(Answer::Message(
+        Ok(ClientAnswer::Message(
             FromClient::Fail(Problem { error, text, .. }) | FromClient::Info(Problem { error, text, .. }),
         )) => {
             indeterminate(&shorten(&error), shorten(&text));
         }
-        Ok(Answer::CutOff) => indeterminate("timeout", "still in progress when the run ended".into()),
-        Ok(Answer::Message(other)) => {
+        Ok(ClientAnswer::CutOff) => indeterminate("timeout", "still in progress when the run ended".into()),
+        Ok(ClientAnswer::Message(other)) => {
             let text = format!("it sent {} in the middle of an operation", shown(&other));
             indeterminate("crash", text.clone());
-            return Err(Broken::new(text));
+            return Err(ClientFailure::new(text));
         }
         Err(broken) => {
             indeterminate("crash", broken.text.clone());
@@ -96,7 +96,7 @@ mod tests {
             error: None,
             text: None,
         };
-        let _ = judge(Ok(Answer::Message(message)), cancelled, &mut completion);
+        let _ = judge(Ok(ClientAnswer::Message(message)), cancelled, &mut completion);
         (completion.outcome, completion.error.map(|error| error.to_string()))
     }
 

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::Run;
 use super::block::Block;
-use super::messages::Host;
+use super::messages::ClientHost;
 use super::nemesis::InEffect;
 use crate::client::protocol::ToClient;
 use crate::faults::{Injection, Parameter};
@@ -53,7 +53,7 @@ impl Run<'_> {
         }
     }
 
-    fn to_be_blocked(&self, injection: &Injection) -> Result<(&Host, Duration), String> {
+    fn to_be_blocked(&self, injection: &Injection) -> Result<(&ClientHost, Duration), String> {
         let (Parameter::Length { ms, .. }, [member]) = (&injection.with, &injection.members[..]) else {
             return Err("one client at a time blocks its event loop, for one length of time".to_string());
         };

@@ -13,7 +13,7 @@ use model::history::{Outcome, Phase};
 
 /// The progress of every client. Clones are cheap and share one board.
 #[derive(Clone)]
-pub struct Board {
+pub struct ClientStates {
     clients: Arc<Mutex<Vec<ClientProgress>>>,
     /// When the operation was begun that was the last one to get each key's lock, of those begun.
     taken: Arc<Mutex<BTreeMap<String, Instant>>>,
@@ -42,10 +42,10 @@ pub struct ClientProgress {
 /// A client that does not report its reads is assumed to have done them after this long.
 const READS_BY_THEN: Duration = Duration::from_millis(30);
 
-impl Board {
-    pub fn new(clients: u32) -> Board {
+impl ClientStates {
+    pub fn new(clients: u32) -> ClientStates {
         let clients = Arc::new(Mutex::new(vec![ClientProgress::default(); clients as usize]));
-        Board { clients, taken: Arc::default(), changed: Arc::default() }
+        ClientStates { clients, taken: Arc::default(), changed: Arc::default() }
     }
 
     /// A client begins an operation.
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn who_had_asked_before_does_not_show_that_a_lock_can_be_had_since() {
-        let board = Board::new(2);
+        let board = ClientStates::new(2);
         board.begin(0, "k0");
         let moment = Instant::now();
         board.reach(0, Phase::Acquired);
@@ -195,7 +195,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_holder_is_the_client_that_reads_next() {
-        let board = Board::new(4);
+        let board = ClientStates::new(4);
         (0..4).for_each(|client| board.begin(client, "k0"));
         board.reach(0, Phase::Read);
         sleep(Duration::from_millis(2)).await;
@@ -211,7 +211,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_never_reports_its_read_is_found_too_and_others_are_not() {
-        let board = Board::new(3);
+        let board = ClientStates::new(3);
         (0..3).for_each(|client| board.begin(client, "k0"));
         let seen = board.clone();
         let waiting = tokio::spawn(async move { seen.fresh_holder().await });
@@ -224,7 +224,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn waiting_ends_when_it_is_so_and_not_before() {
-        let board = Board::new(1);
+        let board = ClientStates::new(1);
         let seen = board.clone();
         let waiting = tokio::spawn(async move {
             seen.until(0, |standing| (standing.ended == 1).then_some(standing.reached.len())).await

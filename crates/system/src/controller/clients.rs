@@ -1,5 +1,5 @@
 //! Keeps each client busy with its operations, one at a time, and records what it answers. Several clients may be threads
-//! of one process ([`Host`]); each is kept busy by itself.
+//! of one process ([`ClientHost`]); each is kept busy by itself.
 //!
 //! A client that dies, hangs, or talks nonsense is reported with the line. Its operation becomes indeterminate, and it
 //! is restarted under the next process number: a process that crashed never acts again. With it go all that are its threads.
@@ -12,11 +12,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep, timeout_at};
 use tracing::warn;
 
-use super::answers::{Answer, judge, report};
+use super::answers::{ClientAnswer, judge, report};
 use super::excerpt::{shorten, told};
 use super::flood::Allowance;
 use super::grants::Holder;
-use super::messages::{Broken, Host, shown};
+use super::messages::{ClientFailure, ClientHost, shown};
 use super::{Run, RunError};
 use crate::client::protocol::{
     Breakpoints, FromClient, Hello, Invoke, NEWEST, PROTOCOL, Ready, Resource, ToClient, capability,
@@ -45,7 +45,7 @@ pub(super) struct Client {
     number: u32,
     /// Its number as a process of the history.
     process: u32,
-    host: Arc<Host>,
+    host: Arc<ClientHost>,
     /// Which of the host's threads it is.
     thread: usize,
     operations: Operations,
@@ -86,7 +86,7 @@ impl Run<'_> {
         let starts = firsts.map(|first| async move {
             let process = self.cluster.start_client(first).await?;
             let numbers = first..self.scenario.clients.min(first + self.scenario.threads);
-            let host = Arc::new(Host::new(first, numbers.len(), process));
+            let host = Arc::new(ClientHost::new(first, numbers.len(), process));
             let clients = (0..).zip(numbers).map(|(thread, number)| {
                 let (host, operations) = (Arc::clone(&host), Operations::of(self.scenario, number)?);
                 let (instructions, due) = (None, VecDeque::new());
@@ -113,7 +113,7 @@ impl Run<'_> {
     }
 
     /// Why a client can't be used, with what there is to know of one that has ended.
-    async fn in_full(&self, host: &Host, Broken { text, ended }: Broken) -> String {
+    async fn in_full(&self, host: &ClientHost, ClientFailure { text, ended }: ClientFailure) -> String {
         if !ended {
             return text;
         }
@@ -151,11 +151,11 @@ impl Run<'_> {
 
     /// Says hello to a process, which the history knows by this number, and waits for `ready`; returns the client's name for
     /// itself.
-    async fn greet(&self, host: &Host, process: u32) -> Result<String, Broken> {
+    async fn greet(&self, host: &ClientHost, process: u32) -> Result<String, ClientFailure> {
         let needed = self.needed_of_clients();
         let protocol = if needed.is_empty() { PROTOCOL } else { NEWEST };
         let settings = self.scenario.lock_settings(self.cluster.node_urls());
-        let mut lock = settings.map_err(|error| Broken::new(error.to_string()))?;
+        let mut lock = settings.map_err(|error| ClientFailure::new(error.to_string()))?;
         lock.group = self.cluster.lock_group();
         lock.options.extend(self.scenario.workload.lock.of_client(host.first));
         let hello = ToClient::Hello(Hello {
@@ -170,22 +170,26 @@ impl Run<'_> {
         let closed = host.send(&hello).await.err();
         let limit = if closed.is_none() { READY_LIMIT } else { STATE_LIMIT };
         match (host.receive(0, Instant::now() + limit).await?, closed) {
-            (Some(FromClient::Failed { text }), _) => Err(Broken::new(format!("it can't take part: {}", told(&text)))),
+            (Some(FromClient::Failed { text }), _) => {
+                Err(ClientFailure::new(format!("it can't take part: {}", told(&text))))
+            }
             (_, Some(closed)) => Err(closed),
             (Some(FromClient::Ready(ready)), None) => {
                 if ready.protocol != protocol {
                     let speaks = ready.protocol;
-                    return Err(Broken::new(format!("it speaks protocol {speaks}, this run needs {protocol}")));
+                    return Err(ClientFailure::new(format!("it speaks protocol {speaks}, this run needs {protocol}")));
                 }
-                check_capabilities(&ready, &needed).map_err(Broken::new)?;
-                self.check_library_version(&ready.name).map_err(Broken::new)?;
+                check_capabilities(&ready, &needed).map_err(ClientFailure::new)?;
+                self.check_library_version(&ready.name).map_err(ClientFailure::new)?;
                 Ok(shorten(&ready.name))
             }
-            (Some(other), None) => Err(Broken::new(format!("it sent {} where `ready` was expected", shown(&other)))),
+            (Some(other), None) => {
+                Err(ClientFailure::new(format!("it sent {} where `ready` was expected", shown(&other))))
+            }
             (None, None) => {
                 let last = host.last_words();
                 let last = if last.is_empty() { last } else { format!("; its last words so far: {last}") };
-                Err(Broken::new(format!("it did not say `ready` within {} s{last}", READY_LIMIT.as_secs())))
+                Err(ClientFailure::new(format!("it did not say `ready` within {} s{last}", READY_LIMIT.as_secs())))
             }
         }
     }
@@ -271,7 +275,7 @@ impl Run<'_> {
         client: &mut Client,
         operation: &PlannedOperation,
         options: OperationOptions,
-    ) -> Result<Result<(), Broken>, RunError> {
+    ) -> Result<Result<(), ClientFailure>, RunError> {
         self.board.begin(client.number, &operation.key);
         let id = self.next_operation_id();
         let process = Process::Client(client.process);
@@ -358,7 +362,7 @@ impl Run<'_> {
         operation: &PlannedOperation,
         by_itself: Duration,
         cancelled: &mut bool,
-    ) -> Result<Result<Answer, Broken>, RunError> {
+    ) -> Result<Result<ClientAnswer, ClientFailure>, RunError> {
         // Before the first step of a script nothing keeps a client.
         let is_free = !self.plan.script.is_empty() && !self.script_has_begun.is_raised();
         let held_up = if is_free { Duration::ZERO } else { self.longest_fault() };
@@ -395,7 +399,7 @@ impl Run<'_> {
                     hung_at = hung_at.min(Instant::now() + by_itself);
                     continue;
                 }
-                () = self.cut_off.raised() => return Ok(Ok(Answer::CutOff)),
+                () = self.cut_off.raised() => return Ok(Ok(ClientAnswer::CutOff)),
             };
             let message = match received {
                 Ok(Some(message)) => message,
@@ -403,13 +407,13 @@ impl Run<'_> {
                 Err(broken) => return Ok(Err(broken)),
             };
             if message.id() != Some(id) {
-                return Ok(Err(Broken::new(format!(
+                return Ok(Err(ClientFailure::new(format!(
                     "it sent {} while operation {id} is in progress",
                     shown(&message)
                 ))));
             }
             if let Err(reason) = allowance.take(&message) {
-                return Ok(Err(Broken::new(reason)));
+                return Ok(Err(ClientFailure::new(reason)));
             }
             match message {
                 FromClient::Phase(phase) => {
@@ -424,7 +428,7 @@ impl Run<'_> {
                     }
                 }
                 FromClient::Ok { new: Some(new), .. } if new != operation.value => {
-                    return Ok(Err(Broken::new(format!(
+                    return Ok(Err(ClientFailure::new(format!(
                         "it reports that it wrote {} where `{}` was expected",
                         words::quoted(&new),
                         operation.value
@@ -444,7 +448,7 @@ impl Run<'_> {
                         Holder { process: client.process, operation: id, shared: f.is_shared() },
                     );
                 }
-                answer => return Ok(Ok(Answer::Message(answer))),
+                answer => return Ok(Ok(ClientAnswer::Message(answer))),
             }
         }
     }
@@ -454,7 +458,7 @@ impl Run<'_> {
     async fn replace(
         &self,
         client: &mut Client,
-        broken: Broken,
+        broken: ClientFailure,
         consequence: &str,
         failures: &mut u32,
     ) -> Result<(), RunError> {
@@ -483,7 +487,7 @@ impl Run<'_> {
                 }
             }
         }
-        self.record_client(client, ClientStep::Ready, client.host.says_it_is())?;
+        self.record_client(client, ClientStep::Ready, client.host.reported_name())?;
         self.board.replace(client.number);
         Ok(())
     }
@@ -529,12 +533,12 @@ impl Run<'_> {
 }
 
 /// What is said of a client that has not answered for so long: its last word tells where it got stuck.
-fn hangs(waited: Duration, last_said: Option<Phase>) -> Broken {
+fn hangs(waited: Duration, last_said: Option<Phase>) -> ClientFailure {
     let last = match last_said {
         Some(phase) => format!("the last that it reported was `{}`", phase.word()),
         None => "it reported nothing after its `invoke`".to_string(),
     };
-    Broken::new(format!("it hangs: no answer in time; {last}, and {} went by", words::length(nanos(waited))))
+    ClientFailure::new(format!("it hangs: no answer in time; {last}, and {} went by", words::length(nanos(waited))))
 }
 
 /// The script's next instruction; never resolves if there is no script or it is over.
@@ -561,7 +565,7 @@ impl Client {
         &mut self,
         operation: &PlannedOperation,
         usual: OperationOptions,
-    ) -> Result<OperationOptions, Broken> {
+    ) -> Result<OperationOptions, ClientFailure> {
         if let Some(options) = self.due.pop_front() {
             return Ok(options);
         }
@@ -586,7 +590,7 @@ impl Client {
             biased;
             options = due => Ok(options),
             said = self.host.next(self.thread) => {
-                Err(Broken::new(format!("it sent {} while no operation is in progress", shown(&said?))))
+                Err(ClientFailure::new(format!("it sent {} while no operation is in progress", shown(&said?))))
             }
         }
     }

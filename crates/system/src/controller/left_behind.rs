@@ -23,7 +23,7 @@ use base::words;
 use model::history::{Claim, FactName, key_behind, locked_key};
 
 /// When each key that never ends was first seen while no fault was in effect, by its node and its name.
-pub(super) type NeverEnd = Mutex<BTreeMap<(String, String), Instant>>;
+pub(super) type WithoutTtl = Mutex<BTreeMap<(String, String), Instant>>;
 
 impl Run<'_> {
     /// Once the last client is gone: whether a node keeps a lock that never ends, or long after its TTL, though the
@@ -59,7 +59,7 @@ impl Run<'_> {
     }
 
     /// Once faults are over, looks again and again which keys are there that never end, for as long as it is polled.
-    pub(super) async fn watch_for_what_never_ends(&self) -> Infallible {
+    pub(super) async fn watch_for_missing_ttl(&self) -> Infallible {
         self.faults_are_over.raised().await;
         loop {
             self.note_what_never_ends().await;
@@ -75,18 +75,18 @@ impl Run<'_> {
         for node in self.cluster.members().filter(|member| member.role == Role::Node) {
             let Ok((_, found)) = self.endless_locks_on(node, Duration::MAX).await else { continue };
             let seen = Instant::now();
-            let mut never_end = lock(&self.never_end);
+            let mut without_ttl = lock(&self.without_ttl);
             // A key that went away meanwhile and comes back is another one.
-            never_end.retain(|(on, key), _| *on != node.name || found.iter().any(|(other, _)| other == key));
+            without_ttl.retain(|(on, key), _| *on != node.name || found.iter().any(|(other, _)| other == key));
             for (key, _) in found.into_iter().filter(|(_, end)| end == NEVER) {
-                never_end.entry((node.name.clone(), key)).or_insert(seen);
+                without_ttl.entry((node.name.clone(), key)).or_insert(seen);
             }
         }
     }
 
     /// Whether a client asked for the lock when this key was there already, and got it.
     fn keeps_nobody_out(&self, node: &Member, key: &str) -> bool {
-        let seen = lock(&self.never_end).get(&(node.name.clone(), key.to_string())).copied();
+        let seen = lock(&self.without_ttl).get(&(node.name.clone(), key.to_string())).copied();
         seen.zip(key_behind(key)).is_some_and(|(seen, of)| self.board.was_taken_since(of, seen))
     }
 
@@ -119,7 +119,7 @@ impl Run<'_> {
     /// several holders may outlast them.
     fn locks_are_to_end(&self) -> bool {
         let workload = &self.scenario.workload;
-        let is_promised = workload.library.is_some() || workload.claims.contains(&Claim::Promises);
+        let is_promised = workload.library.is_some() || workload.claims.contains(&Claim::Timeouts);
         is_promised && workload.lock.expires() && workload.permits == 1 && workload.lock.is_on_redis()
     }
 

@@ -25,34 +25,34 @@ const READ_LIMIT: Duration = Duration::from_secs(8);
 
 /// Why a client's process can no longer be used.
 #[derive(Clone, Debug)]
-pub(super) struct Broken {
+pub(super) struct ClientFailure {
     pub text: String,
     /// Whether the process has ended, so that how it did and what it said last tell more.
     pub ended: bool,
 }
 
-impl Broken {
-    pub fn new(text: impl Into<String>) -> Broken {
-        Broken { text: text.into(), ended: false }
+impl ClientFailure {
+    pub fn new(text: impl Into<String>) -> ClientFailure {
+        ClientFailure { text: text.into(), ended: false }
     }
 }
 
 /// A client's process.
-pub(super) struct Host {
+pub(super) struct ClientHost {
     /// The client whose name it has: the first of its threads.
     pub first: u32,
     stdin: Mutex<Pin<Box<dyn AsyncWrite + Send>>>,
     output: Mutex<mpsc::Receiver<ClientOutput>>,
-    state: StdMutex<State>,
+    state: StdMutex<HostState>,
     /// Something in the state has changed that a thread may wait for.
     changed: Notify,
 }
 
-struct State {
+struct HostState {
     stderr: StderrLog,
     threads: Vec<Thread>,
     /// Why the process can't be used, from when on none of its threads gets anything else.
-    broken: Option<Broken>,
+    broken: Option<ClientFailure>,
     /// How often it has been replaced.
     replaced: u32,
     /// How many of its threads are still driven, and how many of these wait for it to be replaced.
@@ -72,10 +72,10 @@ struct Thread {
     inbox: VecDeque<FromClient>,
 }
 
-impl Host {
-    pub fn new(first: u32, threads: usize, process: ClientProcess) -> Host {
+impl ClientHost {
+    pub fn new(first: u32, threads: usize, process: ClientProcess) -> ClientHost {
         let ClientProcess { stdin, output } = process;
-        let state = State {
+        let state = HostState {
             stderr: StderrLog::default(),
             threads: std::iter::repeat_with(Thread::default).take(threads).collect(),
             broken: None,
@@ -85,7 +85,7 @@ impl Host {
             name: String::new(),
             block: None,
         };
-        Host {
+        ClientHost {
             first,
             stdin: Mutex::new(stdin),
             output: Mutex::new(output),
@@ -104,7 +104,7 @@ impl Host {
         lock(&self.state).threads.len()
     }
 
-    pub async fn send(&self, message: &ToClient) -> Result<(), Broken> {
+    pub async fn send(&self, message: &ToClient) -> Result<(), ClientFailure> {
         let line = to_line(message);
         let write = async {
             let mut stdin = self.stdin.lock().await;
@@ -113,8 +113,8 @@ impl Host {
         };
         match timeout_at(Instant::now() + READ_LIMIT, write).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(Broken::new(format!("its standard input is closed: {error}"))),
-            Err(_) => Err(Broken::new("it does not read its standard input")),
+            Ok(Err(error)) => Err(ClientFailure::new(format!("its standard input is closed: {error}"))),
+            Err(_) => Err(ClientFailure::new("it does not read its standard input")),
         }
     }
 
@@ -133,7 +133,7 @@ impl Host {
     }
 
     /// The next message for this thread; `None` if none came before the deadline.
-    pub async fn receive(&self, thread: usize, deadline: Instant) -> Result<Option<FromClient>, Broken> {
+    pub async fn receive(&self, thread: usize, deadline: Instant) -> Result<Option<FromClient>, ClientFailure> {
         match timeout_at(deadline, self.next(thread)).await {
             Ok(message) => message.map(Some),
             Err(_) => Ok(None),
@@ -141,7 +141,7 @@ impl Host {
     }
 
     /// The next message for this thread, or one that is for none, whenever it comes. Nothing is lost if this is dropped.
-    pub async fn next(&self, thread: usize) -> Result<FromClient, Broken> {
+    pub async fn next(&self, thread: usize) -> Result<FromClient, ClientFailure> {
         loop {
             let changed = self.changed.notified();
             if let Some(kept) = self.kept(thread) {
@@ -157,7 +157,7 @@ impl Host {
     }
 
     /// What was read for this thread, in the order in which it was said, whoever has read it.
-    fn kept(&self, thread: usize) -> Option<Result<FromClient, Broken>> {
+    fn kept(&self, thread: usize) -> Option<Result<FromClient, ClientFailure>> {
         let state = &mut *lock(&self.state);
         match state.threads.get_mut(thread).and_then(|thread| thread.inbox.pop_front()) {
             Some(message) => Some(Ok(message)),
@@ -194,7 +194,7 @@ impl Host {
     }
 
     /// It can't be used any more, as each of its threads gets to know.
-    pub fn break_down(&self, broken: &Broken) {
+    pub fn break_down(&self, broken: &ClientFailure) {
         lock(&self.state).broken.get_or_insert_with(|| broken.clone());
         self.changed.notify_waiters();
     }
@@ -269,7 +269,7 @@ impl Host {
     }
 
     /// What the process that has taken its place calls itself.
-    pub fn says_it_is(&self) -> String {
+    pub fn reported_name(&self) -> String {
         lock(&self.state).name.clone()
     }
 
@@ -302,22 +302,22 @@ enum Heard {
     Stderr(Vec<u8>),
 }
 
-fn understood(output: Option<ClientOutput>) -> Result<Heard, Broken> {
+fn understood(output: Option<ClientOutput>) -> Result<Heard, ClientFailure> {
     match output {
         Some(ClientOutput::Stdout(line)) => serde_json::from_slice(&line).map(Heard::Message).map_err(|error| {
             let line = told(&String::from_utf8_lossy(&line));
             let error = told(&in_words_of_the_protocol(&error));
-            Broken::new(format!("its line is not a message of the protocol ({error}): {line}"))
+            ClientFailure::new(format!("its line is not a message of the protocol ({error}): {line}"))
         }),
         Some(ClientOutput::Stderr(line)) => Ok(Heard::Stderr(line)),
         Some(ClientOutput::TooLong { .. }) => {
-            Err(Broken::new(format!("it wrote a line longer than {} bytes", LONGEST_LINE)))
+            Err(ClientFailure::new(format!("it wrote a line longer than {} bytes", LONGEST_LINE)))
         }
         Some(ClientOutput::Closed(reason)) => {
             let text = reason.map_or_else(|| "it ended".to_string(), |reason| format!("it ended: {reason}"));
-            Err(Broken { text, ended: true })
+            Err(ClientFailure { text, ended: true })
         }
-        None => Err(Broken { text: "it ended".to_string(), ended: true }),
+        None => Err(ClientFailure { text: "it ended".to_string(), ended: true }),
     }
 }
 

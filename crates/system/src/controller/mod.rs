@@ -41,11 +41,11 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
-use self::board::Board;
+use self::board::ClientStates;
 use self::clients::Client;
 use self::flag::Flag;
 use self::grants::Grants;
-use self::messages::Host;
+use self::messages::ClientHost;
 use self::script::ScriptedClients;
 use self::seen::Seen;
 use crate::client::protocol::ToClient;
@@ -55,7 +55,7 @@ use base::files::FileError;
 use base::interrupt::{Interrupt, Interrupted};
 use base::units::nanos;
 use model::history::{Body, ClockBound, End, FactName, Header, Outcome, Presence, Recorder, SharedRecorder, Stall};
-use model::plan::{Plan, PlanError};
+use model::plan::{Plan, PlanError, quiet};
 use model::scenario::{Scenario, ScenarioError};
 
 /// What a run needs besides the cluster.
@@ -134,7 +134,9 @@ const CUT_LIMIT: Duration = Duration::from_millis(700);
 /// How long everything after that may take: healing the rest, ending the clients, the final reads.
 const SETTLE_GRACE: Duration = Duration::from_secs(1);
 /// How long the clients may take to leave when asked to.
-const FAREWELL: Duration = Duration::from_secs(1);
+const BYE_LIMIT: Duration = Duration::from_secs(1);
+/// How long after its time limit a run waits for the heal of its last fault.
+const MOST_LATE_HEAL: Duration = Duration::from_secs(30);
 /// How often the run looks whether its timers are late.
 const TICK: Duration = Duration::from_millis(10);
 /// How often it is told how far the run is.
@@ -151,9 +153,9 @@ struct Run<'a> {
     recorder: SharedRecorder,
     /// Where the run's files are, for messages.
     folder: PathBuf,
-    board: Board,
+    board: ClientStates,
     /// The clients' processes, once they are ready.
-    hosts: OnceLock<Vec<Arc<Host>>>,
+    hosts: OnceLock<Vec<Arc<ClientHost>>>,
     seen: Seen,
     /// Who holds the perfect lock.
     grants: Grants,
@@ -169,7 +171,7 @@ struct Run<'a> {
     /// Raised when a script has made its last step, or broke off.
     script_has_begun: Flag,
     script_is_over: Flag,
-    never_end: left_behind::NeverEnd,
+    without_ttl: left_behind::WithoutTtl,
     next_operation: AtomicU64,
     in_effect: nemesis::FaultsInEffect,
 }
@@ -190,7 +192,7 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
             .and_then(|file| file.path().parent())
             .map(Path::to_path_buf)
             .unwrap_or_default(),
-        board: Board::new(request.scenario.clients),
+        board: ClientStates::new(request.scenario.clients),
         hosts: OnceLock::new(),
         seen: Seen::default(),
         grants: Grants::new(request.scenario),
@@ -201,7 +203,7 @@ pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError
         faults_are_over: Flag::default(),
         script_has_begun: Flag::default(),
         script_is_over: Flag::default(),
-        never_end: left_behind::NeverEnd::default(),
+        without_ttl: left_behind::WithoutTtl::default(),
         next_operation: AtomicU64::new(0),
         in_effect: nemesis::FaultsInEffect::default(),
     };
@@ -282,7 +284,7 @@ impl Run<'_> {
     /// wait until every node is well again; the final reads are made all the same, since they may show what was lost.
     async fn settle(&self, interrupted: bool) -> Result<(), RunError> {
         self.heal_everything().await;
-        let _ = timeout(FAREWELL, join_all(self.hosts().iter().map(|host| host.send(&ToClient::Bye)))).await;
+        let _ = timeout(BYE_LIMIT, join_all(self.hosts().iter().map(|host| host.send(&ToClient::Bye)))).await;
         self.cluster.stop_clients().await?;
         if !interrupted {
             self.check_health().await?;
@@ -335,7 +337,7 @@ impl Run<'_> {
             never = self.watch_for_strikes() => match never? {},
             never = self.watch_for_promotions() => match never? {},
             never = self.watch_for_long_locks() => match never? {},
-            never = self.watch_for_what_never_ends() => match never {},
+            never = self.watch_for_missing_ttl() => match never {},
         }
     }
 
@@ -354,7 +356,7 @@ impl Run<'_> {
             // Clients work until told to stop, so this is an error, or a client that ran out of operations.
             ended = &mut work => return Ok((ended?, false)),
             () = interrupt.raised() => true,
-            () = sleep_until(began + self.scenario.time_limit) => false,
+            () = self.time_is_up(began) => false,
         };
         self.stop.raise();
         self.stage(if interrupted { "stopping" } else { "finishing operations in progress" });
@@ -366,6 +368,26 @@ impl Run<'_> {
         // What takes longer is a restart or the like, which serves nobody any more: the clients are gone with it.
         let clients = timeout(CUT_LIMIT, work).await.unwrap_or_else(|_| Ok(Vec::new()))?;
         Ok((clients, true))
+    }
+
+    /// Waits for the end of the time limit. The plan leaves a quiet time after the last heal; if the heal was so late that less
+    /// than half of it is left, clients get the whole, since a run shows nothing if its clients had no time to go on.
+    async fn time_is_up(&self, began: Instant) {
+        let end = began + self.scenario.time_limit;
+        if self.scenario.nemesis.faults.is_empty() {
+            return sleep_until(end).await;
+        }
+        let healed = timeout(self.scenario.time_limit + MOST_LATE_HEAL, async {
+            self.faults_are_over.raised().await;
+            Instant::now()
+        });
+        let ((), healed) = tokio::join!(sleep_until(end), healed);
+        let Ok(healed) = healed else { return };
+        let quiet = quiet(self.scenario);
+        if end.saturating_duration_since(healed) < quiet / 2 {
+            self.stage("running on after a late heal");
+            sleep_until(healed + quiet).await;
+        }
     }
 
     /// Notes how late timers fire, for as long as it is polled: on a machine that is too busy, what the plan puts at a
@@ -398,7 +420,7 @@ impl Run<'_> {
     }
 
     /// The clients' processes, if they are ready.
-    fn hosts(&self) -> &[Arc<Host>] {
+    fn hosts(&self) -> &[Arc<ClientHost>] {
         self.hosts.get().map_or(&[], Vec::as_slice)
     }
 

@@ -26,7 +26,7 @@ use base::sync::lock;
 use base::units::{millis, nanos};
 use model::fault_kinds::{Form, RulesOut, Takes};
 use model::history::{Body, FaultKind, FaultStep, NemesisEvent, Promotion, ResourceKind};
-use model::nemesis::{Argument, Change, Fault, LinkSelector, Target, Targets, Whom};
+use model::nemesis::{Argument, Change, Fault, LinkSelector, Target, TargetSpec, Targets};
 use model::plan::quiet;
 
 /// How long a node may take to say whether it has a key.
@@ -42,7 +42,7 @@ const LOOK_FOR_PROMOTIONS: Duration = Duration::from_millis(20);
 const REPLACED_LIMIT: Duration = Duration::from_secs(10);
 
 /// What a fault refers to when its time has come.
-struct Moment {
+struct TargetContext {
     /// The client that holds the lock, if the fault names the holder.
     holder: Option<u32>,
     /// The key whose voter, primary and replica are meant.
@@ -141,16 +141,16 @@ impl Run<'_> {
         let now = &match what.names(|target| target == Target::Holder) {
             true => {
                 let holder = self.board.fresh_holder().await;
-                Moment { holder: Some(holder), key: self.board.key_of(holder) }
+                TargetContext { holder: Some(holder), key: self.board.key_of(holder) }
             }
-            false => Moment { holder: None, key: key.unwrap_or(FIRST_KEY).to_string() },
+            false => TargetContext { holder: None, key: key.unwrap_or(FIRST_KEY).to_string() },
         };
         if what.kind.phrase.form == Form::Members(Takes::Promotion) {
             return self.promotion(what.kind, &now.key).await;
         }
         let injection = match &what.whom {
-            Whom::Members(who) => Injection::on_members(what.kind, self.members(who, now).await),
-            Whom::Links(parts) => {
+            TargetSpec::Members(who) => Injection::on_members(what.kind, self.members(who, now).await),
+            TargetSpec::Links(parts) => {
                 let mut links = Vec::new();
                 for part in parts {
                     links.extend(self.links(part, now).await);
@@ -158,7 +158,7 @@ impl Run<'_> {
                 Injection::on_links(what.kind, links)
             }
             // The plan has already turned shapes into sides.
-            Whom::Shape(..) => Injection::on_links(what.kind, Vec::new()),
+            TargetSpec::Shape(..) => Injection::on_links(what.kind, Vec::new()),
         };
         injection.with(self.parameter(&what.with))
     }
@@ -194,7 +194,7 @@ impl Run<'_> {
     }
 
     /// Each link that is meant, once.
-    async fn links(&self, between: &LinkSelector, now: &Moment) -> Vec<(String, String)> {
+    async fn links(&self, between: &LinkSelector, now: &TargetContext) -> Vec<(String, String)> {
         let (one, other) = (self.members(&between.one, now).await, self.members(&between.other, now).await);
         let mut links = Vec::new();
         for from in &one {
@@ -211,7 +211,7 @@ impl Run<'_> {
     }
 
     /// The names of the members that are meant now.
-    async fn members(&self, who: &Targets, now: &Moment) -> Vec<String> {
+    async fn members(&self, who: &Targets, now: &TargetContext) -> Vec<String> {
         let mut names = Vec::new();
         for target in &who.0 {
             match target {

@@ -17,14 +17,14 @@ pub(super) struct Seen(Mutex<BTreeMap<String, Key>>);
 #[derive(Default)]
 struct Key {
     /// Of holds that are over, by their end.
-    over: VecDeque<Span>,
+    over: VecDeque<HoldSpan>,
     /// By process, of those that go on.
-    open: BTreeMap<u32, Span>,
+    open: BTreeMap<u32, HoldSpan>,
     replaced: BTreeSet<Option<String>>,
 }
 
 /// From and to of a hold, and whether it is for reading, beside others who read.
-type Span = (u64, u64, bool);
+type HoldSpan = (u64, u64, bool);
 
 impl Seen {
     /// A client has reached a phase of an operation, at this moment of its clock. Returns how many more pairs of holds overlap.
@@ -80,7 +80,7 @@ impl Key {
 
     fn close(&mut self, process: u32) -> u64 {
         let Some((from, to, reads)) = self.open.remove(&process) else { return 0 };
-        let overlap = |other: &&Span| other.0 < to && from < other.1 && !(reads && other.2);
+        let overlap = |other: &&HoldSpan| other.0 < to && from < other.1 && !(reads && other.2);
         let pairs = self.over.iter().rev().take_while(|other| other.1 > from).filter(overlap).count() as u64;
         let place = self.over.partition_point(|other| other.1 <= to);
         self.over.insert(place, (from, to, reads));

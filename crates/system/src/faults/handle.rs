@@ -59,10 +59,10 @@ struct Shared {
     /// Writes the lines, and closes the agent's stdin after the last one.
     writer: Mutex<Option<JoinHandle<()>>>,
     next_id: AtomicU64,
-    waiting: Arc<Waiting>,
+    waiting: Arc<PendingOrders>,
 }
 
-type Waiting = Mutex<Pending>;
+type PendingOrders = Mutex<Pending>;
 
 #[derive(Default)]
 struct Pending {
@@ -96,7 +96,7 @@ const CLOCK_ROUND_TRIPS: usize = 20;
 impl Agent {
     /// Connects to an agent over its streams.
     pub fn connect(streams: AgentStreams) -> Agent {
-        let waiting = Arc::new(Waiting::default());
+        let waiting = Arc::new(PendingOrders::default());
         let mut lines = streams.lines;
         let answers = Arc::clone(&waiting);
         tokio::spawn(async move {
@@ -204,7 +204,7 @@ impl Agent {
     }
 
     /// Makes sure that no fault is in effect and no packet rule is left, and makes the agent forget every member.
-    pub async fn start_anew(&self) -> Result<(), AgentError> {
+    pub async fn reset(&self) -> Result<(), AgentError> {
         self.order(Order::StartAnew, ORDER_LIMIT).await
     }
 
@@ -336,7 +336,7 @@ impl Agent {
 async fn write_lines(
     mut stdin: Pin<Box<dyn AsyncWrite + Send>>,
     mut lines: mpsc::UnboundedReceiver<Vec<u8>>,
-    waiting: Arc<Waiting>,
+    waiting: Arc<PendingOrders>,
 ) {
     while let Some(line) = lines.recv().await {
         let written = async {

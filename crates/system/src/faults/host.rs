@@ -59,7 +59,7 @@ pub trait Host: Send + Sync + 'static {
     fn guard(&self, bridge: &str, table: &str) -> Result<(), String>;
 
     /// Learns which network joins the members.
-    fn know_network(&self, bridge: &str, table: &str) -> Result<(), String>;
+    fn set_network(&self, bridge: &str, table: &str) -> Result<(), String>;
 
     /// Makes the process with this PID a member. One that is known stands for the new process from now on.
     fn adopt(&self, name: &str, pid: u32, scope: Scope, address: Option<Ipv4Addr>) -> Result<(), String>;
@@ -89,7 +89,7 @@ pub trait Host: Send + Sync + 'static {
     fn on_network(&self) -> Vec<u32>;
 
     /// Forgets the members, and clears the network of whatever is left there.
-    fn start_anew(&self) -> Result<(), String>;
+    fn reset(&self) -> Result<(), String>;
 
     /// Undoes whatever is left on the network, for good.
     fn close_network(&self) -> Result<(), String>;

@@ -39,7 +39,7 @@ pub use clock::WrongClock;
 pub use handle::{Agent, AgentError, AgentStreams};
 pub use host::{Host, MemberAction};
 pub use injection::{Injection, Parameter, Promotion};
-pub use model::history::{Held, Look, Sighting, Sightings, Waited};
+pub use model::history::{Held, NodeState, Sighting, Sightings, Waited};
 pub use monitor::SeenCommand;
 pub use network::{Effect, Ends, LinkFaults, Pair, Released, Segment, SegmentFate, SoFar};
 pub use observer::LOCKS;

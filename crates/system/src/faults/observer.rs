@@ -24,7 +24,7 @@ use super::probe::connect;
 use base::machine::Machine;
 use base::sync::lock;
 use base::units::{micros, millis, nanos};
-use model::history::{Held, Look, Sighting, Sightings};
+use model::history::{Held, NodeState, Sighting, Sightings};
 
 /// What names of locks have in common, whatever a library puts before or behind it.
 pub const LOCKS: &str = "lock:k";
@@ -48,12 +48,12 @@ const TOLD_AT_ONCE: usize = 1000;
 /// Looks at servers, until it is asked what it saw.
 #[derive(Default)]
 pub(super) struct Observers {
-    running: Mutex<Option<Running>>,
+    running: Mutex<Option<WatchTasks>>,
     /// What was seen and not told yet.
     rest: Mutex<VecDeque<Sighting>>,
 }
 
-struct Running {
+struct WatchTasks {
     sightings: Arc<Mutex<Sightings>>,
     /// End when this is dropped.
     _tasks: JoinSet<()>,
@@ -67,10 +67,10 @@ impl Observers {
         for (node, url) in nodes {
             let (now, wall) = (nanos(machine.monotonic()), Some(micros(machine.wall())));
             lock(&sightings).begin(&node, now, millis(EVERY), wall);
-            let to = Onlooker { machine: Arc::clone(machine), node, url, sightings: Arc::clone(&sightings) };
-            tasks.spawn(to.look_on());
+            let to = NodeWatcher { machine: Arc::clone(machine), node, url, sightings: Arc::clone(&sightings) };
+            tasks.spawn(to.watch());
         }
-        *lock(&self.running) = Some(Running { sightings, _tasks: tasks });
+        *lock(&self.running) = Some(WatchTasks { sightings, _tasks: tasks });
     }
 
     /// Ends it and says what was seen, at times of the machine's monotonic clock: some of it at each call, in order, and
@@ -92,16 +92,16 @@ impl Observers {
 }
 
 /// Who looks at one server.
-struct Onlooker {
+struct NodeWatcher {
     machine: Arc<dyn Machine>,
     node: String,
     url: String,
     sightings: Arc<Mutex<Sightings>>,
 }
 
-impl Onlooker {
+impl NodeWatcher {
     /// Never ends.
-    async fn look_on(self) {
+    async fn watch(self) {
         let mut due = Instant::now();
         loop {
             let why = match connected(&self.machine, &self.url).await {
@@ -182,8 +182,8 @@ impl Keys {
         connection: &mut MultiplexedConnection,
         machine: &Arc<dyn Machine>,
         with_role: bool,
-    ) -> Result<Look, RedisError> {
-        let mut look = Look::default();
+    ) -> Result<NodeState, RedisError> {
+        let mut look = NodeState::default();
         let mut of_names = connection.clone();
         let listed =
             async move { cmd("KEYS").arg(format!("*{LOCKS}*")).query_async::<Vec<String>>(&mut of_names).await };

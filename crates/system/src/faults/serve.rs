@@ -67,7 +67,7 @@ pub async fn serve_orders(
     answer: impl Fn(&Response) + Clone + Send + 'static,
     told_to_end: impl Future<Output = ()>,
 ) -> anyhow::Result<()> {
-    let agent = Arc::new(Server::new(Arc::new(host)));
+    let agent = Arc::new(Agent::new(Arc::new(host)));
     let mut running = JoinSet::new();
     tokio::pin!(told_to_end);
     loop {
@@ -149,7 +149,7 @@ fn hit<'o>(in_effect: impl Iterator<Item = &'o Ordered>) -> Hit {
     hit
 }
 
-struct Server {
+struct Agent {
     host: AsyncHost,
     monitors: Monitors,
     observers: Observers,
@@ -160,9 +160,9 @@ struct Server {
     ending: AtomicBool,
 }
 
-impl Server {
-    fn new(host: Arc<dyn Host>) -> Server {
-        Server {
+impl Agent {
+    fn new(host: Arc<dyn Host>) -> Agent {
+        Agent {
             host: AsyncHost::new(host),
             monitors: Monitors::default(),
             observers: Observers::default(),
@@ -196,7 +196,7 @@ impl Server {
         match order {
             Order::Clock => told(Ok(clock(host.now()))),
             Order::Guard { bridge, table } => told(host.run(move |host| host.guard(&bridge, &table)).await),
-            Order::Network { bridge, table } => told(host.run(move |host| host.know_network(&bridge, &table)).await),
+            Order::Network { bridge, table } => told(host.run(move |host| host.set_network(&bridge, &table)).await),
             Order::Adopt { member, pid, scope, address } => {
                 let name = member.clone();
                 let adopted = host.run(move |host| host.adopt(&name, pid, scope, address)).await;
@@ -206,7 +206,7 @@ impl Server {
             Order::Strike { fault, disarm } => told(self.strike(fault, disarm).await),
             Order::Heal { fault } => told(self.heal(fault).await),
             Order::HealAll => told(Ok(self.heal_all().await)),
-            Order::StartAnew => told(self.start_anew().await),
+            Order::StartAnew => told(self.reset().await),
             Order::Clear { url, limit_ms } => {
                 // It would be among those to be closed.
                 host.probes.close(&url).await;
@@ -304,7 +304,7 @@ impl Server {
     }
 
     /// Returns to the state before the first order, except for the network. Refuses while any fault is in effect.
-    async fn start_anew(&self) -> Result<(), String> {
+    async fn reset(&self) -> Result<(), String> {
         let on_network = self.host.now().on_network();
         let broken: BTreeSet<u32> = lock(&self.in_effect).keys().copied().chain(on_network).collect();
         if let Some(fault) = broken.first() {
@@ -312,7 +312,7 @@ impl Server {
         }
         self.observers.forget();
         self.sampler.forget();
-        self.host.run(|host| host.start_anew()).await
+        self.host.run(|host| host.reset()).await
     }
 
     /// Heals everything, with several attempts if needed, and returns what would not heal. What was killed stays dead:
@@ -389,7 +389,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_heal_waits_for_an_injection_that_was_ordered_before_and_has_not_begun() {
-        let server = Arc::new(Server::new(Arc::new(ThisHost::default())));
+        let server = Arc::new(Agent::new(Arc::new(ThisHost::default())));
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         server.host.now().adopt("c0", child.id(), Scope::Descendants, None).unwrap();
         let pause = || Injection::on_members(FaultKind::Pause, vec!["c0".to_string()]);

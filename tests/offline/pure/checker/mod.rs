@@ -1,6 +1,7 @@
 //! The checker from the outside: histories that it must accept next to ones that it must reject.
 
 mod amounts;
+mod answers;
 mod brute;
 mod causes;
 mod contradictions;
@@ -13,7 +14,6 @@ mod loading;
 mod locks;
 mod operations;
 mod oracles;
-mod promises;
 mod said;
 mod starved;
 mod told;

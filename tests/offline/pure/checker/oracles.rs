@@ -38,7 +38,7 @@ fn random_run(rng: &mut ChaCha8Rng) -> Build {
     let mut build = Build::new();
     let header = build.header();
     header.clients = 3;
-    header.claims = vec![Claim::Updates, Claim::MutualExclusion, Claim::Liveness, Claim::Promises];
+    header.claims = vec![Claim::Updates, Claim::MutualExclusion, Claim::Liveness, Claim::Timeouts];
     header.acquire_timeout_ms = Some(1_000);
     build.history.facts.push(Fact { name: FactName::NodesHealthy, holds: true, text: String::new() });
     build.history.last_time = STEPS * STEP;
@@ -374,7 +374,7 @@ fn waits_are_what_a_naive_reader_finds() {
         found.sort_unstable();
         let shown = || format!("{:#?}\n{:#?}", build.history, verdict.anomalies);
         assert_eq!(found, expected, "{}", shown());
-        let claim = verdict.claims.iter().find(|claim| claim.claim == Claim::Promises).unwrap();
+        let claim = verdict.claims.iter().find(|claim| claim.claim == Claim::Timeouts).unwrap();
         assert_eq!(claim.evidence, attempts, "{}", shown());
         if found.is_empty() { short += 1 } else { long += 1 }
     }

@@ -1,6 +1,6 @@
 //! What a library says is so, and in time: of a release, to a client that asks, of a loss, and of a lock that it hands out.
 
-use checker::AnomalyKind::{self, EndedByItself, ExpiredGrant, FalseOwnership, FalseRelease, ToldLate};
+use checker::AnomalyKind::{self, EndedByItself, ExpiredGrant, FalseOwnership, FalseRelease, LateLossReport};
 use checker::{HowKind, Validity};
 use model::history::{Claim, ClientEvent, ClientStep, FaultKind, Outcome, Phase, WhyWaited};
 
@@ -277,7 +277,7 @@ fn a_holder_is_told_in_time_that_its_validity_is_over() {
     };
     assert_eq!(outcome(&told(1_510), Claim::Losses), Some((Validity::Valid, 1)));
     assert_eq!(
-        found(&told(1_511), ToldLate),
+        found(&told(1_511), LateLossReport),
         [
             "c0 was told only at 1.511 s that its lock of k0 was gone: its validity was over at 1.010 s, and a holder is to be \
           told within 500 ms"
@@ -288,7 +288,7 @@ fn a_holder_is_told_in_time_that_its_validity_is_over() {
         build.phase(C0, phase, at);
         build
     };
-    let untold = found(&acts(Phase::Written, 1_511), ToldLate);
+    let untold = found(&acts(Phase::Written, 1_511), LateLossReport);
     assert!(untold[0].starts_with("c0 had not been told by 1.511 s that its lock of k0 was gone"), "{untold:?}");
     assert_eq!(
         outcome(&acts(Phase::Releasing, 1_510), Claim::Losses),
@@ -298,7 +298,7 @@ fn a_holder_is_told_in_time_that_its_validity_is_over() {
     let mut extended = told(1_800);
     extended.phase(C0, Phase::Extended, 900);
     extended.operation(C0).phases.edit(|stamps| stamps.last_mut().unwrap().validity_ms = Some(900));
-    assert_eq!(found(&extended, ToldLate), Vec::<String>::new(), "it was valid until 1.8 s");
+    assert_eq!(found(&extended, LateLossReport), Vec::<String>::new(), "it was valid until 1.8 s");
     let mut untimed = told(5_000);
     untimed.header().lost_within_ms = None;
     assert_eq!(outcome(&untimed, Claim::Losses), Some((Validity::Unknown, 0)));
@@ -310,7 +310,7 @@ fn whoever_was_stopped_is_told_of_its_loss_once_it_goes_on() {
         let build = |target: &str, kind| {
             let mut build = valid_for(Some(900));
             build.phase(C0, Phase::Lost, told).fault(4, target, 1_010, 1_410).history.faults[0].kind = kind;
-            found(&build, ToldLate).len()
+            found(&build, LateLossReport).len()
         };
         assert_eq!(build("c0", FaultKind::Pause), late, "{told}");
         assert_eq!(build("c1", FaultKind::Pause), 1, "{told}: another one was stopped");
@@ -320,7 +320,7 @@ fn whoever_was_stopped_is_told_of_its_loss_once_it_goes_on() {
     for (told, late) in [(1_910, 0), (1_911, 0), (3_509, 0), (3_511, 1)] {
         let mut stalled = valid_for(Some(900));
         stalled.phase(C0, Phase::Lost, told).history.stalls.push((1_010 * MS, 1_410 * MS));
-        assert_eq!(found(&stalled, ToldLate).len(), late, "{told}: the machine stood still");
+        assert_eq!(found(&stalled, LateLossReport).len(), late, "{told}: the machine stood still");
     }
 }
 
@@ -330,7 +330,7 @@ fn of_a_lock_without_a_validity_the_next_holder_shows_that_it_is_gone() {
         let mut build = taken_over(Claim::Losses, 3_000);
         build.header().lost_within_ms = Some(500);
         build.phase(C0, Phase::Lost, told);
-        let found = found(&build, ToldLate);
+        let found = found(&build, LateLossReport);
         assert_eq!(found.len(), late, "{told}: {found:?}");
         assert!(found.iter().all(|text| text.contains("c1 had it from 1.115 s on")), "{found:?}");
     }

@@ -1,12 +1,12 @@
 //! Members that did not run though the machine did: what they excuse, what they explain, and what they do not excuse.
 
-use checker::AnomalyKind::{self, ExpiredGrant, NotObtained, OverlappingHolders, ToldLate, WaitedTooLong};
+use checker::AnomalyKind::{self, ExpiredGrant, LateLossReport, NotObtained, OverlappingHolders, WaitedTooLong};
 use checker::{HowKind, Validity};
 use model::fault_kinds::FaultKind;
 use model::history::WhyWaited::{self, Gone, Late, Processor, Silent, Stopped};
 use model::history::{Claim, Phase, StepOutcome, Waited, load_reader};
 
-use super::{gates, liveness, promises, said};
+use super::{answers, gates, liveness, said};
 use crate::kit::histories::{Build, MS};
 
 /// A member did not run for so long, from and to these milliseconds.
@@ -112,7 +112,7 @@ fn a_deadline_of_a_script_is_no_evidence_where_somebody_did_not_run() {
 /// The client gives up 5 s after it asked, 3 s later than any excuse but this allows.
 #[test]
 fn a_wait_that_does_not_end_is_held_against_nobody_who_did_not_run() {
-    let waits = promises::waits(5_000);
+    let waits = answers::waits(5_000);
     excused(&waits, "c1", Processor, (1_000, 3_000), 1_500, "past its timeout of 1 s, but c1 waited for a processor");
     excused(&waits, "n0", Stopped, (1_000, 3_000), 1_500, "n0 was stopped from outside");
     accused(&waits, WaitedTooLong, "c1", Processor, (1_000, 3_000), 500);
@@ -124,8 +124,8 @@ fn a_wait_that_does_not_end_is_held_against_nobody_who_did_not_run() {
 fn a_holder_that_did_not_run_is_told_of_its_loss_when_it_does() {
     let late = said::told_late();
     excused(&late, "c0", Processor, (1_100, 1_300), 200, "is to be told within 500 ms, but c0 waited for a processor");
-    accused(&late, ToldLate, "c0", Processor, (100, 900), 700);
-    accused(&late, ToldLate, "c1", Processor, (1_100, 1_300), 200);
+    accused(&late, LateLossReport, "c0", Processor, (100, 900), 700);
+    accused(&late, LateLossReport, "c1", Processor, (1_100, 1_300), 200);
     let mut grant = Build::new();
     grant.header().claims = vec![Claim::Grants];
     grant.hold(0, 1_500, 1_600).phase(1_499, Phase::Acquiring, 1_499);

@@ -7,7 +7,7 @@ use model::history::{
     ResourceKind, StepOutcome,
 };
 use report::{Report, RunFacts, Subject};
-use summary::Telling;
+use summary::RunSummary;
 
 use super::gates::{delayed, keep, kept, play, with_fault};
 use crate::kit::histories::{Build, MS};
@@ -20,26 +20,26 @@ fn report_of<T>(build: &Build, read: impl FnOnce(&Report) -> T) -> T {
 
 /// The words of it, after it was written and read back.
 fn words(build: &Build) -> String {
-    let telling: Telling = report_of(build, |report| {
-        let again: Telling = serde_json::from_str(&report::results_json(report)).unwrap();
-        let telling = &report.telling;
-        assert_eq!((&again.headline, &again.incidents), (&telling.headline, &telling.incidents));
-        assert_eq!((&again.claims, &again.gates, &again.faults), (&telling.claims, &telling.gates, &telling.faults));
+    let summary: RunSummary = report_of(build, |report| {
+        let again: RunSummary = serde_json::from_str(&report::results_json(report)).unwrap();
+        let summary = &report.summary;
+        assert_eq!((&again.headline, &again.incidents), (&summary.headline, &summary.incidents));
+        assert_eq!((&again.claims, &again.gates, &again.faults), (&summary.claims, &summary.gates, &summary.faults));
         again
     });
-    let mut lines = vec![telling.headline.clone()];
-    for (number, reason) in telling.reasons.iter().enumerate() {
+    let mut lines = vec![summary.headline.clone()];
+    for (number, reason) in summary.reasons.iter().enumerate() {
         lines.push(format!("  - {reason}"));
-        let advice = telling.advice.get(number);
-        assert_eq!(advice.map(|advice| &advice.reason), (telling.valid == Validity::Unknown).then_some(reason));
+        let advice = summary.advice.get(number);
+        assert_eq!(advice.map(|advice| &advice.reason), (summary.valid == Validity::Unknown).then_some(reason));
         lines.extend(advice.map(|advice| format!("    {}", advice.text)));
     }
-    for claim in &telling.claims {
+    for claim in &summary.claims {
         let name = claim.checked.claim.name();
         lines.push(format!("  {name}: {}: {}; {}", claim.standing_text, claim.found, claim.why));
     }
-    lines.extend(telling.no_incident.iter().map(|text| format!("  {text}")));
-    for incident in &telling.incidents {
+    lines.extend(summary.no_incident.iter().map(|text| format!("  {text}")));
+    for incident in &summary.incidents {
         lines.push(format!("  {} ({}): {} {:?}", incident.what, incident.key, incident.text(), incident.lines()));
     }
     lines.join("\n") + "\n"
@@ -119,17 +119,18 @@ fn broken_by(kind: AnomalyKind) -> Build {
             build.phase(2_900, Phase::Acquired, 4_000).phase(2_900, Phase::Releasing, 4_050);
             build
         }
-        AnomalyKind::WaitedTooLong => super::promises::waits(5_000),
+        AnomalyKind::WaitedTooLong => super::answers::waits(5_000),
         AnomalyKind::LeftBehind => {
-            let mut build = super::promises::waits(900);
+            let mut build = super::answers::waits(900);
             let text = "`lock:k0` on n0, which never ends".to_string();
             build.history.facts.push(Fact { name: FactName::NothingEndless, holds: false, text });
             build.history.fact_lines = (0..build.history.facts.len() as u64).collect();
             build
         }
-        AnomalyKind::FalseRelease | AnomalyKind::FalseOwnership | AnomalyKind::ToldLate | AnomalyKind::ExpiredGrant => {
-            sound(|build| said(build, kind))
-        }
+        AnomalyKind::FalseRelease
+        | AnomalyKind::FalseOwnership
+        | AnomalyKind::LateLossReport
+        | AnomalyKind::ExpiredGrant => sound(|build| said(build, kind)),
         AnomalyKind::EndedByItself => sound(|build| {
             let text = "it ended with exit code 1; its last words: Error: unhandled rejection".into();
             build.history.clients.push((1_500 * MS, ClientEvent { process: 1, step: ClientStep::Ended, text }));
@@ -155,7 +156,7 @@ fn said(build: &mut Build, kind: AnomalyKind) {
         AnomalyKind::FalseOwnership => {
             build.phase(4_099, Phase::Owned, 5_200);
         }
-        AnomalyKind::ToldLate => {
+        AnomalyKind::LateLossReport => {
             build.phase(4_099, Phase::Lost, 5_700);
         }
         _ => build.operation(4_099).phases.edit(|stamps| stamps[1].validity_ms = Some(0)),
@@ -181,7 +182,7 @@ fn every_kind_of_anomaly_has_its_words() {
         LeftBehind,
         FalseRelease,
         FalseOwnership,
-        ToldLate,
+        LateLossReport,
         ExpiredGrant,
         EndedByItself,
     ];
@@ -255,7 +256,7 @@ fn without_evidence(claim: Claim) -> Build {
                 .iter_mut()
                 .for_each(|operation| operation.phases.each(|stamp| stamp.stamped = None));
         }
-        Claim::Tokens | Claim::Promises => build.header().claims.push(claim),
+        Claim::Tokens | Claim::Timeouts => build.header().claims.push(claim),
         Claim::Liveness => {
             build.header().claims = vec![claim];
             build.history.operations.clear();
@@ -326,7 +327,7 @@ fn a_valid_run_does_not_praise_a_lock_that_let_two_clients_in() {
     let headline = |build: &Build| {
         let verdict = build.check();
         assert_eq!(verdict.valid, Validity::Valid, "{:?}", verdict.reasons);
-        report_of(build, |report| report.telling.headline.clone())
+        report_of(build, |report| report.summary.headline.clone())
     };
     let unclaimed = |change: fn(&mut Build)| {
         sound(|build| {
@@ -365,7 +366,7 @@ fn what_does_not_count_is_said_beside_what_does() {
             }
         });
         report_of(&build, |report| {
-            let claim = report.telling.claims.iter().find(|one| one.checked.claim == Claim::Grants).unwrap();
+            let claim = report.summary.claims.iter().find(|one| one.checked.claim == Claim::Grants).unwrap();
             (claim.found.clone(), claim.is_spotless())
         })
     };
@@ -376,7 +377,7 @@ fn what_does_not_count_is_said_beside_what_does() {
 
 /// What is told of the first incident.
 fn story(build: &Build) -> String {
-    report_of(build, |report| report.telling.incidents[0].text())
+    report_of(build, |report| report.summary.incidents[0].text())
 }
 
 #[test]
@@ -422,7 +423,7 @@ fn a_valid_run_never_hides_a_lock_that_was_out_of_reach() {
     let mut headline = |to: u64| {
         verdict.lock.longest_gap = Some(Gap { key: "base".into(), from: 1_000 * MS, to: to * MS });
         let subject = Subject { scenario: None, history: &build.history, verdict: &verdict, facts: &facts };
-        Report::new(subject, None).telling.headline
+        Report::new(subject, None).summary.headline
     };
     assert!(headline(8_000).ends_with(" But for 7 s no client acquired the free lock of base."), "{}", headline(8_000));
     assert!(!headline(2_000).contains("But"), "{}", headline(2_000));
@@ -451,8 +452,8 @@ fn all_lost(updates: u64) -> Build {
 fn losses_that_are_told_together_repeat_their_lines_only_while_they_are_few() {
     let told = |updates| {
         report_of(&all_lost(updates), |report| {
-            let of_losses = report.telling.anomalies.iter().filter(|one| one.kind == AnomalyKind::LostUpdate);
-            let incident = &report.telling.incidents[0];
+            let of_losses = report.summary.anomalies.iter().filter(|one| one.kind == AnomalyKind::LostUpdate);
+            let incident = &report.summary.incidents[0];
             (of_losses.map(|one| one.lines.clone()).collect::<Vec<_>>(), incident.lines(), incident.lost.len() as u64)
         })
     };

@@ -9,18 +9,18 @@ use std::path::Path;
 
 use checker::properties::Advisory;
 use checker::{Remark, Validity, advise, check};
+use labs::library::commands::{ObservedCommand, RenewalMode, When};
 use labs::library::examined::{Examined, Tried, TriedRun};
-use labs::library::kind::{Kind, OfItsKind};
-use labs::library::sent::{Sent, Upkeep, When};
+use labs::library::kind::{Baseline, Kind};
 use labs::library::strikes::{Scripted, Setting, Strike};
-use labs::library::struck::{Did, Struck};
+use labs::library::struck::{CommandEffect, FaultHit};
 use model::history::{self, RecordedCommand};
 use model::scenario::{Options, Scenario};
 use runner::simulate::simulate;
 
-fn command(when: When, name: &str) -> Sent {
+fn command(when: When, name: &str) -> ObservedCommand {
     let example = format!("{name} lock:k0");
-    Sent {
+    ObservedCommand {
         when,
         name: name.into(),
         nth: 1,
@@ -38,7 +38,7 @@ fn setting(nodes: u32, expires: bool) -> Setting {
     Setting {
         nodes,
         expires,
-        upkeep: Upkeep::None,
+        upkeep: RenewalMode::None,
         permits: 1,
         cancels: true,
         blocks: false,
@@ -47,12 +47,12 @@ fn setting(nodes: u32, expires: bool) -> Setting {
 }
 
 /// What is done for this lock of ours while it is held.
-fn upkeep_of(workload: &str) -> Upkeep {
+fn upkeep_of(workload: &str) -> RenewalMode {
     match workload {
-        "redlock-watchdog" => Upkeep::InTheBackground,
-        "redlock-asks" => Upkeep::Asked,
-        "redlock-extend" => Upkeep::ByItsHolder,
-        _ => Upkeep::None,
+        "redlock-watchdog" => RenewalMode::InTheBackground,
+        "redlock-asks" => RenewalMode::Asked,
+        "redlock-extend" => RenewalMode::ByItsHolder,
+        _ => RenewalMode::None,
     }
 }
 
@@ -130,9 +130,9 @@ fn recorded(time: u64, from: &str, words: &[&str]) -> RecordedCommand {
     }
 }
 
-fn strike(when: Option<When>, command: &str, did: Did) -> Struck {
+fn strike(when: Option<When>, command: &str, did: CommandEffect) -> FaultHit {
     let what = format!("c0's 1st {command} of lock:k0 to n0 was answered with OK");
-    Struck { when, command: command.into(), what, times: 1, was_kept_away: false, did }
+    FaultHit { when, command: command.into(), what, times: 1, was_kept_away: false, did }
 }
 
 fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
@@ -142,7 +142,7 @@ fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
         valid: Some(valid),
         timing_was_kept: true,
         summary: format!("It came out {valid:?}."),
-        struck: vec![strike(when, "SET", Did::Changed(vec!["SET".into()]))],
+        struck: vec![strike(when, "SET", CommandEffect::Changed(vec!["SET".into()]))],
         when: when.into_iter().collect(),
         anomaly: Some(anomaly.into()),
         account: String::new(),
@@ -171,7 +171,7 @@ fn remarked(id: &str, disturbed: bool, text: &str) -> TriedRun {
     TriedRun { advisories: vec![remark], ..run(Validity::Valid, None, "") }
 }
 
-fn tried(scenario: &str, of_its_kind: OfItsKind, runs: Vec<TriedRun>) -> Tried {
+fn tried(scenario: &str, of_its_kind: Baseline, runs: Vec<TriedRun>) -> Tried {
     Tried {
         scenario: scenario.into(),
         description: format!("What {scenario} is"),
@@ -192,7 +192,7 @@ fn examined(tried: Vec<Tried>) -> Examined {
         kind: Kind {
             reference: Some("single".into()),
             what: "a lock with a TTL, on one node".into(),
-            upkeep: Upkeep::None,
+            upkeep: RenewalMode::None,
         },
         ttls: vec!["1s".into()],
         refused: vec![("400ms".into(), "whole seconds only".into())],

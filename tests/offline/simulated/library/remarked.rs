@@ -3,7 +3,7 @@
 use checker::properties::{busy_polling, false_losses, stray_commands};
 use checker::{AnomalyKind, Validity};
 use labs::library::examined::TriedRun;
-use labs::library::kind::OfItsKind;
+use labs::library::kind::Baseline;
 use labs::library::page::terminal;
 use model::history::{self, FaultKind, FaultWindow, History, Phase, PhaseStamp, RecordedCommand};
 use report::Look;
@@ -14,7 +14,7 @@ const MS: u64 = 1_000_000;
 
 /// What is told of a scenario with this run.
 fn told(one: TriedRun) -> String {
-    terminal(&examined(vec![tried("long-work", OfItsKind::Unknown, vec![one])]), Look::PLAIN)
+    terminal(&examined(vec![tried("long-work", Baseline::Unknown, vec![one])]), Look::PLAIN)
 }
 
 /// One that is left for so long once its client has given the lock back.
@@ -137,9 +137,9 @@ fn who_hardly_rests_while_it_waits_is_told_so() {
 fn what_a_library_says_that_is_not_so_is_told_once_of_each_kind() {
     let says = |kind: AnomalyKind, text: &str| remarked(kind.property().id, false, text);
     let all = vec![
-        tried("late-release", OfItsKind::Unknown, vec![says(AnomalyKind::FalseRelease, "c0's release was answered")]),
-        tried("pause", OfItsKind::Unknown, vec![says(AnomalyKind::FalseRelease, "c1's release was answered")]),
-        tried("blocked-loop", OfItsKind::Unknown, vec![says(AnomalyKind::FalseOwnership, "c2 asked")]),
+        tried("late-release", Baseline::Unknown, vec![says(AnomalyKind::FalseRelease, "c0's release was answered")]),
+        tried("pause", Baseline::Unknown, vec![says(AnomalyKind::FalseRelease, "c1's release was answered")]),
+        tried("blocked-loop", Baseline::Unknown, vec![says(AnomalyKind::FalseOwnership, "c2 asked")]),
     ];
     let text = terminal(&examined(all), Look::PLAIN);
     assert!(text.contains("late-release: c0's release was answered; and so in 1 other scenario\n"), "{text}");

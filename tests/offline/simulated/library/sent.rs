@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use labs::library::commands::{ObservedCommand, RenewalMode, When, is_renewed, only_in, sent, upkeep};
 use labs::library::releases::reach_again;
-use labs::library::sent::{Sent, Upkeep, When, is_renewed, only_in, sent, upkeep};
 use labs::library::strikes::{Scripted, scenarios};
-use labs::library::struck::{Did, Struck, struck, struck_when};
+use labs::library::struck::{CommandEffect, FaultHit, struck, struck_when};
 use model::history::{self, RecordedCommand};
 use model::scenario::Options;
 use runner::simulate::simulate;
@@ -25,15 +25,15 @@ fn a_command_that_the_node_refused_is_told_apart_from_one_that_never_came() {
     };
     let refused = run("taking-set-refused");
     let (was, told) = did(&refused, &[]);
-    assert!(was == Did::Refused && told.ends_with("; the node refused it"), "{told}");
-    assert_ne!(did(&run("releasing-eval-late-request"), &[]).0, Did::Refused);
+    assert!(was == CommandEffect::Refused && told.ends_with("; the node refused it"), "{told}");
+    assert_ne!(did(&run("releasing-eval-late-request"), &[]).0, CommandEffect::Refused);
     // A node tells nothing of what it refuses, and it tells of what was sent again.
     let healed = |kind| refused.faults.iter().find(|fault| fault.kind == kind).and_then(|fault| fault.heal).unwrap();
     let set = |time| vec![recorded(time, "c0", &["SET", "lock:k0", "v", "NX"])];
     let after_all = healed(history::FaultKind::RefuseWrites) + 1_000_000;
-    assert_eq!(did(&refused, &set(after_all)).0, Did::Refused);
+    assert_eq!(did(&refused, &set(after_all)).0, CommandEffect::Refused);
     let at_once = healed(history::FaultKind::Call) + 1_000_000;
-    assert_eq!(did(&refused, &set(at_once)).0, Did::Changed(vec!["SET".into()]));
+    assert_eq!(did(&refused, &set(at_once)).0, CommandEffect::Changed(vec!["SET".into()]));
 }
 
 #[test]
@@ -48,33 +48,33 @@ fn who_renews_a_lock_is_told_by_a_holder_that_a_script_keeps() {
     };
     let pexpire = ["PEXPIRE", "lock:k0", "1000"];
     let kept = go - 500_000_000;
-    assert_eq!(by("c0", &pexpire, kept), Upkeep::InTheBackground);
+    assert_eq!(by("c0", &pexpire, kept), RenewalMode::InTheBackground);
     // What comes early may be left over from its hold before.
     let (began, _) = history.steps.iter().find(|(_, step)| step.step.starts_with("start client:0 to read")).unwrap();
-    assert_eq!(by("c0", &pexpire, began + 100_000_000), Upkeep::ByItsHolder);
+    assert_eq!(by("c0", &pexpire, began + 100_000_000), RenewalMode::ByItsHolder);
     // By the holder when it goes on, by nobody at all meanwhile, by somebody else, or no renewal.
-    assert_eq!(by("c0", &pexpire, go + 1_000_000), Upkeep::ByItsHolder);
-    assert_eq!(by("c1", &pexpire, kept), Upkeep::ByItsHolder);
-    assert_eq!(by("c0", &["GET", "lock:k0"], kept), Upkeep::ByItsHolder);
-    assert_eq!(upkeep(&renews, None), Upkeep::ByItsHolder);
+    assert_eq!(by("c0", &pexpire, go + 1_000_000), RenewalMode::ByItsHolder);
+    assert_eq!(by("c1", &pexpire, kept), RenewalMode::ByItsHolder);
+    assert_eq!(by("c0", &["GET", "lock:k0"], kept), RenewalMode::ByItsHolder);
+    assert_eq!(upkeep(&renews, None), RenewalMode::ByItsHolder);
     // Who only asks; who does something else on the lock's key; and who does nothing there.
     let holding = |names: &[&str]| {
-        let sent: Vec<Sent> = names.iter().map(|name| command(When::Holding, name)).collect();
+        let sent: Vec<ObservedCommand> = names.iter().map(|name| command(When::Holding, name)).collect();
         upkeep(&sent, None)
     };
-    assert_eq!(holding(&["GET"]), Upkeep::Asked);
-    assert_eq!(holding(&["GET", "INCR"]), Upkeep::None);
-    assert_eq!(holding(&["UNSUBSCRIBE"]), Upkeep::None, "that asks nothing");
-    assert_eq!(holding(&["UNSUBSCRIBE", "PTTL"]), Upkeep::Asked);
-    assert_eq!(holding(&["EVAL"]), Upkeep::None, "nobody knows what it called");
+    assert_eq!(holding(&["GET"]), RenewalMode::Asked);
+    assert_eq!(holding(&["GET", "INCR"]), RenewalMode::None);
+    assert_eq!(holding(&["UNSUBSCRIBE"]), RenewalMode::None, "that asks nothing");
+    assert_eq!(holding(&["UNSUBSCRIBE", "PTTL"]), RenewalMode::Asked);
+    assert_eq!(holding(&["EVAL"]), RenewalMode::None, "nobody knows what it called");
     let of_a_script = |calls: &[&str]| {
         let calls = calls.iter().map(|name| name.to_string()).collect();
-        upkeep(&[Sent { calls, ..command(When::Holding, "EVAL") }], None)
+        upkeep(&[ObservedCommand { calls, ..command(When::Holding, "EVAL") }], None)
     };
-    assert_eq!(of_a_script(&["GET"]), Upkeep::Asked);
-    assert_eq!(of_a_script(&["GET", "HSET"]), Upkeep::None);
-    let elsewhere = Sent { key: None, ..command(When::Holding, "GET") };
-    assert_eq!(upkeep(&[elsewhere], None), Upkeep::None);
+    assert_eq!(of_a_script(&["GET"]), RenewalMode::Asked);
+    assert_eq!(of_a_script(&["GET", "HSET"]), RenewalMode::None);
+    let elsewhere = ObservedCommand { key: None, ..command(When::Holding, "GET") };
+    assert_eq!(upkeep(&[elsewhere], None), RenewalMode::None);
 }
 
 #[test]
@@ -105,9 +105,9 @@ fn commands_are_told_apart_by_what_their_client_was_doing() {
     assert!(is_renewed(&seen));
     assert!(!is_renewed(&seen[..1]));
     // Who looks whether it still has the lock renews nothing.
-    let looks = Sent { calls: vec!["GET".into()], ..command(When::Holding, "EVAL") };
+    let looks = ObservedCommand { calls: vec!["GET".into()], ..command(When::Holding, "EVAL") };
     assert!(!is_renewed(&[looks.clone(), command(When::Holding, "GET")]));
-    assert!(is_renewed(&[Sent { calls: vec!["GET".into(), "PEXPIRE".into()], ..looks }]));
+    assert!(is_renewed(&[ObservedCommand { calls: vec!["GET".into(), "PEXPIRE".into()], ..looks }]));
 }
 
 /// Runs of one client: one in which it holds the lock for 1.3 TTL, and one in which it does so for 0.2 s again and again. Each time the
@@ -219,7 +219,7 @@ fn what_is_sent_only_beside_others_belongs_to_waiting() {
 }
 
 /// A run in which the reply to a release was held, and what its node told.
-fn released_late(commands: &[RecordedCommand]) -> Vec<Struck> {
+fn released_late(commands: &[RecordedCommand]) -> Vec<FaultHit> {
     let mut history = run_of(1);
     let mut window = history::FaultWindow::new(1, history::FaultKind::Call);
     window.targets = vec!["c0".into(), "n0".into()];
@@ -241,14 +241,17 @@ fn what_a_strike_did_is_told_by_what_the_node_carried_out() {
     let looks = recorded(411, "script", &["GET", "lock:k0"]);
     let another = recorded(413, "c1", &["SET", "lock:k0", "v"]);
     let did = |commands: &[RecordedCommand]| released_late(commands).remove(0).did;
-    assert_eq!(did(&[release.clone(), looks.clone(), deletes, another.clone()]), Did::Changed(vec!["DEL".into()]));
+    assert_eq!(
+        did(&[release.clone(), looks.clone(), deletes, another.clone()]),
+        CommandEffect::Changed(vec!["DEL".into()])
+    );
     assert_eq!(
         did(&[release.clone(), looks.clone(), another.clone()]),
-        Did::Nothing(vec!["EVALSHA".into(), "GET".into()])
+        CommandEffect::Nothing(vec!["EVALSHA".into(), "GET".into()])
     );
     // Nobody knows where nothing was recorded, or not this.
-    assert_eq!(did(&[]), Did::Unknown);
-    assert_eq!(did(&[another]), Did::Unknown);
+    assert_eq!(did(&[]), CommandEffect::Unknown);
+    assert_eq!(did(&[another]), CommandEffect::Unknown);
     let told = &released_late(&[release, looks])[0];
     assert_eq!((told.times, &*told.command, told.when), (3, "EVAL", Some(When::Releasing)));
     assert!(told.is_void() && told.to_string().contains("(3 times)"), "{told}");
@@ -294,7 +297,7 @@ fn commands_on_other_keys_are_told_apart_as_faults_tell_them() {
         [(taking, 1, 1), (taking, 1, 2), (taking, 1, 3), (holding, 1, 1), (holding, 1, 2), (holding, 1, 3)]
     );
     // What a fault counts is its own key's, and no two files have one name.
-    let second = Sent { key: Some(key(1)), nth_key: 2, ..command(When::Taking, "EVAL") };
+    let second = ObservedCommand { key: Some(key(1)), nth_key: 2, ..command(When::Taking, "EVAL") };
     let all = scenarios(&[command(When::Taking, "EVAL"), second], &setting(1, true));
     let of_second = all.iter().find(|one| one.name == "taking-eval-late-reply-on-2nd-key").unwrap();
     assert!(of_second.toml.contains("hold reply to EVAL on mine:1:lock:k* client:0"), "{}", of_second.toml);

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use checker::Validity;
-use labs::library::kind::{Kind, OfItsKind, judged};
+use labs::library::commands::{ObservedCommand, RenewalMode, When};
+use labs::library::kind::{Baseline, Kind, judged};
 use labs::library::pairs::pairs;
-use labs::library::sent::{Sent, Upkeep, When};
-use labs::library::strikes::{Aim, Place, Scripted, Setting, Strike, scenarios};
+use labs::library::strikes::{FaultPoint, Place, Scripted, Setting, Strike, scenarios};
 use labs::library::{beside, takeovers};
 use model::locks::LockSpec;
 use model::nemesis::Nemesis;
@@ -52,24 +52,24 @@ fn who_lets_a_request_take_longer_than_a_lock_lives_is_compared_with_a_lock_that
     };
     for (node_timeout, valid) in [("0.2ttl", Validity::Valid), ("5ttl", Validity::Invalid)] {
         let of = theirs(node_timeout);
-        let ours = Kind::of(&of, Upkeep::None).scenario(&of, &[], 1).unwrap();
+        let ours = Kind::of(&of, RenewalMode::None).scenario(&of, &[], 1).unwrap();
         assert_eq!(simulate(&ours).unwrap().verdict.valid, valid, "{node_timeout}");
     }
     // Where no node hangs it asks as it always does.
     let of = theirs("5ttl");
     let dead = Options::default().scenario("redlock-py", "one-node-down", 1, Path::new("")).unwrap();
     let of = Scenario { nemesis: dead.nemesis, ..of };
-    let ours = Kind::of(&of, Upkeep::None).scenario(&of, &[], 1).unwrap();
+    let ours = Kind::of(&of, RenewalMode::None).scenario(&of, &[], 1).unwrap();
     assert_eq!(simulate(&ours).unwrap().verdict.valid, Validity::Valid);
 }
 
 #[test]
 fn what_breaks_with_no_fault_is_excused_by_a_ttl_that_nothing_renews_in_the_background() {
     let of = |upkeep, outlived| Kind { upkeep, ..kind("single") }.without_faults(outlived);
-    for upkeep in [Upkeep::None, Upkeep::Asked, Upkeep::ByItsHolder] {
-        assert_eq!((of(upkeep, true), of(upkeep, false)), (OfItsKind::Outlived, OfItsKind::Unexcused));
+    for upkeep in [RenewalMode::None, RenewalMode::Asked, RenewalMode::ByItsHolder] {
+        assert_eq!((of(upkeep, true), of(upkeep, false)), (Baseline::Outlived, Baseline::Unexcused));
     }
-    assert_eq!(of(Upkeep::InTheBackground, true), OfItsKind::Unexcused);
+    assert_eq!(of(RenewalMode::InTheBackground, true), Baseline::Unexcused);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn of_a_semaphore_all_permits_but_one_are_had_while_the_others_are_struck() {
         let scenario = Scenario { nemesis: nemesis.clone(), clients: 4, ..scenario };
         // A lock that one may have has no others.
         let when: Vec<When> = scripted.aims.iter().map(|aim| aim.sent.when).collect();
-        let ours = Kind::of(&scenario, Upkeep::None).scenario(&scenario, &when, 1).unwrap();
+        let ours = Kind::of(&scenario, RenewalMode::None).scenario(&scenario, &when, 1).unwrap();
         assert!(ours.nemesis.script.iter().all(|step| step.client() != Some(3)));
         if !forgets(&scripted) {
             let (valid, text) = played(&scripted, &ours);
@@ -126,7 +126,7 @@ fn a_sound_lock_withstands_every_pair_of_strikes_at_its_own_commands() {
         ("redlock-watchdog", 3, &renewing),
         ("redlock-extend", 3, &renewing),
     ] {
-        let aims: Vec<Aim> =
+        let aims: Vec<FaultPoint> =
             scenarios(sent, &setting(nodes, true)).into_iter().flat_map(|scripted| scripted.aims).collect();
         let pairs = pairs(&aims, upkeep_of(workload));
         assert!(pairs.len() >= 4, "{workload}: {}", pairs.len());
@@ -167,7 +167,7 @@ fn an_unsound_lock_falls_to_those_that_its_defect_is_about_and_to_no_others() {
 
 #[test]
 fn scenarios_are_about_the_locks_keys_and_waiting_has_its_own() {
-    let other = Sent { key: None, ..command(When::Taking, "INCR") };
+    let other = ObservedCommand { key: None, ..command(When::Taking, "INCR") };
     assert!(scenarios(&[other], &setting(3, true)).is_empty());
     let waiting = scenarios(&[command(When::Waiting, "SUBSCRIBE")], &setting(1, true));
     let names: Vec<&str> = waiting.iter().map(|scripted| &*scripted.name).collect();
@@ -194,7 +194,7 @@ fn scenarios_are_about_the_locks_keys_and_waiting_has_its_own() {
     for (key, is_keyed, command_on) in
         [("{lock:k0}-reply-17", true, "PUBLISH on {lock:k* client"), ("lock:k0", false, "PUBLISH client")]
     {
-        let sent = Sent { key: Some(key.into()), is_keyed, ..command(When::Waiting, "PUBLISH") };
+        let sent = ObservedCommand { key: Some(key.into()), is_keyed, ..command(When::Waiting, "PUBLISH") };
         let toml = &scenarios(&[sent], &setting(1, true))[0].toml;
         assert!(toml.contains(command_on), "{toml}");
     }
@@ -213,14 +213,14 @@ fn a_lock_that_its_holder_extends_is_compared_with_one_that_falls_where_nobody_e
         simulate(&kind.scenario(&scenario, &[], 1).unwrap()).unwrap().verdict.valid
     };
     for nemesis in ["long-work", "revived-lock", "delayed-write"] {
-        assert_eq!(as_its_kind(Upkeep::ByItsHolder, nemesis), Validity::Invalid, "{nemesis}");
-        assert_eq!(as_its_kind(Upkeep::InTheBackground, nemesis), Validity::Valid, "{nemesis}");
+        assert_eq!(as_its_kind(RenewalMode::ByItsHolder, nemesis), Validity::Invalid, "{nemesis}");
+        assert_eq!(as_its_kind(RenewalMode::InTheBackground, nemesis), Validity::Valid, "{nemesis}");
     }
-    assert_eq!(as_its_kind(Upkeep::ByItsHolder, "late-extension"), Validity::Valid);
+    assert_eq!(as_its_kind(RenewalMode::ByItsHolder, "late-extension"), Validity::Valid);
     // Both are held to what the library's file asks.
     let gap = Some("1ttl".parse().unwrap());
     let asking = Scenario { workload: Workload { longest_gap: gap, ..theirs.workload.clone() }, ..theirs.clone() };
-    let as_asked = Kind::of(&theirs, Upkeep::None).scenario(&asking, &[], 1).unwrap();
+    let as_asked = Kind::of(&theirs, RenewalMode::None).scenario(&asking, &[], 1).unwrap();
     assert_eq!(as_asked.workload.longest_gap, gap);
 }
 
@@ -237,7 +237,7 @@ fn scenarios_beside_other_holders_are_for_several_permits_alone() {
 
 #[test]
 fn only_a_lock_that_was_struck_at_the_same_time_is_compared_with() {
-    use OfItsKind::{Falls, Holds, Unknown};
+    use Baseline::{Falls, Holds, Unknown};
     let taking = When::Taking;
     for (runs, judged_as) in [
         (vec![(Validity::Valid, vec![taking]), (Validity::Unknown, vec![])], Some(Holds)),
@@ -277,7 +277,7 @@ fn who_has_no_event_loop_stands_still_where_another_one_is_blocked() {
 #[test]
 fn what_tells_most_comes_first() {
     let sent = [command(When::Taking, "SET"), command(When::Holding, "EVAL"), command(When::Releasing, "DEL")];
-    let all = scenarios(&[&sent[..], &[Sent { nth: 2, ..sent[0].clone() }]].concat(), &setting(3, true));
+    let all = scenarios(&[&sent[..], &[ObservedCommand { nth: 2, ..sent[0].clone() }]].concat(), &setting(3, true));
     let place = |name: &str| all.iter().position(|one| one.name == name).unwrap_or_else(|| panic!("{name}"));
     // What the catalogue has not played, at each command; then what it has; then other nodes; then what is sent again.
     let in_order = [
@@ -316,14 +316,15 @@ fn a_release_is_cancelled_before_its_node_hears_of_it() {
 
 #[test]
 fn pairs_are_made_of_what_was_withstood_and_name_both_strikes() {
-    let aim = |strike, when, name, at| Aim { strike, sent: command(when, name), at };
-    let names =
-        |aims: &[Aim]| pairs(aims, Upkeep::InTheBackground).into_iter().map(|pair| pair.name).collect::<Vec<_>>();
+    let aim = |strike, when, name, at| FaultPoint { strike, sent: command(when, name), at };
+    let names = |aims: &[FaultPoint]| {
+        pairs(aims, RenewalMode::InTheBackground).into_iter().map(|pair| pair.name).collect::<Vec<_>>()
+    };
     let lost = aim(Strike::LostReply, When::Taking, "SET", Place::All);
     let late = aim(Strike::LateRequest, When::Releasing, "EVAL", Place::All);
     assert_eq!(names(&[lost.clone(), late.clone()]), ["taking-set-lost-reply-then-releasing-eval-late-request"]);
     // A fault that waits for a script can't tell the one that takes the lock, sent again, from the one that gives it back.
-    assert!(names(&[Aim { sent: command(When::Taking, "EVAL"), ..lost.clone() }, late]).is_empty());
+    assert!(names(&[FaultPoint { sent: command(When::Taking, "EVAL"), ..lost.clone() }, late]).is_empty());
     let at = |strike, node| aim(strike, When::Taking, "SET", Place::Node(node));
     assert_eq!(
         names(&[at(Strike::LostReply, 0), at(Strike::LateReply, 1), at(Strike::LateReply, 0)]),

@@ -1,14 +1,14 @@
 //! What its page tells.
 
 use checker::Validity;
-use checker::properties::early_refusals::{self, Had};
+use checker::properties::early_refusals::{self, LockOccupancy};
 use checker::properties::slow_releases as releases;
 use checker::properties::{client_crashes, false_losses};
+use labs::library::commands::{ObservedCommand, When};
 use labs::library::examined::{Examined, Tried, TriedRun, share_by_itself};
-use labs::library::kind::OfItsKind;
+use labs::library::kind::Baseline;
 use labs::library::page::{html, terminal};
-use labs::library::sent::{Sent, When};
-use labs::library::struck::{Did, Struck};
+use labs::library::struck::{CommandEffect, FaultHit};
 use model::history::{self, Phase, PhaseStamp, RecordedCommand};
 use report::Look;
 
@@ -35,8 +35,8 @@ fn a_release_that_takes_long_is_told_unless_something_struck_its_client() {
 
     let late = TriedRun { valid: Some(Validity::Unknown), ..late };
     let all = examined(vec![
-        tried("one-node-down", OfItsKind::Unknown, vec![late]),
-        tried("pause", OfItsKind::Falls, vec![run(Validity::Valid, None, "")]),
+        tried("one-node-down", Baseline::Unknown, vec![late]),
+        tried("pause", Baseline::Falls, vec![run(Validity::Valid, None, "")]),
     ]);
     let told = "one-node-down: c0 took 11.2 s to give it back, from 0.000 s on; meanwhile: kill of n1";
     assert!(terminal(&all, Look::PLAIN).contains(told), "{}", terminal(&all, Look::PLAIN));
@@ -125,7 +125,7 @@ fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then
         }
         TriedRun { valid: Some(Validity::Unknown), ..advised(&client_crashes::DEF, &history, &[]) }
     };
-    let of = |runs| examined(vec![tried("none", OfItsKind::Unknown, runs)]);
+    let of = |runs| examined(vec![tried("none", Baseline::Unknown, runs)]);
     let all = of(vec![run(Validity::Valid, None, ""), that_ended(true)]);
     let text = terminal(&all, Look::PLAIN);
     assert!(text.contains("Its program ends under a fault that ends nobody") && !text.contains("by itself"), "{text}");
@@ -168,14 +168,14 @@ fn refused(after: u64, held: u64, error: &str) -> history::History {
 fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_nothing_done() {
     let refusal = r#""error":"not-acquired","text":"taken""#;
     let early = |history: &history::History| {
-        let refusals = early_refusals::early(history, Had::ByOthers);
+        let refusals = early_refusals::early(history, LockOccupancy::ByOthers);
         (refusals.early, refusals.of)
     };
     assert_eq!(early(&refused(300, 700, refusal)), (1, 1));
     assert_eq!(early(&refused(500, 700, refusal)), (0, 1));
     // A lock that nobody has, and a server that is not there, are other matters.
     let of_free = |after, held| {
-        let refusals = early_refusals::early(&refused(after, held, refusal), Had::ByNobody);
+        let refusals = early_refusals::early(&refused(after, held, refusal), LockOccupancy::ByNobody);
         (refusals.early, refusals.of)
     };
     // One of two: c0's own attempt found it free as well.
@@ -193,7 +193,7 @@ fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_no
     assert_eq!(early(&scripted), (0, 0));
 
     let of = |after| advised(&early_refusals::DEF, &refused(after, 900, refusal), &[]);
-    let told = |runs| terminal(&examined(vec![tried("none", OfItsKind::Unknown, runs)]), Look::PLAIN);
+    let told = |runs| terminal(&examined(vec![tried("none", Baseline::Unknown, runs)]), Look::PLAIN);
     let text = told(vec![of(400), of(300), of(600)]);
     let line = "none: whoever asked for 1 s was refused after 300 ms while another client held the lock, 1 of 1 attempt; \
                 and so in 1 other run\n";
@@ -207,7 +207,7 @@ fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_no
     // One may be an accident.
     assert!(!told(vec![of(400), of(600)]).contains("with no fault"));
     assert!(!told(vec![of(600)]).contains("Gives up"));
-    let page = html(&examined(vec![tried("none", OfItsKind::Unknown, vec![of(300)])]));
+    let page = html(&examined(vec![tried("none", Baseline::Unknown, vec![of(300)])]));
     assert!(page.contains("whoever asked for 1 s was refused after 300 ms"), "{page}");
 }
 
@@ -262,7 +262,7 @@ fn who_is_told_of_a_loss_while_it_has_the_lock_is_told_so() {
     assert_eq!(told(&faulty, &keeps).0, 0);
 
     let with = advised(&false_losses::DEF, &lost_at(350), &keeps);
-    let text = terminal(&examined(vec![tried("long-work", OfItsKind::Unknown, vec![with])]), Look::PLAIN);
+    let text = terminal(&examined(vec![tried("long-work", Baseline::Unknown, vec![with])]), Look::PLAIN);
     let first = "It says that a lock is lost which it has, with no fault: a holder was told that 0 ms after";
     assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(first)), "{text}");
     assert!(text.contains("Says that the lock is lost while it has it: no claim"), "{text}");
@@ -272,7 +272,7 @@ fn who_is_told_of_a_loss_while_it_has_the_lock_is_told_so() {
 fn a_finding_is_told_as_its_runs_report_tells_it() {
     let account = "c1 took the lock at 0.310 s, while c0 still held it. c0 wrote at `0.350` s. ".repeat(3);
     let found = TriedRun { account: account.clone(), ..run(Validity::Invalid, Some(When::Taking), "lost update") };
-    let all = examined(vec![tried("late-acquire-reply", OfItsKind::Holds, vec![found])]);
+    let all = examined(vec![tried("late-acquire-reply", Baseline::Holds, vec![found])]);
     let text = terminal(&all, Look::PLAIN);
     let unwrapped = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
@@ -284,7 +284,7 @@ fn a_finding_is_told_as_its_runs_report_tells_it() {
         "{text}"
     );
     assert!(html(&all).contains("<p>c1 took the lock at 0.310"), "{}", html(&all));
-    let silent = examined(vec![tried("late", OfItsKind::Holds, vec![run(Validity::Invalid, None, "lost update")])]);
+    let silent = examined(vec![tried("late", Baseline::Holds, vec![run(Validity::Invalid, None, "lost update")])]);
     assert!(!html(&silent).contains("<p></p>"));
 }
 
@@ -292,7 +292,7 @@ fn a_finding_is_told_as_its_runs_report_tells_it() {
 fn where_most_scenarios_show_nothing_that_is_said_first() {
     use Validity::{Invalid, Unknown, Valid};
     let of = |each: &[Validity]| {
-        let one = |valid: &Validity| tried("x", OfItsKind::Unknown, vec![run(*valid, None, "lost update")]);
+        let one = |valid: &Validity| tried("x", Baseline::Unknown, vec![run(*valid, None, "lost update")]);
         examined(each.iter().map(one).collect())
     };
     let told = |each: &[Validity]| terminal(&of(each), Look::PLAIN).lines().next().unwrap_or_default().to_string();
@@ -312,13 +312,13 @@ fn where_most_scenarios_show_nothing_that_is_said_first() {
 #[test]
 fn what_broke_with_no_fault_comes_first_even_if_not_every_time() {
     let run = |valid, when, anomaly: &str| TriedRun { struck: Vec::new(), ..run(valid, when, anomaly) };
-    let plain = |runs| Tried { plain: true, ..tried("none", OfItsKind::Unknown, runs) };
+    let plain = |runs| Tried { plain: true, ..tried("none", Baseline::Unknown, runs) };
     let sometimes = vec![
         run(Validity::Valid, None, ""),
         run(Validity::Invalid, None, "lost update"),
         run(Validity::Valid, None, ""),
     ];
-    let own = || tried("late-acquire-reply", OfItsKind::Holds, vec![run(Validity::Invalid, Some(When::Taking), "x")]);
+    let own = || tried("late-acquire-reply", Baseline::Holds, vec![run(Validity::Invalid, Some(When::Taking), "x")]);
     let all = examined(vec![own(), plain(sometimes)]);
     let text = terminal(&all, Look::PLAIN);
     assert!(text.starts_with("mine 1.0 falls to 2 of 2 scenarios: "), "{text}");
@@ -336,7 +336,7 @@ fn what_broke_with_no_fault_comes_first_even_if_not_every_time() {
 
 #[test]
 fn symptoms_of_one_cause_stand_together_and_those_of_the_kind_come_last() {
-    use OfItsKind::{Falls, Holds, Unknown};
+    use Baseline::{Falls, Holds, Unknown};
     use Validity::{Invalid, Valid};
     let lost = |when| vec![run(Invalid, when, "lost update")];
     let all = examined(vec![
@@ -373,7 +373,7 @@ fn symptoms_of_one_cause_stand_together_and_those_of_the_kind_come_last() {
 fn what_does_not_happen_every_time_or_only_late_is_not_certain() {
     let runs = |kept: &[bool], valid: &[Validity]| {
         let run = |(kept, valid): (&bool, &Validity)| TriedRun { timing_was_kept: *kept, ..run(*valid, None, "") };
-        tried("x", OfItsKind::Holds, kept.iter().zip(valid).map(run).collect()).is_certain()
+        tried("x", Baseline::Holds, kept.iter().zip(valid).map(run).collect()).is_certain()
     };
     use Validity::{Invalid, Unknown, Valid};
     assert!(runs(&[true, false, true], &[Invalid, Invalid, Unknown]));
@@ -384,7 +384,7 @@ fn what_does_not_happen_every_time_or_only_late_is_not_certain() {
 /// What breaks with no fault is told first, and is no other fault's doing.
 #[test]
 fn what_breaks_by_itself_is_no_faults_doing() {
-    use OfItsKind::{Holds, Unknown};
+    use Baseline::{Holds, Unknown};
     let broken =
         |anomaly: &str| TriedRun { struck: Vec::new(), when: Vec::new(), ..run(Validity::Invalid, None, anomaly) };
     let plain = |runs| Tried { plain: true, ..tried("none", Holds, runs) };
@@ -446,7 +446,7 @@ fn what_breaks_by_itself_is_no_faults_doing() {
 #[test]
 fn who_names_no_key_is_told_that_nothing_of_it_was_struck() {
     let told = |key: Option<&str>| {
-        let sent = vec![Sent { key: key.map(str::to_string), ..command(When::Taking, "SET") }];
+        let sent = vec![ObservedCommand { key: key.map(str::to_string), ..command(When::Taking, "SET") }];
         terminal(&Examined { sent, ..examined(Vec::new()) }, Look::PLAIN)
             .contains("no command names the operation's key")
     };
@@ -455,17 +455,17 @@ fn who_names_no_key_is_told_that_nothing_of_it_was_struck() {
 
 #[test]
 fn where_nothing_was_shown_nothing_is_claimed() {
-    let nothing = examined(vec![tried("pause", OfItsKind::Unknown, vec![run(Validity::Unknown, None, "")])]);
+    let nothing = examined(vec![tried("pause", Baseline::Unknown, vec![run(Validity::Unknown, None, "")])]);
     let text = terminal(&nothing, Look::PLAIN);
     assert!(text.starts_with("Nothing is known of mine 1.0: no run shows anything."), "{text}");
     assert!(!html(&nothing).contains("AS ITS KIND"));
-    let held = examined(vec![tried("pause", OfItsKind::Unknown, vec![run(Validity::Valid, None, "")])]);
+    let held = examined(vec![tried("pause", Baseline::Unknown, vec![run(Validity::Valid, None, "")])]);
     assert!(terminal(&held, Look::PLAIN).starts_with("mine 1.0 withstood all of 1 scenario that show"), "held");
 }
 
 #[test]
 fn few_runs_and_defects_beside_the_claims_are_not_called_withstood() {
-    let held = |name: &str| tried(name, OfItsKind::Unknown, vec![run(Validity::Valid, None, "")]);
+    let held = |name: &str| tried(name, Baseline::Unknown, vec![run(Validity::Valid, None, "")]);
     let first = |examined: &Examined| terminal(examined, Look::PLAIN).lines().next().unwrap_or_default().to_string();
     // Three of forty runs: nobody knows.
     let few = Examined { not_made: 37, ..examined(vec![held("a"), held("b"), held("c")]) };
@@ -475,20 +475,20 @@ fn few_runs_and_defects_beside_the_claims_are_not_called_withstood() {
     let all = Examined { not_made: 0, ..few };
     assert_eq!(first(&all), "mine 1.0 withstood all of 3 scenarios that show anything.");
     // What broke it is known, however few the runs are.
-    let fell = tried("x", OfItsKind::Holds, vec![run(Validity::Invalid, None, "lost update")]);
+    let fell = tried("x", Baseline::Holds, vec![run(Validity::Invalid, None, "lost update")]);
     assert!(first(&Examined { not_made: 37, ..examined(vec![fell]) }).starts_with("mine 1.0 falls to 1 of 1 scenario"));
     // It says that it lost a lock which it has.
     let false_loss =
         TriedRun { valid: Some(Validity::Unknown), ..remarked("false-losses", false, "a holder was told") };
     let mut of = vec![held("a")];
-    of.extend((0..6).map(|_| tried("x", OfItsKind::Unknown, vec![false_loss.clone()])));
+    of.extend((0..6).map(|_| tried("x", Baseline::Unknown, vec![false_loss.clone()])));
     let said = first(&examined(of));
     assert_eq!(
         said,
         "mine 1.0 has 1 defect with no fault at all; only 1 of 7 scenarios shows anything, and it breaks no claim."
     );
     let ended = remarked("client-crashes", true, "it ended");
-    let beside = examined(vec![held("a"), tried("b", OfItsKind::Unknown, vec![ended])]);
+    let beside = examined(vec![held("a"), tried("b", Baseline::Unknown, vec![ended])]);
     assert!(first(&beside).starts_with("mine 1.0 has 1 kind of defect, which no claim is about"), "{}", first(&beside));
     assert!(!html(&beside).contains("WITHSTANDS"));
 }
@@ -497,10 +497,10 @@ fn few_runs_and_defects_beside_the_claims_are_not_called_withstood() {
 fn break_without_a_fault_that_is_seldom_does_not_explain_one_that_comes_every_time() {
     let broken = || run(Validity::Invalid, None, "two holders at once");
     let held = || run(Validity::Valid, None, "");
-    let struck = |runs| tried("late-release", OfItsKind::Holds, runs);
+    let struck = |runs| tried("late-release", Baseline::Holds, runs);
     let plain = |broke: usize, of: usize| Tried {
         plain: true,
-        ..tried("none", OfItsKind::Holds, (0..of).map(|nth| if nth < broke { broken() } else { held() }).collect())
+        ..tried("none", Baseline::Holds, (0..of).map(|nth| if nth < broke { broken() } else { held() }).collect())
     };
     let may_be = |share, runs| struck(runs).may_be_chance(share);
     let share = |plain: &Tried| share_by_itself([plain], "lost update", false);
@@ -518,7 +518,7 @@ fn break_without_a_fault_that_is_seldom_does_not_explain_one_that_comes_every_ti
 fn why_a_strike_is_not_blamed_is_said() {
     let late = TriedRun { timing_was_kept: false, ..run(Validity::Invalid, Some(When::Taking), "lost update") };
     let told = |change: &dyn Fn(Tried) -> Tried| {
-        let one = change(tried("taking-set-late-reply", OfItsKind::Unknown, vec![late.clone()]));
+        let one = change(tried("taking-set-late-reply", Baseline::Unknown, vec![late.clone()]));
         terminal(&examined(vec![one]), Look::PLAIN)
     };
     let never_quiet = told(&|one| one);
@@ -536,24 +536,24 @@ fn why_a_strike_is_not_blamed_is_said() {
 #[test]
 fn a_strike_that_changed_nothing_of_the_lock_counts_as_nothing_tried() {
     let of = |when, did, was_kept_away| {
-        let struck = Struck { was_kept_away, ..strike(when, "EVAL", did) };
+        let struck = FaultHit { was_kept_away, ..strike(when, "EVAL", did) };
         let mut run = TriedRun { struck: vec![struck], ..run(Validity::Valid, when, "") };
-        let came = tried("x", OfItsKind::Unknown, vec![run.clone()]).came();
+        let came = tried("x", Baseline::Unknown, vec![run.clone()]).outcome();
         // A violation is one, whatever was struck.
         run.valid = Some(Validity::Invalid);
-        assert_eq!(tried("x", OfItsKind::Unknown, vec![run]).came(), Validity::Invalid);
+        assert_eq!(tried("x", Baseline::Unknown, vec![run]).outcome(), Validity::Invalid);
         came
     };
-    let looked = || Did::Nothing(vec!["EVALSHA".into(), "GET".into()]);
+    let looked = || CommandEffect::Nothing(vec!["EVALSHA".into(), "GET".into()]);
     let releasing = Some(When::Releasing);
-    assert_eq!(of(releasing, Did::Changed(vec!["DEL".into()]), false), Validity::Valid);
-    assert_eq!(of(releasing, Did::Unknown, false), Validity::Valid);
+    assert_eq!(of(releasing, CommandEffect::Changed(vec!["DEL".into()]), false), Validity::Valid);
+    assert_eq!(of(releasing, CommandEffect::Unknown, false), Validity::Valid);
     assert_eq!(of(releasing, looked(), false), Validity::Unknown);
     // A late release has to change nothing, and who waits has nothing to change.
     assert_eq!(of(releasing, looked(), true), Validity::Valid);
     assert_eq!(of(Some(When::Waiting), looked(), false), Validity::Valid);
     let vain = TriedRun { struck: vec![strike(releasing, "EVAL", looked())], ..run(Validity::Valid, releasing, "") };
-    let text = terminal(&examined(vec![tried("late", OfItsKind::Unknown, vec![vain])]), Look::PLAIN);
+    let text = terminal(&examined(vec![tried("late", Baseline::Unknown, vec![vain])]), Look::PLAIN);
     assert!(text.contains("late: struck in vain: c0's 1st EVAL"), "{text}");
     assert!(text.contains("it changed nothing of the lock (EVALSHA and GET)"), "{text}");
 }

@@ -125,10 +125,10 @@ fn read_run(history: &[u8], scenario: &Scenario, counts: &mut BTreeMap<&'static 
     let loaded = load_reader(history, "history").unwrap();
     let checked = Checked::new(loaded, Some(scenario.clone()), RunFacts::default());
     let lines = Lines::read(history);
-    let telling = checked.report().telling;
-    let incidents: Vec<_> = telling.incidents.iter().map(|incident| &incident.sentences).collect();
+    let summary = checked.report().summary;
+    let incidents: Vec<_> = summary.incidents.iter().map(|incident| &incident.sentences).collect();
     let mut wrong = Vec::new();
-    let headline = &telling.summary;
+    let headline = &summary.one_line;
     match headlines::check(&lines, headline) {
         Ok(kind) => *counts.entry(kind).or_default() += 1,
         Err(reason) => wrong.push(format!("{headline}\n      {reason}")),
@@ -208,7 +208,7 @@ fn a_sentence_that_was_changed_is_not_believed() {
         let lines = Lines::read(&history);
         let loaded = load_reader(&history[..], "history").unwrap();
         let checked = Checked::new(loaded, Some(scenario), RunFacts::default());
-        for incident in checked.report().telling.incidents.iter().take(4) {
+        for incident in checked.report().summary.incidents.iter().take(4) {
             let mut scene = Scene::new(&lines);
             for sentence in &incident.sentences {
                 for text in changes(sentence.text()) {
@@ -284,8 +284,8 @@ fn without_the_cause(scenario: &Scenario) -> Option<Result<(), String>> {
     Some(if still && !explained {
         Err(format!(
             "{name}: `{what}` is named, and it is broken alike without:\n  {}\n  {}",
-            checked.report().telling.summary,
-            again.report().telling.summary
+            checked.report().summary.one_line,
+            again.report().summary.one_line
         ))
     } else {
         Ok(())
@@ -297,7 +297,7 @@ fn whoever_gets_the_lock_when_its_pause_is_over_was_no_holder_in_it() {
     let headline = |workload, nemesis| {
         let history = simulated_history(&scenario(workload, nemesis, 3, "12s")).unwrap();
         let checked = Checked::new(load_reader(&history[..], "history").unwrap(), None, RunFacts::default());
-        checked.report().telling.headline
+        checked.report().summary.headline
     };
     let (waiting, holding) = (headline("redlock-wall", "slow-client-clock"), headline("redlock", "pause"));
     assert!(waiting.ends_with("when a client was paused."), "{waiting}");

@@ -5,7 +5,7 @@
 use redlock_model::{Claim, Counterexample, Move, Settings, Step};
 
 use report::incident::scene::{Arrow, ArrowKind, Lane, Mark, Overlap, Scene, Shade, ShadeKind, Value};
-use summary::moments::Hold;
+use summary::times::Hold;
 
 /// Everything that the drawing shows.
 pub fn scene(settings: &Settings, counterexample: &Counterexample) -> Scene {

@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use tokio::task::block_in_place;
 
-use super::learnt::{MOST_BYTES, held_for};
-use super::{Examination, Made};
+use super::discovery::{MOST_BYTES, held_for};
+use super::{Examination, StageRuns};
 use crate::fuzz::decisive;
+use crate::library::commands::When;
 use crate::library::endless;
 use crate::library::examined::{Tried, TriedRun, share_by_itself};
-use crate::library::kind::{self, Kind, OfItsKind};
-use crate::library::sent::When;
-use crate::library::strikes::{Aim, Scripted};
+use crate::library::kind::{self, Baseline, Kind};
+use crate::library::strikes::{FaultPoint, Scripted};
 use crate::library::struck;
 use base::files;
 use base::units::Length;
@@ -29,7 +29,7 @@ use suite::file::{Block, Names};
 use suite::outcome::RunOutcome;
 use suite::plan::PlannedCell;
 use summary::store::results;
-use summary::{AnomalyAccount, Telling};
+use summary::{AnomalyAccount, RunSummary};
 
 /// The seeds of the runs of a lock of ours.
 const SEEDS: std::ops::Range<u64> = 1..4;
@@ -45,14 +45,14 @@ pub(super) struct Case {
     /// What is run, with each TTL.
     pub scenarios: Vec<Scenario>,
     /// The strikes that it is made of; none if it is one of the catalogue.
-    pub aims: Vec<Aim>,
+    pub aims: Vec<FaultPoint>,
 }
 
 /// Adds the runs of a stage to the scenarios that were tried. `scripted` are those that were made for the library. Of a stage that
 /// learns, what a single client does only counts if it broke something, or its program ended.
 pub(super) fn collect(
     page_folder: &Path,
-    made: &Made,
+    made: &StageRuns,
     scripted: &[Scripted],
     cases: &mut Vec<Case>,
 ) -> Result<(), RunnerError> {
@@ -75,7 +75,7 @@ pub(super) fn collect(
                         searched: own.is_some(),
                         plain: cell.scenario.nemesis.is_plain(),
                         by_threads: cell.scenario.threads > 1,
-                        of_its_kind: OfItsKind::Unknown,
+                        of_its_kind: Baseline::Unknown,
                         without_strike: false,
                         tried_alone: false,
                         runs: Vec::new(),
@@ -114,20 +114,20 @@ fn acquit(page_folder: &Path, cases: &mut [Case]) -> Result<(), RunnerError> {
             let checked = Checked::new(history, Some(scenario.clone()), Default::default());
             run.endless.accused.clear();
             run.valid = Some(checked.verdict.valid);
-            let telling = checked.report().telling;
+            let summary = checked.report().summary;
             run.summary = format!(
                 "{} Its own report accuses {}: other runs show that clients acquire the lock beside such a key.",
-                telling.summary,
+                summary.one_line,
                 list(&keys)
             );
-            judge(run, &checked.history, &telling, scenario);
+            judge(run, &checked.history, &summary, scenario);
         }
     }
     Ok(())
 }
 
 /// The runs of a cell of a stage.
-fn runs_of(page_folder: &Path, made: &Made, cell: &PlannedCell) -> Result<Vec<TriedRun>, RunnerError> {
+fn runs_of(page_folder: &Path, made: &StageRuns, cell: &PlannedCell) -> Result<Vec<TriedRun>, RunnerError> {
     let runs = made.state.runs.iter().filter(|run| run.cell == cell.name);
     runs.map(|run| one(page_folder, made.state.folder(), run, &cell.scenario)).collect()
 }
@@ -152,7 +152,7 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
     };
     if outcome.valid.is_some() {
         let folder = folder.map_err(RunnerError::could_not_run)?;
-        let telling: Telling = results::read(&folder).map_err(RunnerError::could_not_run)?;
+        let summary: RunSummary = results::read(&folder).map_err(RunnerError::could_not_run)?;
         let history = history::load(&folder.join("history.jsonl")).map_err(RunnerError::could_not_run)?;
         // A run whose nodes could not tell everything is judged like any other.
         let commands = files::read_inside(&folder.join(RecordedCommand::FILE), MOST_BYTES).unwrap_or_default();
@@ -160,8 +160,8 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         run.struck = struck::struck(&history, &commands);
         run.when = struck::struck_when(&run.struck);
         run.endless = endless::endless(&history);
-        judge(&mut run, &history, &telling, scenario);
-        run.advisories = telling.advisories;
+        judge(&mut run, &history, &summary, scenario);
+        run.advisories = summary.advisories;
     } else if let Ok(folder) = folder
         && let Ok(history) = history::load(&folder.join("history.jsonl"))
     {
@@ -176,26 +176,26 @@ fn is_crash(remark: &Remark) -> bool {
 }
 
 /// What went wrong in a run, if it broke the lock.
-fn judge(run: &mut TriedRun, history: &History, telling: &Telling, scenario: &Scenario) {
-    let mut anomalies: Vec<&AnomalyAccount> = telling.anomalies.iter().collect();
+fn judge(run: &mut TriedRun, history: &History, summary: &RunSummary, scenario: &Scenario) {
+    let mut anomalies: Vec<&AnomalyAccount> = summary.anomalies.iter().collect();
     anomalies.sort_by(|one, other| one.time_s.total_cmp(&other.time_s).then(one.kind.cmp(&other.kind)));
-    let claims = telling.claims.iter().map(|claim| &claim.checked);
+    let claims = summary.claims.iter().map(|claim| &claim.checked);
     let of_each = anomalies.iter().map(|anomaly| (anomaly.kind, &*anomaly.operations));
-    let decisive = decisive(history, telling.valid, claims, of_each).map(|place| anomalies[place].kind);
+    let decisive = decisive(history, summary.valid, claims, of_each).map(|place| anomalies[place].kind);
     let first = anomalies.first().map(|anomaly| anomaly.kind);
-    let kind = decisive.or(first).filter(|_| telling.valid == Validity::Invalid);
+    let kind = decisive.or(first).filter(|_| summary.valid == Validity::Invalid);
     // A client that could not acquire the lock suffers from nothing that runs out.
-    let runs_out = |kind: AnomalyKind| !matches!(kind.contradicts(), Some(Claim::Liveness | Claim::Promises));
+    let runs_out = |kind: AnomalyKind| !matches!(kind.contradicts(), Some(Claim::Liveness | Claim::Timeouts));
     let is_outlived = || history.operations.iter().any(|one| held_for(one) > Some(scenario.ttl));
     run.outlived = kind.is_some_and(runs_out) && scenario.workload.lock.expires() && is_outlived();
     run.anomaly = kind.map(|kind| kind.name().to_string());
-    run.account = kind.map_or(String::new(), |kind| account(telling, kind));
+    run.account = kind.map_or(String::new(), |kind| account(summary, kind));
 }
 
 /// The first sentences of the incident that shows this, as the run's own report tells it; empty if it tells none.
-fn account(telling: &Telling, kind: AnomalyKind) -> String {
-    let anomaly = telling.anomalies.iter().find(|anomaly| anomaly.kind == kind);
-    let incident = anomaly.and_then(|anomaly| telling.incidents.get(anomaly.incident.checked_sub(1)?));
+fn account(summary: &RunSummary, kind: AnomalyKind) -> String {
+    let anomaly = summary.anomalies.iter().find(|anomaly| anomaly.kind == kind);
+    let incident = anomaly.and_then(|anomaly| summary.incidents.get(anomaly.incident.checked_sub(1)?));
     let sentences = incident.iter().flat_map(|incident| &incident.sentences).take(SENTENCES);
     sentences.map(Sentence::text).collect::<Vec<_>>().join(" ")
 }
@@ -213,7 +213,7 @@ impl Case {
 
     /// Whether what went wrong in the run that tells most may become of any lock of the kind that is had for so long.
     fn has_outlived(&self, kind: &Kind) -> bool {
-        self.tried.telling().is_some_and(|run| kind.without_faults(run.outlived) == OfItsKind::Outlived)
+        self.tried.telling().is_some_and(|run| kind.without_faults(run.outlived) == Baseline::Outlived)
     }
 
     /// What its client was doing when it was struck, in the run that tells most.
@@ -237,32 +237,32 @@ pub(super) struct Compare<'a> {
 impl Compare<'_> {
     /// Compares whatever broke the lock with a lock of ours: in virtual time, and then, before anything is called the library's
     /// own, on real servers, which do not do everything as simulated ones do. Returns the runs on these, if there are any.
-    pub async fn judge(&self, cases: &mut [Case]) -> Result<Option<Made>, RunnerError> {
+    pub async fn judge(&self, cases: &mut [Case]) -> Result<Option<StageRuns>, RunnerError> {
         self.in_virtual_time(cases);
-        let own = || cases.iter().filter(|case| case.tried.of_its_kind == OfItsKind::Holds);
+        let own = || cases.iter().filter(|case| case.tried.of_its_kind == Baseline::Holds);
         let blocks = own().filter_map(|case| self.on_real_servers(case).transpose()).collect::<Result<Vec<_>, _>>()?;
         if blocks.is_empty() {
             return Ok(None);
         }
         let examination = self.examination;
         let made = examination.make("of-its-kind", &examination.suite_file(blocks), None).await?;
-        for case in cases.iter_mut().filter(|case| case.tried.of_its_kind == OfItsKind::Holds) {
+        for case in cases.iter_mut().filter(|case| case.tried.of_its_kind == Baseline::Holds) {
             let mut runs = Vec::new();
             for cell in made.suite.cells.iter().filter(|cell| cell.nemesis == case.tried.scenario) {
                 let of_cell = runs_of(self.page_folder, &made, cell)?;
                 runs.extend(of_cell.into_iter().filter_map(|run| Some((run.valid?, run.when))));
             }
-            case.tried.of_its_kind = kind::judged(runs, &case.struck_when()).unwrap_or(OfItsKind::Unknown);
+            case.tried.of_its_kind = kind::judged(runs, &case.struck_when()).unwrap_or(Baseline::Unknown);
         }
         Ok(Some(made))
     }
 
     /// Plays the steps of what is called the library's own without what they inject, with the library itself: what it does then too, no
     /// strike has brought about. Returns these runs, if there are any.
-    pub async fn without_strikes(&self, cases: &mut [Case], until: Instant) -> Result<Option<Made>, RunnerError> {
+    pub async fn without_strikes(&self, cases: &mut [Case], until: Instant) -> Result<Option<StageRuns>, RunnerError> {
         let examination = self.examination;
         let mut blocks = Vec::new();
-        for case in cases.iter().filter(|case| case.tried.of_its_kind.is_own() && !case.tried.plain) {
+        for case in cases.iter().filter(|case| case.tried.of_its_kind.is_defect() && !case.tried.plain) {
             let Some(of) = case.telling_scenario() else { continue };
             let is_strike = |step: &&Step| {
                 matches!(step, Step::Inject(_) | Step::Heal(_) | Step::HealAll | Step::AwaitStrike { .. })
@@ -284,13 +284,13 @@ impl Compare<'_> {
         }
         (examination.console.progress)("playing what is its own once more, with nothing injected");
         let made = examination.make("without-strikes", &examination.suite_file(blocks), Some(until)).await?;
-        for case in cases.iter_mut().filter(|case| case.tried.of_its_kind.is_own() && !case.tried.plain) {
+        for case in cases.iter_mut().filter(|case| case.tried.of_its_kind.is_defect() && !case.tried.plain) {
             let Some(cell) = made.suite.cells.iter().find(|cell| cell.nemesis == case.tried.scenario) else { continue };
             let runs = runs_of(self.page_folder, &made, cell)?;
             let is_alike = |run: &TriedRun| run.anomaly.is_some() && run.anomaly.as_deref() == case.tried.anomaly();
             if runs.iter().any(is_alike) {
                 case.tried.without_strike = true;
-                case.tried.of_its_kind = OfItsKind::Unknown;
+                case.tried.of_its_kind = Baseline::Unknown;
             }
         }
         Ok(Some(made))
@@ -298,15 +298,15 @@ impl Compare<'_> {
 
     /// How a lock of ours of the same kind fares under what broke the library, in virtual time.
     pub fn in_virtual_time(&self, cases: &mut [Case]) {
-        for case in cases.iter_mut().filter(|case| case.tried.came() == Validity::Invalid) {
+        for case in cases.iter_mut().filter(|case| case.tried.outcome() == Validity::Invalid) {
             let of_its_kind = block_in_place(|| self.of_its_kind(&case.scenarios, &case.struck_when()));
             let of_its_kind = of_its_kind.or_else(|| self.without_faults(case));
             let of_its_kind = of_its_kind.unwrap_or_else(|| self.expected(&case.tried.scenario));
             let convicts = !case.is_drawn() && case.tried.is_certain();
             case.tried.of_its_kind = match of_its_kind {
                 // The others who have a permit have it there for as long as the script lasts.
-                OfItsKind::Holds if case.has_others() && case.has_outlived(self.kind) => OfItsKind::Outlived,
-                own if own.is_own() && !convicts => OfItsKind::Unknown,
+                Baseline::Holds if case.has_others() && case.has_outlived(self.kind) => Baseline::Outlived,
+                own if own.is_defect() && !convicts => Baseline::Unknown,
                 other => other,
             };
         }
@@ -324,8 +324,8 @@ impl Compare<'_> {
             })
             .collect();
         for (case, by_itself) in cases.iter_mut().zip(by_itself) {
-            if by_itself && case.tried.of_its_kind.is_own() {
-                case.tried.of_its_kind = OfItsKind::Unknown;
+            if by_itself && case.tried.of_its_kind.is_defect() {
+                case.tried.of_its_kind = Baseline::Unknown;
             }
         }
     }
@@ -359,7 +359,7 @@ impl Compare<'_> {
 
     /// Whether a lock of ours of the same kind falls to one of these as well, by runs in virtual time; None where those show
     /// nothing. A run in which a client was struck while it was doing something else withstood something else.
-    pub fn of_its_kind(&self, scenarios: &[Scenario], when: &[When]) -> Option<OfItsKind> {
+    pub fn of_its_kind(&self, scenarios: &[Scenario], when: &[When]) -> Option<Baseline> {
         let runs = scenarios.iter().flat_map(|of| SEEDS.map(move |seed| (of, seed))).filter_map(|(of, seed)| {
             let scenario = self.kind.scenario(of, when, seed)?;
             let checked = simulate_unless(&self.examination.interrupt, usual(&scenario), &scenario).ok()??;
@@ -370,7 +370,7 @@ impl Compare<'_> {
 
     /// What is to be said where no lock of ours can play it, and nothing was injected but the death of clients whose locks ran out; else
     /// None.
-    fn without_faults(&self, case: &Case) -> Option<OfItsKind> {
+    fn without_faults(&self, case: &Case) -> Option<Baseline> {
         let (run, of) = (case.tried.telling()?, case.telling_scenario()?);
         let cancels = of.nemesis.script.iter().any(|step| matches!(step, Step::Cancel { .. }));
         let excuses = of.nemesis.injects() && !outlives_the_dead(&of.nemesis);
@@ -381,15 +381,15 @@ impl Compare<'_> {
     }
 
     /// What the catalogue expects of that lock.
-    fn expected(&self, nemesis: &str) -> OfItsKind {
+    fn expected(&self, nemesis: &str) -> Baseline {
         let (Some(reference), Ok((name, file))) = (&self.kind.reference, catalogue::nemesis(nemesis)) else {
-            return OfItsKind::Unknown;
+            return Baseline::Unknown;
         };
         let by_lock = catalogue::workload(reference).ok().and_then(|(_, workload)| workload.expect.get(&name).copied());
         match file.expect.get(reference).copied().or(by_lock) {
-            Some(Expectation::Violation) => OfItsKind::Falls,
-            Some(Expectation::Valid) => OfItsKind::Holds,
-            None => OfItsKind::Unknown,
+            Some(Expectation::Violation) => Baseline::Falls,
+            Some(Expectation::Valid) => Baseline::Holds,
+            None => Baseline::Unknown,
         }
     }
 }

@@ -6,21 +6,21 @@
 //! is [compared](compare) with a lock of ours of the same kind, in virtual time, and [made smaller](shrink) on real servers.
 
 mod compare;
-mod learnt;
-mod played;
+mod discovery;
 mod shrink;
+mod stages;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use compare::{Case, Compare};
-use learnt::{Learnt, learn, refused_ttls, runs_of, unable, was_played_by_threads};
+use discovery::{Learnt, learn, refused_ttls, runs_of, unable, was_played_by_threads};
 
+use super::commands::{self, ObservedCommand, RenewalMode};
 use super::examined::Examined;
 use super::kind::Kind;
 use super::releases::reach_again;
-use super::sent::{self, Sent, Upkeep};
-use super::strikes::{self, Aim, Scripted, Setting};
+use super::strikes::{self, FaultPoint, Scripted, Setting};
 use super::{beside, pairs, takeovers};
 use base::files;
 use base::interrupt::Interrupt;
@@ -66,7 +66,7 @@ pub struct Finished {
     pub folder: PathBuf,
     /// Whether all runs were made.
     pub is_complete: bool,
-    stages: Vec<Made>,
+    stages: Vec<StageRuns>,
 }
 
 impl Finished {
@@ -121,7 +121,7 @@ const LEAVES_A_LOCK: &str = "crash-holder";
 const KEEPS_A_HOLDER: &str = "long-work";
 
 /// What a stage has made.
-struct Made {
+struct StageRuns {
     suite: Suite,
     state: State,
     /// How many runs it lacks.
@@ -129,7 +129,7 @@ struct Made {
     interrupted: bool,
 }
 
-impl Made {
+impl StageRuns {
     /// Whether a scenario that is written step by step was not played.
     fn lacks_a_script(&self) -> bool {
         let was_played = |name: &str| self.state.runs.iter().any(|run| run.cell == name && run.valid.is_some());
@@ -162,7 +162,7 @@ struct Examination {
     /// How long a run without a script takes, once that is known.
     time_limit: Option<Length>,
     interrupt: Interrupt,
-    remains: signals::Remains,
+    leftovers: signals::Leftovers,
     began: Instant,
     /// When it was known what there is to play. Where clients take seconds to start, that takes a part of the time.
     learnt: Instant,
@@ -181,9 +181,9 @@ pub async fn examine(request: Request, console: Console, show: ShowStage) -> Res
              for a lock of redjepsen's own, `redjepsen fuzz` searches in virtual time",
         ));
     }
-    let (interrupt, remains) = signals::listen(console).map_err(RunnerError::could_not_run)?;
+    let (interrupt, leftovers) = signals::listen(console).map_err(RunnerError::could_not_run)?;
     let examination =
-        Examination { request, console, show, time_limit: None, interrupt, remains, began, learnt: began, plain };
+        Examination { request, console, show, time_limit: None, interrupt, leftovers, began, learnt: began, plain };
     examination.made().await
 }
 
@@ -218,7 +218,7 @@ impl Examination {
             unable.push((Ability::ReleaseAgain, "a second release of its client does nothing".to_string()));
         }
         let kept = runs_of(&abilities, Some(KEEPS_A_HOLDER))?;
-        let upkeep = sent::upkeep(&sent, kept.first());
+        let upkeep = commands::upkeep(&sent, kept.first());
         let kind = Kind::of(&self.plain, upkeep);
         (self.console.progress)(&format!(
             "{kind}; {} told apart in {operations} operations",
@@ -228,10 +228,10 @@ impl Examination {
         let (taken, refused, asked) = self.taken_ttls().await?;
         let can = |ability| unable.iter().all(|(unable, _)| *unable != ability);
         let usual = taken.iter().map(|ttl| self.usual(*ttl)).chain([self.queue()]);
-        let several = (can(Ability::Threads) && upkeep == Upkeep::InTheBackground).then(|| self.several_renewed());
+        let several = (can(Ability::Threads) && upkeep == RenewalMode::InTheBackground).then(|| self.several_renewed());
         let usual = usual.chain(several).collect();
         let usual = self.make("without-faults", &self.suite_file(usual), None).await?;
-        let mut stages: Vec<Made> = vec![learnt, abilities];
+        let mut stages: Vec<StageRuns> = vec![learnt, abilities];
         stages.extend(asked);
         stages.push(usual);
         self.learnt = Instant::now();
@@ -282,23 +282,23 @@ impl Examination {
     async fn search(
         &self,
         kind: &Kind,
-        sent: &[Sent],
+        sent: &[ObservedCommand],
         setting: Setting,
         fitting: &[String],
-        stages: &mut Vec<Made>,
+        stages: &mut Vec<StageRuns>,
     ) -> Result<Searched, RunnerError> {
         let (first, others) = self.request.ttl.split_at(1);
         let mut cases = Vec::new();
         let catalogue = self.make("catalogue", &self.under(fitting, first), Some(self.until(CATALOGUE))).await?;
         let folder = catalogue.state.folder().to_path_buf();
         let compare =
-            |made: &Made, aims: &[Scripted], cases: &mut Vec<Case>| compare::collect(&folder, made, aims, cases);
+            |made: &StageRuns, aims: &[Scripted], cases: &mut Vec<Case>| compare::collect(&folder, made, aims, cases);
         // What broke while it was learnt broke with no fault.
         for learnt in stages.iter().filter(|made| made.is_without_faults()) {
             compare(learnt, &[], &mut cases)?;
         }
         // Whether it does so again decides what all the other runs can tell.
-        let by_itself = self.again(cases.iter().filter(|case| case.tried.came() == Validity::Invalid));
+        let by_itself = self.again(cases.iter().filter(|case| case.tried.outcome() == Validity::Invalid));
         if !by_itself.cells.is_empty() {
             let made = self.make("by-itself", &by_itself, None).await?;
             compare(&made, &[], &mut cases)?;
@@ -306,7 +306,7 @@ impl Examination {
         }
         compare(&catalogue, &[], &mut cases)?;
         let knows_the_catalogue = !catalogue.lacks_a_script();
-        let takes_over = sent::only_in(&runs_of(&catalogue, Some(LEAVES_A_LOCK))?, sent);
+        let takes_over = commands::only_in(&runs_of(&catalogue, Some(LEAVES_A_LOCK))?, sent);
         let more = beside::scenarios(&setting).into_iter().chain(takeovers::takeovers(&takes_over, &setting));
         let strikes = strikes::scenarios(sent, &Setting { knows_the_catalogue, ..setting });
         let mut scripted: Vec<Scripted> = more.chain(strikes).collect();
@@ -342,8 +342,8 @@ impl Examination {
         (self.console.progress)("comparing with a lock of ours of the same kind, in virtual time");
         Compare { examination: self, kind, page_folder: &folder }.in_virtual_time(&mut cases);
         let is_due = |case: &&Case| {
-            case.tried.came() == Validity::Invalid
-                && !case.tried.of_its_kind.is_fate()
+            case.tried.outcome() == Validity::Invalid
+                && !case.tried.of_its_kind.is_inherent()
                 && !(case.tried.plain && case.tried.is_certain())
         };
         let again = self.again(cases.iter().filter(is_due));
@@ -365,9 +365,9 @@ impl Examination {
         folder: &Path,
         scripted: &[Scripted],
         cases: &mut Vec<Case>,
-    ) -> Result<Option<Made>, RunnerError> {
+    ) -> Result<Option<StageRuns>, RunnerError> {
         let is_late = |case: &&Case| {
-            case.tried.came() == Validity::Invalid && !case.tried.of_its_kind.is_fate() && case.tried.is_late()
+            case.tried.outcome() == Validity::Invalid && !case.tried.of_its_kind.is_inherent() && case.tried.is_late()
         };
         let late = self.again(cases.iter().filter(is_late));
         if late.cells.is_empty() || !self.is_quiet().await {
@@ -401,7 +401,7 @@ impl Examination {
     }
 
     /// Which of the TTLs the library takes, those that it does not, each with what it says, and the runs that asked.
-    async fn taken_ttls(&self) -> Result<(Vec<Length>, Vec<(Length, String)>, Option<Made>), RunnerError> {
+    async fn taken_ttls(&self) -> Result<(Vec<Length>, Vec<(Length, String)>, Option<StageRuns>), RunnerError> {
         let (first, others) = self.request.ttl.split_at(1);
         if others.is_empty() {
             return Ok((first.to_vec(), Vec::new(), None));
@@ -420,7 +420,7 @@ impl Examination {
         self.learnt + left.mul_f64(share)
     }
 
-    fn broke_off(&self, learnt: &Made) -> RunnerError {
+    fn broke_off(&self, learnt: &StageRuns) -> RunnerError {
         let why = learnt.state.runs.iter().find(|run| run.valid.is_none()).map(|run| run.summary.clone());
         RunnerError::could_not_run(
             why.unwrap_or_else(|| "interrupted before it was known what the library sends".to_string()),
@@ -428,7 +428,7 @@ impl Examination {
     }
 
     /// Makes the runs of one stage, or goes on with them.
-    async fn make(&self, stage: &str, file: &SuiteFile, until: Option<Instant>) -> Result<Made, RunnerError> {
+    async fn make(&self, stage: &str, file: &SuiteFile, until: Option<Instant>) -> Result<StageRuns, RunnerError> {
         self.make_with(stage, file, until, self.request.jobs).await
     }
 
@@ -439,7 +439,7 @@ impl Examination {
         file: &SuiteFile,
         until: Option<Instant>,
         jobs: Jobs,
-    ) -> Result<Made, RunnerError> {
+    ) -> Result<StageRuns, RunnerError> {
         let name = format!("library-{}-{stage}", self.plain.workload_name);
         let plan = |auto| {
             let source = Source { name: &name, file, folder: Path::new("") };
@@ -459,7 +459,7 @@ impl Examination {
         let series = Series {
             suite: &suite,
             interrupt: self.interrupt.clone(),
-            remains: self.remains.clone(),
+            leftovers: self.leftovers.clone(),
             fail_fast: false,
             until,
             new_clusters: false,
@@ -477,7 +477,7 @@ impl Examination {
         }
         let done = state.runs.iter().filter(|run| run.valid.is_some()).count();
         let lacking = suite.runs().saturating_sub(done);
-        Ok(Made { suite, state, lacking, interrupted: matches!(ended, Ended::Interrupted) })
+        Ok(StageRuns { suite, state, lacking, interrupted: matches!(ended, Ended::Interrupted) })
     }
 }
 
@@ -494,9 +494,9 @@ fn write_scripts(folder: &Path, scripted: &[Scripted]) -> Result<Vec<String>, Ru
 }
 
 /// The strikes that the library withstood one by one.
-fn withstood(cases: &[Case]) -> Vec<Aim> {
-    let held = cases.iter().filter(|case| case.tried.came() == Validity::Valid);
-    let mut withstood: Vec<Aim> = Vec::new();
+fn withstood(cases: &[Case]) -> Vec<FaultPoint> {
+    let held = cases.iter().filter(|case| case.tried.outcome() == Validity::Valid);
+    let mut withstood: Vec<FaultPoint> = Vec::new();
     for case in held {
         // Some are struck in two scenarios.
         if let [aim] = &case.aims[..]

@@ -13,9 +13,9 @@ use tokio::task::block_in_place;
 use super::Examination;
 use super::compare::{Case, Compare};
 use crate::fuzz::{Cause, End, Trials, shrink_on};
+use crate::library::commands::When;
 use crate::library::examined::Found;
-use crate::library::kind::OfItsKind;
-use crate::library::sent::When;
+use crate::library::kind::Baseline;
 use crate::library::struck;
 use base::files;
 use base::interrupt::Interrupt;
@@ -41,10 +41,10 @@ pub(super) async fn all(compare: &Compare<'_>, cases: &[Case], until: Instant) -
         return Ok(found);
     }
     files::create_folder(&folder).map_err(RunnerError::could_not_run)?;
-    let Examination { interrupt, remains, console: tells, .. } = compare.examination;
+    let Examination { interrupt, leftovers, console: tells, .. } = compare.examination;
     // Trials are many and short.
     let console = Console { say: |_| {}, progress: |_| {}, show: |_| tokio::spawn(async {}), leave: tells.leave };
-    let mut runner = Runner::of_listener(console, interrupt.clone(), remains)?;
+    let mut runner = Runner::of_listener(console, interrupt.clone(), leftovers)?;
     for (place, case) in due.iter().enumerate() {
         let left = until.saturating_duration_since(Instant::now());
         if left < LEAST || interrupt.is_raised() {
@@ -83,10 +83,10 @@ fn is_among(found: &[Found], case: &Case) -> bool {
 /// can be.
 fn due(cases: &[Case]) -> Vec<&Case> {
     let is_due = |case: &&Case| {
-        case.tried.came() == Validity::Invalid && !case.tried.of_its_kind.is_fate() && !case.aims.is_empty()
+        case.tried.outcome() == Validity::Invalid && !case.tried.of_its_kind.is_inherent() && !case.aims.is_empty()
     };
     let mut due: Vec<&Case> = cases.iter().filter(is_due).collect();
-    due.sort_by_key(|case| (!case.tried.of_its_kind.is_own(), case.aims.len()));
+    due.sort_by_key(|case| (!case.tried.of_its_kind.is_defect(), case.aims.len()));
     let mut seen = BTreeSet::new();
     due.retain(|case| {
         let run = case.tried.telling();
@@ -158,7 +158,7 @@ struct OnServers<'a, 'c> {
     compare: &'a Compare<'c>,
     runner: &'a mut Runner,
     /// What a lock of ours does under the whole scenario.
-    fate: Option<OfItsKind>,
+    fate: Option<Baseline>,
     store: PathBuf,
     /// What was tried: the shrinker comes back to many of them.
     known: BTreeSet<String>,
@@ -209,7 +209,7 @@ impl Trials for OnServers<'_, '_> {
 
 impl OnServers<'_, '_> {
     fn may_have_its_fate(&self, scenario: &Scenario) -> bool {
-        let falls = self.compare.of_its_kind(std::slice::from_ref(scenario), &[]) == Some(OfItsKind::Falls);
-        falls == (self.fate == Some(OfItsKind::Falls))
+        let falls = self.compare.of_its_kind(std::slice::from_ref(scenario), &[]) == Some(Baseline::Falls);
+        falls == (self.fate == Some(Baseline::Falls))
     }
 }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::remarks::{ByItself, by_itself, remarks};
+use super::remarks::{FaultFree, fault_free, remarks};
 use super::{broken, command, facts, headline, is_too_little, meaning, shows_little, shrunk, symptom, withstood};
 use crate::library::examined::{Examined, Found, Symptom, Tried};
 use base::words::{line, sanitize};
@@ -15,9 +15,9 @@ const STYLE: &str = "@media (min-width: 60rem) { td:first-child { white-space: n
 /// The page; its links lead to the reports of the runs.
 pub fn html(examined: &Examined) -> String {
     let symptoms = examined.symptoms();
-    let by_itself = by_itself(examined);
-    let own = symptoms.iter().any(|symptom| !symptom.of_its_kind.is_fate());
-    let first = by_itself.first();
+    let fault_free = fault_free(examined);
+    let own = symptoms.iter().any(|symptom| !symptom.of_its_kind.is_inherent());
+    let first = fault_free.first();
     let (word, class) = match (symptoms.is_empty(), own) {
         (_, true) => ("FALLS", "invalid"),
         (false, false) => ("AS ITS KIND", "unknown"),
@@ -35,10 +35,10 @@ pub fn html(examined: &Examined) -> String {
     let body = html! {
         main {
             (header(class, &["everything that was tried of one library"], word, &html! { (prose(&headline(examined))) "." }, &html! {}))
-            @if !by_itself.is_empty() {
+            @if !fault_free.is_empty() {
                 section id="by-itself" {
                     h2 { "What it does by itself" }
-                    @for ByItself { what, run, .. } in &by_itself {
+                    @for FaultFree { what, run, .. } in &fault_free {
                         p { (what) "." br; code { (run.repeat) } br; a href=(address(&format!("{}/report.html", run.folder))) { "Its report" } }
                     }
                 }

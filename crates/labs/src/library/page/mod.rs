@@ -7,11 +7,11 @@ mod text;
 pub use html::html;
 pub use text::terminal;
 
-use remarks::{by_itself, remarks};
+use remarks::{fault_free, remarks};
 
+use crate::library::commands::ObservedCommand;
 use crate::library::examined::{Examined, Found, Symptom, Tried};
-use crate::library::kind::OfItsKind;
-use crate::library::sent::Sent;
+use crate::library::kind::Baseline;
 use base::words::{length, plural};
 use checker::Validity;
 
@@ -29,11 +29,11 @@ fn headline(examined: &Examined) -> String {
     }
     let of = |kind| examined.that(Validity::Invalid).iter().filter(|tried| tried.of_its_kind == kind).count();
     let parts = [
-        (OfItsKind::Falls, format!("as {} does", examined.kind)),
-        (OfItsKind::Holds, format!("that {} withstands", reference(examined))),
-        (OfItsKind::Unexcused, "in which nothing was injected".to_string()),
-        (OfItsKind::Outlived, "in which it was held for longer than its TTL".to_string()),
-        (OfItsKind::Unknown, "unexplained".to_string()),
+        (Baseline::Falls, format!("as {} does", examined.kind)),
+        (Baseline::Holds, format!("that {} withstands", reference(examined))),
+        (Baseline::Unexcused, "in which nothing was injected".to_string()),
+        (Baseline::Outlived, "in which it was held for longer than its TTL".to_string()),
+        (Baseline::Unknown, "unexplained".to_string()),
     ];
     let parts = parts.into_iter().map(|(kind, what)| (of(kind), what)).filter(|(many, _)| *many > 0);
     let parts: Vec<String> = parts.map(|(many, what)| format!("to {many} {what}")).collect();
@@ -78,7 +78,7 @@ fn nothing_fell(examined: &Examined, shown: usize) -> Option<String> {
     };
     let is_little = is_too_little(examined);
     let too_little = format!("the time sufficed for {made} of {} so far", plural((made + not_made) as u64, "run"));
-    let (alone, beside) = (by_itself(examined).len() as u64, remarks(examined).len() as u64);
+    let (alone, beside) = (fault_free(examined).len() as u64, remarks(examined).len() as u64);
     let defects = match (alone, beside) {
         (0, 0) => None,
         (0, beside) => Some(format!("{name} has {}, which no claim is about", plural(beside, "kind") + " of defect")),
@@ -128,15 +128,15 @@ fn reference(examined: &Examined) -> String {
 fn meaning(symptom: &Symptom, examined: &Examined) -> String {
     match symptom.of_its_kind {
         _ if symptom.is_plain() => "It breaks by itself: nothing was done to anybody".to_string(),
-        OfItsKind::Holds => format!("Its own: {}, {}, withstands the same", reference(examined), examined.kind),
-        OfItsKind::Unknown => {
+        Baseline::Holds => format!("Its own: {}, {}, withstands the same", reference(examined), examined.kind),
+        Baseline::Unknown => {
             "Unexplained: nothing to compare it with that was struck in the same way, or it does not happen every time, \
              only when the machine is late, or with no fault too"
                 .to_string()
         }
-        OfItsKind::Unexcused => "Its own: nobody who lived was struck, and no TTL excuses it".to_string(),
-        OfItsKind::Outlived => "Its kind: it was held for longer than its TTL, and nothing renews it".to_string(),
-        OfItsKind::Falls => format!("Its kind: {} falls to the same, {}", reference(examined), examined.kind),
+        Baseline::Unexcused => "Its own: nobody who lived was struck, and no TTL excuses it".to_string(),
+        Baseline::Outlived => "Its kind: it was held for longer than its TTL, and nothing renews it".to_string(),
+        Baseline::Falls => format!("Its kind: {} falls to the same, {}", reference(examined), examined.kind),
     }
 }
 
@@ -160,14 +160,14 @@ fn symptom(symptom: &Symptom, examined: &Examined) -> String {
     let (broken, of) = symptom.broken();
     let scenarios = plural(symptom.tried.len() as u64, "scenario");
     let fate = match symptom.of_its_kind {
-        OfItsKind::Holds => format!("{} withstands it{}", reference(examined), seldom_by_itself(symptom, examined)),
-        OfItsKind::Falls => format!("{} falls too", reference(examined)),
-        OfItsKind::Unexcused => "nobody who lived was struck".to_string(),
-        OfItsKind::Outlived => "its TTL was over".to_string(),
-        OfItsKind::Unknown if examined.share_by_itself(symptom).is_some() && !symptom.is_plain() => {
+        Baseline::Holds => format!("{} withstands it{}", reference(examined), seldom_by_itself(symptom, examined)),
+        Baseline::Falls => format!("{} falls too", reference(examined)),
+        Baseline::Unexcused => "nobody who lived was struck".to_string(),
+        Baseline::Outlived => "its TTL was over".to_string(),
+        Baseline::Unknown if examined.share_by_itself(symptom).is_some() && !symptom.is_plain() => {
             "so it does with no fault too".to_string()
         }
-        OfItsKind::Unknown => symptom.why_unexplained().unwrap_or("nothing to compare with").to_string(),
+        Baseline::Unknown => symptom.why_unexplained().unwrap_or("nothing to compare with").to_string(),
     };
     format!("{struck}: {}, in {broken} of {} of {scenarios}; {fate}", symptom.anomaly, plural(of as u64, "run"))
 }
@@ -217,7 +217,7 @@ fn shrunk(found: &Found) -> String {
 }
 
 /// `SET lock:k0 … NX PX 1000`, with what its script calls.
-fn command(sent: &Sent) -> String {
+fn command(sent: &ObservedCommand) -> String {
     match sent.calls.is_empty() {
         true => sent.example.clone(),
         false => format!("{} (calls {})", sent.example, sent.calls.join(", ")),

@@ -111,7 +111,7 @@ fn untrue(all: &[Tried]) -> Vec<(&Tried, String)> {
 }
 
 /// What it does with nothing done to anybody.
-pub struct ByItself<'e> {
+pub struct FaultFree<'e> {
     /// In capitals, for a page on which nothing is worse.
     pub word: &'static str,
     pub what: String,
@@ -120,7 +120,7 @@ pub struct ByItself<'e> {
 }
 
 /// All that it does by itself, which comes before everything else.
-pub fn by_itself(examined: &Examined) -> Vec<ByItself<'_>> {
+pub fn fault_free(examined: &Examined) -> Vec<FaultFree<'_>> {
     let runs = || examined.tried.iter().flat_map(|tried| &tried.runs);
     let of = |(advisory, _, alone): &Words| {
         let (advisory, (word, what)) = ((*advisory)?, (*alone)?);
@@ -139,7 +139,7 @@ pub fn by_itself(examined: &Examined) -> Vec<ByItself<'_>> {
             }
             false => String::new(),
         };
-        Some(ByItself { word, what: format!("{what}{often}: {}", remark.text), run })
+        Some(FaultFree { word, what: format!("{what}{often}: {}", remark.text), run })
     };
     WORDS.iter().filter_map(of).collect()
 }

@@ -1,6 +1,6 @@
 //! What was tried of a library, in a terminal.
 
-use super::remarks::{ByItself, by_itself, remarks};
+use super::remarks::{FaultFree, fault_free, remarks};
 use super::{broken, command, facts, headline, meaning, shrunk, symptom, withstood};
 use crate::library::examined::Examined;
 use base::words::{line, plural, sanitize, wrap};
@@ -15,7 +15,7 @@ const MOST_HELD: usize = 25;
 /// The headline, what breaks it by symptom, what it withstands, and what shows nothing.
 pub fn terminal(examined: &Examined, look: Look) -> String {
     let mut lines = vec![format!("{}.", look.paint("1", &line(&headline(examined), LONGEST)))];
-    for ByItself { what, run, .. } in by_itself(examined) {
+    for FaultFree { what, run, .. } in fault_free(examined) {
         lines.push(look.paint("1;31", &format!("{}.", line(&what, 2 * LONGEST))));
         lines.push(format!("  repeat  {}", sanitize(&run.repeat, 400)));
     }
@@ -29,7 +29,7 @@ pub fn terminal(examined: &Examined, look: Look) -> String {
     for group in examined.symptoms() {
         let means = meaning(&group, examined);
         if said.as_ref() != Some(&means) {
-            let code = if group.of_its_kind.is_fate() && !group.is_plain() { "1" } else { "1;31" };
+            let code = if group.of_its_kind.is_inherent() && !group.is_plain() { "1" } else { "1;31" };
             lines.extend([String::new(), look.paint(code, &means)]);
             said = Some(means);
         }

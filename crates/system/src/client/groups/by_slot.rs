@@ -25,11 +25,11 @@ pub struct BySlot {
     first: usize,
     limit: Duration,
     machine: Arc<dyn Machine>,
-    known: Mutex<Known>,
+    known: Mutex<SlotMap>,
 }
 
 /// What is known of the cluster.
-struct Known {
+struct SlotMap {
     /// Connections by `host:port`; at first to the configured nodes.
     servers: BTreeMap<String, Arc<Connection>>,
     /// As a node reported; empty if no node has been asked yet or its report turned out wrong.
@@ -59,7 +59,7 @@ impl BySlot {
             Ok::<_, String>((address.to_string(), Arc::new(Connection::new(url, limit, machine)?)))
         };
         let servers = urls.iter().map(server).collect::<Result<_, _>>()?;
-        let known = Known { servers, nodes: Vec::new(), moved: BTreeMap::new(), last: None };
+        let known = SlotMap { servers, nodes: Vec::new(), moved: BTreeMap::new(), last: None };
         Ok(BySlot { first, limit, machine: Arc::clone(machine), known: Mutex::new(known) })
     }
 
@@ -73,7 +73,7 @@ impl BySlot {
         answer
     }
 
-    async fn follow<T: FromRedisValue>(&self, command: &Cmd, known: &mut Known) -> Result<T, RequestError> {
+    async fn follow<T: FromRedisValue>(&self, command: &Cmd, known: &mut SlotMap) -> Result<T, RequestError> {
         known.last = None;
         let slot = slots::slot(key_of(command));
         let mut address = self.owner(slot, known).await?;
@@ -101,7 +101,7 @@ impl BySlot {
     }
 
     /// The `host:port` of the node that serves a slot, as far as is known; asks the nodes if nothing is.
-    async fn owner(&self, slot: u16, known: &mut Known) -> Result<String, RequestError> {
+    async fn owner(&self, slot: u16, known: &mut SlotMap) -> Result<String, RequestError> {
         if known.nodes.is_empty() {
             known.nodes = self.ask_around(known).await?;
         }
@@ -112,7 +112,7 @@ impl BySlot {
     }
 
     /// What the first node that answers knows of all nodes. Nothing of the caller's has been sent yet.
-    async fn ask_around(&self, known: &Known) -> Result<Vec<ClusterNode>, RequestError> {
+    async fn ask_around(&self, known: &SlotMap) -> Result<Vec<ClusterNode>, RequestError> {
         let mut last = "there are none".to_string();
         let first = self.first.checked_rem(known.servers.len()).unwrap_or(0);
         let (earlier, later) = (known.servers.iter().take(first), known.servers.iter().skip(first));
@@ -127,7 +127,7 @@ impl BySlot {
         Err(RequestError::NotDone(format!("no node says who serves what: {last}")))
     }
 
-    fn server(&self, address: &str, known: &mut Known) -> Result<Arc<Connection>, RequestError> {
+    fn server(&self, address: &str, known: &mut SlotMap) -> Result<Arc<Connection>, RequestError> {
         if let Some(server) = known.servers.get(address) {
             return Ok(Arc::clone(server));
         }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use super::wire::{Answer, Frames, Hello, PING, Request, Trouble};
+use super::wire::{Frames, Hello, PING, Request, Response, Trouble};
 
 /// Pause after all servers were tried in vain.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -155,7 +155,7 @@ impl Keeper {
             let (request, answer) = tokio::select! {
                 biased;
                 frame = frames.next() => {
-                    let answer = Answer::read(frame?)?;
+                    let answer = Response::read(frame?)?;
                     self.heard = Instant::now();
                     if answer.number == PING {
                         continue;
@@ -218,13 +218,13 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_secs(1);
 
     /// A fake server: accepts connections, one after another.
-    struct Server(TcpListener);
+    struct FakeServer(TcpListener);
 
-    impl Server {
-        async fn start() -> (Server, String) {
+    impl FakeServer {
+        async fn start() -> (FakeServer, String) {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap().to_string();
-            (Server(listener), address)
+            (FakeServer(listener), address)
         }
 
         /// Accepts a connection and welcomes it as session `session`; returns the session that it asked for.
@@ -271,7 +271,7 @@ mod tests {
 
     #[tokio::test]
     async fn it_asks_pings_and_closes() {
-        let (server, address) = Server::start().await;
+        let (server, address) = FakeServer::start().await;
         let client = tokio::spawn(async move {
             let session = Session::open(&[address], 0, TIMEOUT).await.unwrap();
             assert_eq!(session.timeout(), TIMEOUT);
@@ -292,7 +292,7 @@ mod tests {
 
     #[tokio::test]
     async fn it_moves_to_another_server_and_is_closed_there() {
-        let ((one, first), (other, second)) = (Server::start().await, Server::start().await);
+        let ((one, first), (other, second)) = (FakeServer::start().await, FakeServer::start().await);
         let client = tokio::spawn(async move {
             let session = Session::open(&[first, second], 0, TIMEOUT).await.unwrap();
             let lost = session.ask(children()).await;
@@ -316,7 +316,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_that_the_servers_gave_up_is_over() {
-        let (server, address) = Server::start().await;
+        let (server, address) = FakeServer::start().await;
         let client = tokio::spawn(async move {
             let session = Session::open(&[address], 0, TIMEOUT).await.unwrap();
             session.requests.closed().await;
@@ -330,7 +330,7 @@ mod tests {
 
     #[tokio::test]
     async fn without_a_server_there_is_no_session() {
-        let (server, address) = Server::start().await;
+        let (server, address) = FakeServer::start().await;
         drop(server);
         let error = Session::open(std::slice::from_ref(&address), 0, TIMEOUT).await.err().unwrap();
         assert!(error.to_string().starts_with(&address), "{error}");

@@ -100,15 +100,15 @@ fn put_create(record: &mut BytesMut, path: &str, flags: i32) {
 
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct Response {
     pub number: i32,
     /// The newest transaction the server knows.
     pub zxid: i64,
     pub content: Result<Bytes, Trouble>,
 }
 
-impl Answer {
-    pub fn read(mut frame: Bytes) -> Result<Answer, Trouble> {
+impl Response {
+    pub fn read(mut frame: Bytes) -> Result<Response, Trouble> {
         let number = frame.try_get_i32().map_err(cut_short)?;
         let zxid = frame.try_get_i64().map_err(cut_short)?;
         let content = match frame.try_get_i32().map_err(cut_short)? {
@@ -118,7 +118,7 @@ impl Answer {
             SESSION_EXPIRED | SESSION_MOVED => Err(Trouble::SessionOver),
             code => Err(Trouble::Other(format!("the server answers error {code}"))),
         };
-        Ok(Answer { number, zxid, content })
+        Ok(Response { number, zxid, content })
     }
 }
 
@@ -255,7 +255,7 @@ mod tests {
             frame.put_i64(33);
             frame.put_i32(code);
             frame.put_slice(content);
-            Answer::read(frame.freeze()).unwrap()
+            Response::read(frame.freeze()).unwrap()
         };
         let listed = answer(0, b"\0\0\0\x02\0\0\0\x01a\0\0\0\x02bc");
         assert_eq!((listed.number, listed.zxid), (5, 33));
@@ -274,7 +274,7 @@ mod tests {
             assert!(names(Bytes::from_static(content)).is_err(), "{content:?}");
         }
         assert!(created(Bytes::from_static(b"\0\0\0\x01a\0\0")).is_err());
-        assert!(Answer::read(Bytes::from_static(b"\0\0\0\x01")).is_err());
+        assert!(Response::read(Bytes::from_static(b"\0\0\0\x01")).is_err());
         assert!(Hello::read(Bytes::from_static(b"\0\0\0\0\0\0\0\x01")).is_err());
     }
 }

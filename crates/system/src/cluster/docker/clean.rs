@@ -15,7 +15,7 @@ use futures_util::{StreamExt, stream};
 
 use super::ask::{ask, label_filters};
 use super::engine::Docker;
-use super::made::Kind;
+use super::made::ImageKind;
 use super::start::AT_ONCE;
 use super::{LABEL, LABEL_RUN, network_name};
 use crate::cluster::cleaned::{CleanOptions, Cleaned, CleanedRun, KeptRun};
@@ -63,15 +63,15 @@ impl Docker {
             }
         }
         if options.images {
-            let servers = Program::ALL.map(Kind::Server);
-            for kind in [Kind::Runtime, Kind::Client, Kind::Machine].into_iter().chain(servers) {
+            let servers = Program::ALL.map(ImageKind::Server);
+            for kind in [ImageKind::Runtime, ImageKind::Client, ImageKind::Machine].into_iter().chain(servers) {
                 self.clean_images(kind, &mut cleaned).await;
             }
         }
         cleaned
     }
 
-    async fn clean_images(&self, kind: Kind, cleaned: &mut Cleaned) {
+    async fn clean_images(&self, kind: ImageKind, cleaned: &mut Cleaned) {
         let made = self.made_images(kind, None).await.unwrap_or_else(|error| {
             cleaned.failed.push(error.to_string());
             Vec::new()

@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use super::ask::{ask, in_words};
 use super::bundle::Bundle;
 use super::engine::Docker;
-use super::made::{self, Image, Made, RUNTIME_PROGRAM};
+use super::made::{self, BuiltImage, Image, RUNTIME_PROGRAM};
 use crate::cluster::error::ClusterError;
 use crate::cluster::provider::{ClientSource, NodeSource};
 use crate::cluster::{installed, redis_program};
@@ -52,8 +52,8 @@ pub struct NodeImage {
     pub command: Vec<String>,
 }
 
-impl From<Made> for NodeImage {
-    fn from(made: Made) -> NodeImage {
+impl From<BuiltImage> for NodeImage {
+    fn from(made: BuiltImage) -> NodeImage {
         NodeImage { image: made.image, command: made.command }
     }
 }
@@ -119,14 +119,14 @@ impl Docker {
     /// if there is none of these files.
     pub async fn machine_image(&self) -> Result<Image, ClusterError> {
         let bundle = Bundle::of_machine(&redjepsen(None)?)?;
-        self.made_image(&bundle, made::Kind::Machine).await.map(|(image, _)| image)
+        self.made_image(&bundle, made::ImageKind::Machine).await.map(|(image, _)| image)
     }
 
     /// The image of redjepsen itself, made if there is none of this build.
     async fn runtime_image(&self, program: Option<&Path>) -> Result<Image, ClusterError> {
         let program = redjepsen(program)?;
         let bundle = Bundle::of(&program, Path::new(RUNTIME_PROGRAM))?;
-        self.made_image(&bundle, made::Kind::Runtime).await.map(|(image, _)| image)
+        self.made_image(&bundle, made::ImageKind::Runtime).await.map(|(image, _)| image)
     }
 
     async fn installed_client_image(
@@ -135,7 +135,7 @@ impl Docker {
         note: &mut (dyn FnMut(String) + Send),
     ) -> Result<Image, ClusterError> {
         let bundle = Bundle::of_client(client)?;
-        let (image, new) = self.made_image(&bundle, made::Kind::Client).await?;
+        let (image, new) = self.made_image(&bundle, made::ImageKind::Client).await?;
         if new {
             note(format!("made {} of this machine's {}", image.name, bundle.program.display()));
         }
@@ -185,7 +185,7 @@ impl Docker {
             Some(path) => Some(Bundle::of_server(path)?.fingerprint()?),
             None => None,
         };
-        let made = self.made_images(made::Kind::Server(Program::Redis), fingerprint.as_deref()).await?;
+        let made = self.made_images(made::ImageKind::Server(Program::Redis), fingerprint.as_deref()).await?;
         Ok(made.into_iter().next().map(NodeImage::from))
     }
 
@@ -198,7 +198,7 @@ impl Docker {
         let version = redis_program::version(path)?;
         let bundle = Bundle::of_server(path)?;
         let (image, new) =
-            self.made_image(&bundle, made::Kind::Server(Program::Redis)).await.map_err(|error| match error {
+            self.made_image(&bundle, made::ImageKind::Server(Program::Redis)).await.map_err(|error| match error {
                 ClusterError::ForeignProgram { found, wanted, .. } => {
                     ClusterError::ForeignProgram { program: path.display().to_string(), found, wanted }
                 }
@@ -225,7 +225,7 @@ impl Docker {
         let bundle = installed.as_ref().map(Bundle::of_installed).transpose()?;
         // As with Redis: the image of what is installed now or, if nothing is, the newest.
         let fingerprint = bundle.as_ref().map(Bundle::fingerprint).transpose()?;
-        let before = self.made_images(made::Kind::Server(program), fingerprint.as_deref()).await?;
+        let before = self.made_images(made::ImageKind::Server(program), fingerprint.as_deref()).await?;
         if let Some(made) = before.into_iter().next() {
             return Ok(NodeImage::from(made));
         }
@@ -241,7 +241,7 @@ impl Docker {
             return Err(ClusterError::NoService { program, image: name.to_string(), reason, package });
         };
         note(format!("{name} cannot be pulled ({reason})"));
-        let (image, _) = self.made_image(&bundle, made::Kind::Server(program)).await?;
+        let (image, _) = self.made_image(&bundle, made::ImageKind::Server(program)).await?;
         note(format!("made {} of this machine's {program}", image.name));
         Ok(NodeImage { image, command: bundle.command })
     }

@@ -34,7 +34,7 @@ const TOO_YOUNG_TO_REMOVE: Duration = Duration::from_secs(600);
 const IMPORT_LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ImageKind {
     /// Runs a server.
     Server(Program),
     /// Runs redjepsen itself: agents and built-in clients.
@@ -54,29 +54,29 @@ pub struct Image {
 
 /// An image that was made here.
 #[derive(Clone, Debug)]
-pub struct Made {
+pub struct BuiltImage {
     pub image: Image,
     /// What it runs: a program and its first arguments.
     pub command: Vec<String>,
     created: i64,
 }
 
-impl Kind {
+impl ImageKind {
     fn word(self) -> &'static str {
         match self {
-            Kind::Server(Program::Redis) => "node",
-            Kind::Server(Program::Etcd) => "etcd",
-            Kind::Server(Program::Zookeeper) => "zookeeper",
-            Kind::Server(Program::Postgres) => "postgres",
-            Kind::Runtime => "runtime",
-            Kind::Client => "client",
-            Kind::Machine => "machine",
+            ImageKind::Server(Program::Redis) => "node",
+            ImageKind::Server(Program::Etcd) => "etcd",
+            ImageKind::Server(Program::Zookeeper) => "zookeeper",
+            ImageKind::Server(Program::Postgres) => "postgres",
+            ImageKind::Runtime => "runtime",
+            ImageKind::Client => "client",
+            ImageKind::Machine => "machine",
         }
     }
 
     fn repository(self) -> String {
         match self {
-            Kind::Server(Program::Redis) => "redjepsen/redis".to_string(),
+            ImageKind::Server(Program::Redis) => "redjepsen/redis".to_string(),
             other => format!("redjepsen/{}", other.word()),
         }
     }
@@ -86,11 +86,11 @@ impl Docker {
     /// An image of a client that is a single program of this machine, at the same path as here.
     pub async fn client_image(&self, program: &std::path::Path) -> Result<Image, ClusterError> {
         let bundle = Bundle::of(program, program)?;
-        self.made_image(&bundle, Kind::Client).await.map(|(image, _)| image)
+        self.made_image(&bundle, ImageKind::Client).await.map(|(image, _)| image)
     }
 
     /// The image made from a bundle, and whether it was made just now.
-    pub async fn made_image(&self, bundle: &Bundle, kind: Kind) -> Result<(Image, bool), ClusterError> {
+    pub async fn made_image(&self, bundle: &Bundle, kind: ImageKind) -> Result<(Image, bool), ClusterError> {
         if bundle.architecture != self.engine.architecture {
             return Err(ClusterError::ForeignProgram {
                 program: bundle.program.display().to_string(),
@@ -103,24 +103,29 @@ impl Docker {
             return Ok((made.image, false));
         }
         let image = self.import(bundle, kind, &fingerprint).await?;
-        if kind == Kind::Runtime {
+        if kind == ImageKind::Runtime {
             self.remove_old_runtimes(&image).await?;
         }
         Ok((image, true))
     }
 
     /// The images of this kind made here, newest first; with a fingerprint, only those made from these files.
-    pub async fn made_images(&self, kind: Kind, fingerprint: Option<&str>) -> Result<Vec<Made>, ClusterError> {
+    pub async fn made_images(
+        &self,
+        kind: ImageKind,
+        fingerprint: Option<&str>,
+    ) -> Result<Vec<BuiltImage>, ClusterError> {
         let mut labels = vec![LABEL.to_string(), format!("{KIND}={}", kind.word())];
         labels.extend(fingerprint.map(|fingerprint| format!("{SOURCE}={fingerprint}")));
         let options = ListImagesOptionsBuilder::new().filters(&label_filters(labels)).build();
         let found = ask("list its images", self.api.list_images(Some(options))).await?;
-        let mut made: Vec<Made> = found.into_iter().filter_map(|summary| Made::from_summary(summary, kind)).collect();
+        let mut made: Vec<BuiltImage> =
+            found.into_iter().filter_map(|summary| BuiltImage::from_summary(summary, kind)).collect();
         made.sort_by_key(|made| std::cmp::Reverse(made.created));
         Ok(made)
     }
 
-    async fn import(&self, bundle: &Bundle, kind: Kind, fingerprint: &str) -> Result<Image, ClusterError> {
+    async fn import(&self, bundle: &Bundle, kind: ImageKind, fingerprint: &str) -> Result<Image, ClusterError> {
         let (tar, hash) = {
             let bundle = bundle.clone();
             let fail = |error: tokio::task::JoinError| ClusterError::Program {
@@ -141,7 +146,7 @@ impl Docker {
             format!("LABEL {LABEL}=1 {KIND}={} {SOURCE}={fingerprint} {PROGRAM}={}", kind.word(), quoted(&program)),
             format!("LABEL {COMMAND}={}", quoted(&command)),
             // A machine's image is called with redjepsen's arguments, as the one from docker/Dockerfile is.
-            format!("{} {command}", if kind == Kind::Machine { "ENTRYPOINT" } else { "CMD" }),
+            format!("{} {command}", if kind == ImageKind::Machine { "ENTRYPOINT" } else { "CMD" }),
         ];
         if !bundle.library_path().is_empty() {
             changes.push(format!("ENV LD_LIBRARY_PATH={}", quoted(&bundle.library_path())));
@@ -172,7 +177,7 @@ impl Docker {
     /// Removes images of earlier redjepsen builds unless something uses them.
     async fn remove_old_runtimes(&self, newest: &Image) -> Result<(), ClusterError> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        for old in self.made_images(Kind::Runtime, None).await? {
+        for old in self.made_images(ImageKind::Runtime, None).await? {
             let age = now.as_secs().saturating_sub(u64::try_from(old.created).unwrap_or(0));
             if old.image.id == newest.id || age < TOO_YOUNG_TO_REMOVE.as_secs() {
                 continue;
@@ -192,14 +197,14 @@ impl Docker {
     }
 }
 
-impl Made {
-    fn from_summary(summary: ImageSummary, kind: Kind) -> Option<Made> {
+impl BuiltImage {
+    fn from_summary(summary: ImageSummary, kind: ImageKind) -> Option<BuiltImage> {
         let program = summary.labels.get(PROGRAM)?.clone();
         let command = summary.labels.get(COMMAND).and_then(|words| serde_json::from_str(words).ok());
         let ours = |tag: &&String| tag.starts_with(&kind.repository());
         // It has no tag of ours if another image took its name, but its labels still hold.
         let name = summary.repo_tags.iter().find(ours).unwrap_or(&summary.id).clone();
-        Some(Made {
+        Some(BuiltImage {
             image: Image { name, id: summary.id },
             command: command.unwrap_or_else(|| vec![program]),
             created: summary.created,

@@ -25,12 +25,12 @@ const LIMIT: Duration = Duration::from_secs(10);
 pub(super) struct Sandbox {
     channel: Arc<Channel>,
     next_id: AtomicU64,
-    waiting: Arc<Mutex<Waiting>>,
+    waiting: Arc<Mutex<PendingAnswers>>,
     process: tokio::sync::Mutex<Child>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct PendingAnswers {
     answers: HashMap<u64, oneshot::Sender<Answer>>,
     /// Set when the sandbox is gone: nobody will answer any more.
     gone: bool,
@@ -54,7 +54,7 @@ impl Sandbox {
         let (stream, theirs) = UnixStream::pair().map_err(fail)?;
         let theirs = OwnedFd::from(theirs.into_std().map_err(fail)?);
 
-        let waiting = Arc::new(Mutex::new(Waiting::default()));
+        let waiting = Arc::new(Mutex::new(PendingAnswers::default()));
         let channel = Arc::new(ours);
         let (reader, answers) = (Arc::clone(&channel), Arc::clone(&waiting));
         // A plain thread: it ends with the sandbox.
@@ -152,7 +152,7 @@ impl Sandbox {
     }
 }
 
-fn read_answers(channel: &Channel, waiting: &Mutex<Waiting>) {
+fn read_answers(channel: &Channel, waiting: &Mutex<PendingAnswers>) {
     loop {
         match channel.receive::<Reply>() {
             Ok(Some((reply, _))) => {

@@ -32,11 +32,11 @@ pub(super) struct Members {
     bridge: Mutex<Bridge>,
     /// What the cluster began with.
     begin: Begin,
-    processes: Mutex<HashMap<String, Arc<Process>>>,
+    processes: Mutex<HashMap<String, Arc<MemberProcess>>>,
 }
 
 /// A member's process: the first one of a namespace. All others in the namespace end with it.
-struct Process {
+struct MemberProcess {
     held: HeldProcess,
     /// Of a client, to keep it within its limits.
     namespace: Option<u64>,
@@ -69,9 +69,10 @@ impl Members {
         limits::run_first();
         loop {
             thread::sleep(LOOK_EVERY);
-            let processes: Vec<Arc<Process>> = lock(&self.processes).values().map(Arc::clone).collect();
-            let running =
-                |process: &Arc<Process>| process.namespace.is_some() && matches!(*lock(&process.state), State::Runs(_));
+            let processes: Vec<Arc<MemberProcess>> = lock(&self.processes).values().map(Arc::clone).collect();
+            let running = |process: &Arc<MemberProcess>| {
+                process.namespace.is_some() && matches!(*lock(&process.state), State::Runs(_))
+            };
             if !processes.iter().any(running) {
                 continue;
             }
@@ -114,8 +115,14 @@ impl Members {
         let namespace = is_client.then(|| limits::namespace_of(child.id())).flatten();
         let stderr = Mutex::new(namespace.map(|_| File::from(told)));
         let state = Mutex::new(State::Runs(child.id()));
-        let process =
-            Arc::new(Process { held, namespace, stderr, why_killed: Mutex::default(), state, changed: Condvar::new() });
+        let process = Arc::new(MemberProcess {
+            held,
+            namespace,
+            stderr,
+            why_killed: Mutex::default(),
+            state,
+            changed: Condvar::new(),
+        });
         lock(&self.processes).insert(name, Arc::clone(&process));
         let watched = thread::Builder::new().spawn(move || process.watch(child));
         watched.map(|_| ()).map_err(|error| error.to_string())
@@ -177,7 +184,7 @@ impl Members {
     }
 }
 
-impl Process {
+impl MemberProcess {
     /// Kills all of a client; its log says why, after all else.
     fn end_for(&self, why: String) {
         *lock(&self.why_killed) = Some(why);

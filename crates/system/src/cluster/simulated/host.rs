@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::machine::Inside;
-use super::world::{State, World};
+use super::world::{World, WorldState};
 use crate::faults::{Effect, Ends, Host, MemberAction, Observation, Pair, Scope, SoFar};
 use base::machine::Machine;
 
@@ -33,7 +33,7 @@ impl Host for SimulatedHost {
         Ok(())
     }
 
-    fn know_network(&self, _: &str, _: &str) -> Result<(), String> {
+    fn set_network(&self, _: &str, _: &str) -> Result<(), String> {
         Ok(())
     }
 
@@ -101,7 +101,7 @@ impl Host for SimulatedHost {
         self.world.change(|state| state.network.faults.in_effect())
     }
 
-    fn start_anew(&self) -> Result<(), String> {
+    fn reset(&self) -> Result<(), String> {
         Err("a simulated cluster serves one run".to_string())
     }
 
@@ -111,7 +111,7 @@ impl Host for SimulatedHost {
     }
 }
 
-fn act(state: &mut State, name: &str, address: Ipv4Addr, action: MemberAction) -> Observation {
+fn act(state: &mut WorldState, name: &str, address: Ipv4Addr, action: MemberAction) -> Observation {
     let gone = || seen(false, format!("{name}: its process is gone"));
     match action {
         MemberAction::Stop | MemberAction::Continue => {
@@ -169,7 +169,7 @@ fn act(state: &mut State, name: &str, address: Ipv4Addr, action: MemberAction) -
     }
 }
 
-fn tell_clock(state: &State, name: &str, address: Ipv4Addr) -> String {
+fn tell_clock(state: &WorldState, name: &str, address: Ipv4Addr) -> String {
     let ahead = state.clocks(address).wall.as_secs_f64() - state.wall().as_secs_f64();
     format!("{name}: its wall clock shows {ahead:+.3} s")
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::stream::SimulatedStream;
-use super::world::{State, Waiting, What, World};
+use super::world::{Waiting, What, World, WorldState};
 use base::machine::{Machine, Stream};
 
 /// A process on a machine of the world.
@@ -47,12 +47,12 @@ impl Inside {
         &self,
         part: Waiting,
         context: &Context<'_>,
-        work: impl FnOnce(&mut State) -> Poll<T>,
+        work: impl FnOnce(&mut WorldState) -> Poll<T>,
     ) -> Poll<T> {
         self.world.change(|state| if self.stands_still(state, part, context) { Poll::Pending } else { work(state) })
     }
 
-    fn stands_still(&self, state: &mut State, part: Waiting, context: &Context<'_>) -> bool {
+    fn stands_still(&self, state: &mut WorldState, part: Waiting, context: &Context<'_>) -> bool {
         let running = self.pid.and_then(|pid| state.running(self.address).filter(|running| running.pid == pid));
         let Some(running) = running.filter(|running| running.stopped) else { return false };
         if let What::Client { waiting, .. } = &mut running.what

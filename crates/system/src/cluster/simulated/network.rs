@@ -1,6 +1,6 @@
 //! Connections between machines, their segments, and what faults make of them.
 //!
-//! A connection is a [`Link`] with a lane in each direction. A segment either flies, and arrives after those before it,
+//! A connection is a [`SimulatedLink`] with a lane in each direction. A segment either flies, and arrives after those before it,
 //! or is lost, and then it and all behind it wait until it is sent again. Timeouts are those of Linux: a second for what
 //! opens a connection, 200 ms for anything else, and twice as long each time.
 //!
@@ -19,7 +19,7 @@ use simulated_redis::Connection;
 use tokio::io::ReadBuf;
 
 use super::Distance;
-use super::servers::Happened;
+use super::servers::ServerEvent;
 use crate::faults::{LinkFaults, Pair, Released, Segment, SegmentFate};
 
 /// When what opens a connection is sent again, at first.
@@ -37,7 +37,7 @@ const FIRST_PORT: u16 = 40_000;
 /// Which direction: from who opened the connection, or to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    Onward,
+    Forward,
     Back,
 }
 
@@ -54,11 +54,11 @@ pub(super) enum Due {
 pub(super) enum Effect {
     At(Duration, Due),
     /// The server with this PID at this address is told.
-    Tell(SocketAddrV4, u32, Happened),
+    Tell(SocketAddrV4, u32, ServerEvent),
 }
 
 /// What a machine does with a request to open a connection.
-pub(super) enum Listens {
+pub(super) enum AcceptDecision {
     /// This process takes it.
     Process(u32),
     Refuses,
@@ -67,15 +67,15 @@ pub(super) enum Listens {
 }
 
 /// The moment at which something happens to the network.
-pub(super) struct Moment<'w> {
+pub(super) struct Tick<'w> {
     /// Since the world began.
     pub now: Duration,
     pub rng: &'w mut ChaCha8Rng,
-    pub listens: &'w dyn Fn(SocketAddrV4) -> Listens,
+    pub listens: &'w dyn Fn(SocketAddrV4) -> AcceptDecision,
     pub effects: Vec<Effect>,
 }
 
-impl Moment<'_> {
+impl Tick<'_> {
     /// A number from 0 to 1.
     fn draw(&mut self) -> f64 {
         self.rng.random()
@@ -85,7 +85,7 @@ impl Moment<'_> {
         self.effects.push(Effect::At(at, due));
     }
 
-    fn tell(&mut self, server: SocketAddrV4, pid: u32, happened: Happened) {
+    fn tell(&mut self, server: SocketAddrV4, pid: u32, happened: ServerEvent) {
         self.effects.push(Effect::Tell(server, pid, happened));
     }
 }
@@ -99,17 +99,17 @@ pub(super) struct Network {
 
 /// Connections by their numbers, which are given once.
 #[derive(Default)]
-struct Links(Vec<Option<Box<Link>>>);
+struct Links(Vec<Option<Box<SimulatedLink>>>);
 
-struct Link {
+struct SimulatedLink {
     /// Who opened it, and who accepts it.
     ends: [SocketAddrV4; 2],
-    sides: [Side; 2],
-    lanes: [Lane; 2],
+    sides: [LinkSide; 2],
+    lanes: [LinkLane; 2],
 }
 
 /// Who is at an end.
-enum Side {
+enum LinkSide {
     /// Nobody yet: it is being opened.
     NotYet,
     Task(TaskEnd),
@@ -133,14 +133,14 @@ struct TaskEnd {
 }
 
 #[derive(Default)]
-struct Lane {
-    unsent: VecDeque<Content>,
+struct LinkLane {
+    unsent: VecDeque<SegmentContent>,
     /// Whether the first of them was lost and will be sent again.
     waits: bool,
     /// How long it waits if it is lost once more.
     timeout: Option<Duration>,
     /// What is on its way, with its arrival.
-    flying: VecDeque<(Duration, Content)>,
+    flying: VecDeque<(Duration, SegmentContent)>,
     /// The number of the next byte to be sent.
     sequence: u32,
     /// The number of the next byte to arrive.
@@ -149,7 +149,7 @@ struct Lane {
     withheld_close: bool,
 }
 
-enum Content {
+enum SegmentContent {
     Open,
     Accept,
     Refuse,
@@ -172,41 +172,41 @@ impl Network {
         Network { faults: LinkFaults::new(), distance, links: Links::default(), next_ports: BTreeMap::new() }
     }
 
-    fn link(&mut self, link: u64) -> Option<&mut Link> {
+    fn link(&mut self, link: u64) -> Option<&mut SimulatedLink> {
         self.links.get_mut(link)
     }
 
-    fn open(&mut self, from: Ipv4Addr, to: SocketAddrV4, side: Side) -> u64 {
+    fn open(&mut self, from: Ipv4Addr, to: SocketAddrV4, side: LinkSide) -> u64 {
         let port = self.next_ports.entry(from).or_insert(FIRST_PORT);
         let own = SocketAddrV4::new(from, *port);
         *port = port.checked_add(1).unwrap_or(FIRST_PORT);
-        let (sides, lanes) = ([side, Side::NotYet], [Lane::default(), Lane::default()]);
-        self.links.add(Link { ends: [own, to], sides, lanes })
+        let (sides, lanes) = ([side, LinkSide::NotYet], [LinkLane::default(), LinkLane::default()]);
+        self.links.add(SimulatedLink { ends: [own, to], sides, lanes })
     }
 
     /// The link that one of its ends calls this.
     fn of_process(&self, pid: u32, connection: Connection) -> Option<(u64, Direction)> {
-        let is_it = |side: &Side| matches!(side, Side::Process { pid: its, connection: called } if (*its, *called) == (pid, connection));
+        let is_it = |side: &LinkSide| matches!(side, LinkSide::Process { pid: its, connection: called } if (*its, *called) == (pid, connection));
         // What was accepted is called as the link itself.
         if let Connection::Accepted(link) = connection {
             return self.links.get(link).filter(|found| is_it(&found.sides[1])).map(|_| (link, Direction::Back));
         }
-        self.links.iter().find(|(_, link)| is_it(&link.sides[0])).map(|(link, _)| (link, Direction::Onward))
+        self.links.iter().find(|(_, link)| is_it(&link.sides[0])).map(|(link, _)| (link, Direction::Forward))
     }
 }
 
 impl Links {
     /// Returns its number.
-    fn add(&mut self, link: Link) -> u64 {
+    fn add(&mut self, link: SimulatedLink) -> u64 {
         self.0.push(Some(Box::new(link)));
         self.0.len() as u64 - 1
     }
 
-    fn get(&self, number: u64) -> Option<&Link> {
+    fn get(&self, number: u64) -> Option<&SimulatedLink> {
         self.0.get(usize::try_from(number).ok()?)?.as_deref()
     }
 
-    fn get_mut(&mut self, number: u64) -> Option<&mut Link> {
+    fn get_mut(&mut self, number: u64) -> Option<&mut SimulatedLink> {
         self.0.get_mut(usize::try_from(number).ok()?)?.as_deref_mut()
     }
 
@@ -217,28 +217,28 @@ impl Links {
     }
 
     /// Those that there are, the oldest first.
-    fn iter(&self) -> impl Iterator<Item = (u64, &Link)> {
+    fn iter(&self) -> impl Iterator<Item = (u64, &SimulatedLink)> {
         (0..).zip(&self.0).filter_map(|(number, link)| Some((number, link.as_deref()?)))
     }
 
-    fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut Link)> {
+    fn iter_mut(&mut self) -> impl Iterator<Item = (u64, &mut SimulatedLink)> {
         (0..).zip(&mut self.0).filter_map(|(number, link)| Some((number, link.as_deref_mut()?)))
     }
 }
 
-impl Link {
+impl SimulatedLink {
     fn is_over(&self) -> bool {
-        let never_left = matches!(self.lanes[0].unsent.front(), Some(Content::Open));
+        let never_left = matches!(self.lanes[0].unsent.front(), Some(SegmentContent::Open));
         match &self.sides {
-            [Side::Gone, Side::Gone] => true,
-            [Side::Gone, Side::NotYet] => never_left,
+            [LinkSide::Gone, LinkSide::Gone] => true,
+            [LinkSide::Gone, LinkSide::NotYet] => never_left,
             _ => false,
         }
     }
 
     fn task(&mut self) -> Option<&mut TaskEnd> {
         match &mut self.sides[0] {
-            Side::Task(end) => Some(end),
+            LinkSide::Task(end) => Some(end),
             _ => None,
         }
     }
@@ -262,9 +262,9 @@ impl TaskEnd {
 
 impl Network {
     /// Begins to open a connection for a task on this machine.
-    pub fn connect_task(&mut self, from: Ipv4Addr, to: SocketAddrV4, moment: &mut Moment) -> u64 {
-        let link = self.open(from, to, Side::Task(TaskEnd::default()));
-        self.send(link, Direction::Onward, Content::Open, moment);
+    pub fn connect_task(&mut self, from: Ipv4Addr, to: SocketAddrV4, tick: &mut Tick) -> u64 {
+        let link = self.open(from, to, LinkSide::Task(TaskEnd::default()));
+        self.send(link, Direction::Forward, SegmentContent::Open, tick);
         link
     }
 
@@ -275,14 +275,14 @@ impl Network {
         pid: u32,
         connection: Connection,
         to: SocketAddrV4,
-        moment: &mut Moment,
+        tick: &mut Tick,
     ) {
-        let link = self.open(from, to, Side::Process { pid, connection });
-        self.send(link, Direction::Onward, Content::Open, moment);
+        let link = self.open(from, to, LinkSide::Process { pid, connection });
+        self.send(link, Direction::Forward, SegmentContent::Open, tick);
     }
 
     pub fn poll_connected(&mut self, link: u64, context: &Context<'_>) -> Poll<io::Result<()>> {
-        let Some(end) = self.link(link).and_then(Link::task) else { return Poll::Ready(Err(broken())) };
+        let Some(end) = self.link(link).and_then(SimulatedLink::task) else { return Poll::Ready(Err(broken())) };
         match end.opened {
             Some(opened) => Poll::Ready(opened.map_err(io::Error::from)),
             None => {
@@ -293,7 +293,7 @@ impl Network {
     }
 
     pub fn poll_read(&mut self, link: u64, context: &Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let Some(end) = self.link(link).and_then(Link::task) else { return Poll::Ready(Ok(())) };
+        let Some(end) = self.link(link).and_then(SimulatedLink::task) else { return Poll::Ready(Ok(())) };
         if !end.unread.is_empty() {
             let length = end.unread.len().min(into.remaining());
             into.put_slice(&end.unread[..length]);
@@ -309,94 +309,94 @@ impl Network {
         }
     }
 
-    pub fn send_from_task(&mut self, link: u64, bytes: &[u8], moment: &mut Moment) -> io::Result<usize> {
-        let Some(end) = self.link(link).and_then(Link::task) else { return Err(broken()) };
+    pub fn send_from_task(&mut self, link: u64, bytes: &[u8], tick: &mut Tick) -> io::Result<usize> {
+        let Some(end) = self.link(link).and_then(SimulatedLink::task) else { return Err(broken()) };
         if let Some(ended) = end.ended {
             return Err(ended.err().map_or_else(broken, io::Error::from));
         }
-        self.send_bytes(link, Direction::Onward, bytes, moment);
+        self.send_bytes(link, Direction::Forward, bytes, tick);
         Ok(bytes.len())
     }
 
-    pub fn close_from_task(&mut self, link: u64, moment: &mut Moment) {
-        self.close(link, Direction::Onward, moment);
+    pub fn close_from_task(&mut self, link: u64, tick: &mut Tick) {
+        self.close(link, Direction::Forward, tick);
     }
 
-    pub fn send_from_process(&mut self, pid: u32, connection: Connection, bytes: &[u8], moment: &mut Moment) {
+    pub fn send_from_process(&mut self, pid: u32, connection: Connection, bytes: &[u8], tick: &mut Tick) {
         if let Some((link, direction)) = self.of_process(pid, connection) {
-            self.send_bytes(link, direction, bytes, moment);
+            self.send_bytes(link, direction, bytes, tick);
         }
     }
 
-    pub fn close_from_process(&mut self, pid: u32, connection: Connection, moment: &mut Moment) {
+    pub fn close_from_process(&mut self, pid: u32, connection: Connection, tick: &mut Tick) {
         if let Some((link, direction)) = self.of_process(pid, connection) {
-            self.close(link, direction, moment);
+            self.close(link, direction, tick);
         }
     }
 
     /// Closes all connections of a server that ended.
-    pub fn close_all_of(&mut self, ended: u32, moment: &mut Moment) {
-        let is_its = |side: &Side| matches!(side, Side::Process { pid, .. } if *pid == ended);
+    pub fn close_all_of(&mut self, ended: u32, tick: &mut Tick) {
+        let is_its = |side: &LinkSide| matches!(side, LinkSide::Process { pid, .. } if *pid == ended);
         let links = self.links.iter();
         let its: Vec<(u64, Direction)> = links
             .filter_map(|(number, link)| match &link.sides {
-                [one, _] if is_its(one) => Some((number, Direction::Onward)),
+                [one, _] if is_its(one) => Some((number, Direction::Forward)),
                 [_, other] if is_its(other) => Some((number, Direction::Back)),
                 _ => None,
             })
             .collect();
         for (link, direction) in its {
-            self.close(link, direction, moment);
+            self.close(link, direction, tick);
         }
     }
 
-    fn close(&mut self, number: u64, direction: Direction, moment: &mut Moment) {
+    fn close(&mut self, number: u64, direction: Direction, tick: &mut Tick) {
         let Some(link) = self.link(number) else { return };
-        if matches!(link.sides[direction.from()], Side::Gone) {
+        if matches!(link.sides[direction.from()], LinkSide::Gone) {
             return;
         }
-        link.sides[direction.from()] = Side::Gone;
+        link.sides[direction.from()] = LinkSide::Gone;
         if link.is_over() {
             self.links.remove(number);
         } else {
-            self.send(number, direction, Content::Close, moment);
+            self.send(number, direction, SegmentContent::Close, tick);
         }
     }
 
-    fn send_bytes(&mut self, link: u64, direction: Direction, bytes: &[u8], moment: &mut Moment) {
+    fn send_bytes(&mut self, link: u64, direction: Direction, bytes: &[u8], tick: &mut Tick) {
         for piece in bytes.chunks(LONGEST_SEGMENT) {
-            self.send(link, direction, Content::Bytes(piece.to_vec()), moment);
+            self.send(link, direction, SegmentContent::Bytes(piece.to_vec()), tick);
         }
     }
 
-    fn send(&mut self, number: u64, direction: Direction, content: Content, moment: &mut Moment) {
+    fn send(&mut self, number: u64, direction: Direction, content: SegmentContent, tick: &mut Tick) {
         let Some(link) = self.link(number) else { return };
         let lane = &mut link.lanes[direction.from()];
         lane.unsent.push_back(content);
         if !lane.waits {
-            self.transmit(number, direction, moment);
+            self.transmit(number, direction, tick);
         }
     }
 
-    pub fn send_again(&mut self, number: u64, direction: Direction, moment: &mut Moment) {
+    pub fn send_again(&mut self, number: u64, direction: Direction, tick: &mut Tick) {
         let Some(link) = self.link(number) else { return };
         link.lanes[direction.from()].waits = false;
-        self.transmit(number, direction, moment);
+        self.transmit(number, direction, tick);
     }
 
     /// Sends whatever a lane has to send, until something is lost.
-    fn transmit(&mut self, number: u64, direction: Direction, moment: &mut Moment) {
-        let now = moment.now;
+    fn transmit(&mut self, number: u64, direction: Direction, tick: &mut Tick) {
+        let now = tick.now;
         loop {
-            let (first, second) = (moment.draw(), moment.draw());
+            let (first, second) = (tick.draw(), tick.draw());
             let Some(link) = self.links.get_mut(number) else { return };
             let (from, to) = (link.ends[direction.from()], link.ends[direction.to()]);
             let expected = link.lanes[direction.to()].expected;
             let lane = &mut link.lanes[direction.from()];
             let Some(content) = lane.unsent.front() else { return };
-            let payload: &[u8] = if let Content::Bytes(bytes) = content { bytes } else { &[] };
-            let opens = matches!(content, Content::Open | Content::Accept | Content::Refuse);
-            let acknowledged = if matches!(content, Content::Open) { 0 } else { expected };
+            let payload: &[u8] = if let SegmentContent::Bytes(bytes) = content { bytes } else { &[] };
+            let opens = matches!(content, SegmentContent::Open | SegmentContent::Accept | SegmentContent::Refuse);
+            let acknowledged = if matches!(content, SegmentContent::Open) { 0 } else { expected };
             let segment = Segment { from, to, sequence: lane.sequence, acknowledged, opens, payload };
             let transit = self.distance.transit(first);
             match self.faults.pass(&segment, || second) {
@@ -408,76 +408,76 @@ impl Network {
                     }
                     let at = (now + transit + later).max(lane.flying.back().map_or(now, |(last, _)| *last));
                     lane.flying.push_back((at, content));
-                    moment.schedule(at, Due::Arrive(number, direction));
+                    tick.schedule(at, Due::Arrive(number, direction));
                 }
                 SegmentFate::Lost => {
                     let timeout = lane.timeout.unwrap_or(if opens { OPENING_TIMEOUT } else { TIMEOUT });
                     (lane.waits, lane.timeout) = (true, Some((timeout * 2).min(LONGEST_TIMEOUT)));
-                    moment.schedule(now + timeout, Due::SendAgain(number, direction));
+                    tick.schedule(now + timeout, Due::SendAgain(number, direction));
                     return;
                 }
                 SegmentFate::Withheld => {
                     let Some(content) = lane.unsent.pop_front() else { return };
                     lane.sequence = lane.sequence.wrapping_add(content.length());
-                    lane.withheld_close |= matches!(content, Content::Close);
+                    lane.withheld_close |= matches!(content, SegmentContent::Close);
                 }
-                SegmentFate::Reset => return self.end(number, Err(io::ErrorKind::ConnectionReset), moment),
-                SegmentFate::Closed => return self.end(number, Ok(()), moment),
+                SegmentFate::Reset => return self.end(number, Err(io::ErrorKind::ConnectionReset), tick),
+                SegmentFate::Closed => return self.end(number, Ok(()), tick),
             }
         }
     }
 
     /// Lets the next content of a lane arrive that is due; false if there is none. What follows from it comes before what
     /// is next.
-    pub fn arrive(&mut self, number: u64, direction: Direction, moment: &mut Moment) -> bool {
+    pub fn arrive(&mut self, number: u64, direction: Direction, tick: &mut Tick) -> bool {
         let Some(link) = self.link(number) else { return false };
         let lane = &mut link.lanes[direction.from()];
-        if lane.flying.front().is_none_or(|(at, _)| *at > moment.now) {
+        if lane.flying.front().is_none_or(|(at, _)| *at > tick.now) {
             return false;
         }
         let Some((_, content)) = lane.flying.pop_front() else { return false };
         lane.expected = lane.expected.wrapping_add(content.length());
-        self.deliver(number, direction, content, moment);
+        self.deliver(number, direction, content, tick);
         true
     }
 
-    fn deliver(&mut self, number: u64, direction: Direction, content: Content, moment: &mut Moment) {
+    fn deliver(&mut self, number: u64, direction: Direction, content: SegmentContent, tick: &mut Tick) {
         let Some(link) = self.links.get_mut(number) else { return };
         let (peer, local) = (link.ends[direction.from()], link.ends[direction.to()]);
         let side = &mut link.sides[direction.to()];
-        if let Content::Open = content {
-            return self.accept(number, peer, local, moment);
+        if let SegmentContent::Open = content {
+            return self.accept(number, peer, local, tick);
         }
         match (side, content) {
-            (Side::Task(end), Content::Accept) => {
+            (LinkSide::Task(end), SegmentContent::Accept) => {
                 end.opened = Some(Ok(()));
                 end.wake();
             }
-            (Side::Task(end), Content::Refuse) => {
+            (LinkSide::Task(end), SegmentContent::Refuse) => {
                 end.opened = Some(Err(io::ErrorKind::ConnectionRefused));
                 end.wake();
             }
-            (Side::Task(end), Content::Bytes(bytes)) => {
+            (LinkSide::Task(end), SegmentContent::Bytes(bytes)) => {
                 end.unread.extend_from_slice(&bytes);
                 end.wake();
             }
-            (Side::Task(end), Content::Close) => end.end(Ok(())),
+            (LinkSide::Task(end), SegmentContent::Close) => end.end(Ok(())),
             // It only made a fault strike.
-            (Side::Process { .. }, Content::Bytes(bytes)) if bytes.is_empty() => {}
-            (Side::Process { pid, connection }, content) => {
+            (LinkSide::Process { .. }, SegmentContent::Bytes(bytes)) if bytes.is_empty() => {}
+            (LinkSide::Process { pid, connection }, content) => {
                 let (pid, connection) = (*pid, *connection);
                 let happened = match content {
-                    Content::Bytes(bytes) => Happened::Received(connection, bytes),
-                    Content::Accept => Happened::Connected(connection),
-                    Content::Refuse => Happened::Refused(connection),
-                    Content::Close | Content::Open => Happened::Closed(connection),
+                    SegmentContent::Bytes(bytes) => ServerEvent::Received(connection, bytes),
+                    SegmentContent::Accept => ServerEvent::Connected(connection),
+                    SegmentContent::Refuse => ServerEvent::Refused(connection),
+                    SegmentContent::Close | SegmentContent::Open => ServerEvent::Closed(connection),
                 };
-                if matches!(happened, Happened::Refused(_) | Happened::Closed(_)) {
-                    link.sides[direction.to()] = Side::Gone;
+                if matches!(happened, ServerEvent::Refused(_) | ServerEvent::Closed(_)) {
+                    link.sides[direction.to()] = LinkSide::Gone;
                 }
-                moment.tell(local, pid, happened);
+                tick.tell(local, pid, happened);
             }
-            (Side::NotYet | Side::Gone, _) | (Side::Task(_), Content::Open) => {}
+            (LinkSide::NotYet | LinkSide::Gone, _) | (LinkSide::Task(_), SegmentContent::Open) => {}
         }
         if self.link(number).is_some_and(|link| link.is_over()) {
             self.links.remove(number);
@@ -485,65 +485,65 @@ impl Network {
     }
 
     /// A request to open a connection has arrived.
-    fn accept(&mut self, number: u64, peer: SocketAddrV4, local: SocketAddrV4, moment: &mut Moment) {
-        let pid = match (moment.listens)(local) {
-            Listens::Process(pid) => pid,
-            Listens::Silent => return self.ask_again(number, moment),
-            Listens::Refuses => {
+    fn accept(&mut self, number: u64, peer: SocketAddrV4, local: SocketAddrV4, tick: &mut Tick) {
+        let pid = match (tick.listens)(local) {
+            AcceptDecision::Process(pid) => pid,
+            AcceptDecision::Silent => return self.ask_again(number, tick),
+            AcceptDecision::Refuses => {
                 if let Some(link) = self.link(number) {
-                    link.sides[1] = Side::Gone;
+                    link.sides[1] = LinkSide::Gone;
                 }
-                return self.send(number, Direction::Back, Content::Refuse, moment);
+                return self.send(number, Direction::Back, SegmentContent::Refuse, tick);
             }
         };
         let connection = Connection::Accepted(number);
         if let Some(link) = self.link(number) {
-            link.sides[1] = Side::Process { pid, connection };
+            link.sides[1] = LinkSide::Process { pid, connection };
         }
         // Before anything that the server says at once.
-        self.send(number, Direction::Back, Content::Accept, moment);
-        moment.tell(local, pid, Happened::Accepted { connection, peer, local });
+        self.send(number, Direction::Back, SegmentContent::Accept, tick);
+        tick.tell(local, pid, ServerEvent::Accepted { connection, peer, local });
     }
 
     /// A request to open a connection found nobody: it is sent again after a while.
-    fn ask_again(&mut self, number: u64, moment: &mut Moment) {
+    fn ask_again(&mut self, number: u64, tick: &mut Tick) {
         let Some(link) = self.link(number) else { return };
-        let lane = &mut link.lanes[Direction::Onward.from()];
+        let lane = &mut link.lanes[Direction::Forward.from()];
         let timeout = lane.timeout.unwrap_or(OPENING_TIMEOUT);
-        lane.unsent.push_front(Content::Open);
-        lane.sequence = lane.sequence.wrapping_sub(Content::Open.length());
-        lane.expected = lane.expected.wrapping_sub(Content::Open.length());
+        lane.unsent.push_front(SegmentContent::Open);
+        lane.sequence = lane.sequence.wrapping_sub(SegmentContent::Open.length());
+        lane.expected = lane.expected.wrapping_sub(SegmentContent::Open.length());
         (lane.waits, lane.timeout) = (true, Some((timeout * 2).min(LONGEST_TIMEOUT)));
-        let at = moment.now + timeout;
-        moment.schedule(at, Due::SendAgain(number, Direction::Onward));
+        let at = tick.now + timeout;
+        tick.schedule(at, Due::SendAgain(number, Direction::Forward));
     }
 
     /// Both ends are told that a connection is over, and how. What has arrived at a task by then can still be read.
-    fn end(&mut self, number: u64, how: Result<(), io::ErrorKind>, moment: &mut Moment) {
+    fn end(&mut self, number: u64, how: Result<(), io::ErrorKind>, tick: &mut Tick) {
         let Some(link) = self.link(number) else { return };
         link.lanes = Default::default();
         let mut told = Vec::new();
         for (side, end) in link.sides.iter_mut().zip(link.ends) {
             match side {
-                Side::Task(end) => end.end(how),
-                Side::Process { pid, connection } => {
+                LinkSide::Task(end) => end.end(how),
+                LinkSide::Process { pid, connection } => {
                     told.push((end, *pid, *connection));
-                    *side = Side::Gone;
+                    *side = LinkSide::Gone;
                 }
-                Side::NotYet | Side::Gone => *side = Side::Gone,
+                LinkSide::NotYet | LinkSide::Gone => *side = LinkSide::Gone,
             }
         }
         if link.is_over() {
             self.links.remove(number);
         }
         for (address, pid, connection) in told {
-            moment.tell(address, pid, Happened::Closed(connection));
+            tick.tell(address, pid, ServerEvent::Closed(connection));
         }
     }
 
     /// Delivers what a fault held that is no longer on these links.
-    pub fn release(&mut self, held: Vec<Released>, links: &BTreeSet<Pair>, moment: &mut Moment) {
-        let now = moment.now;
+    pub fn release(&mut self, held: Vec<Released>, links: &BTreeSet<Pair>, tick: &mut Tick) {
+        let now = tick.now;
         for held in held {
             match held {
                 Released::Bytes { from, to, payload } => {
@@ -551,15 +551,15 @@ impl Network {
                     let Some(link) = self.link(number) else { continue };
                     let lane = &mut link.lanes[direction.from()];
                     if !payload.is_empty() {
-                        lane.flying.push_back((now, Content::Bytes(payload)));
+                        lane.flying.push_back((now, SegmentContent::Bytes(payload)));
                     } else if std::mem::take(&mut lane.withheld_close) {
-                        lane.flying.push_back((now, Content::Close));
+                        lane.flying.push_back((now, SegmentContent::Close));
                     }
-                    moment.schedule(now, Due::Arrive(number, direction));
+                    tick.schedule(now, Due::Arrive(number, direction));
                 }
                 Released::Reset { from, to } => {
                     if let Some((number, _)) = self.between(from, to) {
-                        self.end(number, Err(io::ErrorKind::ConnectionReset), moment);
+                        self.end(number, Err(io::ErrorKind::ConnectionReset), tick);
                     }
                 }
             }
@@ -567,7 +567,7 @@ impl Network {
         // What was delayed arrives at once.
         let mut arrivals = Vec::new();
         for (number, link) in self.links.iter_mut() {
-            for direction in [Direction::Onward, Direction::Back] {
+            for direction in [Direction::Forward, Direction::Back] {
                 let ends = (*link.ends[direction.from()].ip(), *link.ends[direction.to()].ip());
                 let lane = &mut link.lanes[direction.from()];
                 if links.contains(&ends) && lane.flying.iter().any(|(at, _)| *at > now + HELD_UP) {
@@ -577,14 +577,14 @@ impl Network {
             }
         }
         for (number, direction) in arrivals {
-            moment.schedule(now, Due::Arrive(number, direction));
+            tick.schedule(now, Due::Arrive(number, direction));
         }
     }
 
     /// The connection between these ends, and the direction that leads from the first.
     fn between(&self, from: SocketAddrV4, to: SocketAddrV4) -> Option<(u64, Direction)> {
         self.links.iter().find_map(|(number, link)| match link.ends {
-            ends if ends == [from, to] => Some((number, Direction::Onward)),
+            ends if ends == [from, to] => Some((number, Direction::Forward)),
             ends if ends == [to, from] => Some((number, Direction::Back)),
             _ => None,
         })
@@ -592,11 +592,12 @@ impl Network {
 
     /// Has each of these connections, given by its client and server, send a segment without content: a fault that chose
     /// it strikes at that.
-    pub fn provoke(&mut self, connections: &[(Ipv4Addr, u16, Ipv4Addr)], moment: &mut Moment) {
-        let chosen = |link: &Link| connections.contains(&(*link.ends[0].ip(), link.ends[0].port(), *link.ends[1].ip()));
+    pub fn provoke(&mut self, connections: &[(Ipv4Addr, u16, Ipv4Addr)], tick: &mut Tick) {
+        let chosen =
+            |link: &SimulatedLink| connections.contains(&(*link.ends[0].ip(), link.ends[0].port(), *link.ends[1].ip()));
         let links: Vec<u64> = self.links.iter().filter(|(_, link)| chosen(link)).map(|(number, _)| number).collect();
         for number in links {
-            self.send(number, Direction::Back, Content::Bytes(Vec::new()), moment);
+            self.send(number, Direction::Back, SegmentContent::Bytes(Vec::new()), tick);
         }
     }
 }
@@ -614,13 +615,13 @@ impl Distance {
     }
 }
 
-impl Content {
+impl SegmentContent {
     /// How many numbers it takes: one that opens a connection counts as a byte.
     fn length(&self) -> u32 {
         match self {
-            Content::Open | Content::Accept | Content::Refuse => 1,
-            Content::Bytes(bytes) => u32::try_from(bytes.len()).unwrap_or(u32::MAX),
-            Content::Close => 0,
+            SegmentContent::Open | SegmentContent::Accept | SegmentContent::Refuse => 1,
+            SegmentContent::Bytes(bytes) => u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+            SegmentContent::Close => 0,
         }
     }
 }

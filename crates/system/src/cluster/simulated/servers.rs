@@ -8,7 +8,7 @@ use simulated_redis::{
 };
 
 use super::super::spec::{ClusterSpec, Member};
-use crate::faults::{Held, LOCKS, Look};
+use crate::faults::{Held, LOCKS, NodeState};
 use base::members::Role;
 use base::units::nanos;
 use model::topology::{self, BUS, Layout};
@@ -21,13 +21,13 @@ pub(super) enum Program {
 }
 
 /// A server that runs.
-pub(super) enum Running {
+pub(super) enum RunningServer {
     Redis(Box<Server>),
     Sentinel(Box<Sentinel>),
 }
 
 /// An event of a server, with what it needs to wait.
-pub(super) enum Happened {
+pub(super) enum ServerEvent {
     Accepted { connection: Connection, peer: SocketAddrV4, local: SocketAddrV4 },
     Connected(Connection),
     Refused(Connection),
@@ -66,32 +66,34 @@ impl Program {
         }
     }
 
-    pub fn start(&self, disk: Disk, clocks: Clocks) -> Running {
+    pub fn start(&self, disk: Disk, clocks: Clocks) -> RunningServer {
         match self {
-            Program::Redis(config) => Running::Redis(Box::new(Server::start(config.clone(), disk, clocks))),
-            Program::Sentinel(config) => Running::Sentinel(Box::new(Sentinel::start(config.clone(), disk, clocks))),
+            Program::Redis(config) => RunningServer::Redis(Box::new(Server::start(config.clone(), disk, clocks))),
+            Program::Sentinel(config) => {
+                RunningServer::Sentinel(Box::new(Sentinel::start(config.clone(), disk, clocks)))
+            }
         }
     }
 }
 
-impl Running {
+impl RunningServer {
     pub fn handle(&mut self, event: Event<'_>, clocks: Clocks, actions: &mut Vec<Action>) {
         match self {
-            Running::Redis(server) => server.handle(event, clocks, actions),
-            Running::Sentinel(sentinel) => sentinel.handle(event, clocks, actions),
+            RunningServer::Redis(server) => server.handle(event, clocks, actions),
+            RunningServer::Sentinel(sentinel) => sentinel.handle(event, clocks, actions),
         }
     }
 
     pub fn next_wake(&self) -> Option<Duration> {
         match self {
-            Running::Redis(server) => server.next_wake(),
-            Running::Sentinel(sentinel) => sentinel.next_wake(),
+            RunningServer::Redis(server) => server.next_wake(),
+            RunningServer::Sentinel(sentinel) => sentinel.next_wake(),
         }
     }
 
     /// What an onlooker sees of it; None of a Sentinel.
-    pub fn look(&self, clocks: Clocks, true_wall: Duration) -> Option<Look> {
-        let Running::Redis(server) = self else { return None };
+    pub fn look(&self, clocks: Clocks, true_wall: Duration) -> Option<NodeState> {
+        let RunningServer::Redis(server) = self else { return None };
         let wall = i64::try_from(clocks.wall.as_millis()).unwrap_or(i64::MAX);
         let monotonic = nanos(clocks.monotonic);
         let ends = |ends: i64| {
@@ -105,12 +107,12 @@ impl Running {
         let ahead = clocks.wall.as_secs_f64() - true_wall.as_secs_f64();
         let ahead_us = Some((ahead * 1e6).round() as i64);
         let keys = server.shows(LOCKS.as_bytes()).map(held).collect();
-        Some(Look { keys, primary: Some(!server.is_replica()), ahead_us })
+        Some(NodeState { keys, primary: Some(!server.is_replica()), ahead_us })
     }
 
     /// Removes the snapshot that it was told to write.
     pub fn forget_snapshot(&mut self) {
-        if let Running::Redis(server) = self {
+        if let RunningServer::Redis(server) = self {
             server.forget_snapshot();
         }
     }
@@ -118,9 +120,9 @@ impl Running {
     /// What is left on its disk when it ends at once; without what it had not synced if the power is gone as well.
     pub fn end(self, unsynced_too: bool) -> Disk {
         match self {
-            Running::Redis(server) if unsynced_too => server.lose_power(),
-            Running::Redis(server) => server.kill(),
-            Running::Sentinel(sentinel) => sentinel.kill(),
+            RunningServer::Redis(server) if unsynced_too => server.lose_power(),
+            RunningServer::Redis(server) => server.kill(),
+            RunningServer::Sentinel(sentinel) => sentinel.kill(),
         }
     }
 }

@@ -311,7 +311,8 @@ fn after_a_command_a_connection_is_reset_or_closed() {
 /// A client that sends one request after a second, and then waits for ever. What it returns is told of the request.
 fn start_client(small: &Small, words: &'static str) -> Arc<Notify> {
     let sent = Arc::new(Notify::new());
-    let start = |state: &mut super::world::State| state.start(CLIENT, What::Client { task: None, waiting: Vec::new() });
+    let start =
+        |state: &mut super::world::WorldState| state.start(CLIENT, What::Client { task: None, waiting: Vec::new() });
     let pid = small.world.change(start).unwrap();
     let inside = small.at(CLIENT, Some(pid));
     let work = {

@@ -18,8 +18,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Distance;
 use super::bug_injector::BugInjector;
-use super::network::{self, Effect, Listens, Moment, Network};
-use super::servers::{self, Happened, Program};
+use super::network::{self, AcceptDecision, Effect, Network, Tick};
+use super::servers::{self, Program, ServerEvent};
 use crate::faults::{Pair, Released, Sightings, WrongClock};
 use base::members::Role;
 use base::sync::lock;
@@ -48,12 +48,12 @@ pub fn in_virtual_time<T: Send>(work: impl AsyncFnOnce() -> T + Send) -> io::Res
 
 /// All machines and the network between them.
 pub(super) struct World {
-    state: Mutex<State>,
+    state: Mutex<WorldState>,
     /// Told when something comes before what was to be the next.
     sooner: Notify,
 }
 
-pub(super) struct State {
+pub(super) struct WorldState {
     began: Instant,
     /// What was read of the clock since the world was last locked: it doesn't move meanwhile.
     now: Cell<Option<Duration>>,
@@ -98,9 +98,9 @@ pub(super) struct Running {
 
 pub(super) enum What {
     Server {
-        server: servers::Running,
+        server: servers::RunningServer,
         /// What has happened while it stood still.
-        waiting: VecDeque<Happened>,
+        waiting: VecDeque<ServerEvent>,
         /// When it is to be woken, on its monotonic clock.
         wake: Option<Duration>,
     },
@@ -130,7 +130,7 @@ pub(super) enum Due {
 
 impl World {
     pub fn new(seed: u64, distance: Distance, bugs: Option<Arc<dyn BugInjector>>) -> Arc<World> {
-        let state = State {
+        let state = WorldState {
             began: Instant::now(),
             now: Cell::new(None),
             rng: ChaCha8Rng::seed_from_u64(seed),
@@ -147,7 +147,7 @@ impl World {
     }
 
     /// Changes something; whatever follows from it is seen to.
-    pub fn change<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+    pub fn change<T>(&self, work: impl FnOnce(&mut WorldState) -> T) -> T {
         let mut state = self.lock();
         let before = state.next;
         let result = work(&mut state);
@@ -173,7 +173,7 @@ impl World {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WorldState> {
         let state = lock(&self.state);
         state.now.set(None);
         state
@@ -187,7 +187,7 @@ async fn until(time: Option<Instant>) {
     }
 }
 
-impl State {
+impl WorldState {
     /// Time since the world began.
     pub fn now(&self) -> Duration {
         let now = self.now.get().unwrap_or_else(|| self.began.elapsed());
@@ -261,10 +261,10 @@ impl State {
             }
             match entry.remove() {
                 Due::Network(network::Due::Arrive(link, direction)) => {
-                    while self.on_network(|network, moment| network.arrive(link, direction, moment)) {}
+                    while self.on_network(|network, tick| network.arrive(link, direction, tick)) {}
                 }
                 Due::Network(network::Due::SendAgain(link, direction)) => {
-                    self.on_network(|network, moment| network.send_again(link, direction, moment));
+                    self.on_network(|network, tick| network.send_again(link, direction, tick));
                 }
                 Due::Wake(address, pid) => {
                     let monotonic = self.monotonic();
@@ -275,7 +275,7 @@ impl State {
                         _ => false,
                     });
                     if is_due {
-                        self.happens(address, pid, Happened::Wake);
+                        self.happens(address, pid, ServerEvent::Wake);
                     }
                 }
             }
@@ -319,7 +319,7 @@ impl State {
                 if machine.keeps_no_snapshot {
                     machine.disk.forget_snapshot();
                 }
-                self.on_network(|network, moment| network.close_all_of(running.pid, moment));
+                self.on_network(|network, tick| network.close_all_of(running.pid, tick));
             }
             // Its connections close as they are dropped with it.
             What::Client { task, .. } => task.iter().for_each(AbortHandle::abort),
@@ -364,12 +364,12 @@ impl State {
     /// Has a server look whether anything is due, as after a change of its clock.
     pub fn wake(&mut self, address: Ipv4Addr) {
         if let Some(pid) = self.running(address).map(|running| running.pid) {
-            self.happens(address, pid, Happened::Wake);
+            self.happens(address, pid, ServerEvent::Wake);
         }
     }
 
     /// Tells a server that something happened, now or when it goes on.
-    pub fn happens(&mut self, address: Ipv4Addr, pid: u32, happened: Happened) {
+    pub fn happens(&mut self, address: Ipv4Addr, pid: u32, happened: ServerEvent) {
         let clocks = self.clocks(address);
         let mut actions = Vec::new();
         let Some(running) = self.running(address).filter(|running| running.pid == pid) else { return };
@@ -379,14 +379,14 @@ impl State {
             return;
         }
         let event = match &happened {
-            Happened::Accepted { connection, peer, local } => {
+            ServerEvent::Accepted { connection, peer, local } => {
                 Event::Accepted { connection: *connection, peer: *peer, local: *local }
             }
-            Happened::Connected(connection) => Event::Connected { connection: *connection },
-            Happened::Refused(connection) => Event::Refused { connection: *connection },
-            Happened::Received(connection, bytes) => Event::Received { connection: *connection, bytes },
-            Happened::Closed(connection) => Event::Closed { connection: *connection },
-            Happened::Wake => Event::Wake,
+            ServerEvent::Connected(connection) => Event::Connected { connection: *connection },
+            ServerEvent::Refused(connection) => Event::Refused { connection: *connection },
+            ServerEvent::Received(connection, bytes) => Event::Received { connection: *connection, bytes },
+            ServerEvent::Closed(connection) => Event::Closed { connection: *connection },
+            ServerEvent::Wake => Event::Wake,
         };
         server.handle(event, clocks, &mut actions);
         self.look_at(address);
@@ -427,10 +427,10 @@ impl State {
     }
 
     fn act(&mut self, address: Ipv4Addr, pid: u32, action: Action) {
-        self.on_network(|network, moment| match action {
-            Action::Connect { connection, to } => network.connect_process(address, pid, connection, to, moment),
-            Action::Send { connection, bytes } => network.send_from_process(pid, connection, &bytes, moment),
-            Action::Close { connection } => network.close_from_process(pid, connection, moment),
+        self.on_network(|network, tick| match action {
+            Action::Connect { connection, to } => network.connect_process(address, pid, connection, to, tick),
+            Action::Send { connection, bytes } => network.send_from_process(pid, connection, &bytes, tick),
+            Action::Close { connection } => network.close_from_process(pid, connection, tick),
         });
     }
 
@@ -455,19 +455,19 @@ impl State {
 }
 
 /// What happens to the network, with what follows from it.
-impl State {
-    fn on_network<T>(&mut self, work: impl FnOnce(&mut Network, &mut Moment) -> T) -> T {
+impl WorldState {
+    fn on_network<T>(&mut self, work: impl FnOnce(&mut Network, &mut Tick) -> T) -> T {
         let now = self.now();
         let machines = &self.machines;
         let listens = |at| listens(machines, at, now);
-        let mut moment = Moment { now, rng: &mut self.rng, listens: &listens, effects: Vec::new() };
-        let result = work(&mut self.network, &mut moment);
-        for effect in moment.effects {
+        let mut tick = Tick { now, rng: &mut self.rng, listens: &listens, effects: Vec::new() };
+        let result = work(&mut self.network, &mut tick);
+        for effect in tick.effects {
             match effect {
                 Effect::At(at, due) => self.schedule(at, Due::Network(due)),
                 Effect::Tell(server, pid, mut happened) => {
                     let arrives = match (&mut happened, &self.bugs) {
-                        (Happened::Received(_, bytes), Some(bugs)) => bugs.arrives(server, bytes),
+                        (ServerEvent::Received(_, bytes), Some(bugs)) => bugs.arrives(server, bytes),
                         _ => true,
                     };
                     if arrives {
@@ -481,37 +481,37 @@ impl State {
 
     /// Begins to open a connection for a task on this machine.
     pub fn connect_task(&mut self, from: Ipv4Addr, to: SocketAddrV4) -> u64 {
-        self.on_network(|network, moment| network.connect_task(from, to, moment))
+        self.on_network(|network, tick| network.connect_task(from, to, tick))
     }
 
     pub fn send_from_task(&mut self, link: u64, bytes: &[u8]) -> io::Result<usize> {
-        self.on_network(|network, moment| network.send_from_task(link, bytes, moment))
+        self.on_network(|network, tick| network.send_from_task(link, bytes, tick))
     }
 
     pub fn close_from_task(&mut self, link: u64) {
-        self.on_network(|network, moment| network.close_from_task(link, moment));
+        self.on_network(|network, tick| network.close_from_task(link, tick));
     }
 
     /// See [`Network::release`].
     pub fn release(&mut self, held: Vec<Released>, links: &BTreeSet<Pair>) {
-        self.on_network(|network, moment| network.release(held, links, moment));
+        self.on_network(|network, tick| network.release(held, links, tick));
     }
 
     /// See [`Network::provoke`].
     pub fn provoke(&mut self, connections: &[(Ipv4Addr, u16, Ipv4Addr)]) {
-        self.on_network(|network, moment| network.provoke(connections, moment));
+        self.on_network(|network, tick| network.provoke(connections, tick));
     }
 }
 
 /// What a machine does with a request to open a connection. One on which nothing runs refuses, if its process has just
 /// ended, or says nothing; one whose process stands still accepts all the same, since its kernel does.
-fn listens(machines: &BTreeMap<Ipv4Addr, Machine>, at: SocketAddrV4, now: Duration) -> Listens {
-    let Some(machine) = machines.get(at.ip()) else { return Listens::Silent };
+fn listens(machines: &BTreeMap<Ipv4Addr, Machine>, at: SocketAddrV4, now: Duration) -> AcceptDecision {
+    let Some(machine) = machines.get(at.ip()) else { return AcceptDecision::Silent };
     let has_it = machine.program.as_ref().is_some_and(|program| program.listens_on(at.port()));
     match &machine.running {
-        Some(running) if has_it => Listens::Process(running.pid),
-        Some(_) => Listens::Refuses,
-        None if now < machine.refuses_until => Listens::Refuses,
-        None => Listens::Silent,
+        Some(running) if has_it => AcceptDecision::Process(running.pid),
+        Some(_) => AcceptDecision::Refuses,
+        None if now < machine.refuses_until => AcceptDecision::Refuses,
+        None => AcceptDecision::Silent,
     }
 }

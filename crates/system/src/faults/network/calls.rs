@@ -183,10 +183,10 @@ pub type SoFar = Result<(Strike, BTreeSet<Pair>), Option<Strike>>;
 
 /// The first strike of each fault, and how many there were; shared by the thread that carries and whoever asks.
 #[derive(Clone, Default)]
-pub(super) struct Strikes(Arc<Mutex<BTreeMap<u32, Struck>>>);
+pub(super) struct Strikes(Arc<Mutex<BTreeMap<u32, StruckCommand>>>);
 
 #[derive(Default)]
-struct Struck {
+struct StruckCommand {
     first: Option<Strike>,
     /// The first command that was meant and did nothing.
     spared: Option<Strike>,
@@ -199,7 +199,7 @@ struct Struck {
 
 impl Strikes {
     pub fn arm(&self, fault: u32) {
-        self.lock().insert(fault, Struck::default());
+        self.lock().insert(fault, StruckCommand::default());
     }
 
     pub fn forget(&self, fault: u32) -> u64 {
@@ -230,7 +230,7 @@ impl Strikes {
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Struck>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, StruckCommand>> {
         lock(&self.0)
     }
 }
@@ -249,7 +249,7 @@ pub(super) enum Treatment {
 #[derive(Default)]
 pub(super) struct Calls {
     faults: BTreeMap<u32, Armed>,
-    connections: BTreeMap<Ends, Connection>,
+    connections: BTreeMap<Ends, TrackedConnection>,
     /// How many segments have been seen.
     seen: u64,
     strikes: Strikes,
@@ -266,21 +266,21 @@ struct Armed {
 }
 
 #[derive(Default)]
-struct Connection {
+struct TrackedConnection {
     requests: Stream,
     replies: Stream,
     /// How many commands and replies have passed.
     asked: u64,
     answered: u64,
     /// Commands that were meant, and whose replies are still to come.
-    due: Vec<Due>,
+    due: Vec<AwaitedCommand>,
     /// Commands that were meant since MULTI: the reply to EXEC is theirs. `None` outside.
     queued: Option<Vec<(u32, Strike)>>,
     /// Faults that chose this connection before, and have seen nothing of it yet.
     chosen: Vec<u32>,
     /// Faults that have struck.
     fates: Vec<(u32, CallEffect)>,
-    held: VecDeque<(Direction, Vec<u8>)>,
+    held: VecDeque<(StreamDirection, Vec<u8>)>,
     held_bytes: usize,
     /// Whether its client was told that the server has closed it.
     is_closed: bool,
@@ -293,7 +293,7 @@ struct Connection {
 }
 
 /// A command that a fault is meant for, if its reply shows that it did something.
-struct Due {
+struct AwaitedCommand {
     /// Which of the connection's replies it waits for.
     number: u64,
     /// Where its request ended.
@@ -303,7 +303,7 @@ struct Due {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
+enum StreamDirection {
     Request,
     Reply,
 }
@@ -356,8 +356,8 @@ impl Calls {
         let Some(packet) = frame::ipv4(captured) else { return Treatment::PassOn };
         let Some(segment) = frame::tcp(&packet) else { return Treatment::PassOn };
         let (direction, ends) = match (segment.from_port, segment.to_port) {
-            (port, REDIS_PORT) => (Direction::Request, (packet.from, port, packet.to)),
-            (REDIS_PORT, port) => (Direction::Reply, (packet.to, port, packet.from)),
+            (port, REDIS_PORT) => (StreamDirection::Request, (packet.from, port, packet.to)),
+            (REDIS_PORT, port) => (StreamDirection::Reply, (packet.to, port, packet.from)),
             _ => return Treatment::PassOn,
         };
         let link = (packet.from, packet.to);
@@ -371,13 +371,13 @@ impl Calls {
         connection.follow_flags(direction, &segment);
         let payload = frame::content(&packet);
         match direction {
-            Direction::Request => {
+            StreamDirection::Request => {
                 let end = segment.sequence.wrapping_add(segment.length);
                 for command in connection.requests.read(segment.sequence, payload, resp::begins_a_command) {
                     self.asked(ends, &command, end);
                 }
             }
-            Direction::Reply => self.replied(ends, &segment, payload),
+            StreamDirection::Reply => self.replied(ends, &segment, payload),
         }
         match self.connections.get_mut(&ends) {
             Some(connection) => connection.treat(ends, direction, bytes, &self.strikes),
@@ -385,7 +385,7 @@ impl Calls {
         }
     }
 
-    fn connection(&mut self, ends: Ends, segment: &Tcp) -> &mut Connection {
+    fn connection(&mut self, ends: Ends, segment: &Tcp) -> &mut TrackedConnection {
         let is_new = segment.flags & (flags::SYN | flags::ACK) == flags::SYN;
         if is_new {
             // Whatever had these ends before is over.
@@ -413,7 +413,12 @@ impl Calls {
             "DISCARD" => connection.queued = None,
             "EXEC" => {
                 let queued = connection.queued.take().unwrap_or_default();
-                connection.due.extend(queued.into_iter().map(|(fault, strike)| Due { number, end, fault, strike }));
+                connection.due.extend(queued.into_iter().map(|(fault, strike)| AwaitedCommand {
+                    number,
+                    end,
+                    fault,
+                    strike,
+                }));
             }
             _ => {}
         }
@@ -428,7 +433,7 @@ impl Calls {
             if armed.watch.effect.waits_for_the_reply() {
                 match &mut connection.queued {
                     Some(queued) if name != "MULTI" => queued.push((*fault, strike)),
-                    _ => connection.due.push(Due { number, end, fault: *fault, strike }),
+                    _ => connection.due.push(AwaitedCommand { number, end, fault: *fault, strike }),
                 }
                 continue;
             }
@@ -455,10 +460,11 @@ impl Calls {
             Some(_) => connection.answered + u64::from(connection.replies.scanner.is_within()),
             None => connection.asked,
         };
-        let is_here = |due: &Due| due.number <= begun && segment.acknowledged.wrapping_sub(due.end).cast_signed() >= 0;
+        let is_here =
+            |due: &AwaitedCommand| due.number <= begun && segment.acknowledged.wrapping_sub(due.end).cast_signed() >= 0;
         let (here, due) = std::mem::take(&mut connection.due).into_iter().partition::<Vec<_>, _>(is_here);
         connection.due = due;
-        for Due { number, fault, mut strike, .. } in here {
+        for AwaitedCommand { number, fault, mut strike, .. } in here {
             let Some(armed) = self.faults.get_mut(&fault) else { continue };
             // Of a reply that goes on in the next segment only its beginning is known: it is no refusal.
             let place = number.checked_sub(before + 1).and_then(|place| usize::try_from(place).ok());
@@ -526,17 +532,17 @@ impl Stream {
     }
 }
 
-impl Connection {
+impl TrackedConnection {
     /// A SYN says where its direction begins.
-    fn follow_flags(&mut self, direction: Direction, segment: &Tcp) {
+    fn follow_flags(&mut self, direction: StreamDirection, segment: &Tcp) {
         let stream = match direction {
-            Direction::Request => &mut self.requests,
-            Direction::Reply => &mut self.replies,
+            StreamDirection::Request => &mut self.requests,
+            StreamDirection::Reply => &mut self.replies,
         };
         if segment.flags & flags::SYN != 0 {
             *stream = Stream { next: Some(segment.sequence.wrapping_add(1)), scanner: Scanner::default() };
         }
-        if direction == Direction::Request && segment.flags & flags::ACK != 0 {
+        if direction == StreamDirection::Request && segment.flags & flags::ACK != 0 {
             self.client_expects = segment.acknowledged;
         }
     }
@@ -551,14 +557,20 @@ impl Connection {
         self.fates.iter().any(|(_, fate)| *fate == action)
     }
 
-    fn holds(&self, direction: Direction) -> bool {
+    fn holds(&self, direction: StreamDirection) -> bool {
         match direction {
-            Direction::Request => self.has(CallEffect::HoldRequest),
-            Direction::Reply => self.has(CallEffect::HoldReply),
+            StreamDirection::Request => self.has(CallEffect::HoldRequest),
+            StreamDirection::Reply => self.has(CallEffect::HoldReply),
         }
     }
 
-    fn treat(&mut self, (client, _, server): Ends, direction: Direction, bytes: &[u8], strikes: &Strikes) -> Treatment {
+    fn treat(
+        &mut self,
+        (client, _, server): Ends,
+        direction: StreamDirection,
+        bytes: &[u8],
+        strikes: &Strikes,
+    ) -> Treatment {
         let captured = bytes.get(OFFLOAD_HEADER..).unwrap_or_default();
         for fault in std::mem::take(&mut self.chosen) {
             let (command, key, answer) = (String::new(), String::new(), String::new());
@@ -573,16 +585,16 @@ impl Connection {
         if self.has(CallEffect::CloseAfter) {
             // A server that has closed has no more to say than where, however often it is asked.
             let forged = match direction {
-                Direction::Reply if !std::mem::replace(&mut self.is_closed, true) => reset::close(captured),
-                Direction::Reply => Vec::new(),
-                Direction::Request => reset::refuse(captured),
+                StreamDirection::Reply if !std::mem::replace(&mut self.is_closed, true) => reset::close(captured),
+                StreamDirection::Reply => Vec::new(),
+                StreamDirection::Request => reset::refuse(captured),
             };
             return Treatment::Answered(forged.into_iter().map(bare).collect());
         }
         if self.has(CallEffect::CutConnection) {
             return Treatment::Withheld;
         }
-        if direction == Direction::Reply && self.has(CallEffect::LoseReply) {
+        if direction == StreamDirection::Reply && self.has(CallEffect::LoseReply) {
             // Its headers are enough.
             self.lost = Some(captured[..captured.len().min(frame::HEADERS)].to_vec());
             return Treatment::Withheld;

@@ -47,7 +47,7 @@ pub(super) struct Received {
 
 /// Room for the one control message that is requested, aligned as the kernel needs it.
 #[repr(C, align(8))]
-struct Control([u8; 64]);
+struct ControlBuffer([u8; 64]);
 
 impl PacketSocket {
     /// Opens a socket that sees those frames of all interfaces that the filter accepts.
@@ -96,7 +96,7 @@ impl PacketSocket {
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         // SAFETY: all zeros is a valid address.
         let mut address: sockaddr_ll = unsafe { mem::zeroed() };
-        let mut control = Control([0; 64]);
+        let mut control = ControlBuffer([0; 64]);
         let mut content = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
         // SAFETY: all zeros is a valid message.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };

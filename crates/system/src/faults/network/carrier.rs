@@ -37,7 +37,7 @@ const LOOK_FOR_PORTS: Duration = Duration::from_millis(50);
 
 /// A thread that handles the packets of some links.
 pub(super) struct Carrier {
-    orders: Sender<Order>,
+    orders: Sender<CarrierOrder>,
     wake: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
@@ -80,7 +80,7 @@ impl CarrierStats {
     }
 }
 
-struct Order {
+struct CarrierOrder {
     handling: BTreeMap<Pair, Handling>,
     calls: BTreeMap<u32, Ordered>,
     bridge: Bridge,
@@ -122,7 +122,7 @@ impl Carrier {
     ) -> io::Result<CarrierStats> {
         let (done, answer) = mpsc::channel();
         let ended = || io::Error::other("the thread that forwards packets ended");
-        self.orders.send(Order { handling, calls, bridge, done }).map_err(|_| ended())?;
+        self.orders.send(CarrierOrder { handling, calls, bridge, done }).map_err(|_| ended())?;
         self.wake();
         answer.recv().map_err(|_| ended())?
     }
@@ -157,7 +157,7 @@ struct Work {
 }
 
 impl Work {
-    fn run(mut self, orders: &Receiver<Order>, wake: &OwnedFd) {
+    fn run(mut self, orders: &Receiver<CarrierOrder>, wake: &OwnedFd) {
         // The longest IPv4 packet with its headers.
         let mut buffer = vec![0; OFFLOAD_HEADER + frame::ETHERNET + (1 << 16)];
         loop {
@@ -172,7 +172,7 @@ impl Work {
             loop {
                 match orders.try_recv() {
                     Ok(order) => {
-                        let Order { handling, calls, bridge, done } = order;
+                        let CarrierOrder { handling, calls, bridge, done } = order;
                         let obeyed = self.obey(handling, &calls, bridge, &mut buffer);
                         // The caller may have given up.
                         let _ = done.send(obeyed);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Effect, Fault, Pair};
+use super::{Effect, InjectedFault, Pair};
 
 /// The condition of a link. A cut hides everything else, and a reset hides everything else that would happen to TCP.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,7 +64,7 @@ impl Handling {
 }
 
 /// The condition of every link that a fault affects: losses multiply, delays add up.
-pub(super) fn combined<'fault>(faults: impl IntoIterator<Item = &'fault Fault>) -> BTreeMap<Pair, Condition> {
+pub(super) fn combined<'fault>(faults: impl IntoIterator<Item = &'fault InjectedFault>) -> BTreeMap<Pair, Condition> {
     let mut conditions = BTreeMap::new();
     for fault in faults {
         for pair in &fault.pairs {

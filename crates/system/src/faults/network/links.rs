@@ -34,7 +34,7 @@ pub(super) fn bridge(name: &str) -> io::Result<Bridge> {
 }
 
 #[derive(Debug, Default)]
-struct Link {
+struct InterfaceRecord {
     index: u32,
     name: String,
     kind: String,
@@ -46,7 +46,7 @@ struct Link {
 /// Length of `struct ifinfomsg`.
 const LINK_HEADER: usize = 16;
 
-fn links() -> io::Result<Vec<Link>> {
+fn links() -> io::Result<Vec<InterfaceRecord>> {
     let mut links = Vec::new();
     let request = Message::new(libc::RTM_GETLINK, 0, &[0; LINK_HEADER]);
     Netlink::open(libc::NETLINK_ROUTE)?.dump(request, |kind, message| {
@@ -57,9 +57,13 @@ fn links() -> io::Result<Vec<Link>> {
     Ok(links)
 }
 
-fn link(message: &[u8]) -> Option<Link> {
+fn link(message: &[u8]) -> Option<InterfaceRecord> {
     let flags = u32_at(message, 8)?;
-    let mut link = Link { index: u32_at(message, 4)?, up: flags & libc::IFF_UP as u32 != 0, ..Link::default() };
+    let mut link = InterfaceRecord {
+        index: u32_at(message, 4)?,
+        up: flags & libc::IFF_UP as u32 != 0,
+        ..InterfaceRecord::default()
+    };
     for (kind, value) in attributes(message.get(LINK_HEADER..)?) {
         match kind {
             libc::IFLA_IFNAME => link.name = text(value),

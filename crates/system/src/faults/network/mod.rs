@@ -95,7 +95,7 @@ pub struct Seen {
 
 /// A fault that was injected.
 #[derive(Clone, Debug)]
-struct Fault {
+struct InjectedFault {
     effect: Effect,
     pairs: BTreeSet<Pair>,
 }
@@ -107,9 +107,9 @@ pub struct Network {
     prober: Prober,
     /// Exists from the first fault on that rules alone cannot produce.
     carrier: Option<Carrier>,
-    faults: BTreeMap<u32, Fault>,
+    faults: BTreeMap<u32, InjectedFault>,
     /// Faults whose rules are gone, but whose heal was not observed yet.
-    unseen: BTreeMap<u32, Fault>,
+    unseen: BTreeMap<u32, InjectedFault>,
     /// What was handled in user space and not reported yet.
     stats: CarrierStats,
     /// At which commands faults have struck.
@@ -155,7 +155,7 @@ impl Network {
         let problem = |problem| io::Error::new(io::ErrorKind::InvalidInput, problem);
         check(self.faults.contains_key(&fault), fault, pairs, &effect).map_err(problem)?;
         let before = self.in_userspace();
-        let injected = Fault { effect, pairs: pairs.iter().copied().collect() };
+        let injected = InjectedFault { effect, pairs: pairs.iter().copied().collect() };
         self.unseen.remove(&fault);
         self.strikes.arm(fault);
         self.faults.insert(fault, injected.clone());
@@ -329,7 +329,7 @@ fn check(is_there: bool, fault: u32, pairs: &[Pair], effect: &Effect) -> Result<
 }
 
 /// The faults on commands, with their links.
-fn calls_among(faults: &BTreeMap<u32, Fault>) -> BTreeMap<u32, Ordered> {
+fn calls_among(faults: &BTreeMap<u32, InjectedFault>) -> BTreeMap<u32, Ordered> {
     let calls = faults.iter().filter_map(|(fault, ordered)| match &ordered.effect {
         Effect::Command(call) => Some((*fault, (call.clone(), ordered.pairs.clone()))),
         _ => None,

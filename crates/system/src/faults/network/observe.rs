@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::Pair;
 use super::links::Bridge;
-use super::probe::{Kind, Probe, Prober, Trace};
+use super::probe::{Probe, ProbeKind, Prober, Trace};
 
 /// How long the probes of each round have to enter the bridge. The last rounds are for a machine that stands still for a moment:
 /// they cost nothing where something enters.
@@ -156,17 +156,17 @@ fn may_go_on(mut goals: impl Iterator<Item = Goal>, round: usize, elapsed: Durat
 
 fn probes(pair: Pair, goal: &Goal, round: usize, links: usize) -> impl Iterator<Item = Probe> {
     let (kind, count, transit) = match goal {
-        Goal::Blocked => (Kind::Echo, 1, FORWARDED),
+        Goal::Blocked => (ProbeKind::Echo, 1, FORWARDED),
         Goal::Lossy { most } => {
             let transit = if most.is_zero() { FORWARDED } else { LONGEST_WATCH.min(*most + LATE) };
-            (Kind::Echo, LOSS_PROBES.max(LOSS_PROBES_IN_ALL / links), transit)
+            (ProbeKind::Echo, LOSS_PROBES.max(LOSS_PROBES_IN_ALL / links), transit)
         }
-        Goal::Delayed { least, .. } if *least >= LONGEST_WATCH => (Kind::Echo, 4, HELD),
-        Goal::Delayed { most, .. } => (Kind::Echo, 4, LONGEST_WATCH.min(*most + LATE)),
-        Goal::Reset => (Kind::Tcp, 1, ANSWERED),
-        Goal::Passes { within, probes, .. } => (Kind::Echo, *probes, *within),
-        Goal::PassesTcp => (Kind::Tcp, 1, FORWARDED_AT_LAST),
-        Goal::Hidden => (Kind::Echo, 0, Duration::ZERO),
+        Goal::Delayed { least, .. } if *least >= LONGEST_WATCH => (ProbeKind::Echo, 4, HELD),
+        Goal::Delayed { most, .. } => (ProbeKind::Echo, 4, LONGEST_WATCH.min(*most + LATE)),
+        Goal::Reset => (ProbeKind::Tcp, 1, ANSWERED),
+        Goal::Passes { within, probes, .. } => (ProbeKind::Echo, *probes, *within),
+        Goal::PassesTcp => (ProbeKind::Tcp, 1, FORWARDED_AT_LAST),
+        Goal::Hidden => (ProbeKind::Echo, 0, Duration::ZERO),
     };
     let entry = Duration::from_millis(ENTRY_MS[round.min(ENTRY_MS.len() - 1)]);
     std::iter::repeat_n(Probe { pair, kind, entry, transit }, count)

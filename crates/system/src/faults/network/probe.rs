@@ -30,7 +30,7 @@ const TAKEN_AFTER: Duration = Duration::from_millis(2);
 
 /// What X is made to send to Y.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ProbeKind {
     Echo,
     Tcp,
 }
@@ -38,7 +38,7 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
     pub pair: Pair,
-    pub kind: Kind,
+    pub kind: ProbeKind,
     /// How long to wait until it enters the bridge.
     pub entry: Duration,
     /// How long to wait from there until it leaves.
@@ -177,12 +177,12 @@ impl Prober {
     fn request(&self, own: Mac, mac: Mac, probe: &Probe, number: u32) -> Vec<u8> {
         let (answers, hears) = probe.pair;
         match probe.kind {
-            Kind::Echo => {
+            ProbeKind::Echo => {
                 let payload = [&self.nonce.to_be_bytes()[..], &number.to_be_bytes()].concat();
                 // The payload has the whole number.
                 frame::echo_request((own, mac), (hears, answers), (self.identifier, number as u16), &payload)
             }
-            Kind::Tcp => {
+            ProbeKind::Tcp => {
                 let header = Tcp {
                     from_port: self.identifier,
                     to_port: CLOSED_PORT,
@@ -224,7 +224,7 @@ impl Prober {
                 trace.entered.get_or_insert(now);
                 trace.stamps.0 = trace.stamps.0.or(received.seen);
                 trace.port = interface;
-            } else if packet.identification == FORGED && probe.kind == Kind::Tcp {
+            } else if packet.identification == FORGED && probe.kind == ProbeKind::Tcp {
                 trace.forged.get_or_insert(now);
             } else if interface != trace.port {
                 trace.left.get_or_insert(now);

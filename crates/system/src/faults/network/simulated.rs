@@ -11,12 +11,12 @@ use super::calls::{Calls, Ordered, SoFar, Strikes, Treatment};
 use super::capture::OFFLOAD_HEADER;
 use super::condition::{Condition, combined};
 use super::frame::{self, Tcp, flags};
-use super::{Effect, Fault, Pair};
+use super::{Effect, InjectedFault, Pair};
 
 /// All faults of a simulated network.
 #[derive(Default)]
 pub struct LinkFaults {
-    faults: BTreeMap<u32, Fault>,
+    faults: BTreeMap<u32, InjectedFault>,
     conditions: BTreeMap<Pair, Condition>,
     calls: Calls,
     strikes: Strikes,
@@ -79,7 +79,7 @@ impl LinkFaults {
         };
         let pairs: BTreeSet<Pair> = pairs.iter().copied().collect();
         let text = format!("{} {} {text}", pairs.len(), if pairs.len() == 1 { "link" } else { "links" });
-        self.faults.insert(fault, Fault { effect, pairs });
+        self.faults.insert(fault, InjectedFault { effect, pairs });
         self.change();
         Ok(text)
     }

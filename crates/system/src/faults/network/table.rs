@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::netlink::{Message, Netlink, Refusal};
-use super::{Effect, Fault, rules};
+use super::{Effect, InjectedFault, rules};
 
 /// The names of all our tables begin with this.
 const PREFIX: &str = "redjepsen-";
@@ -46,7 +46,7 @@ impl Table {
 
     fn attempt(&mut self) -> Result<(), Refusal> {
         let effects = [Effect::Drop, Effect::Reset, Effect::Delay { ms: 1, jitter_ms: 0 }, Effect::Lose { percent: 1 }];
-        let faults = effects.map(|effect| Fault { effect, pairs: [rules::NOWHERE].into() });
+        let faults = effects.map(|effect| InjectedFault { effect, pairs: [rules::NOWHERE].into() });
         let sample = (0..).zip(faults).collect();
         self.bring_about(|table| {
             let mut messages = table.all(&sample);
@@ -69,7 +69,7 @@ impl Table {
     }
 
     /// Puts exactly these faults in effect.
-    pub fn apply(&mut self, faults: &BTreeMap<u32, Fault>) -> io::Result<()> {
+    pub fn apply(&mut self, faults: &BTreeMap<u32, InjectedFault>) -> io::Result<()> {
         #[cfg(test)]
         if self.pretend {
             return Ok(());
@@ -110,7 +110,7 @@ impl Table {
         Err(Refusal { error: io::Error::other("another program keeps changing the table"), at: None })
     }
 
-    fn all(&self, faults: &BTreeMap<u32, Fault>) -> Vec<Message> {
+    fn all(&self, faults: &BTreeMap<u32, InjectedFault>) -> Vec<Message> {
         let mut messages = vec![rules::new_table(&self.name, self.flags), rules::new_chain(&self.name)];
         for (number, fault) in faults {
             messages.extend(rules::new_set(&self.name, *number, fault.pairs.iter().copied()));

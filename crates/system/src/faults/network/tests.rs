@@ -153,8 +153,10 @@ fn a_table_that_was_deleted_by_hand_comes_back_with_the_next_change() {
 fn nobody_else_takes_the_table_away_and_it_goes_with_its_owner() {
     in_sandbox(2, |sandbox| {
         let mut table = Table::open(NAME).unwrap();
-        let faults =
-            BTreeMap::from([(1, Fault { effect: Effect::Drop, pairs: both(sandbox, 0, 1).into_iter().collect() })]);
+        let faults = BTreeMap::from([(
+            1,
+            InjectedFault { effect: Effect::Drop, pairs: both(sandbox, 0, 1).into_iter().collect() },
+        )]);
         table.apply(&faults).unwrap();
         sandbox.run(&format!("! nft delete table bridge {NAME}"));
         assert!(sandbox.connect(0, 1).is_err());
@@ -179,11 +181,11 @@ fn nft_shows_the_rules_as_they_are_meant() {
         let mut table = Table::open(NAME).unwrap();
         let (a, b, c) = (sandbox.address(0), sandbox.address(1), sandbox.address(2));
         let faults = [
-            (3, Fault { effect: Effect::Drop, pairs: [(a, b)].into() }),
-            (4, Fault { effect: Effect::Lose { percent: 30 }, pairs: [(a, c)].into() }),
-            (5, Fault { effect: Effect::Lose { percent: 100 }, pairs: [(c, a)].into() }),
-            (6, Fault { effect: Effect::Delay { ms: 50, jitter_ms: 5 }, pairs: [(a, c)].into() }),
-            (7, Fault { effect: Effect::Reset, pairs: [(b, c)].into() }),
+            (3, InjectedFault { effect: Effect::Drop, pairs: [(a, b)].into() }),
+            (4, InjectedFault { effect: Effect::Lose { percent: 30 }, pairs: [(a, c)].into() }),
+            (5, InjectedFault { effect: Effect::Lose { percent: 100 }, pairs: [(c, a)].into() }),
+            (6, InjectedFault { effect: Effect::Delay { ms: 50, jitter_ms: 5 }, pairs: [(a, c)].into() }),
+            (7, InjectedFault { effect: Effect::Reset, pairs: [(b, c)].into() }),
         ];
         table.apply(&faults.into()).unwrap();
         let listed = sandbox.run(&format!("nft --stateless list table bridge {NAME}"));
@@ -198,7 +200,7 @@ fn nft_shows_the_rules_as_they_are_meant() {
         assert!(listed.contains("10.99.0.1 . 10.99.0.2") && !listed.contains("10.99.0.2 . 10.99.0.1"), "{listed}");
         // More links than fit in one message.
         let many = (0..60).flat_map(|a| (0..60).map(move |b| ([10, 0, 0, a].into(), [10, 0, 1, b].into()))).collect();
-        table.apply(&BTreeMap::from([(u32::MAX, Fault { effect: Effect::Drop, pairs: many })])).unwrap();
+        table.apply(&BTreeMap::from([(u32::MAX, InjectedFault { effect: Effect::Drop, pairs: many })])).unwrap();
         let listed = sandbox.run(&format!("nft list table bridge {NAME}"));
         assert_eq!(listed.matches(" . 10.0.1.").count(), 3600);
     });

@@ -43,11 +43,11 @@ pub(super) struct Sight {
 pub(super) struct Processes {
     pub first: u32,
     is_alone: bool,
-    of: BTreeMap<u32, Process>,
+    of: BTreeMap<u32, ThreadGroup>,
 }
 
 /// A process and its threads, by their ids.
-struct Process {
+struct ThreadGroup {
     /// Of its main thread, which is stopped as all others are.
     stat: File,
     threads: BTreeMap<u32, Thread>,
@@ -114,7 +114,7 @@ impl Processes {
     fn open(&mut self, pid: u32, threads: &BTreeSet<u32>, most: usize) {
         if !self.of.contains_key(&pid)
             && most > 0
-            && let Ok(process) = Process::open(pid)
+            && let Ok(process) = ThreadGroup::open(pid)
         {
             self.of.insert(pid, process);
         }
@@ -124,11 +124,11 @@ impl Processes {
     }
 }
 
-impl Process {
-    fn open(pid: u32) -> io::Result<Process> {
+impl ThreadGroup {
+    fn open(pid: u32) -> io::Result<ThreadGroup> {
         // That of the whole process would be added up from all its threads.
         let stat = File::open(format!("/proc/{pid}/task/{pid}/stat"))?;
-        Ok(Process { stat, threads: BTreeMap::new(), ready_since: None })
+        Ok(ThreadGroup { stat, threads: BTreeMap::new(), ready_since: None })
     }
 
     /// None if it is gone: a file that was opened reads no other process that has its id now.

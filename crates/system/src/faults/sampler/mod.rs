@@ -66,21 +66,21 @@ impl Hit {
 
 /// Notes when members do not run, until it is asked.
 #[derive(Default)]
-pub(super) struct Sampler(Mutex<Known>);
+pub(super) struct Sampler(Mutex<Watched>);
 
 /// What the agent's tasks know; the thread never takes it.
 #[derive(Default)]
-struct Known {
+struct Watched {
     /// The first process of each member.
     members: BTreeMap<String, u32>,
     in_effect: Hit,
-    running: Option<Running>,
+    running: Option<SamplerThread>,
     /// What was noted and not told yet.
     rest: VecDeque<Waited>,
 }
 
 /// The thread ends when this is dropped, and so do the questions.
-struct Running {
+struct SamplerThread {
     thread: Sender<Note>,
     _asking: JoinSet<()>,
 }
@@ -130,7 +130,7 @@ impl Sampler {
         for (name, url) in servers {
             asking.spawn(ask(Arc::clone(machine), sender.clone(), name, url));
         }
-        known.running = Some(Running { thread: sender, _asking: asking });
+        known.running = Some(SamplerThread { thread: sender, _asking: asking });
         Ok(())
     }
 
@@ -151,11 +151,11 @@ impl Sampler {
     pub fn forget(&self) {
         let mut known = lock(&self.0);
         let in_effect = mem::take(&mut known.in_effect);
-        *known = Known { in_effect, ..Known::default() };
+        *known = Watched { in_effect, ..Watched::default() };
     }
 }
 
-impl Known {
+impl Watched {
     fn send(&self, note: impl FnOnce() -> Note) {
         if let Some(running) = &self.running {
             _ = running.thread.send(note());
@@ -208,7 +208,7 @@ struct Watch {
     looked: u64,
     listed: u64,
     most_files: usize,
-    members: BTreeMap<String, Member>,
+    members: BTreeMap<String, MemberWatch>,
     /// Since when servers have not answered.
     silent: BTreeMap<String, u64>,
     in_effect: Hit,
@@ -220,7 +220,7 @@ struct Watch {
 }
 
 /// What is known of one member.
-struct Member {
+struct MemberWatch {
     processes: Processes,
     /// A wait that may go on: from when to when, and for how long of that.
     waits: Option<(u64, u64, u64)>,
@@ -230,15 +230,15 @@ struct Member {
 }
 
 /// Why, from when to when, and for how long a member did not run.
-type Found = (WhyWaited, u64, u64, u64);
+type Wait = (WhyWaited, u64, u64, u64);
 
-impl Member {
-    fn new(first: u32) -> Member {
-        Member { processes: Processes::new(first), waits: None, stopped: None, gone: None }
+impl MemberWatch {
+    fn new(first: u32) -> MemberWatch {
+        MemberWatch { processes: Processes::new(first), waits: None, stopped: None, gone: None }
     }
 
     /// What goes on at `now`.
-    fn open(&self, now: u64) -> impl Iterator<Item = Found> + use<> {
+    fn open(&self, now: u64) -> impl Iterator<Item = Wait> + use<> {
         let ready = self.processes.ready_since().map(|from| (WhyWaited::Processor, from, now, now - from));
         let gone = self.gone.map(|from| (WhyWaited::Gone, from, now, now - from));
         let stopped = self.stopped.map(|stopped| of_stop(stopped, now));
@@ -254,7 +254,7 @@ impl Watch {
             looked: 0,
             listed: 0,
             most_files: kernel::most_files(),
-            members: all.map(|(name, first)| (name, Member::new(first))).collect(),
+            members: all.map(|(name, first)| (name, MemberWatch::new(first))).collect(),
             silent: BTreeMap::new(),
             hit: in_effect.clone(),
             in_effect,
@@ -291,7 +291,7 @@ impl Watch {
         if self.listed == 0 || now - self.listed >= LIST_EVERY {
             self.list(now);
         }
-        let look = |(name, member): (&String, &mut Member)| (name.clone(), member.processes.look(now));
+        let look = |(name, member): (&String, &mut MemberWatch)| (name.clone(), member.processes.look(now));
         self.members.iter_mut().map(look).collect()
     }
 
@@ -301,7 +301,7 @@ impl Watch {
         let mut open: usize = self.members.values().map(|member| member.processes.files()).sum();
         for clients in [false, true] {
             let is_wanted = |name: &String| (Role::of(name) == Some(Role::Client)) == clients;
-            for (_, Member { processes, .. }) in self.members.iter_mut().filter(|(name, _)| is_wanted(name)) {
+            for (_, MemberWatch { processes, .. }) in self.members.iter_mut().filter(|(name, _)| is_wanted(name)) {
                 let before = processes.files();
                 processes.list(self.most_files.saturating_sub(open));
                 open = open + processes.files() - before;
@@ -326,7 +326,7 @@ impl Watch {
             return;
         }
         // What kept the one before it ended by now.
-        if let Some(before) = self.members.insert(name.clone(), Member::new(first)) {
+        if let Some(before) = self.members.insert(name.clone(), MemberWatch::new(first)) {
             for found in before.open(self.looked) {
                 self.found(&name, found);
             }
@@ -398,7 +398,7 @@ impl Watch {
         }
     }
 
-    fn found(&mut self, name: &str, (why, from_ns, to_ns, waited_ns): Found) {
+    fn found(&mut self, name: &str, (why, from_ns, to_ns, waited_ns): Wait) {
         if waited_ns >= self.least {
             self.found.push(Waited { members: vec![name.to_string()], why, from_ns, to_ns, waited_ns });
         }
@@ -419,12 +419,12 @@ impl Watch {
     }
 }
 
-fn of_processor((from, to, waited): (u64, u64, u64)) -> Found {
+fn of_processor((from, to, waited): (u64, u64, u64)) -> Wait {
     (WhyWaited::Processor, from, to, waited)
 }
 
 /// A member was seen to be stopped from `first` to `last`, not before `from`, and not at `now`.
-fn of_stop((from, first, last): (u64, u64, u64), now: u64) -> Found {
+fn of_stop((from, first, last): (u64, u64, u64), now: u64) -> Wait {
     (WhyWaited::Stopped, from, now, last - first + nanos(EVERY))
 }
 

@@ -66,7 +66,7 @@ impl Host for ThisHost {
         Ok(())
     }
 
-    fn know_network(&self, bridge: &str, table: &str) -> Result<(), String> {
+    fn set_network(&self, bridge: &str, table: &str) -> Result<(), String> {
         *lock(&self.network) = Some(Network::open(bridge, table).map_err(|error| error.to_string())?);
         Ok(())
     }
@@ -138,7 +138,7 @@ impl Host for ThisHost {
         lock(&self.network).as_ref().map(Network::in_effect).unwrap_or_default()
     }
 
-    fn start_anew(&self) -> Result<(), String> {
+    fn reset(&self) -> Result<(), String> {
         let mut members = lock(&self.members);
         if let Some((name, _)) = members.iter().find(|(_, member)| lock(member).paused) {
             return Err(format!("{name} was stopped and not resumed"));

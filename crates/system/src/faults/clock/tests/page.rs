@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_reader_never_sees_half_a_state() {
     let root = Root::new();
-    let (control, stop) = (root.control(), AtomicBool::new(false));
+    let control = root.control();
     let state = |n: i64| State {
         base_ns: n,
         real_ns: n,
@@ -15,25 +15,44 @@ fn a_reader_never_sees_half_a_state() {
         strobe_ns: n,
         period_ns: n,
     };
-    thread::scope(|scope| {
-        let read = || {
-            let mut highest = 0;
-            while !stop.load(Ordering::Relaxed) {
-                let (generation, seen) = control.page().state();
-                assert_eq!(seen, state(seen.base_ns));
-                assert_eq!(generation.cast_signed(), seen.base_ns);
-                assert!(generation >= highest, "{generation} after {highest}");
-                highest = generation;
-            }
-            highest
-        };
-        let readers = [scope.spawn(read), scope.spawn(read), scope.spawn(read)];
-        for n in 1..=300_000 {
-            assert_eq!(control.page().publish(&state(n)), n.cast_unsigned());
+    // Publishing goes on until each reader has seen changes: a busy machine may start a reader late.
+    let (reading, published) = (AtomicUsize::new(3), AtomicUsize::new(0));
+    let read = || {
+        let mut highest = 0;
+        let mut changes = 0;
+        while changes < 100 || published.load(Ordering::Relaxed) < 300_000 {
+            let (generation, seen) = control.page().state();
+            assert_eq!(seen, state(seen.base_ns));
+            assert_eq!(generation.cast_signed(), seen.base_ns);
+            assert!(generation >= highest, "{generation} after {highest}");
+            changes += u32::from(generation > highest);
+            highest = generation;
         }
-        stop.store(true, Ordering::Relaxed);
-        assert!(readers.into_iter().any(|reader| reader.join().unwrap() > 0));
+    };
+    thread::scope(|scope| {
+        for _ in 0..reading.load(Ordering::Relaxed) {
+            scope.spawn(|| {
+                let over = Ended(&reading);
+                read();
+                drop(over);
+            });
+        }
+        let mut n = 0;
+        while reading.load(Ordering::Relaxed) > 0 {
+            n += 1;
+            assert_eq!(control.page().publish(&state(n)), n.cast_unsigned());
+            published.fetch_add(1, Ordering::Relaxed);
+        }
     });
+}
+
+/// Counts a reader out when it ends, by a panic, too.
+struct Ended<'a>(&'a AtomicUsize);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[test]

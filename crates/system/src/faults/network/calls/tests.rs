@@ -31,36 +31,36 @@ impl Wire {
         Wire { calls, strikes, numbers: BTreeMap::new(), server: SERVER }
     }
 
-    fn frame(&mut self, direction: Direction, port: u16, flags: u8, payload: &[u8], advance: bool) -> Vec<u8> {
+    fn frame(&mut self, direction: StreamDirection, port: u16, flags: u8, payload: &[u8], advance: bool) -> Vec<u8> {
         // Close to where numbers wrap around.
         let numbers = self.numbers.entry(port).or_insert((u32::MAX - 20, u32::MAX - 10));
         let (own, others) = match direction {
-            Direction::Request => (&mut numbers.0, numbers.1),
-            Direction::Reply => (&mut numbers.1, numbers.0),
+            StreamDirection::Request => (&mut numbers.0, numbers.1),
+            StreamDirection::Reply => (&mut numbers.1, numbers.0),
         };
         let (sequence, acknowledged) = (*own, others);
         if advance {
             *own = own.wrapping_add(payload.len() as u32 + u32::from(flags & flags::SYN != 0));
         }
         let (ends, ports) = match direction {
-            Direction::Request => ((CLIENT, self.server), (port, REDIS_PORT)),
-            Direction::Reply => ((self.server, CLIENT), (REDIS_PORT, port)),
+            StreamDirection::Request => ((CLIENT, self.server), (port, REDIS_PORT)),
+            StreamDirection::Reply => ((self.server, CLIENT), (REDIS_PORT, port)),
         };
         let header = Tcp { from_port: ports.0, to_port: ports.1, sequence, acknowledged, flags, length: 0 };
         bare(frame::segment(([1; 6], [2; 6]), ends, 0, &header, payload, 9))
     }
 
-    fn says(&mut self, direction: Direction, port: u16, payload: &[u8]) -> Treatment {
+    fn says(&mut self, direction: StreamDirection, port: u16, payload: &[u8]) -> Treatment {
         let frame = self.frame(direction, port, flags::ACK, payload, true);
         self.calls.treat(&frame)
     }
 
     fn asks(&mut self, port: u16, words: &str) -> Treatment {
-        self.says(Direction::Request, port, &command(words))
+        self.says(StreamDirection::Request, port, &command(words))
     }
 
     fn answers(&mut self, port: u16, reply: &str) -> Treatment {
-        self.says(Direction::Reply, port, reply.as_bytes())
+        self.says(StreamDirection::Reply, port, reply.as_bytes())
     }
 
     fn strike(&self) -> Option<(u32, String)> {
@@ -133,7 +133,7 @@ fn the_second_set_waits_with_all_that_follows_it() {
     assert_eq!(wire.strike(), None);
     assert_eq!(wire.asks(2, "set k1 b"), Withheld, "counted over all connections of the client to the server");
     assert_eq!(wire.strike(), Some((2, "SET k1".to_string())));
-    assert_eq!(wire.says(Direction::Request, 2, b""), Withheld, "an acknowledgement");
+    assert_eq!(wire.says(StreamDirection::Request, 2, b""), Withheld, "an acknowledgement");
     assert_eq!(wire.answers(2, ""), PassOn, "the other direction goes on");
     assert_eq!(wire.asks(1, "SET k0 c"), PassOn, "the third");
     wire.server = OTHER;
@@ -160,7 +160,7 @@ fn the_reply_waits_and_the_request_does_not() {
 fn a_reply_that_left_before_the_request_came_is_not_its_reply() {
     let mut wire = Wire::new(CallEffect::HoldReply, "SET", Some(1));
     // Asked before anybody looked, and answered while the SET was on its way.
-    let early = wire.frame(Direction::Reply, 1, flags::ACK, b"+PONG\r\n", true);
+    let early = wire.frame(StreamDirection::Reply, 1, flags::ACK, b"+PONG\r\n", true);
     assert_eq!(wire.asks(1, "SET k v"), PassOn);
     assert_eq!(wire.calls.treat(&early), PassOn);
     assert_eq!(wire.strike(), None);
@@ -199,7 +199,7 @@ fn a_fault_that_waits_for_a_reply_waits_for_one_that_says_that_something_was_don
     // Asked for at once, and answered one by one.
     let mut wire = Wire::new(CallEffect::LoseReply, "SET", Some(2));
     let both = [command("SET lock:k0 a NX"), command("SET lock:k0 b"), command("SET lock:k0 c")].concat();
-    assert_eq!(wire.says(Direction::Request, 1, &both), PassOn);
+    assert_eq!(wire.says(StreamDirection::Request, 1, &both), PassOn);
     assert_eq!(wire.answers(1, "$-1\r\n+OK\r\n"), PassOn);
     assert_eq!(wire.strike(), None);
     assert_eq!(wire.answers(1, "+OK\r\n"), Withheld);
@@ -250,7 +250,7 @@ fn a_reset_after_a_command_replaces_its_reply() {
     let expected = [format!("RST to client at {answered}"), format!("RST to server at {asked}")];
     assert_eq!(resets(wire.answers(1, "+OK\r\n")), expected);
     assert_eq!(resets(wire.asks(1, "GET k")).len(), 2, "until it is healed");
-    let syn = wire.frame(Direction::Request, 1, flags::SYN, b"", true);
+    let syn = wire.frame(StreamDirection::Request, 1, flags::SYN, b"", true);
     assert_eq!(wire.calls.treat(&syn), PassOn, "a new connection may have the same port");
     assert_eq!(wire.asks(1, "SET k v"), PassOn);
     assert_eq!(wire.answers(1, "+OK\r\n"), PassOn);
@@ -265,7 +265,7 @@ fn a_connection_is_closed_after_a_command_to_its_client_alone() {
     let expected = [format!("FIN to client at {answered}"), format!("RST to server at {asked}")];
     assert_eq!(resets(wire.answers(1, "+OK\r\n")), expected);
     assert!(resets(wire.answers(1, "+OK\r\n")).is_empty(), "sent again");
-    assert!(resets(wire.says(Direction::Request, 1, b"")).is_empty());
+    assert!(resets(wire.says(StreamDirection::Request, 1, b"")).is_empty());
     assert_eq!(resets(wire.asks(1, "GET k")).len(), 1, "a closed socket answers with an RST");
     assert_eq!(wire.asks(2, "SET k v"), PassOn);
     assert_eq!(wire.answers(2, "+OK\r\n"), PassOn, "the second");
@@ -297,16 +297,16 @@ fn one_connection_of_several_is_cut_or_reset() {
 fn what_tcp_sends_again_counts_once_and_a_command_may_come_in_pieces() {
     let mut wire = Wire::new(CallEffect::HoldRequest, "SET", Some(2));
     let bytes = command("SET k v");
-    let first = wire.frame(Direction::Request, 1, flags::ACK, &bytes[..9], true);
-    let second = wire.frame(Direction::Request, 1, flags::ACK, &bytes[9..], true);
+    let first = wire.frame(StreamDirection::Request, 1, flags::ACK, &bytes[..9], true);
+    let second = wire.frame(StreamDirection::Request, 1, flags::ACK, &bytes[9..], true);
     for frame in [&first, &second, &first, &second] {
         assert_eq!(wire.calls.treat(frame), PassOn);
     }
     assert_eq!(wire.strike(), None, "one SET, sent twice");
     let both = [command("GET k"), command("SET k w"), command("GET k")].concat();
-    assert_eq!(wire.says(Direction::Request, 1, &both[..50]), Withheld, "in one segment with others");
+    assert_eq!(wire.says(StreamDirection::Request, 1, &both[..50]), Withheld, "in one segment with others");
     assert_eq!(wire.strike(), Some((2, "SET k".to_string())));
-    assert_eq!(wire.says(Direction::Request, 1, &both[50..]), Withheld);
+    assert_eq!(wire.says(StreamDirection::Request, 1, &both[50..]), Withheld);
     assert_eq!(wire.heal().len(), 2);
 }
 
@@ -314,10 +314,10 @@ fn what_tcp_sends_again_counts_once_and_a_command_may_come_in_pieces() {
 fn after_a_gap_it_goes_on_with_the_next_segment_that_begins_with_a_command() {
     let mut wire = Wire::new(CallEffect::HoldRequest, "SET", Some(1));
     let bytes = command("SET k v");
-    assert_eq!(wire.says(Direction::Request, 1, &bytes[4..]), PassOn, "met in the middle of a command");
+    assert_eq!(wire.says(StreamDirection::Request, 1, &bytes[4..]), PassOn, "met in the middle of a command");
     assert_eq!(wire.asks(1, "GET k"), PassOn);
-    let _missed = wire.frame(Direction::Request, 1, flags::ACK, &bytes[..9], true);
-    assert_eq!(wire.says(Direction::Request, 1, &bytes[9..]), PassOn);
+    let _missed = wire.frame(StreamDirection::Request, 1, flags::ACK, &bytes[..9], true);
+    assert_eq!(wire.says(StreamDirection::Request, 1, &bytes[9..]), PassOn);
     assert_eq!(wire.strike(), None);
     assert_eq!(wire.asks(1, "SET k v"), Withheld);
 }
@@ -392,7 +392,7 @@ fn once_disarmed_it_strikes_no_more() {
 #[test]
 fn other_links_and_ports_are_left_alone_and_memory_is_bounded() {
     let mut wire = Wire::new(CallEffect::HoldRequest, "SET", None);
-    let mut elsewhere = wire.frame(Direction::Request, 1, flags::ACK, &command("SET k v"), true);
+    let mut elsewhere = wire.frame(StreamDirection::Request, 1, flags::ACK, &command("SET k v"), true);
     elsewhere[OFFLOAD_HEADER + 29] = 9;
     assert_eq!(wire.calls.treat(&elsewhere), PassOn);
     for nonsense in [&b""[..], b"short", &[0; 60]] {
@@ -405,7 +405,7 @@ fn other_links_and_ports_are_left_alone_and_memory_is_bounded() {
     assert_eq!(wire.asks(1, "SET k v"), Withheld);
     let much = [&command("SET k v")[..], &[b'x'; 60_000]].concat();
     for _ in 0..100 {
-        assert_eq!(wire.says(Direction::Request, 1, &much), Withheld);
+        assert_eq!(wire.says(StreamDirection::Request, 1, &much), Withheld);
     }
     assert!(wire.calls.connections[&(CLIENT, 1, SERVER)].held_bytes <= ROOM);
 }

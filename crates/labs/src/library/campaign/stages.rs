@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::compare::Case;
 use super::{ASKS, CANCELS_A_HOLDER, Examination, KEEPS_A_HOLDER, SHARES_A_LOCK};
-use crate::library::sent::Upkeep;
+use crate::library::commands::RenewalMode;
 use base::units::{Length, LengthRange};
 use model::history::Phase;
 use model::nemesis::{Need, Nemesis, Step};
@@ -80,7 +80,7 @@ impl Examination {
     /// In all of these runs the nodes tell what they carry out.
     pub(super) fn suite_file(&self, cells: Vec<Block>) -> SuiteFile {
         let with = Options { record_commands: Some(true), ..self.of_every_run() };
-        SuiteFile { description: String::new(), runs: 1, seed: 1, with, cells, instead: Options::default() }
+        SuiteFile { description: String::new(), runs: 1, seed: 1, with, cells, overrides: Options::default() }
     }
 
     /// A run that only shows whether the library takes this TTL.
@@ -175,7 +175,7 @@ impl Examination {
         phases: &[Phase],
         unable: &[(Ability, String)],
         cancels_threads: bool,
-        upkeep: Upkeep,
+        upkeep: RenewalMode,
     ) -> (Vec<String>, Vec<(String, String)>) {
         let why_unable = |scenario: &Scenario| {
             let asked = scenario.asks_of_clients();
@@ -186,7 +186,7 @@ impl Examination {
             };
             unable.iter().find(|(ability, _)| is_unable(ability)).map(|(_, why)| why.clone())
         };
-        let is_renewed = upkeep == Upkeep::InTheBackground;
+        let is_renewed = upkeep == RenewalMode::InTheBackground;
         let differs = |nemesis: &Nemesis| match nemesis.needs() {
             needs if needs.contains(&Need::Renewal) && !is_renewed => {
                 Some("nothing renews its lock in the background".to_string())
@@ -222,7 +222,7 @@ impl Examination {
                     }
                     (None, None) => {
                         let Nemesis { script, faults, .. } = &scenario.nemesis;
-                        let has_renewals = matches!(upkeep, Upkeep::ByItsHolder | Upkeep::InTheBackground);
+                        let has_renewals = matches!(upkeep, RenewalMode::ByItsHolder | RenewalMode::InTheBackground);
                         let rank = match OF_RENEWALS.contains(name) && !has_renewals {
                             true => u8::MAX,
                             false => u8::from(script.is_empty()) + u8::from(!faults.is_empty()),

@@ -7,9 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use base::files;
 use base::members::node_name;
 use base::words;
-use model::history::{History, RecordedCommand, Sight, Sighting};
+use model::history::{History, NodeChange, RecordedCommand, Sighting};
 use model::topology::Program;
-use report::{Beside, LogLine};
+use report::{LogLine, RunArtifacts};
 
 /// How much is read of a file.
 const MOST_BYTES: u64 = 64 << 20;
@@ -21,26 +21,26 @@ const LONGEST: usize = 240;
 const QUARTER: i128 = 900 * 1_000_000_000;
 
 /// What is there.
-pub(super) fn of(folder: &Path, history: &History) -> Beside {
+pub(super) fn of(folder: &Path, history: &History) -> RunArtifacts {
     let commands = files::read_inside(&folder.join(RecordedCommand::FILE), MOST_BYTES).unwrap_or_default();
     let commands = RecordedCommand::read(&commands).unwrap_or_default();
-    let mut beside = Beside { commands, ..Beside::default() };
+    let mut artifacts = RunArtifacts { commands, ..RunArtifacts::default() };
     let path = folder.join(Sighting::FILE);
     if path.symlink_metadata().is_ok() {
         let read = files::read_inside(&path, MOST_BYTES).map_err(|error| error.to_string());
         match read.and_then(|text| Sighting::read(&text).map_err(|error| format!("{}, {error}", Sighting::FILE))) {
-            Ok(servers) => beside.servers = servers,
-            Err(why) => beside.unread = Some(words::line(&why, LONGEST)),
+            Ok(servers) => artifacts.servers = servers,
+            Err(why) => artifacts.unread = Some(words::line(&why, LONGEST)),
         }
     }
-    let wall = beside.servers.iter().find_map(|sighting| match sighting.saw {
-        Sight::Watched { wall_us, .. } => Some(i128::from(wall_us?) * 1000 - i128::from(sighting.time)),
+    let wall = artifacts.servers.iter().find_map(|sighting| match sighting.saw {
+        NodeChange::Watched { wall_us, .. } => Some(i128::from(wall_us?) * 1000 - i128::from(sighting.time)),
         _ => None,
     });
     if let Some(start) = wall {
-        beside.logs = logs(folder, history, start);
+        artifacts.logs = logs(folder, history, start);
     }
-    beside
+    artifacts
 }
 
 /// What Redis servers logged during the run, whose beginning is `start` in nanoseconds since 1970.

@@ -14,7 +14,7 @@ fn found(build: &Build, kind: AnomalyKind) -> Vec<String> {
 /// One client has the lock for ten seconds; another gives up after `waited` milliseconds.
 pub fn waits(waited: u64) -> Build {
     let mut build = Build::new();
-    build.header().claims = vec![Claim::Promises];
+    build.header().claims = vec![Claim::Timeouts];
     build.header().acquire_timeout_ms = Some(1_000);
     build.hold(0, 10, 10_000);
     build.rmw("k0", Outcome::Fail, 1, 100, Some(100 + waited), "?", "v1").phase(100, Phase::Acquiring, 100);
@@ -90,13 +90,13 @@ fn a_wait_ends_when_it_was_to_end() {
     let mut untold = waits(5_000);
     untold.header().acquire_timeout_ms = None;
     assert_eq!(found(&untold, WaitedTooLong), Vec::<String>::new());
-    let claim = untold.check().claims.into_iter().find(|claim| claim.claim == Claim::Promises).unwrap();
+    let claim = untold.check().claims.into_iter().find(|claim| claim.claim == Claim::Timeouts).unwrap();
     assert_eq!(claim.valid, Validity::Unknown, "nothing could have shown it");
 }
 
 #[test]
 fn promises_decide_only_where_they_are_claimed_and_are_told_where_they_are_broken() {
-    let claim = |build: &Build| build.check().claims.into_iter().find(|claim| claim.claim == Claim::Promises);
+    let claim = |build: &Build| build.check().claims.into_iter().find(|claim| claim.claim == Claim::Timeouts);
     let mut build = waits(5_000);
     assert!(claim(&build).is_some_and(|claim| claim.claimed && claim.valid == Validity::Invalid));
     build.header().claims = vec![Claim::MutualExclusion];

@@ -31,7 +31,7 @@ impl fmt::Display for When {
 
 /// A command that a library sends.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Sent {
+pub struct ObservedCommand {
     pub when: When,
     /// In capitals; `EVAL` stands for all that run a script.
     pub name: String,
@@ -51,7 +51,7 @@ pub struct Sent {
     pub operations: u64,
 }
 
-impl Sent {
+impl ObservedCommand {
     /// The pattern of its key, if a fault can tell it by that.
     pub(super) fn on(&self) -> Option<String> {
         self.key.as_deref().filter(|_| self.is_keyed).and_then(pattern)
@@ -60,7 +60,7 @@ impl Sent {
 
 /// What clients sent of the lock's keys to take it in these runs, by name, and never in others, of which `sent` tells: what takes over the
 /// lock of a dead holder, say. The text of a script that was not known yet has the name of all that run one.
-pub fn only_in(runs: &[(History, Vec<RecordedCommand>)], sent: &[Sent]) -> Vec<String> {
+pub fn only_in(runs: &[(History, Vec<RecordedCommand>)], sent: &[ObservedCommand]) -> Vec<String> {
     let mut names = Vec::new();
     for (history, commands) in runs {
         let Some(header) = &history.run else { continue };
@@ -94,10 +94,10 @@ type Known = (When, String, Option<String>, u32);
 /// The commands that take, keep or release locks in these runs, those that come first in an operation first. What a client sends
 /// to take a lock is told by runs of one client; where there are several, what is not among that belongs to waiting. A command
 /// that comes in few of the operations is left out: the text of a script that was not known yet, say.
-pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
+pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<ObservedCommand> {
     let mut alone: Vec<_> = runs.iter().collect();
     alone.sort_by_key(|(history, _)| history.run.as_ref().is_some_and(|run| run.clients > 1));
-    let mut seen: BTreeMap<Known, Sent> = BTreeMap::new();
+    let mut seen: BTreeMap<Known, ObservedCommand> = BTreeMap::new();
     let mut order: Vec<Known> = Vec::new();
     // Some runs show what others do not: a lock that is held for a moment is not renewed.
     let mut usual: BTreeSet<Known> = BTreeSet::new();
@@ -170,7 +170,7 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
                 if !seen.contains_key(&known) {
                     order.push(known.clone());
                 }
-                let entry = seen.entry(known.clone()).or_insert_with(|| Sent {
+                let entry = seen.entry(known.clone()).or_insert_with(|| ObservedCommand {
                     when,
                     name,
                     nth: *nth,
@@ -208,7 +208,7 @@ pub fn sent(runs: &[(History, Vec<RecordedCommand>)]) -> Vec<Sent> {
     let told = order.iter().filter_map(|known| {
         let of_name = keys.iter().filter(|(when, name, _)| (*when, *name) == (known.0, &known.1));
         let nth_key = of_name.take_while(|(.., on)| **on != known.2).count() as u32 + 1;
-        Some(Sent { nth_key, ..seen.remove(known)? })
+        Some(ObservedCommand { nth_key, ..seen.remove(known)? })
     });
     told.collect()
 }
@@ -250,21 +250,22 @@ fn held_until(operation: &Operation, time: u64) -> Option<u64> {
 }
 
 /// Whether a lock is seen to be renewed while it is held. Who only looks whether it still has it does not.
-pub fn is_renewed(sent: &[Sent]) -> bool {
-    let is_renewal = |sent: &Sent| sent.calls.iter().chain([&sent.name]).any(|name| renews(name));
+pub fn is_renewed(sent: &[ObservedCommand]) -> bool {
+    let is_renewal = |sent: &ObservedCommand| sent.calls.iter().chain([&sent.name]).any(|name| renews(name));
     sent.iter().any(|sent| sent.when == When::Holding && sent.key.is_some() && is_renewal(sent))
 }
 
 /// Whether a holder looks whether it still has the lock, and does nothing else to it. What is known of a script is what it called.
-fn is_asked_for(sent: &[Sent]) -> bool {
+fn is_asked_for(sent: &[ObservedCommand]) -> bool {
     let held = || sent.iter().filter(|sent| sent.when == When::Holding && sent.key.is_some());
-    let does = |sent: &Sent, what: fn(&str) -> bool| sent.calls.iter().chain([&sent.name]).any(|name| what(name));
+    let does =
+        |sent: &ObservedCommand, what: fn(&str) -> bool| sent.calls.iter().chain([&sent.name]).any(|name| what(name));
     held().any(|sent| does(sent, asks)) && !held().any(|sent| does(sent, changes_a_lock))
 }
 
 /// What is done for a lock of a library while it is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Upkeep {
+pub enum RenewalMode {
     None,
     /// Its holder asks whether it still has it.
     Asked,
@@ -276,12 +277,12 @@ pub enum Upkeep {
 
 /// What is done for locks while they are held. `kept`: a run in which a script kept a holder that did nothing, for longer than its lock
 /// lives, and what the nodes carried out; where there is none, nobody saw anything in the background.
-pub fn upkeep(sent: &[Sent], kept: Option<&(History, Vec<RecordedCommand>)>) -> Upkeep {
+pub fn upkeep(sent: &[ObservedCommand], kept: Option<&(History, Vec<RecordedCommand>)>) -> RenewalMode {
     match kept {
-        _ if !is_renewed(sent) && is_asked_for(sent) => Upkeep::Asked,
-        _ if !is_renewed(sent) => Upkeep::None,
-        Some((history, commands)) if renews_in_the_background(history, commands) => Upkeep::InTheBackground,
-        _ => Upkeep::ByItsHolder,
+        _ if !is_renewed(sent) && is_asked_for(sent) => RenewalMode::Asked,
+        _ if !is_renewed(sent) => RenewalMode::None,
+        Some((history, commands)) if renews_in_the_background(history, commands) => RenewalMode::InTheBackground,
+        _ => RenewalMode::ByItsHolder,
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{ASKS, CANCELS_A_HOLDER, Made};
-use crate::library::sent::{self, Sent};
+use super::{ASKS, CANCELS_A_HOLDER, StageRuns};
+use crate::library::commands::{self, ObservedCommand};
 use base::files;
 use base::units::Length;
 use model::history::{self, History, Operation, Phase, PhaseStamp, RecordedCommand};
@@ -17,7 +17,7 @@ pub(super) const MOST_BYTES: u64 = 256 << 20;
 
 /// What is known from the runs of the first stage.
 pub(super) struct Learnt {
-    pub sent: Vec<Sent>,
+    pub sent: Vec<ObservedCommand>,
     /// In how many operations.
     pub operations: u64,
     /// The phases that clients reported.
@@ -27,7 +27,10 @@ pub(super) struct Learnt {
 }
 
 /// The runs of a stage, of all its scenarios or of one, with what the nodes carried out in each; those that could not be made are left out.
-pub(super) fn runs_of(made: &Made, nemesis: Option<&str>) -> Result<Vec<(History, Vec<RecordedCommand>)>, RunnerError> {
+pub(super) fn runs_of(
+    made: &StageRuns,
+    nemesis: Option<&str>,
+) -> Result<Vec<(History, Vec<RecordedCommand>)>, RunnerError> {
     let is_of = |run: &&RunOutcome| {
         run.valid.is_some() && nemesis.is_none_or(|name| made.cell(run).is_some_and(|cell| cell.nemesis == name))
     };
@@ -44,7 +47,7 @@ pub(super) fn runs_of(made: &Made, nemesis: Option<&str>) -> Result<Vec<(History
     Ok(runs)
 }
 
-pub(super) fn learn(made: &Made) -> Result<Learnt, RunnerError> {
+pub(super) fn learn(made: &StageRuns) -> Result<Learnt, RunnerError> {
     let runs = runs_of(made, None)?;
     let operations = runs.iter().flat_map(|(history, _)| &history.operations);
     let mut phases: Vec<Phase> =
@@ -54,7 +57,7 @@ pub(super) fn learn(made: &Made) -> Result<Learnt, RunnerError> {
     let count = operations.count() as u64;
     // In one of them it was told to.
     let holds_long = runs.iter().all(|(history, _)| holds_long(history));
-    Ok(Learnt { sent: sent::sent(&runs), operations: count, phases, holds_long })
+    Ok(Learnt { sent: commands::sent(&runs), operations: count, phases, holds_long })
 }
 
 /// Whether holds usually last for longer than half the TTL.
@@ -72,19 +75,19 @@ pub(super) fn held_for(operation: &Operation) -> Option<Duration> {
 }
 
 /// The TTLs of which no run could be made, each with the reason.
-pub(super) fn refused_ttls(made: &Made) -> Vec<(Length, String)> {
+pub(super) fn refused_ttls(made: &StageRuns) -> Vec<(Length, String)> {
     let failed = made.state.runs.iter().filter(|run| run.valid.is_none());
     failed.filter_map(|run| Some((Length::Absolute(made.cell(run)?.scenario.ttl), run.summary.clone()))).collect()
 }
 
 /// Whether a client whose threads are several could play what was asked of one.
-pub(super) fn was_played_by_threads(made: &Made) -> bool {
+pub(super) fn was_played_by_threads(made: &StageRuns) -> bool {
     let is_it = |cell: &PlannedCell| cell.nemesis == CANCELS_A_HOLDER && cell.scenario.threads > 1;
     made.state.runs.iter().any(|run| run.valid.is_some() && made.cell(run).is_some_and(is_it))
 }
 
 /// What this client can't do, each with what it says: the runs that asked for it could not be made.
-pub(super) fn unable(made: &Made) -> Vec<(Ability, String)> {
+pub(super) fn unable(made: &StageRuns) -> Vec<(Ability, String)> {
     let why = |nemesis: &str| {
         let cell = made.suite.cells.iter().find(|cell| cell.nemesis == nemesis)?;
         match made.state.runs.iter().find(|run| run.cell == cell.name) {

@@ -13,9 +13,9 @@ use model::history::{Claim, FactName, FaultWindow, History, Operation, Outcome, 
 pub static DEF: Property = Property {
     id: "promises",
     rank: Rank::Claim(ClaimDef {
-        claim: Claim::Promises,
+        claim: Claim::Timeouts,
         conditional: false,
-        decides: |run| run.claims.contains(&Claim::Promises),
+        decides: |run| run.claims.contains(&Claim::Timeouts),
         // Where a library is under test whose locks run out; elsewhere only if they are broken.
         concerns: |history| history.facts.iter().any(|fact| fact.name == FactName::NothingEndless),
         counted: |_| 0,

@@ -10,7 +10,7 @@ use base::words::list;
 
 /// A suite as it came out once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Night<'m> {
+pub struct SuiteRun<'m> {
     /// RFC 3339.
     pub started: &'m str,
     /// Each cell with its standing, except for those of which no run was made.
@@ -46,7 +46,7 @@ impl Change {
 
 impl Since {
     /// Compares with earlier nights, the newest first. None if no cell was there before.
-    pub fn of(now: &Night, earlier: &[Night]) -> Option<Since> {
+    pub fn of(now: &SuiteRun, earlier: &[SuiteRun]) -> Option<Since> {
         let mut before: BTreeMap<&str, CellStatus> = BTreeMap::new();
         for (name, standing) in earlier.iter().flat_map(|night| &night.cells) {
             before.entry(name).or_insert(*standing);
@@ -103,8 +103,8 @@ mod tests {
     use super::*;
     use CellStatus::{AsExpected, NotRun, Surprise, Unknown};
 
-    fn night<'m>(started: &'m str, cells: &[(&'m str, CellStatus)]) -> Night<'m> {
-        Night { started, cells: cells.to_vec() }
+    fn night<'m>(started: &'m str, cells: &[(&'m str, CellStatus)]) -> SuiteRun<'m> {
+        SuiteRun { started, cells: cells.to_vec() }
     }
 
     #[test]
