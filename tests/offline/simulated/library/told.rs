@@ -196,13 +196,15 @@ fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_no
     let told = |runs| terminal(&examined(vec![tried("none", Baseline::Unknown, runs)]), Look::PLAIN);
     let text = told(vec![of(400), of(300), of(600)]);
     let line = "none: whoever asked for 1 s was refused after 300 ms while another client held the lock, 1 of 1 attempt; \
-                and so in 1 other run\n";
+                and so in 1 other run, together 2 of 2 attempts\n";
     assert!(text.contains("Gives up before its time: no claim is broken") && text.contains(line), "{text}");
     let first = "It gives up before its time, with no fault: whoever asked for 1 s was refused after 300 ms";
-    assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(first)), "{text}");
+    let together = |line: &str| line.starts_with(first) && line.ends_with("together 2 of 2 attempts.");
+    assert!(text.lines().nth(1).is_some_and(together), "{text}");
     let of_free = advised(&early_refusals::DEF, &refused(300, 90, refusal), &[]);
     let text = told(vec![of_free.clone(), of_free]);
-    let line = "was refused after 300 ms while nobody had the lock, 1 of 2 attempts; and so in 1 other run\n";
+    let line = "was refused after 300 ms while nobody had the lock, 1 of 2 attempts; \
+                and so in 1 other run, together 2 of 4 attempts\n";
     assert!(text.contains(line), "{text}");
     // One may be an accident.
     assert!(!told(vec![of(400), of(600)]).contains("with no fault"));

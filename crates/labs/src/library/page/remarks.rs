@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use crate::library::examined::{Examined, Tried, TriedRun};
-use base::words::{plural, sanitize};
+use base::words::{count, plural, sanitize};
 use checker::properties::{
     Advisory, busy_polling, client_crashes, early_refusals, false_losses, slow_releases, stray_commands,
 };
@@ -12,38 +12,44 @@ use checker::{ADVISORIES, Remark};
 /// So many attempts that are refused early are no accident.
 const NO_ACCIDENT: u64 = 2;
 
-/// An advisory, or None for all claims that the library's file does not make; the title of its section; and in capitals and in a
-/// sentence, what is said first where it came with nothing done to anybody.
-type Words = (Option<&'static Advisory>, &'static str, Option<(&'static str, &'static str)>);
+/// An advisory, or None for all claims that the library's file does not make; what it counts, where that can be added up; the title
+/// of its section; and in capitals and in a sentence, what is said first where it came with nothing done to anybody.
+type Words = (Option<&'static Advisory>, &'static str, &'static str, Option<(&'static str, &'static str)>);
 static WORDS: [Words; 7] = [
     (
         Some(&client_crashes::DEF),
+        "",
         "Its program ends under a fault that ends nobody: no claim is broken by that, but it is gone",
         Some(("ENDS BY ITSELF", "Its program ended by itself, with no fault")),
     ),
     (
         Some(&false_losses::DEF),
+        "holder",
         "Says that the lock is lost while it has it: no claim is broken by that, but whoever believes it gives up",
         Some(("FALSE LOSSES", "It says that a lock is lost which it has, with no fault")),
     ),
-    (None, "Says what is not so: its file claims nothing of that, but whoever believes it is wrong", None),
+    (None, "", "Says what is not so: its file claims nothing of that, but whoever believes it is wrong", None),
     (
         Some(&stray_commands::DEF),
+        "operation",
         "Goes on when its lock is given back, or was never had: no claim is broken by that, but nobody asked for it",
         Some(("GOES ON", "It goes on when its lock is given back, or was never had, with no fault")),
     ),
     (
         Some(&early_refusals::DEF),
+        "attempt",
         "Gives up before its time: no claim is broken by that, but whoever asks is refused while there is time",
         Some(("GIVES UP EARLY", "It gives up before its time, with no fault")),
     ),
     (
         Some(&slow_releases::DEF),
+        "",
         "Gives the lock back late: no claim is broken by that, but whoever calls waits for so long",
         None,
     ),
     (
         Some(&busy_polling::DEF),
+        "",
         "Hardly rests while it waits: no claim is broken by that, but a node has others to serve",
         None,
     ),
@@ -59,26 +65,26 @@ pub struct Remarks<'e> {
 
 /// All there is to remark.
 pub fn remarks(examined: &Examined) -> Vec<Remarks<'_>> {
-    let of = |advisory: Option<&Advisory>| match advisory {
+    let of = |advisory: Option<&Advisory>, counted: &str| match advisory {
         None => untrue(&examined.tried),
         Some(advisory) => {
             // What it does with no fault is said before everything else, and that it ends is said once.
             let counts = |remark: &&Remark| remark.disturbed || advisory.id != client_crashes::DEF.id;
-            let mut worst: Vec<(&Tried, &Remark, u64)> = Vec::new();
+            let mut worst: Vec<(&Tried, &Remark, String)> = Vec::new();
             for tried in &examined.tried {
                 let found: Vec<&Remark> =
                     tried.runs.iter().filter_map(|run| of_run(run, advisory)).filter(counts).collect();
                 if let Some(remark) = found.iter().rev().max_by_key(|remark| remark.severity) {
-                    worst.push((tried, remark, found.len() as u64 - 1));
+                    worst.push((tried, remark, of_runs(remark, &found, counted)));
                 }
             }
             worst.sort_by_key(|(_, remark, _)| Reverse(remark.severity));
-            worst.into_iter().map(|(tried, remark, more)| (tried, and_so(&remark.text, more, "other run"))).collect()
+            worst.into_iter().map(|(tried, _, said)| (tried, said)).collect()
         }
     };
-    let all = WORDS.iter().map(|(advisory, title, _)| {
+    let all = WORDS.iter().map(|(advisory, counted, title, _)| {
         let id = advisory.map_or("untrue", |advisory| advisory.id);
-        Remarks { id, title, of: of(*advisory) }
+        Remarks { id, title, of: of(*advisory, counted) }
     });
     all.filter(|remarks| !remarks.of.is_empty()).collect()
 }
@@ -88,9 +94,22 @@ fn of_run<'r>(run: &'r TriedRun, advisory: &Advisory) -> Option<&'r Remark> {
     run.advisories.iter().find(|remark| remark.id == advisory.id)
 }
 
-fn and_so(text: &str, more: u64, what: &str) -> String {
-    let more = if more > 0 { format!("; and so in {}", plural(more, what)) } else { String::new() };
+/// What is said of one of so many.
+fn and_so(text: &str, of: usize, what: &str) -> String {
+    let more = of as u64 - 1;
+    let more = if more > 0 { format!("; and so in {}", plural(more, &format!("other {what}"))) } else { String::new() };
     sanitize(text, 400) + &more
+}
+
+/// The worst of what these runs say of an advisory, and how many speak against it in all of them, of how many that could. A run that says
+/// nothing of it does not tell how many could.
+fn of_runs(worst: &Remark, found: &[&Remark], counted: &str) -> String {
+    let said = and_so(&worst.text, found.len(), "run");
+    if found.len() < 2 || counted.is_empty() {
+        return said;
+    }
+    let sum = |number: fn(&Remark) -> u64| found.iter().map(|remark| number(remark)).sum();
+    format!("{said}, together {} of {}", count(sum(|remark| remark.count)), plural(sum(|remark| remark.of), counted))
 }
 
 /// One scenario for each claim that is not made and does not hold, and in how many others it does not.
@@ -106,7 +125,7 @@ fn untrue(all: &[Tried]) -> Vec<(&Tried, String)> {
             }
         }
     }
-    let one = |(remark, of): (&Remark, Vec<_>)| (of[0], and_so(&remark.text, of.len() as u64 - 1, "other scenario"));
+    let one = |(remark, of): (&Remark, Vec<_>)| (of[0], and_so(&remark.text, of.len(), "scenario"));
     told.into_iter().map(one).collect()
 }
 
@@ -122,24 +141,24 @@ pub struct FaultFree<'e> {
 /// All that it does by itself, which comes before everything else.
 pub fn fault_free(examined: &Examined) -> Vec<FaultFree<'_>> {
     let runs = || examined.tried.iter().flat_map(|tried| &tried.runs);
-    let of = |(advisory, _, alone): &Words| {
+    let of = |(advisory, counted, _, alone): &Words| {
         let (advisory, (word, what)) = ((*advisory)?, (*alone)?);
         let alone = |run| Some((run, of_run(run, advisory).filter(|remark| !remark.disturbed)?));
         let found: Vec<(&TriedRun, &Remark)> = runs().filter_map(alone).collect();
         let (run, remark) = found.iter().rev().max_by_key(|(_, remark)| remark.severity)?;
-        let count: u64 = found.iter().map(|(_, remark)| remark.count).sum();
-        if advisory.id == early_refusals::DEF.id && count < NO_ACCIDENT {
+        let each: Vec<&Remark> = found.iter().map(|(_, remark)| *remark).collect();
+        if advisory.id == early_refusals::DEF.id && each.iter().map(|remark| remark.count).sum::<u64>() < NO_ACCIDENT {
             return None;
         }
         // Of an end it matters how often it comes. It may also have kept a run from being made.
-        let often = match advisory.id == client_crashes::DEF.id {
+        let what = match advisory.id == client_crashes::DEF.id {
             true => {
                 let made = runs().filter(|run| run.valid.is_some() || alone(run).is_some()).count() as u64;
-                format!(", in {} of {}", found.len(), plural(made, "run"))
+                format!("{what}, in {} of {}: {}", found.len(), plural(made, "run"), remark.text)
             }
-            false => String::new(),
+            false => format!("{what}: {}", of_runs(remark, &each, counted)),
         };
-        Some(FaultFree { word, what: format!("{what}{often}: {}", remark.text), run })
+        Some(FaultFree { word, what, run })
     };
     WORDS.iter().filter_map(of).collect()
 }
