@@ -235,7 +235,7 @@ impl Remark {
     /// One of an advisory that fills in what it is; None if nothing speaks against it.
     pub(super) fn new(count: u64, of: u64, text: String) -> Option<Remark> {
         let (id, title) = Default::default();
-        (count > 0).then(|| Remark { id, title, count, of, severity: 0, disturbed: false, text })
+        (count > 0).then_some(Remark { id, title, count, of, severity: 0, disturbed: false, text })
     }
 }
 

@@ -34,7 +34,8 @@ fn crash(history: &History, verdict: &Verdict) -> Option<Remark> {
     let how = sanitize(without_log(&event.text), 400);
     let how = if had_no_lock(history, event.process, time) { format!("{how}; it had no lock then") } else { how };
     let count = verdict.count_of(AnomalyKind::EndedByItself);
-    let remark = Remark::new(count, history.clients.len() as u64, how)?;
+    let programs = history.clients.iter().filter(|(_, event)| event.step == ClientStep::Ready).count() as u64;
+    let remark = Remark::new(count, programs, how)?;
     Some(Remark { disturbed: was_disturbed(history, time), ..remark })
 }
 
