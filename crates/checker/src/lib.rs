@@ -111,7 +111,6 @@ properties! {
     live: NotObtained = NOT_OBTAINED, AcquiredLate = ACQUIRED_LATE, Unavailable = UNAVAILABLE;
     amount: WrongAmount = WRONG_AMOUNT;
     write_in_flight: WriteInFlight = WRITE_IN_FLIGHT;
-
     answers: WaitedTooLong = WAITED_TOO_LONG, LeftBehind = LEFT_BEHIND;
     releases: FalseRelease = FALSE_RELEASE;
     ownership: FalseOwnership = FALSE_OWNERSHIP;

@@ -232,7 +232,7 @@ pub struct Remark {
 }
 
 impl Remark {
-    /// One of an advisory that fills in what it is; None if nothing speaks against it.
+    /// A remark whose id and title its advisory fills in; None if `count` is zero.
     pub(super) fn new(count: u64, of: u64, text: String) -> Option<Remark> {
         let (id, title) = Default::default();
         (count > 0).then_some(Remark { id, title, count, of, severity: 0, disturbed: false, text })

@@ -116,14 +116,15 @@ fn are_the_same<S>(known: &CachedEntries<S>, found: &FoundEntries<S>) -> bool {
     found.len() == known.len() && found.iter().all(is_same)
 }
 
-fn kept<S: Clone>(found: &FoundEntries<S>) -> CachedEntries<S> {
+/// Entries whose files have a stamp.
+fn cached<S: Clone>(found: &FoundEntries<S>) -> CachedEntries<S> {
     let keep =
         |(entry, stamp): &(Entry<S>, Option<Stamp>)| Some((entry.path.clone(), ((*stamp)?, entry.state.clone())));
     found.iter().filter_map(keep).collect()
 }
 
-/// What is known of a file that was written then, or else what is read of it now.
-fn known_or<S: Clone>(known: &CachedEntries<S>, path: &str, stamp: Stamp, read: impl FnOnce() -> S) -> S {
+/// Returns the cached state if the file has the same stamp, and reads the file otherwise.
+fn cached_or_read<S: Clone>(known: &CachedEntries<S>, path: &str, stamp: Stamp, read: impl FnOnce() -> S) -> S {
     match known.get(path) {
         Some((known, state)) if *known == stamp => state.clone(),
         _ => read(),
@@ -168,7 +169,7 @@ impl Store {
             *when = Instant::now();
             return last.clone();
         }
-        (known.runs, known.nights) = (kept(&runs), kept(&nights));
+        (known.runs, known.nights) = (cached(&runs), cached(&nights));
         let mut snapshot = Snapshot { runs: runs.into_iter().map(|(run, _)| run).collect(), suites: BTreeMap::new() };
         snapshot.runs.sort_by(|one, other| (other.time(), &other.path).cmp(&(one.time(), &one.path)));
         for (night, _) in nights {
@@ -222,13 +223,13 @@ impl Walk<'_> {
             return;
         }
         if let Some(stamp) = there(results::FILE) {
-            let state = known_or(&self.known.runs, &path, stamp, || match Results::read(&folder) {
+            let state = cached_or_read(&self.known.runs, &path, stamp, || match Results::read(&folder) {
                 Ok(results) => State::Done(Arc::new(results)),
                 Err(error) => State::Unreadable(error.to_string()),
             });
             self.runs.push((Run { path, state }, Some(stamp)));
         } else if let Some(stamp) = there(night::FILE) {
-            let state = known_or(&self.known.nights, &path, stamp, || match night::Results::read(&folder) {
+            let state = cached_or_read(&self.known.nights, &path, stamp, || match night::Results::read(&folder) {
                 Ok(results) => NightState::Done(Arc::new(results)),
                 Err(error) => NightState::Unreadable(error.to_string()),
             });

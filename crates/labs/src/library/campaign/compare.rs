@@ -152,8 +152,8 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
     };
     if outcome.valid.is_some() {
         let folder = folder.map_err(RunnerError::could_not_run)?;
-        let summary: RunSummary = results::read(&folder).map_err(RunnerError::could_not_run)?;
         let history = history::load(&folder.join("history.jsonl")).map_err(RunnerError::could_not_run)?;
+        let (summary, history) = summary_of(&folder, history, scenario);
         // A run whose nodes could not tell everything is judged like any other.
         let commands = files::read_inside(&folder.join(RecordedCommand::FILE), MOST_BYTES).unwrap_or_default();
         let commands = RecordedCommand::read(&commands).unwrap_or_default();
@@ -169,6 +169,18 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         run.advisories = advise(&history, &check(&history), &[]).into_iter().filter(is_crash).collect();
     }
     Ok(run)
+}
+
+/// What the run's report says. Checks the history again if the report was not written, or by a version with other fields.
+fn summary_of(folder: &Path, history: History, scenario: &Scenario) -> (RunSummary, History) {
+    match results::read(folder) {
+        Ok(summary) => (summary, history),
+        Err(_) => {
+            let mut checked = Checked::new(history, Some(scenario.clone()), Default::default());
+            checked.read_artifacts(folder);
+            (checked.report().summary, checked.history)
+        }
+    }
 }
 
 fn is_crash(remark: &Remark) -> bool {
@@ -415,4 +427,32 @@ pub(super) fn relative(from: &Path, to: &Path) -> String {
     let up = std::iter::repeat_n("..".to_string(), from.len() - same);
     let down = to[same..].iter().map(|part| part.as_os_str().to_string_lossy().into_owned());
     up.chain(down).collect::<Vec<_>>().join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use runner::simulate::simulate;
+
+    use super::*;
+
+    #[test]
+    fn a_run_without_its_report_is_checked_again() {
+        let scenario = Options::default().scenario("redlock", "pause", 1, Path::new("")).unwrap();
+        let checked = simulate(&scenario).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("results.json");
+        std::fs::write(&file, report::results_json(&checked.report())).unwrap();
+        let (read, history) = summary_of(folder.path(), checked.history, &scenario);
+        assert_eq!((read.valid, read.anomalies.is_empty()), (Validity::Invalid, false));
+        // Of another version, cut off, or not written at all.
+        for text in [Some("{}"), Some("{\"valid\":"), None] {
+            match text {
+                Some(text) => std::fs::write(&file, text).unwrap(),
+                None => std::fs::remove_file(&file).unwrap(),
+            }
+            let (made, _) = summary_of(folder.path(), history.clone(), &scenario);
+            assert_eq!((made.valid, &made.one_line), (read.valid, &read.one_line), "{text:?}");
+            assert_eq!(made.anomalies.len(), read.anomalies.len());
+        }
+    }
 }

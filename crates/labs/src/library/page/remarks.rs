@@ -129,7 +129,7 @@ fn untrue(all: &[Tried]) -> Vec<(&Tried, String)> {
     told.into_iter().map(one).collect()
 }
 
-/// What it does with nothing done to anybody.
+/// A defect that a run without faults shows.
 pub struct FaultFree<'e> {
     /// In capitals, for a page on which nothing is worse.
     pub word: &'static str,
@@ -138,7 +138,7 @@ pub struct FaultFree<'e> {
     pub run: &'e TriedRun,
 }
 
-/// All that it does by itself, which comes before everything else.
+/// The defects that runs without faults show, which come before everything else.
 pub fn fault_free(examined: &Examined) -> Vec<FaultFree<'_>> {
     let runs = || examined.tried.iter().flat_map(|tried| &tried.runs);
     let of = |(advisory, counted, _, alone): &Words| {
