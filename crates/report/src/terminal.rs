@@ -2,7 +2,7 @@
 
 use super::{Report, verdict_word};
 use base::words;
-use base::words::{count, length, sanitize, wrap};
+use base::words::{count, length, list, sanitize, wrap};
 use checker::Validity;
 use summary::{ClaimAccount, ClaimStatus, IncidentAccount, RunFacts, RunSummary};
 
@@ -137,6 +137,7 @@ fn numbers(summary: &RunSummary, look: Look) -> Vec<String> {
         ("operations", Some(format!("{ok} ok, {fail} fail, {info} info in {seconds}{rate}"))),
         ("faults", Some(summary.faults.text.clone())),
         ("gates", Some(summary.gates_text.clone())),
+        ("advisories", advisories(summary)),
         ("history", summary.truncated_at_line.map(|number| format!("cut off in line {number}"))),
     ];
     let row = |(label, text): (&'static str, Option<String>)| {
@@ -145,6 +146,14 @@ fn numbers(summary: &RunSummary, look: Look) -> Vec<String> {
         lines.into_iter().zip(labels).map(|(line, label)| format!("  {label:LABEL$}{line}"))
     };
     rows.into_iter().flat_map(row).collect()
+}
+
+/// What speaks against advisories: the worst of it in words, the others by name.
+fn advisories(summary: &RunSummary) -> Option<String> {
+    let (first, others) = summary.advisories.split_first()?;
+    let others: Vec<String> = others.iter().map(|remark| remark.id.clone()).collect();
+    let others = if others.is_empty() { String::new() } else { format!("; also {}", list(&others)) };
+    Some(format!("{}: {}{others}", first.id, sanitize(&first.text, 400)))
 }
 
 /// The first of some incidents, as far as there is room: of a long story the beginning, and its end, which is what came of it.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use futures_util::future::LocalBoxFuture;
 use serde::Deserialize;
 use tokio::process::Command;
 
@@ -123,16 +124,18 @@ async fn installed_client(
 }
 
 /// Installs the client of a workload, as a run of it would. Returns its command, or None if it has no client of its own.
-pub async fn install(
-    name: &str,
-    workload: &Workload,
-    interrupt: &Interrupt,
+pub fn install<'a>(
+    name: &'a str,
+    workload: &'a Workload,
+    interrupt: &'a Interrupt,
     say: fn(&str),
-) -> Result<Option<Vec<String>>, RunnerError> {
-    let Some(client) = &workload.client else { return Ok(None) };
-    let shown = Some(client).filter(|client| client.folder().is_some());
-    let what = InstalledNames { workload: name, library: workload.library.as_ref(), shown };
-    installed_client(client, &what, interrupt, say).await.map(|installed| Some(installed.command))
+) -> LocalBoxFuture<'a, Result<Option<Vec<String>>, RunnerError>> {
+    Box::pin(async move {
+        let Some(client) = &workload.client else { return Ok(None) };
+        let shown = Some(client).filter(|client| client.folder().is_some());
+        let what = InstalledNames { workload: name, library: workload.library.as_ref(), shown };
+        installed_client(client, &what, interrupt, say).await.map(|installed| Some(installed.command))
+    })
 }
 
 /// What a Python says of itself.

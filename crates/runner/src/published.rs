@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use futures_util::future::LocalBoxFuture;
 use tokio::process::Command;
 
 use super::RunnerError;
@@ -15,34 +16,40 @@ use model::scenario::{Package, Registry};
 const ASK_LIMIT: Duration = Duration::from_secs(120);
 
 /// Every version of a package that its registry lists, in no order.
-pub async fn published(package: &Package, interrupt: &Interrupt) -> Result<Vec<String>, RunnerError> {
-    let fail = |text: String| RunnerError::could_not_run(format!("which versions of {package} are published: {text}"));
-    let name = package.name.as_str();
-    let listed = async {
-        match package.registry {
-            Registry::Pypi => {
-                Ok(of_pip(&ask("python3", &["-I", "-m", "pip", "index", "versions", "--pre", name]).await?))
+pub fn published<'a>(
+    package: &'a Package,
+    interrupt: &'a Interrupt,
+) -> LocalBoxFuture<'a, Result<Vec<String>, RunnerError>> {
+    Box::pin(async move {
+        let fail =
+            |text: String| RunnerError::could_not_run(format!("which versions of {package} are published: {text}"));
+        let name = package.name.as_str();
+        let listed = async {
+            match package.registry {
+                Registry::Pypi => {
+                    Ok(of_pip(&ask("python3", &["-I", "-m", "pip", "index", "versions", "--pre", name]).await?))
+                }
+                Registry::Npm => of_npm(&ask("npm", &["view", name, "versions", "--json"]).await?),
+                Registry::Go => Ok(of_go(&ask("go", &["list", "-m", "-versions", name]).await?)),
+                Registry::Maven => {
+                    let newest = format!("-Dartifact={name}:RELEASE");
+                    let get = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:get";
+                    ask("mvn", &["--batch-mode", "--quiet", get, &newest, "-Dtransitive=false"]).await?;
+                    let folder = "-Dexpression=settings.localRepository";
+                    let evaluate = "org.apache.maven.plugins:maven-help-plugin:3.5.1:evaluate";
+                    let local = ask("mvn", &["--batch-mode", "--quiet", evaluate, folder, "-DforceStdout"]).await?;
+                    of_maven(Path::new(local.trim()), name)
+                }
+                Registry::Cargo => {
+                    // It has no command that lists them, but keeps what the index said.
+                    ask("cargo", &["info", name]).await?;
+                    of_cargo(name)
+                }
             }
-            Registry::Npm => of_npm(&ask("npm", &["view", name, "versions", "--json"]).await?),
-            Registry::Go => Ok(of_go(&ask("go", &["list", "-m", "-versions", name]).await?)),
-            Registry::Maven => {
-                let newest = format!("-Dartifact={name}:RELEASE");
-                let get = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:get";
-                ask("mvn", &["--batch-mode", "--quiet", get, &newest, "-Dtransitive=false"]).await?;
-                let folder = "-Dexpression=settings.localRepository";
-                let evaluate = "org.apache.maven.plugins:maven-help-plugin:3.5.1:evaluate";
-                let local = ask("mvn", &["--batch-mode", "--quiet", evaluate, folder, "-DforceStdout"]).await?;
-                of_maven(Path::new(local.trim()), name)
-            }
-            Registry::Cargo => {
-                // It has no command that lists them, but keeps what the index said.
-                ask("cargo", &["info", name]).await?;
-                of_cargo(name)
-            }
-        }
-    };
-    let versions = interrupt.unless(listed).await?.map_err(fail)?;
-    if versions.is_empty() { Err(fail("its registry lists none".to_string())) } else { Ok(versions) }
+        };
+        let versions = interrupt.unless(listed).await?.map_err(fail)?;
+        if versions.is_empty() { Err(fail("its registry lists none".to_string())) } else { Ok(versions) }
+    })
 }
 
 /// What a program answers. It runs in an empty folder's place, `/`, so that no project's settings count.

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
 use tokio::sync::watch;
 use tokio::task::{JoinSet, block_in_place};
 use tracing::{info, warn};
@@ -105,111 +106,122 @@ impl Runner {
     }
 
     /// Removes the cluster that was kept, if there is one.
-    pub async fn remove_cluster(&mut self) -> Result<(), RunnerError> {
-        match self.kept.take() {
-            Some(kept) => {
-                let (run_id, members) = (kept.cluster.run_id().to_string(), kept.request.spec.addresses());
-                let owned = OwnedCluster { run_id, members, made: Some((kept.cluster, None)) };
-                let removed = owned.remove(&kept.platform, &self.interrupt, &self.leftovers).await;
-                removed.map_err(RunnerError::could_not_run)
+    pub fn remove_cluster(&mut self) -> LocalBoxFuture<'_, Result<(), RunnerError>> {
+        Box::pin(async move {
+            match self.kept.take() {
+                Some(kept) => {
+                    let (run_id, members) = (kept.cluster.run_id().to_string(), kept.request.spec.addresses());
+                    let owned = OwnedCluster { run_id, members, made: Some((kept.cluster, None)) };
+                    let removed = owned.remove(&kept.platform, &self.interrupt, &self.leftovers).await;
+                    removed.map_err(RunnerError::could_not_run)
+                }
+                None => Ok(()),
             }
-            None => Ok(()),
-        }
+        })
     }
 
     /// Makes one run, from its scenario to its verdict. The report is still to be written.
-    pub async fn make(&mut self, scenario: &Scenario, settings: &RunSettings) -> Result<PendingReport, RunnerError> {
-        if scenario.cluster_kind().is_simulated() {
-            // Before anything is installed for it.
-            can_be_simulated(scenario)?;
-            if scenario.record_commands {
-                let text = "--record-commands asks servers for their MONITOR, which simulated ones have not; take --cluster local";
-                return Err(RunnerError::request(text));
+    pub fn make<'a>(
+        &'a mut self,
+        scenario: &'a Scenario,
+        settings: &'a RunSettings,
+    ) -> LocalBoxFuture<'a, Result<PendingReport, RunnerError>> {
+        Box::pin(async move {
+            if scenario.cluster_kind().is_simulated() {
+                // Before anything is installed for it.
+                can_be_simulated(scenario)?;
+                if scenario.record_commands {
+                    let text = "--record-commands asks servers for their MONITOR, which simulated ones have not; take --cluster local";
+                    return Err(RunnerError::request(text));
+                }
             }
-        }
-        let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
-        if self.kept.is_none() {
-            installation::announce(scenario, self.console.say);
-        }
-        let installed = installation::client_of(scenario, &self.interrupt, self.console.say).await?;
-        let request = ClusterRequest::of(scenario, installed, settings.keep_cluster)?;
-        if self.kept.as_ref().is_some_and(|kept| kept.request != request) {
-            self.remove_cluster().await?;
-        }
-        let platform = match &self.kept {
-            Some(kept) => kept.platform.clone(),
-            None => {
-                let found = find_platform(request.platform.clone(), &self.interrupt, self.console.say).await?;
-                let checked = self.interrupt.unless(found.check(&request.spec)).await?;
-                checked.map_err(RunnerError::could_not_run)?;
-                found
+            let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
+            if self.kept.is_none() {
+                installation::announce(scenario, self.console.say);
             }
-        };
+            let installed = installation::client_of(scenario, &self.interrupt, self.console.say).await?;
+            let request = ClusterRequest::of(scenario, installed, settings.keep_cluster)?;
+            if self.kept.as_ref().is_some_and(|kept| kept.request != request) {
+                self.remove_cluster().await?;
+            }
+            let platform = match &self.kept {
+                Some(kept) => kept.platform.clone(),
+                None => {
+                    let found = find_platform(request.platform.clone(), &self.interrupt, self.console.say).await?;
+                    let checked = self.interrupt.unless(found.check(&request.spec)).await?;
+                    checked.map_err(RunnerError::could_not_run)?;
+                    found
+                }
+            };
 
-        if self.kept.is_none() && request.platform.kind.named().is_none() && is_first(&settings.place) {
-            (self.console.say)(why_here(platform.kind()));
-        }
-        let folder = match &settings.place {
-            Place::Store(store) => RunFolder::create(store, &scenario.name())
-                .map_err(|error| RunnerError::could_not_run(format!("--store {}: {error}", store.display())))?,
-            Place::Folder(folder) => RunFolder::at(folder),
-        };
-        if let (Place::Store(_), Some(other)) = (&settings.place, runs::in_the_way(folder.path())) {
-            (self.console.say)(&format!("{}: it is none of redjepsen's links, so it stays as it is", other.display()));
-        }
-        self.log.keep_in(&folder).map_err(RunnerError::could_not_run)?;
-        (self.console.progress)(&format!(
-            "{} under {} · seed {} · {}, {}, TTL {} · {}",
-            scenario.workload_name,
-            scenario.nemesis_name,
-            scenario.seed,
-            words::plural(scenario.clients.into(), "client"),
-            words::plural(scenario.nodes.into(), "node"),
-            humantime::format_duration(scenario.ttl),
-            folder.path().display()
-        ));
-        folder.write_toml(scenario::FILE, scenario).map_err(RunnerError::could_not_run)?;
-        folder.write_json("plan.json", &plan).map_err(RunnerError::could_not_run)?;
+            if self.kept.is_none() && request.platform.kind.named().is_none() && is_first(&settings.place) {
+                (self.console.say)(why_here(platform.kind()));
+            }
+            let folder = match &settings.place {
+                Place::Store(store) => RunFolder::create(store, &scenario.name())
+                    .map_err(|error| RunnerError::could_not_run(format!("--store {}: {error}", store.display())))?,
+                Place::Folder(folder) => RunFolder::at(folder),
+            };
+            if let (Place::Store(_), Some(other)) = (&settings.place, runs::in_the_way(folder.path())) {
+                (self.console.say)(&format!(
+                    "{}: it is none of redjepsen's links, so it stays as it is",
+                    other.display()
+                ));
+            }
+            self.log.keep_in(&folder).map_err(RunnerError::could_not_run)?;
+            (self.console.progress)(&format!(
+                "{} under {} · seed {} · {}, {}, TTL {} · {}",
+                scenario.workload_name,
+                scenario.nemesis_name,
+                scenario.seed,
+                words::plural(scenario.clients.into(), "client"),
+                words::plural(scenario.nodes.into(), "node"),
+                humantime::format_duration(scenario.ttl),
+                folder.path().display()
+            ));
+            folder.write_toml(scenario::FILE, scenario).map_err(RunnerError::could_not_run)?;
+            folder.write_json("plan.json", &plan).map_err(RunnerError::could_not_run)?;
 
-        let path = folder.path().display().to_string();
-        let repeat = settings.repeat.clone().unwrap_or_else(|| repeat_saved(&path, scenario));
-        // On a machine with Docker or Redis, `any` would mean these.
-        let repeat = match platform.kind().is_simulated() {
-            true => repeat.replace("--cluster any", "--cluster sim"),
-            false => repeat,
-        };
-        let mut facts = RunFacts { repeat, folder: path.clone(), ..RunFacts::default() };
-        let keep = match settings.keep_cluster {
-            KeepCluster::ForNextRun if !request.spec.can_be_reset() => KeepCluster::No,
-            _ if platform.kind().is_simulated() => KeepCluster::No,
-            keep => keep,
-        };
-        let (console, interrupt, leftovers) = (self.console, self.interrupt(), self.leftovers.clone());
-        let unwritten = Mutex::default();
-        let diary = Mutex::new(Some(Diary::begin(&folder, scenario)));
-        let run = RunOnCluster {
-            scenario,
-            plan: &plan,
-            folder: &folder,
-            request,
-            platform,
-            console,
-            interrupt,
-            leftovers,
-            keep,
-            // Who records commands sees more, and would see the onlooker's too.
-            observe: settings.observe && !scenario.record_commands,
-            unwritten: &unwritten,
-            diary: &diary,
-        };
-        self.kept = run.run_to_end(self.kept.take(), &mut facts).await?;
+            let path = folder.path().display().to_string();
+            let repeat = settings.repeat.clone().unwrap_or_else(|| repeat_saved(&path, scenario));
+            // On a machine with Docker or Redis, `any` would mean these.
+            let repeat = match platform.kind().is_simulated() {
+                true => repeat.replace("--cluster any", "--cluster sim"),
+                false => repeat,
+            };
+            let mut facts = RunFacts { repeat, folder: path.clone(), ..RunFacts::default() };
+            let keep = match settings.keep_cluster {
+                KeepCluster::ForNextRun if !request.spec.can_be_reset() => KeepCluster::No,
+                _ if platform.kind().is_simulated() => KeepCluster::No,
+                keep => keep,
+            };
+            let (console, interrupt, leftovers) = (self.console, self.interrupt(), self.leftovers.clone());
+            let unwritten = Mutex::default();
+            let diary = Mutex::new(Some(Diary::begin(&folder, scenario)));
+            let run = RunOnCluster {
+                scenario,
+                plan: &plan,
+                folder: &folder,
+                request,
+                platform,
+                console,
+                interrupt,
+                leftovers,
+                keep,
+                // Who records commands sees more, and would see the onlooker's too.
+                observe: settings.observe && !scenario.record_commands,
+                unwritten: &unwritten,
+                diary: &diary,
+            };
+            self.kept = run.run_to_end(self.kept.take(), &mut facts).await?;
 
-        let history = history::load(&folder.history()).map_err(RunnerError::could_not_run)?;
-        let mut unwritten = unwritten.into_inner().unwrap_or_else(PoisonError::into_inner);
-        unwritten.note(self.log.failure());
-        let checked = Checked::new(history, Some(scenario.clone()), facts);
-        let diary = diary.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(PendingReport::new(checked, folder, unwritten, diary))
+            let history = history::load(&folder.history()).map_err(RunnerError::could_not_run)?;
+            let mut unwritten = unwritten.into_inner().unwrap_or_else(PoisonError::into_inner);
+            unwritten.note(self.log.failure());
+            let checked = Checked::new(history, Some(scenario.clone()), facts);
+            let diary = diary.into_inner().unwrap_or_else(PoisonError::into_inner);
+            Ok(PendingReport::new(checked, folder, unwritten, diary))
+        })
     }
 }
 

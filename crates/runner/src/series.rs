@@ -123,52 +123,58 @@ pub struct Prepared {
 }
 
 /// Makes sure, once and before the first run, that everything the clusters and clients need is there.
-pub async fn prepare(suite: &Suite, interrupt: &Interrupt, say: fn(&str)) -> Result<Prepared, RunnerError> {
-    let mut auto = ClusterKind::Auto;
-    let (mut not_here, mut not_simulated, mut announced) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-    let mut prepared: Vec<PlatformRequest> = Vec::new();
-    for cell in &suite.cells {
-        if not_here.contains_key(&cell.workload) || not_simulated.contains_key(&cell.workload) {
-            continue;
-        }
-        if cell.scenario.cluster_kind().is_simulated()
-            && let Err(error) = can_be_simulated(&cell.scenario)
-        {
-            // What can't be simulated does not keep anybody from running the rest.
-            say(&format!("left out: {}: {error}", cell.workload));
-            not_simulated.insert(cell.workload.clone(), error.to_string());
-            continue;
-        }
-        if announced.insert(&cell.workload) {
-            installation::announce(&cell.scenario, say);
-        }
-        let installed = match installation::client_of(&cell.scenario, interrupt, say).await {
-            Err(RunnerError::CouldNotRun(reason)) if !interrupt.is_raised() => {
-                say(&format!("not run here: {reason}"));
-                not_here.insert(cell.workload.clone(), reason);
+pub fn prepare<'a>(
+    suite: &'a Suite,
+    interrupt: &'a Interrupt,
+    say: fn(&str),
+) -> LocalBoxFuture<'a, Result<Prepared, RunnerError>> {
+    Box::pin(async move {
+        let mut auto = ClusterKind::Auto;
+        let (mut not_here, mut not_simulated, mut announced) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let mut prepared: Vec<PlatformRequest> = Vec::new();
+        for cell in &suite.cells {
+            if not_here.contains_key(&cell.workload) || not_simulated.contains_key(&cell.workload) {
                 continue;
             }
-            other => other?,
-        };
-        let ClusterRequest { platform: request, spec } =
-            ClusterRequest::of(&cell.scenario, installed, KeepCluster::No)?;
-        if request.kind.is_simulated() || prepared.contains(&request) {
-            continue;
+            if cell.scenario.cluster_kind().is_simulated()
+                && let Err(error) = can_be_simulated(&cell.scenario)
+            {
+                // What can't be simulated does not keep anybody from running the rest.
+                say(&format!("left out: {}: {error}", cell.workload));
+                not_simulated.insert(cell.workload.clone(), error.to_string());
+                continue;
+            }
+            if announced.insert(&cell.workload) {
+                installation::announce(&cell.scenario, say);
+            }
+            let installed = match installation::client_of(&cell.scenario, interrupt, say).await {
+                Err(RunnerError::CouldNotRun(reason)) if !interrupt.is_raised() => {
+                    say(&format!("not run here: {reason}"));
+                    not_here.insert(cell.workload.clone(), reason);
+                    continue;
+                }
+                other => other?,
+            };
+            let ClusterRequest { platform: request, spec } =
+                ClusterRequest::of(&cell.scenario, installed, KeepCluster::No)?;
+            if request.kind.is_simulated() || prepared.contains(&request) {
+                continue;
+            }
+            prepared.push(request.clone());
+            let kind = request.kind;
+            let platform = find_platform(request, interrupt, say).await?;
+            if platform.kind().is_simulated()
+                && let Err(error) = platform.check(&spec).await
+            {
+                say(&format!("left out: {}: {error}", cell.workload));
+                not_simulated.insert(cell.workload.clone(), error.to_string());
+            }
+            if kind.named().is_none() {
+                auto = platform.kind();
+            }
         }
-        prepared.push(request.clone());
-        let kind = request.kind;
-        let platform = find_platform(request, interrupt, say).await?;
-        if platform.kind().is_simulated()
-            && let Err(error) = platform.check(&spec).await
-        {
-            say(&format!("left out: {}: {error}", cell.workload));
-            not_simulated.insert(cell.workload.clone(), error.to_string());
-        }
-        if kind.named().is_none() {
-            auto = platform.kind();
-        }
-    }
-    Ok(Prepared { auto, not_here, not_simulated })
+        Ok(Prepared { auto, not_here, not_simulated })
+    })
 }
 
 impl Series<'_> {
@@ -178,27 +184,36 @@ impl Series<'_> {
     ///
     /// Where several in a row could not be made beside each other, those are tried alone at once; if that goes well, so do the
     /// others.
-    pub async fn make(self, state: &mut State, progress: &mut dyn SeriesProgress) -> Result<Ended, RunnerError> {
-        let machine = Machine::here();
-        for _ in 0..MOST_ROUNDS {
-            let due = self.queue(self.due(state))?;
-            let pace = Concurrency::new(self.jobs, machine);
-            progress.starts(self.outlook(&due, pace.lanes()));
-            let ended = Lanes::new(&self, due, pace, false).make_all(state, progress).await?;
-            let again = self.to_be_made_again(state);
-            if again.is_empty() || !matches!(ended, Ended::Done | Ended::CannotRun(_)) {
-                return Ok(ended);
+    pub fn make<'a>(
+        self,
+        state: &'a mut State,
+        progress: &'a mut dyn SeriesProgress,
+    ) -> LocalBoxFuture<'a, Result<Ended, RunnerError>>
+    where
+        Self: 'a,
+    {
+        Box::pin(async move {
+            let machine = Machine::here();
+            for _ in 0..MOST_ROUNDS {
+                let due = self.queue(self.due(state))?;
+                let pace = Concurrency::new(self.jobs, machine);
+                progress.starts(self.outlook(&due, pace.lanes()));
+                let ended = Lanes::new(&self, due, pace, false).make_all(state, progress).await?;
+                let again = self.to_be_made_again(state);
+                if again.is_empty() || !matches!(ended, Ended::Done | Ended::CannotRun(_)) {
+                    return Ok(ended);
+                }
+                let again = self.queue(again)?;
+                progress.starts_again(self.outlook(&again, 1));
+                let alone = Lanes::new(&self, again, Concurrency::new(Jobs::ALONE, machine), true)
+                    .make_all(state, progress)
+                    .await?;
+                if !matches!((&ended, &alone), (Ended::CannotRun(_), Ended::Done)) {
+                    return Ok(alone);
+                }
             }
-            let again = self.queue(again)?;
-            progress.starts_again(self.outlook(&again, 1));
-            let alone = Lanes::new(&self, again, Concurrency::new(Jobs::ALONE, machine), true)
-                .make_all(state, progress)
-                .await?;
-            if !matches!((&ended, &alone), (Ended::CannotRun(_), Ended::Done)) {
-                return Ok(alone);
-            }
-        }
-        Ok(Ended::CannotRun("too many runs could be made only alone; fewer --jobs would help".to_string()))
+            Ok(Ended::CannotRun("too many runs could be made only alone; fewer --jobs would help".to_string()))
+        })
     }
 
     /// The runs that are not done yet.
@@ -486,7 +501,8 @@ fn outcome(due: &Due, run_folder: Option<&Path>, failure: Option<String>, suite:
             asks_for_quiet: results.as_ref().is_some_and(Results::asks_for_quiet),
             ..Timing::of(results.as_ref().and_then(|results| results.late_ms), due.cell.scenario.ttl)
         },
-        numbers: results.map_or(Numbers::default(), |results| results.numbers()),
+        numbers: results.as_ref().map_or(Numbers::default(), |results| results.numbers()),
+        advisories: results.map(|results| results.advisories).unwrap_or_default(),
         first_attempt: None,
     }
 }

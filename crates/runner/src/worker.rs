@@ -17,6 +17,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
@@ -60,16 +61,18 @@ pub struct RunOrder {
 
 /// Makes the runs that are ordered on standard input, until a run's cluster is not kept, the orders end, or the user
 /// stops it. `answer` is called for each run whose cluster is kept. Returns the last run.
-pub async fn serve(
+pub fn serve(
     console: Console,
     answer: &mut dyn FnMut(&Checked) -> io::Result<()>,
-) -> Result<Option<Checked>, RunnerError> {
-    let mut runner = Runner::new(false, console)?;
-    let outcome = AssertUnwindSafe(one_after_the_other(&mut runner, answer)).catch_unwind().await;
-    // Also when a report failed while the cluster was kept.
-    let removed = runner.remove_cluster().await;
-    let outcome = outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    outcome.and_then(|last| removed.map(|()| last))
+) -> LocalBoxFuture<'_, Result<Option<Checked>, RunnerError>> {
+    Box::pin(async move {
+        let mut runner = Runner::new(false, console)?;
+        let outcome = AssertUnwindSafe(one_after_the_other(&mut runner, answer)).catch_unwind().await;
+        // Also when a report failed while the cluster was kept.
+        let removed = runner.remove_cluster().await;
+        let outcome = outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        outcome.and_then(|last| removed.map(|()| last))
+    })
 }
 
 async fn one_after_the_other(

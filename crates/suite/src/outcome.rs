@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::file::Found;
-use checker::Validity;
+use checker::{Remark, Validity};
 use model::nemesis::Expectation;
 
 /// One finished run.
@@ -33,6 +33,9 @@ pub struct RunOutcome {
     /// From its start to its end, in seconds.
     pub seconds: f64,
     pub numbers: Numbers,
+    /// What speaks against advisories.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advisories: Vec<Remark>,
     #[serde(default)]
     pub timing: Timing,
     /// The attempt that this run replaces, see [`needs_rerun`](RunOutcome::needs_rerun).
@@ -102,7 +105,8 @@ impl RunOutcome {
 
     /// This run as one of those that are compared.
     pub fn sample(&self) -> Sample {
-        Sample { valid: self.valid, simulated: self.simulated, numbers: self.numbers }
+        let advisories = self.advisories.clone();
+        Sample { valid: self.valid, simulated: self.simulated, numbers: self.numbers, advisories }
     }
 
     /// This run as the first attempt at another one.
@@ -113,12 +117,14 @@ impl RunOutcome {
 }
 
 /// What is compared of one run.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     /// None if it could not be made.
     pub valid: Option<Validity>,
     pub simulated: bool,
     pub numbers: Numbers,
+    /// What speaks against advisories.
+    pub advisories: Vec<Remark>,
 }
 
 impl Sample {
@@ -250,6 +256,7 @@ mod tests {
             struck: None,
             seconds: 1.5,
             numbers: Numbers::default(),
+            advisories: Vec::new(),
             timing: Timing { late_ms, limit_ms: 50, beside_others, asks_for_quiet: false },
             first_attempt: None,
         }

@@ -246,6 +246,7 @@ mod tests {
             repeat: String::new(),
             seconds: 1.5,
             numbers: Numbers::default(),
+            advisories: Vec::new(),
             timing: Timing::default(),
             first_attempt: None,
         }

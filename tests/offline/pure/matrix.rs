@@ -5,7 +5,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use checker::Validity;
+use checker::{Remark, Validity};
 use model::nemesis::Expectation::{self, Valid, Violation};
 use model::scenario::{Cause, Finding, Library, Options};
 use report::matrix::SuiteSummary;
@@ -73,6 +73,7 @@ pub fn run(cell: &PlannedCell, run: u32, valid: Option<Validity>) -> RunOutcome 
             per_second: valid.map(|_| 19.5 + f64::from(run)),
             latency_ms: None,
         },
+        advisories: Vec::new(),
         timing: Timing { late_ms: Some(3), limit_ms: 50, beside_others: true, asks_for_quiet: false },
         first_attempt: None,
     }
@@ -459,6 +460,33 @@ fn libraries_have_a_scoreboard_that_says_whose_fault_it_is() {
     let none = tempfile::tempdir().unwrap();
     pages::write(none.path(), &mixed()).unwrap();
     assert!(!none.path().join("badges").exists(), "no libraries, no badges");
+}
+
+#[test]
+fn each_page_lists_advisories_with_the_worst_run() {
+    let mut matrix = mixed();
+    let silent = SuiteSummary::new(&matrix);
+    assert!(silent.advisories.is_empty() && !pages::html(&silent).contains("id=\"advisories\""));
+    let remark = |id: &str, severity, text: &str| Remark {
+        id: id.into(),
+        title: format!("Title of {id}"),
+        count: 1,
+        of: 2,
+        severity,
+        disturbed: false,
+        text: text.into(),
+    };
+    matrix.cells[0].runs[0].advisories = vec![remark("busy-polling", 5, "c0 asked 5 times")];
+    matrix.cells[1].runs[1].advisories = vec![remark("busy-polling", 9, "c1 asked 9 times"), remark("b", 0, "b")];
+    // A run that could not be made shows nothing.
+    matrix.cells[5].runs[1].advisories = vec![remark("busy-polling", 99, "c9 asked 99 times")];
+    let told = SuiteSummary::new(&matrix);
+    let line = "Title of busy-polling: not so in 2 of 15 runs. redlock under pause, seed 2: c1 asked 9 times";
+    assert_eq!((told.advisories.len(), told.advisories[0].as_str()), (2, line));
+    let texts = [pages::terminal(&told, Look::PLAIN), pages::html(&told), pages::markdown(&told)];
+    for text in texts {
+        assert!(text.contains("Advisories") && text.contains("c1 asked 9 times") && !text.contains("c9"), "{text}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{TERMS, broken, class, headline, lost, more, ms, rate, reason};
+use super::{TERMS, against, broken, class, headline, lost, more, ms, rate, reason};
 use crate::html::{header, prose, terms, whole_page};
 use base::words::{line, plural, sanitize};
 use suite::compare::{Cell, Change, Comparison, Numbers};
@@ -50,6 +50,19 @@ pub fn content(of: &Comparison) -> Markup {
             @if !others.is_empty() && telling.is_empty() && others.len() <= SHORT { (table(&others)) }
             @else if !others.is_empty() {
                 details { summary { (plural(others.len() as u64, "cell")) " in which nothing differs" } (table(&others)) }
+            }
+        }
+        @if !of.advisories.is_empty() {
+            section id="advisories" {
+                h2 { "Advisories " span class="count" { "they do not decide the verdict" } }
+                div class="wide" tabindex="0" role="group" aria-label="Table" { table class="sides" {
+                    thead { tr { th { "runs that speak against" } th { "A" } th { "B" } } }
+                    tbody {
+                        @for advisory in &of.advisories {
+                            tr { td { (line(&advisory.title, 160)) } @for runs in against(advisory) { td { (runs) } } }
+                        }
+                    }
+                } }
             }
         }
         (terms("How to read this", TERMS))

@@ -1,6 +1,6 @@
 //! The comparison on a terminal.
 
-use super::{broken, class, headline, lost, more, ms, rate, reason};
+use super::{against, broken, class, headline, lost, more, ms, rate, reason};
 use crate::Look;
 use base::words::{line, sanitize};
 use suite::compare::{About, Change, Comparison};
@@ -22,6 +22,13 @@ pub fn text(of: &Comparison, look: Look) -> String {
             let [name, a, b] = [&difference.name, &difference.a, &difference.b].map(|text| sanitize(text, 60));
             lines.push(format!("  {name:<22} {a} → {b}"));
         }
+    }
+    if !of.advisories.is_empty() {
+        lines.extend([String::new(), format!("  {}", look.paint("1", "Runs that speak against an advisory"))]);
+        lines.extend(of.advisories.iter().map(|advisory| {
+            let [a, b] = against(advisory);
+            format!("    {}: {a} → {b}", line(&advisory.title, 160))
+        }));
     }
     let (one, several) = (of.cells.len() == 1, of.cells.len() > 1);
     let telling = |change| matches!(change, Change::Worse | Change::Better | Change::NotComparable);

@@ -28,6 +28,7 @@ pub fn html(table: &SuiteSummary) -> String {
             (super::sweep::sweeps(table))
             (grid(table))
             (told("not-run", "Not run", &table.not_run))
+            (told("advisories", "Advisories", &table.advisories))
             (libraries(table))
             (numbers(table))
             (mistimed(table))
@@ -50,6 +51,7 @@ fn contents(table: &SuiteSummary) -> Markup {
         ("sweeps", "Side by side", !table.sweeps.is_empty()),
         ("matrix", "What breaks which lock", true),
         ("not-run", "Not run", !table.not_run.is_empty()),
+        ("advisories", "Advisories", !table.advisories.is_empty()),
         ("libraries", "Libraries", !table.libraries.is_empty()),
         ("numbers", "Numbers", true),
         ("timing", "Late", !table.mistimed.is_empty()),

@@ -11,7 +11,7 @@ const LONGEST: usize = 200_000;
 pub fn markdown(table: &SuiteSummary) -> String {
     let (suite, word, headline) = (escaped(&table.suite), &table.word, escaped(&table.headline));
     let mut text = format!("## {suite}: {word}{}\n\n{headline}\n\n", table.mark());
-    for (title, told) in [("Otherwise than the last time", &table.changes), ("Not run", &table.not_run)] {
+    for (title, told) in table.lists() {
         if !told.is_empty() {
             text.push_str(&format!("**{title}**\n\n"));
             fill(&mut text, told.iter().map(|one| format!("- {}\n", escaped(&line(one, 400)))), LONGEST / 4);

@@ -12,7 +12,7 @@ pub fn terminal(table: &SuiteSummary, look: Look) -> String {
     let word = look.verdict(&table.word, verdict_class(table.verdict));
     let mut lines = vec![format!("{word}  {}", table.headline), String::new()];
     lines.extend(cells(table, look));
-    for (title, told) in [("Otherwise than the last time", &table.changes), ("Not run", &table.not_run)] {
+    for (title, told) in table.lists() {
         if !told.is_empty() {
             lines.extend([String::new(), format!("  {}", look.paint("1", title))]);
             lines.extend(told.iter().take(MOST_TOLD).map(|text| format!("    {}", sanitize(text, 400))));

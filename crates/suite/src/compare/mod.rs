@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use self::ranks::Stratum;
 use self::share::share_95;
 use crate::outcome::Sample;
-use checker::{Validity, wilson_95};
+use checker::{Remark, Validity, wilson_95};
 
 /// How often a difference may be seen where there is none.
 pub const ALPHA: f64 = 0.05;
@@ -58,6 +58,8 @@ pub struct Comparison {
     pub p_worse: f64,
     pub p_better: f64,
     pub cells: Vec<Cell>,
+    /// The advisories that some run speaks against. They decide nothing.
+    pub advisories: Vec<Advised>,
     /// What the sides differ in, by name: versions first, then settings. A dash stands for nothing.
     pub differences: Vec<Difference>,
 }
@@ -78,6 +80,16 @@ pub struct Difference {
     pub name: String,
     pub a: String,
     pub b: String,
+}
+
+/// An advisory, and in how many runs of the paired cells something speaks against it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Advised {
+    pub id: String,
+    pub title: String,
+    /// In A: of how many runs.
+    pub a: (u64, u64),
+    pub b: (u64, u64),
 }
 
 /// A cell of both sides.
@@ -218,8 +230,36 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
     if verdict == Change::NotComparable && reasons.is_empty() {
         reasons.push("no cell has a run with a verdict on both sides".to_string());
     }
-    let differences = differences(&a.about, &b.about, &pairs);
-    Comparison { verdict, reasons, a: a.about.clone(), b: b.about.clone(), p_worse, p_better, cells, differences }
+    Comparison {
+        verdict,
+        reasons,
+        a: a.about.clone(),
+        b: b.about.clone(),
+        p_worse,
+        p_better,
+        cells,
+        advisories: advisories(&pairs),
+        differences: differences(&a.about, &b.about, &pairs),
+    }
+}
+
+fn advisories(pairs: &[(&Runs, &Runs)]) -> Vec<Advised> {
+    let (a, b): (Vec<&Runs>, Vec<&Runs>) = pairs.iter().copied().unzip();
+    let made =
+        |side: &[&Runs]| side.iter().flat_map(|cell| &cell.runs).filter(|run| run.valid.is_some()).count() as u64;
+    let mut all: Vec<Advised> = Vec::new();
+    let counted: [(&[&Runs], fn(&mut Advised) -> &mut u64); 2] = [(&a, |of| &mut of.a.0), (&b, |of| &mut of.b.0)];
+    for (side, count) in counted {
+        for Remark { id, title, .. } in side.iter().flat_map(|cell| &cell.runs).flat_map(|run| &run.advisories) {
+            let place = all.iter().position(|known| known.id == *id).unwrap_or_else(|| {
+                let (id, title) = (id.clone(), title.clone());
+                all.push(Advised { id, title, a: (0, made(&a)), b: (0, made(&b)) });
+                all.len() - 1
+            });
+            *count(&mut all[place]) += 1;
+        }
+    }
+    all
 }
 
 /// The cells that both sides have, and why the rest is no comparison.
@@ -407,6 +447,20 @@ mod tests {
         assert_eq!(compare(&held(&[0], false), &held(&[1], false)).verdict, Change::TooFew);
         assert_eq!(compare(&held(&[1], true), &held(&[1], true)).verdict, Change::TooFew, "it was broken before");
         assert_eq!(compare(&held(&[1], true), &held(&[0], true)).verdict, Change::TooFew);
+    }
+
+    #[test]
+    fn advisories_are_counted_on_both_sides_and_decide_nothing() {
+        let mut b = side(vec![cell("one", &[0; 4])]);
+        let a = side(vec![cell("one", &[0; 4])]);
+        assert_eq!(compare(&a, &b).advisories, []);
+        for run in &mut b.cells[0].runs[..3] {
+            let (id, title, text) = ("busy-polling".to_string(), "It rests".to_string(), String::new());
+            run.advisories.push(Remark { id, title, count: 1, of: 1, severity: 0, disturbed: false, text });
+        }
+        let found = compare(&a, &b);
+        let counted: Vec<_> = found.advisories.iter().map(|of| (of.id.as_str(), of.a, of.b)).collect();
+        assert_eq!((found.verdict, counted), (Change::NotWorse, vec![("busy-polling", (0, 4), (3, 4))]));
     }
 
     #[test]

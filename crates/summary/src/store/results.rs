@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{Latency, Row};
 use base::files::{self, FileError};
-use checker::{Counts, LockProperties, LostUpdates, MutualExclusion, QUIETER, Validity};
+use checker::{Counts, LockProperties, LostUpdates, MutualExclusion, QUIETER, Remark, Validity};
 use suite::outcome::{Numbers, RunOutcome, Sample};
 
 /// The file's name in a run's folder.
@@ -27,6 +27,8 @@ pub struct Results {
     pub first_violation_s: Option<f64>,
     pub acknowledged_per_second: Option<f64>,
     pub latency: Option<Latency>,
+    #[serde(default)]
+    pub advisories: Vec<Remark>,
     #[serde(default)]
     pub busy_s: f64,
     #[serde(default)]
@@ -97,7 +99,8 @@ impl Results {
 
     /// The run as one of those that are compared.
     pub fn sample(&self) -> Sample {
-        Sample { valid: Some(self.valid), simulated: self.simulated, numbers: self.numbers() }
+        let (numbers, advisories) = (self.numbers(), self.advisories.clone());
+        Sample { valid: Some(self.valid), simulated: self.simulated, numbers, advisories }
     }
 }
 

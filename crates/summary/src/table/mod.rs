@@ -46,6 +46,9 @@ pub struct SuiteSummary {
     /// Why cells were not run to their end, or are left out, with how many there are; a line for each reason.
     #[serde(default)]
     pub not_run: Vec<String>,
+    /// What speaks against advisories, in how many runs, with the worst of it; a line for each.
+    #[serde(default)]
+    pub advisories: Vec<String>,
     /// The published libraries under test.
     pub libraries: Vec<LibraryAccount>,
     /// Cells that differ in one option only.
@@ -173,6 +176,7 @@ impl SuiteSummary {
             mistimed: runs.collect(),
             changes: matrix.since.as_ref().map(|since| since.lines()).unwrap_or_default(),
             not_run: phrases::not_run(matrix, &cells),
+            advisories: phrases::advisories(matrix),
             libraries: libraries::all(matrix),
             sweeps,
             versions: matrix.versions.clone(),
@@ -192,6 +196,11 @@ impl SuiteSummary {
             let cell = &self.cells[one.cell];
             (cell, &cell.runs[one.run], one.text.as_str())
         })
+    }
+
+    /// What is told in lines, each with its title.
+    pub fn lists(&self) -> [(&'static str, &[String]); 3] {
+        [("Otherwise than the last time", &self.changes), ("Not run", &self.not_run), ("Advisories", &self.advisories)]
     }
 
     /// ` (simulated)`, where it was.

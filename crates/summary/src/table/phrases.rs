@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CellAccount, Shown};
 use base::words::{count, length, line, percent, plural};
-use checker::Validity;
+use checker::{Remark, Validity};
 use model::nemesis::Expectation;
 use suite::file::Found;
 use suite::matrix::{Cell, CellNumbers, Matrix, Overall, Spread};
@@ -89,6 +89,21 @@ pub fn timing(run: &RunOutcome) -> Option<String> {
     let why = late(first.timing).unwrap_or_else(|| "others were made beside it".to_string());
     let now = now.map_or(String::new(), |now| format!("; this time too, {now}"));
     Some(format!("made again alone with the same seed: the first attempt {verdict}, and {why}{now}"))
+}
+
+/// What speaks against each advisory: in how many runs, and the worst of them.
+pub fn advisories(matrix: &Matrix) -> Vec<String> {
+    let made = || matrix.cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.valid.is_some());
+    let against = |run: &RunOutcome, id: &str| run.advisories.iter().find(|remark| remark.id == id).cloned();
+    let ids = super::distinct(made().flat_map(|run| &run.advisories).map(|remark| remark.id.as_str()));
+    let told = ids.iter().filter_map(|id| {
+        let found: Vec<(&RunOutcome, Remark)> = made().filter_map(|run| Some((run, against(run, id)?))).collect();
+        // The first of several that are as bad.
+        let (run, worst) = found.iter().rev().max_by_key(|(_, remark)| (remark.severity, remark.count))?;
+        let (title, runs) = (&worst.title, plural(made().count() as u64, "run"));
+        Some(format!("{title}: not so in {} of {runs}. {}, seed {}: {}", found.len(), run.cell, run.seed, worst.text))
+    });
+    told.collect()
 }
 
 /// `12 of 610`; [`NOTHING`] if nothing was acknowledged.

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::try_join_all;
+use futures_util::future::{BoxFuture, try_join_all};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, sleep};
 
@@ -56,12 +56,14 @@ const REPLICATED_LIMIT: Duration = Duration::from_millis(500);
 const DOUBT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs on standard input and output until `bye` or the end of the input.
-pub async fn run() -> anyhow::Result<()> {
-    match control::piped_stdin() {
-        Ok(stdin) => serve(stdin, Stdout, Arc::new(ThisMachine)).await,
-        // A terminal, for a person who tries the client by hand.
-        Err(_) => serve(tokio::io::stdin(), Stdout, Arc::new(ThisMachine)).await,
-    }
+pub fn run() -> BoxFuture<'static, anyhow::Result<()>> {
+    Box::pin(async move {
+        match control::piped_stdin() {
+            Ok(stdin) => serve(stdin, Stdout, Arc::new(ThisMachine)).await,
+            // A terminal, for a person who tries the client by hand.
+            Err(_) => serve(tokio::io::stdin(), Stdout, Arc::new(ThisMachine)).await,
+        }
+    })
 }
 
 /// Runs on these streams until `bye` or the end of the input. Errors are for the controller's log; after one, the

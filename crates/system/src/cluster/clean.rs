@@ -1,5 +1,7 @@
 //! `redjepsen clean`: removes what dead runs left, of every kind of cluster.
 
+use futures_util::future::BoxFuture;
+
 use super::cleaned::{CleanOptions, Cleaned};
 use super::docker::Docker;
 use super::error::ClusterError;
@@ -7,16 +9,18 @@ use super::local;
 
 /// Removes what dead runs left on this machine and, if an engine answers, in the engine: all that can be removed, past
 /// what can't. If no engine answers, the second value says why, since runs may have left something there all the same.
-pub async fn clean(options: &CleanOptions) -> (Cleaned, Option<ClusterError>) {
-    let mut cleaned = local::clean(options);
-    let docker = match Docker::connect().await {
-        Ok(docker) => docker,
-        Err(error) => return (cleaned, Some(error)),
-    };
-    let in_engine = docker.clean(options).await;
-    cleaned.removed.extend(in_engine.removed);
-    cleaned.kept.extend(in_engine.kept);
-    cleaned.images.extend(in_engine.images);
-    cleaned.failed.extend(in_engine.failed);
-    (cleaned, None)
+pub fn clean(options: &CleanOptions) -> BoxFuture<'_, (Cleaned, Option<ClusterError>)> {
+    Box::pin(async move {
+        let mut cleaned = local::clean(options);
+        let docker = match Docker::connect().await {
+            Ok(docker) => docker,
+            Err(error) => return (cleaned, Some(error)),
+        };
+        let in_engine = docker.clean(options).await;
+        cleaned.removed.extend(in_engine.removed);
+        cleaned.kept.extend(in_engine.kept);
+        cleaned.images.extend(in_engine.images);
+        cleaned.failed.extend(in_engine.failed);
+        (cleaned, None)
+    })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{LocalBoxFuture, join_all};
 
 use super::backend::Backend;
 use super::error::ClusterError;
@@ -164,27 +164,29 @@ impl Cluster {
 
     /// Writes every member's log into its own folder in `dir`: `client.log`, `agent.log`, or the server program's log
     /// name. For a server, only what is new since the last call. Collects what it can, then returns the first error.
-    pub async fn collect_logs(&self, dir: &Path) -> Result<(), ClusterError> {
-        let collected = join_all(self.handles.iter().map(async |handle| {
-            let file = match &handle.member.server {
-                Some(server) => server.program.log_name().to_string(),
-                None => format!("{}.log", handle.member.role.word()),
-            };
-            let mut text = self.log_of(handle, None).await?;
-            if handle.member.role.is_server() {
-                let earlier = handle.collected.swap(text.len(), Ordering::Relaxed);
-                // Shorter than before: the engine has dropped the beginning.
-                text.drain(..if earlier <= text.len() { earlier } else { 0 });
-            }
-            // An agent usually logs nothing.
-            if handle.member.role == Role::Agent && text.is_empty() {
-                return Ok(());
-            }
-            let folder = dir.join(&handle.member.name);
-            let written = files::create_folder(&folder).and_then(|()| files::write(&folder.join(file), text));
-            written.map_err(ClusterError::File)
-        }));
-        collected.await.into_iter().collect()
+    pub fn collect_logs<'a>(&'a self, dir: &'a Path) -> LocalBoxFuture<'a, Result<(), ClusterError>> {
+        Box::pin(async move {
+            let collected = join_all(self.handles.iter().map(async |handle| {
+                let file = match &handle.member.server {
+                    Some(server) => server.program.log_name().to_string(),
+                    None => format!("{}.log", handle.member.role.word()),
+                };
+                let mut text = self.log_of(handle, None).await?;
+                if handle.member.role.is_server() {
+                    let earlier = handle.collected.swap(text.len(), Ordering::Relaxed);
+                    // Shorter than before: the engine has dropped the beginning.
+                    text.drain(..if earlier <= text.len() { earlier } else { 0 });
+                }
+                // An agent usually logs nothing.
+                if handle.member.role == Role::Agent && text.is_empty() {
+                    return Ok(());
+                }
+                let folder = dir.join(&handle.member.name);
+                let written = files::create_folder(&folder).and_then(|()| files::write(&folder.join(file), text));
+                written.map_err(ClusterError::File)
+            }));
+            collected.await.into_iter().collect()
+        })
     }
 
     /// A member's log, or its last lines. A client's log is its stderr.

@@ -38,18 +38,20 @@ pub struct Platform(pub(super) Arc<dyn Provider>);
 impl Platform {
     /// Finds out where the cluster can run, and makes sure that everything it needs is there. `note` gets a line about
     /// everything that takes time or that the user should know.
-    pub async fn find(
+    pub fn find<'a>(
         request: PlatformRequest,
-        note: &mut (dyn FnMut(String) + Send),
-    ) -> Result<Platform, ClusterError> {
-        let found = match KINDS.iter().find(|(kind, _)| *kind == request.kind) {
-            Some((_, find)) => find(&request, note).await,
-            None => match Docker::connect().await {
-                Ok(docker) => docker::prepare(docker, &request, note).await,
-                Err(unreachable) => without_docker(&request, unreachable, note),
-            },
-        };
-        found.map(Platform)
+        note: &'a mut (dyn FnMut(String) + Send),
+    ) -> BoxFuture<'a, Result<Platform, ClusterError>> {
+        Box::pin(async move {
+            let found = match KINDS.iter().find(|(kind, _)| *kind == request.kind) {
+                Some((_, find)) => find(&request, note).await,
+                None => match Docker::connect().await {
+                    Ok(docker) => docker::prepare(docker, &request, note).await,
+                    Err(unreachable) => without_docker(&request, unreachable, note),
+                },
+            };
+            found.map(Platform)
+        })
     }
 
     pub fn kind(&self) -> ClusterKind {

@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures_util::future::LocalBoxFuture;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::cluster::Cluster;
@@ -56,40 +57,47 @@ impl ClusterSpec {
 
 impl Cluster {
     /// The servers' current state. Call this while the cluster is new.
-    pub async fn initial_state(&self) -> Result<InitialState, ClusterError> {
-        let servers = self.members().filter(|member| member.role.is_server());
-        let asked =
-            stream::iter(servers).map(async |server| Ok((server.name.clone(), self.settings_of(server).await?)));
-        Ok(InitialState { settings: asked.buffered(AT_ONCE).try_collect().await? })
+    pub fn initial_state(&self) -> LocalBoxFuture<'_, Result<InitialState, ClusterError>> {
+        Box::pin(async move {
+            let servers = self.members().filter(|member| member.role.is_server());
+            let asked =
+                stream::iter(servers).map(async |server| Ok((server.name.clone(), self.settings_of(server).await?)));
+            Ok(InitialState { settings: asked.buffered(AT_ONCE).try_collect().await? })
+        })
     }
 
     /// Resets the cluster to its initial state, with every client restarted. After an error it can only be
     /// [stopped](Cluster::stop).
-    pub async fn reset(&self, new: &InitialState) -> Result<(), ClusterError> {
-        self.stop_clients().await?;
-        let agent = |doing: &str| {
-            let doing = doing.to_string();
-            move |source| ClusterError::Agent { doing, source }
-        };
-        for seen in self.agent.heal_all().await.map_err(agent("undo every fault"))? {
-            if !seen.observed {
-                return Err(not_reset("the cluster", seen.text));
+    pub fn reset<'a>(&'a self, new: &'a InitialState) -> LocalBoxFuture<'a, Result<(), ClusterError>> {
+        Box::pin(async move {
+            self.stop_clients().await?;
+            let agent = |doing: &str| {
+                let doing = doing.to_string();
+                move |source| ClusterError::Agent { doing, source }
+            };
+            for seen in self.agent.heal_all().await.map_err(agent("undo every fault"))? {
+                if !seen.observed {
+                    return Err(not_reset("the cluster", seen.text));
+                }
             }
-        }
-        self.agent.reset().await.map_err(agent("start anew"))?;
-        for handle in &self.handles {
-            handle.log.clear();
-        }
-        let clients = self.handles.iter().filter(|handle| handle.member.role == Role::Client);
-        stream::iter(clients).map(Ok).try_for_each_concurrent(AT_ONCE, |handle| self.start_client_anew(handle)).await?;
-        let version = self.make_all_ready(AT_ONCE).await?;
-        if version != self.description.server {
-            return Err(not_reset("a server", format!("it is {version} now")));
-        }
-        // The last step: by now, new clients are at the addresses of the old ones, so nothing of the old ones is in
-        // flight. And nobody has told the new ones where the servers are.
-        let servers = self.members().filter(|member| member.role.is_server());
-        stream::iter(servers).map(Ok).try_for_each_concurrent(AT_ONCE, |server| self.clear(server, new)).await
+            self.agent.reset().await.map_err(agent("start anew"))?;
+            for handle in &self.handles {
+                handle.log.clear();
+            }
+            let clients = self.handles.iter().filter(|handle| handle.member.role == Role::Client);
+            stream::iter(clients)
+                .map(Ok)
+                .try_for_each_concurrent(AT_ONCE, |handle| self.start_client_anew(handle))
+                .await?;
+            let version = self.make_all_ready(AT_ONCE).await?;
+            if version != self.description.server {
+                return Err(not_reset("a server", format!("it is {version} now")));
+            }
+            // The last step: by now, new clients are at the addresses of the old ones, so nothing of the old ones is in
+            // flight. And nobody has told the new ones where the servers are.
+            let servers = self.members().filter(|member| member.role.is_server());
+            stream::iter(servers).map(Ok).try_for_each_concurrent(AT_ONCE, |server| self.clear(server, new)).await
+        })
     }
 
     async fn start_client_anew(&self, handle: &MemberHandle) -> Result<(), ClusterError> {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
+
 use super::cluster::Cluster;
 use super::docker::{Docker, DockerPlace, Images};
 use super::error::ClusterError;
@@ -17,8 +19,8 @@ impl Platform {
     /// Starts a cluster and waits until every server answers and every client process runs.
     ///
     /// To give up a start, drop the future and call [`Platform::remove`].
-    pub async fn start(&self, spec: ClusterSpec) -> Result<Cluster, ClusterError> {
-        start(Arc::clone(&self.0), spec).await
+    pub fn start(&self, spec: ClusterSpec) -> BoxFuture<'_, Result<Cluster, ClusterError>> {
+        Box::pin(start(Arc::clone(&self.0), spec))
     }
 }
 
@@ -43,14 +45,16 @@ impl Simulated {
     }
 
     /// The same, with `bugs` planted.
-    pub async fn start_with(
+    pub fn start_with(
         self,
         spec: ClusterSpec,
         bugs: Option<Arc<dyn BugInjector>>,
-    ) -> Result<Cluster, ClusterError> {
-        spec.check_run_id()?;
-        let parts = self.parts(&spec, bugs).await?;
-        ready(&spec, parts, &Start::default()).await
+    ) -> BoxFuture<'static, Result<Cluster, ClusterError>> {
+        Box::pin(async move {
+            spec.check_run_id()?;
+            let parts = self.parts(&spec, bugs).await?;
+            ready(&spec, parts, &Start::default()).await
+        })
     }
 }
 

@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures_util::future::{join_all, try_join};
+use futures_util::future::{LocalBoxFuture, join_all, try_join};
 use futures_util::stream::{FuturesUnordered, TryStreamExt};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -178,64 +178,66 @@ struct Run<'a> {
 
 /// Runs the scenario on a started cluster. Whatever happens, all faults are healed when it returns, and the history
 /// ends with how the run went.
-pub async fn run(cluster: &Cluster, request: Request<'_>) -> Result<(), RunError> {
-    let run = Run {
-        scenario: request.scenario,
-        plan: request.plan,
-        cluster,
-        // What a node keeps of several holders does not say whose it is.
-        observe: request.observe && request.scenario.workload.permits == 1,
-        recorder: SharedRecorder::new(request.recorder),
-        folder: request
-            .presence
-            .as_ref()
-            .and_then(|file| file.path().parent())
-            .map(Path::to_path_buf)
-            .unwrap_or_default(),
-        board: ClientStates::new(request.scenario.clients),
-        hosts: OnceLock::new(),
-        seen: Seen::default(),
-        grants: Grants::new(request.scenario),
-        usual_timeout_ms: request.header.acquire_timeout_ms,
-        status: request.status,
-        stop: Flag::default(),
-        cut_off: Flag::default(),
-        faults_are_over: Flag::default(),
-        script_has_begun: Flag::default(),
-        script_is_over: Flag::default(),
-        without_ttl: left_behind::WithoutTtl::default(),
-        next_operation: AtomicU64::new(0),
-        in_effect: nemesis::FaultsInEffect::default(),
-    };
-    let outcome = tokio::select! {
-        biased;
-        // Without the agent nothing can be healed or observed.
-        lost = cluster.agent.lost() => Err(lost.into()),
-        outcome = run.run_phases(request.header, &request.interrupt) => outcome,
-        path = lost(request.presence.as_ref()) => Err(RunError::HistoryLost { path }),
-    };
-    let outcome = match outcome {
-        // With the agent, other things may be gone too. That explains it better than whatever was noticed first.
-        Err(error) => Err(cluster.agent.heartbeat().await.err().map_or(error, RunError::Agent)),
-        went_on => went_on,
-    };
-    let end = match &outcome {
-        Ok(interrupted) => End {
-            completed: !interrupted,
-            text: if *interrupted { "interrupted by the user" } else { "ran to its planned end" }.into(),
-        },
-        Err(error) => {
-            run.heal_everything().await;
-            // They may say why it broke off.
-            _ = run.write_waits().await;
-            End { completed: false, text: error.to_string() }
-        }
-    };
-    let ended = run.recorder.append(Body::End(end));
-    // If the history cannot be written, the first error says why.
-    outcome?;
-    ended?;
-    Ok(())
+pub fn run<'a>(cluster: &'a Cluster, request: Request<'a>) -> LocalBoxFuture<'a, Result<(), RunError>> {
+    Box::pin(async move {
+        let run = Run {
+            scenario: request.scenario,
+            plan: request.plan,
+            cluster,
+            // What a node keeps of several holders does not say whose it is.
+            observe: request.observe && request.scenario.workload.permits == 1,
+            recorder: SharedRecorder::new(request.recorder),
+            folder: request
+                .presence
+                .as_ref()
+                .and_then(|file| file.path().parent())
+                .map(Path::to_path_buf)
+                .unwrap_or_default(),
+            board: ClientStates::new(request.scenario.clients),
+            hosts: OnceLock::new(),
+            seen: Seen::default(),
+            grants: Grants::new(request.scenario),
+            usual_timeout_ms: request.header.acquire_timeout_ms,
+            status: request.status,
+            stop: Flag::default(),
+            cut_off: Flag::default(),
+            faults_are_over: Flag::default(),
+            script_has_begun: Flag::default(),
+            script_is_over: Flag::default(),
+            without_ttl: left_behind::WithoutTtl::default(),
+            next_operation: AtomicU64::new(0),
+            in_effect: nemesis::FaultsInEffect::default(),
+        };
+        let outcome = tokio::select! {
+            biased;
+            // Without the agent nothing can be healed or observed.
+            lost = cluster.agent.lost() => Err(lost.into()),
+            outcome = run.run_phases(request.header, &request.interrupt) => outcome,
+            path = lost(request.presence.as_ref()) => Err(RunError::HistoryLost { path }),
+        };
+        let outcome = match outcome {
+            // With the agent, other things may be gone too. That explains it better than whatever was noticed first.
+            Err(error) => Err(cluster.agent.heartbeat().await.err().map_or(error, RunError::Agent)),
+            went_on => went_on,
+        };
+        let end = match &outcome {
+            Ok(interrupted) => End {
+                completed: !interrupted,
+                text: if *interrupted { "interrupted by the user" } else { "ran to its planned end" }.into(),
+            },
+            Err(error) => {
+                run.heal_everything().await;
+                // They may say why it broke off.
+                _ = run.write_waits().await;
+                End { completed: false, text: error.to_string() }
+            }
+        };
+        let ended = run.recorder.append(Body::End(end));
+        // If the history cannot be written, the first error says why.
+        outcome?;
+        ended?;
+        Ok(())
+    })
 }
 
 /// Resolves to the path of a history that is no longer there.

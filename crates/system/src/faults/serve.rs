@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{OwnedMutexGuard, mpsc};
@@ -33,8 +34,8 @@ use model::fault_kinds::OnProcess;
 const LAST_ATTEMPTS: usize = 25;
 
 /// Runs the agent on stdin and stdout until stdin ends or a signal asks it to end.
-pub async fn run_agent() -> anyhow::Result<()> {
-    serve(io::stdin(), io::stdout()).await
+pub fn run_agent() -> BoxFuture<'static, anyhow::Result<()>> {
+    Box::pin(async move { serve(io::stdin(), io::stdout()).await })
 }
 
 /// Runs an agent for members of this machine on any pair of streams, for controllers that can reach them from their own

@@ -13,6 +13,8 @@ mod stages;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use futures_util::future::LocalBoxFuture;
+
 use compare::{Case, Compare};
 use discovery::{Learnt, learn, refused_ttls, runs_of, unable, was_played_by_threads};
 
@@ -171,20 +173,26 @@ struct Examination {
 }
 
 /// Tries everything there is to try, in the time that there is. A request that makes no sense is refused before the first run.
-pub async fn examine(request: Request, console: Console, show: ShowStage) -> Result<Finished, RunnerError> {
-    let began = Instant::now();
-    let with = Options { ttl: request.ttl.first().copied(), ..of_every_run(request.cluster, None) };
-    let plain = with.scenario(&request.workload, "none", 1, Path::new("")).map_err(RunnerError::request)?;
-    if plain.cluster_kind().is_simulated() {
-        return Err(RunnerError::request(
-            "--cluster sim makes no sense here: simulated servers can't be asked what they get; \
+pub fn examine(
+    request: Request,
+    console: Console,
+    show: ShowStage,
+) -> LocalBoxFuture<'static, Result<Finished, RunnerError>> {
+    Box::pin(async move {
+        let began = Instant::now();
+        let with = Options { ttl: request.ttl.first().copied(), ..of_every_run(request.cluster, None) };
+        let plain = with.scenario(&request.workload, "none", 1, Path::new("")).map_err(RunnerError::request)?;
+        if plain.cluster_kind().is_simulated() {
+            return Err(RunnerError::request(
+                "--cluster sim makes no sense here: simulated servers can't be asked what they get; \
              for a lock of redjepsen's own, `redjepsen fuzz` searches in virtual time",
-        ));
-    }
-    let (interrupt, leftovers) = signals::listen(console).map_err(RunnerError::could_not_run)?;
-    let examination =
-        Examination { request, console, show, time_limit: None, interrupt, leftovers, began, learnt: began, plain };
-    examination.made().await
+            ));
+        }
+        let (interrupt, leftovers) = signals::listen(console).map_err(RunnerError::could_not_run)?;
+        let examination =
+            Examination { request, console, show, time_limit: None, interrupt, leftovers, began, learnt: began, plain };
+        examination.made().await
+    })
 }
 
 fn of_every_run(cluster: Option<ClusterKind>, time_limit: Option<Length>) -> Options {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bollard::API_DEFAULT_VERSION;
+use futures_util::future::BoxFuture;
 
 use super::ask::{ENGINE_LIMIT, ask_within, in_words};
 use crate::cluster::error::ClusterError;
@@ -41,9 +42,11 @@ const DEFAULT_SOCKET: &str = "/var/run/docker.sock";
 
 impl Docker {
     /// Connects to the engine that DOCKER_HOST names, or else to this machine's.
-    pub async fn connect() -> Result<Docker, ClusterError> {
-        let host = std::env::var("DOCKER_HOST").ok().filter(|host| !host.is_empty());
-        Docker::connect_to(host.as_deref()).await
+    pub fn connect() -> BoxFuture<'static, Result<Docker, ClusterError>> {
+        Box::pin(async move {
+            let host = std::env::var("DOCKER_HOST").ok().filter(|host| !host.is_empty());
+            Docker::connect_to(host.as_deref()).await
+        })
     }
 
     /// Connects to the engine at `host` (in DOCKER_HOST's format), or to this machine's if `None`.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bollard::query_parameters::CreateImageOptionsBuilder;
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 
 use super::ask::{ask, in_words};
 use super::bundle::Bundle;
@@ -117,9 +118,11 @@ impl Docker {
 
     /// An image that runs redjepsen and local clusters, made of this program and of the servers that are installed here
     /// if there is none of these files.
-    pub async fn machine_image(&self) -> Result<Image, ClusterError> {
-        let bundle = Bundle::of_machine(&redjepsen(None)?)?;
-        self.made_image(&bundle, made::ImageKind::Machine).await.map(|(image, _)| image)
+    pub fn machine_image(&self) -> BoxFuture<'_, Result<Image, ClusterError>> {
+        Box::pin(async move {
+            let bundle = Bundle::of_machine(&redjepsen(None)?)?;
+            self.made_image(&bundle, made::ImageKind::Machine).await.map(|(image, _)| image)
+        })
     }
 
     /// The image of redjepsen itself, made if there is none of this build.
