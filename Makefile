@@ -49,7 +49,7 @@ test:
 	@$(MAKE) --no-print-directory lint
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --locked --workspace --no-deps --quiet
 	$(CARGO) clippy --locked --manifest-path $(CLIENTS) --target-dir target/clients --workspace --all-targets --quiet -- -D warnings
-	$(CARGO) test --locked --package linearizability --package redlock-model --package simulated-redis --doc --quiet
+	$(CARGO) test --locked --workspace --doc --quiet
 	$(CARGO) test --locked --workspace --no-fail-fast --tests
 
 clean-docker: build
