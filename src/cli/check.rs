@@ -6,7 +6,7 @@ use super::console::{Exit, Failure, exit_after, exit_of, look, print};
 use super::linear::{self, CheckFlags};
 use base::files;
 use base::runs;
-use linearizability::formats::{Format, Source};
+use linearizability::formats::{Format, OpenHistory};
 use model::history;
 use model::scenario::{self, Scenario};
 use report::{Counterexample, Pictures, RunFacts};
@@ -17,7 +17,7 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     let model = flags.model.as_deref().map(linear::known).transpose()?;
     flags.pages.refuse(&flags.path)?;
     refuse_suite(&flags.path)?;
-    let source = Source::open(&flags.path).map_err(Failure::could_not_run)?;
+    let source = OpenHistory::open(&flags.path).map_err(Failure::could_not_run)?;
     if model.is_some() || source.format() != Format::Run {
         return linear::check(source, model, flags);
     }

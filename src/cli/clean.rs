@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 
 use super::console::{Exit, Failure, print};
-use base::runs::prune::{self, Limits};
+use base::runs::prune::{self, PruneLimits};
 use base::words::{line, plural};
 use runner::clean_cache;
 use system::cluster::{self, CleanOptions, Cleaned};
@@ -54,7 +54,7 @@ fn age(text: &str) -> Result<Duration, String> {
 }
 
 fn prune(flags: &CleanFlags) -> Result<Exit, Failure> {
-    let limits = Limits { older_than: flags.older_than, keep: flags.keep.map_or(0, |keep| keep as usize) };
+    let limits = PruneLimits { older_than: flags.older_than, keep: flags.keep.map_or(0, |keep| keep as usize) };
     let old = prune::find(&flags.store, limits, SystemTime::now()).map_err(Failure::arguments)?;
     if old.is_empty() {
         let text = "has nothing to remove by these limits; what was written to within the last hour stays";

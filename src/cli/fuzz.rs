@@ -13,7 +13,7 @@ use super::progress::{Bar, CONSOLE, Far};
 use base::units::Length;
 use base::words;
 use checker::Validity;
-use labs::fuzz::{Cause, End, Hunt, Progress, Search, Shrunk, USUAL_TIME, Until, Violation, draw, page};
+use labs::fuzz::{Cause, Hunt, Progress, Search, ShrinkEnd, Shrunk, USUAL_TIME, Until, Violation, draw, page};
 use model::history::FaultKind;
 use model::nemesis::Expectation;
 use model::scenario::{Options, Scenario, quoted};
@@ -184,7 +184,7 @@ async fn keep(runner: &mut Runner, flags: &FuzzFlags, found: Violation) -> Vec<F
             }
         };
     }
-    let shrunk = shrunk.unwrap_or(Shrunk { scenario, cause: cause.clone(), tried: 0, end: End::ByLuck });
+    let shrunk = shrunk.unwrap_or(Shrunk { scenario, cause: cause.clone(), tried: 0, end: ShrinkEnd::ByLuck });
     let mut failures: Vec<Failure> = print(page::steps(&shrunk)).err().into_iter().collect();
     let mut text = String::from("\n");
     match shrunk.write(&flags.store, seed) {

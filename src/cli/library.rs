@@ -6,11 +6,11 @@ use clap::Args;
 
 use super::console::{Exit, Failure, exit_after, look, print};
 use super::progress::CONSOLE;
-use super::suite::progress::Progress;
+use super::suite::progress::SuiteProgress;
 use base::files;
 use base::units::Length;
 use base::words::plural;
-use labs::library::campaign::{Request, ShowStage, examine};
+use labs::library::campaign::{CampaignRequest, ShowStage, examine};
 use labs::library::page;
 use model::topology::ClusterKind;
 use runner::Jobs;
@@ -45,8 +45,9 @@ pub struct LibraryFlags {
 pub async fn library(flags: LibraryFlags) -> Result<Exit, Failure> {
     let budget = flags.budget.absolute().map_err(|error| Failure::arguments(format!("--budget: {error}")))?;
     let LibraryFlags { workload, cluster, ttl, seeds, jobs, fresh, store, .. } = flags;
-    let request = Request { workload, cluster, budget, ttl, seeds, jobs, fresh, store };
-    let show: ShowStage = |learning| Box::new(if learning { Progress::learning() } else { Progress::default() });
+    let request = CampaignRequest { workload, cluster, budget, ttl, seeds, jobs, fresh, store };
+    let show: ShowStage =
+        |learning| Box::new(if learning { SuiteProgress::learning() } else { SuiteProgress::default() });
     let finished = examine(request, CONSOLE, show).await?;
     let file = finished.folder.join(page::FILE);
     let shown = print(page::terminal(&finished.examined, look()));

@@ -9,7 +9,7 @@ use super::console::{Exit, Failure, look, print};
 use super::linear::MODELS;
 use base::files;
 use base::words::{plural, wrap};
-use model::scenario::catalogue::{self, CatalogueError, Entry, ISSUES, NEMESES, SUITES, WORKLOADS};
+use model::scenario::catalogue::{self, CatalogueError, EmbeddedFile, ISSUES, NEMESES, SUITES, WORKLOADS};
 use model::scenario::{self, CLIENT_FILES, WorkloadClient, quoted};
 
 /// A column of fewer characters is harder to read than one that is broken by the terminal.
@@ -46,7 +46,7 @@ const ISSUES_HELP: &str = "\
 
 /// Every known issue with what it says.
 fn issues() -> Result<Vec<(String, String)>, Failure> {
-    let told = |(file, _): &Entry| {
+    let told = |(file, _): &EmbeddedFile| {
         let (name, issue) = scenario::known_issue(file).map_err(Failure::could_not_run)?;
         Ok((name, format!("{} {}", issue.says, issue.sides())))
     };
@@ -127,11 +127,11 @@ fn section(title: &str, entries: &[(String, String)], line: Option<usize>) -> St
     format!("{title}:\n{}\n", entries.iter().map(told).collect::<String>())
 }
 
-const FOLDERS: [(&str, &[Entry]); 4] =
+const FOLDERS: [(&str, &[EmbeddedFile]); 4] =
     [("workloads", WORKLOADS), ("nemeses", NEMESES), ("suites", SUITES), ("issues", ISSUES)];
 
 /// The files with that name, each with its folder.
-fn named(name: &str) -> Result<Vec<(&'static str, &'static Entry)>, Failure> {
+fn named(name: &str) -> Result<Vec<(&'static str, &'static EmbeddedFile)>, Failure> {
     let issue = scenario::known_issue(name).ok().map(|_| name.replace('#', "-"));
     let name = issue.as_deref().unwrap_or(name);
     let files: Vec<_> = FOLDERS

@@ -50,11 +50,11 @@ struct Arguments {
     #[arg(short, long, global = true)]
     quiet: bool,
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Run a workload under a nemesis against a real cluster, check it, and write a report
     Run(Box<flags::RunFlags>),
     /// Run a suite: many workloads under many nemeses, each compared with what is expected
@@ -170,42 +170,42 @@ fn limits_on_files_are_errors() {
     unsafe { libc::signal(libc::SIGXFSZ, handler as libc::sighandler_t) };
 }
 
-fn dispatch(command: Command) -> Result<Exit, Failure> {
+fn dispatch(command: CliCommand) -> Result<Exit, Failure> {
     match command {
-        Command::Run(flags) => in_runtime(run::run(*flags)),
-        Command::Suite(flags) => in_runtime(suite::suite(*flags)),
-        Command::Sweep(flags) => in_runtime(sweep::sweep(*flags)),
-        Command::Compare(flags) => compare::compare_sides(&flags),
-        Command::Serve(flags) => in_runtime(serve::serve(flags)),
-        Command::Library(flags) => in_runtime(library::library(*flags)),
-        Command::Replay(flags) => in_runtime(replay::replay(flags)),
-        Command::Fuzz(flags) => in_runtime(fuzz::fuzz(*flags)),
-        Command::ClientCheck(flags) => in_runtime(client_check::client_check(*flags)),
-        Command::Runs => in_runtime(run::runs()),
-        Command::Check(flags) => check::check(&flags),
-        Command::Explore(flags) => explore::explore(&flags),
-        Command::Risk(flags) => risk::risk(&flags),
-        Command::Report { folder } => check::report(&folder),
-        Command::Export(flags) => export::export(&flags),
-        Command::List { name: Some(name), save: Some(folder), .. } => list::save(&name, &folder),
-        Command::List { name, json, .. } => list::list(name.as_deref(), json),
-        Command::Clean(flags) => in_runtime(clean::clean(flags)),
-        Command::Install { workloads } => in_runtime(install::install(&workloads)),
-        Command::Image => in_runtime(image::image()),
-        Command::Completions { shell } => packaging::completions(shell, &mut Arguments::command()),
-        Command::Man { folder } => packaging::man(&folder, Arguments::command()),
-        Command::Licenses => packaging::licenses(),
-        Command::Client => {
+        CliCommand::Run(flags) => in_runtime(run::run(*flags)),
+        CliCommand::Suite(flags) => in_runtime(suite::suite(*flags)),
+        CliCommand::Sweep(flags) => in_runtime(sweep::sweep(*flags)),
+        CliCommand::Compare(flags) => compare::compare_sides(&flags),
+        CliCommand::Serve(flags) => in_runtime(serve::serve(flags)),
+        CliCommand::Library(flags) => in_runtime(library::library(*flags)),
+        CliCommand::Replay(flags) => in_runtime(replay::replay(flags)),
+        CliCommand::Fuzz(flags) => in_runtime(fuzz::fuzz(*flags)),
+        CliCommand::ClientCheck(flags) => in_runtime(client_check::client_check(*flags)),
+        CliCommand::Runs => in_runtime(run::runs()),
+        CliCommand::Check(flags) => check::check(&flags),
+        CliCommand::Explore(flags) => explore::explore(&flags),
+        CliCommand::Risk(flags) => risk::risk(&flags),
+        CliCommand::Report { folder } => check::report(&folder),
+        CliCommand::Export(flags) => export::export(&flags),
+        CliCommand::List { name: Some(name), save: Some(folder), .. } => list::save(&name, &folder),
+        CliCommand::List { name, json, .. } => list::list(name.as_deref(), json),
+        CliCommand::Clean(flags) => in_runtime(clean::clean(flags)),
+        CliCommand::Install { workloads } => in_runtime(install::install(&workloads)),
+        CliCommand::Image => in_runtime(image::image()),
+        CliCommand::Completions { shell } => packaging::completions(shell, &mut Arguments::command()),
+        CliCommand::Man { folder } => packaging::man(&folder, Arguments::command()),
+        CliCommand::Licenses => packaging::licenses(),
+        CliCommand::Client => {
             set_process_name();
             // One thread: a client does one thing at a time, and every hop between threads would delay its requests.
             in_this_runtime(Builder::new_current_thread(), async { served(system::client::run().await) })
         }
         // Outside any async runtime: it must not have threads yet.
-        Command::Sandbox => {
+        CliCommand::Sandbox => {
             set_process_name();
             served(system::cluster::sandbox::run())
         }
-        Command::Agent => in_runtime(async { served(system::faults::run_agent().await) }),
+        CliCommand::Agent => in_runtime(async { served(system::faults::run_agent().await) }),
     }
 }
 

@@ -17,7 +17,7 @@ use base::units::{Length, LengthRange};
 use base::words::{count, plural};
 use labs::risk::distribution::PROFILES;
 use labs::risk::page::RiskReport;
-use labs::risk::{Distribution, Kind, Question, Risk, RiskError, assess};
+use labs::risk::{Distribution, FaultCause, Question, Risk, RiskError, assess};
 use model::scenario::{Options, Scenario, quoted};
 use model::topology::ClusterKind;
 use runner::RunnerError;
@@ -142,9 +142,9 @@ impl RiskFlags {
         }
         let usual = (self.delays.is_none() && self.clock_steps.is_none()).then_some(PAUSES);
         let given = [
-            ("--pauses", Kind::Pause, self.pauses.as_deref().or(usual)),
-            ("--delays", Kind::Delay, self.delays.as_deref()),
-            ("--clock-steps", Kind::ClockStep, self.clock_steps.as_deref()),
+            ("--pauses", FaultCause::Pause, self.pauses.as_deref().or(usual)),
+            ("--delays", FaultCause::Delay, self.delays.as_deref()),
+            ("--clock-steps", FaultCause::ClockStep, self.clock_steps.as_deref()),
         ];
         let mut faults = Vec::new();
         for (flag, kind, name) in given {

@@ -8,7 +8,7 @@ use clap::Args;
 use super::console::{Exit, Failure, print, tell};
 use super::progress::CONSOLE;
 use base::words::{count, line, plural};
-use report::serve::{Names, Server, export};
+use report::serve::{BoundServer, Names, export};
 use runner::signals;
 
 const PORT: u16 = 7007;
@@ -55,7 +55,7 @@ pub async fn serve(flags: ServeFlags) -> Result<Exit, Failure> {
         return Ok(Exit::Valid);
     }
     let address = SocketAddr::new(flags.address, flags.port);
-    let server = Server::bind(address, &flags.store, Names(flags.name)).await.map_err(|error| {
+    let server = BoundServer::bind(address, &flags.store, Names(flags.name)).await.map_err(|error| {
         let free = "--port 0 takes a free port";
         Failure::could_not_run(format!("{address}: {error}; {free}"))
     })?;

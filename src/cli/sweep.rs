@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::console::{Exit, Failure, exit_after, look, print, tell, tell_progress};
 use super::progress::CONSOLE;
-use super::suite::progress::Progress;
+use super::suite::progress::SuiteProgress;
 use base::units::Length;
 use base::words::{length, plural, wrap};
 use model::scenario::{Options, quoted};
@@ -81,7 +81,7 @@ pub async fn sweep(flags: SweepFlags) -> Result<Exit, Failure> {
         jobs: flags.jobs,
         not_here: not_here.clone(),
     };
-    let ended = series.make(&mut state, &mut Progress::default()).await?;
+    let ended = series.make(&mut state, &mut SuiteProgress::default()).await?;
     let mut unmarked = None;
     if matches!(ended, Ended::Done) && state.runs.iter().all(|run| run.valid.is_some()) {
         unmarked = state.end().err();

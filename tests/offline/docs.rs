@@ -153,7 +153,7 @@ fn defects(libraries: &BTreeMap<String, Library>) -> Vec<String> {
 
 /// Every known issue of a library: what it says, in which version, and since when no more.
 fn issues() -> Vec<String> {
-    let told = |(file, _): &catalogue::Entry| {
+    let told = |(file, _): &catalogue::EmbeddedFile| {
         let (name, issue) = scenario::known_issue(file).unwrap();
         let side = |side: &Side| match (&side.workload, &side.note) {
             (workload, note) if workload.is_some() || note.is_some() => {

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use assert_cmd::Command;
 use checker::Validity;
-use report::foreign::{self, Look};
+use report::foreign::{self, FileLook};
 use report::matrix as pages;
-use report::serve::{Names, Server, export};
+use report::serve::{BoundServer, Names, export};
 use suite::matrix::{Circumstances, Matrix};
 use summary::store::live::{Events, LiveStatus};
 use summary::store::sides;
@@ -61,7 +61,7 @@ fn serve(store: &Path, names: &[&str]) -> SocketAddr {
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         runtime.block_on(async {
-            let server = Server::bind("127.0.0.1:0".parse().unwrap(), &store, names).await.unwrap();
+            let server = BoundServer::bind("127.0.0.1:0".parse().unwrap(), &store, names).await.unwrap();
             sender.send(server.address().unwrap()).unwrap();
             match server.run().await {}
         })
@@ -270,7 +270,12 @@ fn pages_and_drawings_of_ours_pass_as_ours() {
             match path.extension().and_then(|ending| ending.to_str()) {
                 _ if kind.is_dir() => folders.push(path),
                 Some("html") if kind.is_file() => {
-                    assert_eq!(foreign::page(&fs::read_to_string(&path).unwrap()), Look::Ours, "{}", path.display());
+                    assert_eq!(
+                        foreign::page(&fs::read_to_string(&path).unwrap()),
+                        FileLook::Ours,
+                        "{}",
+                        path.display()
+                    );
                     seen[0] += 1;
                 }
                 Some("svg") if kind.is_file() => {

@@ -15,7 +15,7 @@ use super::AnomalyKind;
 use super::known::Known;
 use super::lineage::Lineage;
 use super::order;
-use super::register::{EMPTY, Register, Root, completed, invoked, written};
+use super::register::{EMPTY, KeyValues, Root, completed, invoked, written};
 use super::verdict::{Anomaly, KeyEnd};
 use super::words::{Words, list, reading};
 use base::mutants::planted;
@@ -54,7 +54,7 @@ pub(super) fn told_by_lists(operations: &[Operation]) -> Known<'_> {
 
 /// One anomaly for each value that was read with an amount other than its writer left, and for each list with a flaw.
 /// Linear in what was read.
-pub(super) fn check(register: &Register, places: &[usize], words: Words) -> Vec<Anomaly> {
+pub(super) fn check(register: &KeyValues, places: &[usize], words: Words) -> Vec<Anomaly> {
     let operations = register.operations;
     if places.iter().all(|&place| operations[place].amount.is_none()) {
         return Vec::new();
@@ -76,7 +76,7 @@ pub(super) fn check(register: &Register, places: &[usize], words: Words) -> Vec<
     found
 }
 
-fn wrong_counts(register: &Register, places: &[usize], writers: &Writers, words: Words) -> Vec<Anomaly> {
+fn wrong_counts(register: &KeyValues, places: &[usize], writers: &Writers, words: Words) -> Vec<Anomaly> {
     let operations = register.operations;
     // By value: who left or first read which count, and who read a different one.
     let mut left: HashMap<&str, (usize, u64)> = HashMap::new();
@@ -122,7 +122,7 @@ fn wrong_counts(register: &Register, places: &[usize], writers: &Writers, words:
 
 /// Compares each amount that was read with the number of updates between the empty key and its value. Returns how many
 /// updates the final read could be compared with, and the first amount that does not fit. Linear.
-pub(super) fn lengths(register: &Register, places: &[usize], words: Words) -> (u64, Option<Anomaly>) {
+pub(super) fn lengths(register: &KeyValues, places: &[usize], words: Words) -> (u64, Option<Anomaly>) {
     // How many updates a value descends from, if the whole descent is known.
     let mut depth: Vec<Option<u64>> = vec![None; register.nodes.len()];
     for &node in &register.order {
@@ -189,7 +189,7 @@ fn flaw<'h>(operations: &Known, writers: &Writers, read: &'h Operation) -> Optio
 }
 
 impl Flaw<'_> {
-    fn told(&self, register: &Register, place: usize, words: Words) -> Anomaly {
+    fn told(&self, register: &KeyValues, place: usize, words: Words) -> Anomaly {
         let (key, who) = (register.key, words.client(place));
         let (summary, writer) = match *self {
             Flaw::Twice(element) => (format!("{who} found {element} twice in the list of {key}"), None),
@@ -228,7 +228,7 @@ fn absent(operations: &Known, places: &[usize], read: &Operation) -> String {
 
 /// The final state of a key: its amount after the last update, and its acknowledged updates, `lost` of which were found
 /// to be lost.
-pub(super) fn end(register: &Register, lineage: &Lineage, places: &[usize], lost: u64) -> KeyEnd {
+pub(super) fn end(register: &KeyValues, lineage: &Lineage, places: &[usize], lost: u64) -> KeyEnd {
     let (operations, nodes) = (register.operations, &register.nodes);
     let is_update = |place: &&usize| written(&operations[**place]).is_some();
     let updates = places.iter().filter(is_update);
@@ -263,7 +263,7 @@ pub(super) fn end(register: &Register, lineage: &Lineage, places: &[usize], lost
 }
 
 /// Reports the updates that the amount has no room for, if nobody knows which ones they are.
-pub(super) fn no_room(register: &Register, lineage: &Lineage, end: &KeyEnd, words: Words) -> Option<Anomaly> {
+pub(super) fn no_room(register: &KeyValues, lineage: &Lineage, end: &KeyEnd, words: Words) -> Option<Anomaly> {
     let (last, amount) = (lineage.last?, end.amount?);
     let summary = format!(
         "{} found a count of {amount} for {} at the end, which leaves no room for {} more of the updates that had been \
@@ -293,7 +293,7 @@ fn count_of(operation: &Operation) -> Option<String> {
     operation.amount.as_ref().map(|amount| amount.count().to_string())
 }
 
-fn impossible(register: &Register, read: usize, places: Vec<usize>, summary: String) -> Anomaly {
+fn impossible(register: &KeyValues, read: usize, places: Vec<usize>, summary: String) -> Anomaly {
     let read = &register.operations[read];
     let time = read.completed.unwrap_or(read.invoked);
     order::anomaly(register, AnomalyKind::ImpossibleRead, time, places, summary)

@@ -11,7 +11,7 @@
 
 use linearizability::value_graph::Zone;
 
-use super::register::{EMPTY, Moment, NEVER, Register, Root, completed, effective, invoked};
+use super::register::{EMPTY, KeyValues, Moment, NEVER, Root, completed, effective, invoked};
 use base::mutants::planted;
 use model::history::{Function, Outcome, Process};
 
@@ -55,7 +55,7 @@ pub(super) enum LineKind {
 
 impl Lineage {
     /// Decides what survived. Linear in the number of operations on the key, given as places in the history.
-    pub fn new(register: &Register, places: &[usize]) -> Lineage {
+    pub fn new(register: &KeyValues, places: &[usize]) -> Lineage {
         let last = last_value(register, places);
         let doomed = doomed(register, last);
         let next = choose_survivors(register, last, &doomed);
@@ -72,7 +72,7 @@ impl Lineage {
         lineage
     }
 
-    fn add_line(&mut self, register: &Register, head: usize, kind: LineKind, next: &[Option<u32>], doomed: &[bool]) {
+    fn add_line(&mut self, register: &KeyValues, head: usize, kind: LineKind, next: &[Option<u32>], doomed: &[bool]) {
         let mut line = Line { nodes: Vec::new(), effects: Vec::new(), kind, lost: Vec::new() };
         let mut node = Some(head);
         let mut latest = 0;
@@ -122,7 +122,7 @@ impl Lineage {
     }
 }
 
-fn last_value(register: &Register, places: &[usize]) -> Option<Last> {
+fn last_value(register: &KeyValues, places: &[usize]) -> Option<Last> {
     let operation = |place: usize| &register.operations[place];
     let acknowledged = places.iter().filter(|&&place| operation(place).outcome == Outcome::Ok);
     let updated = acknowledged.clone().filter(|&&place| operation(place).f.writes());
@@ -150,7 +150,7 @@ fn last_value(register: &Register, places: &[usize]) -> Option<Last> {
 /// A lineage is contiguous: any other operation comes before all of it or after all of it. It can't come after if it
 /// completed before a part of the lineage was invoked. It can't come before if the lineage begins at the empty
 /// register, or if a part of the lineage completed before the operation was invoked.
-fn doomed(register: &Register, last: Option<Last>) -> Vec<bool> {
+fn doomed(register: &KeyValues, last: Option<Last>) -> Vec<bool> {
     let mut doomed = vec![false; register.nodes.len()];
     // Writes may hide losses, so the last value is only the last of many sightings; `rollback` weighs them all.
     let Some(last) = last.filter(|_| !register.has_writes) else { return doomed };
@@ -179,7 +179,7 @@ fn doomed(register: &Register, last: Option<Last>) -> Vec<bool> {
 }
 
 /// For each node, the child with which its line continues.
-fn choose_survivors(register: &Register, last: Option<Last>, doomed: &[bool]) -> Vec<Option<u32>> {
+fn choose_survivors(register: &KeyValues, last: Option<Last>, doomed: &[bool]) -> Vec<Option<u32>> {
     let mut next: Vec<Option<u32>> = vec![None; register.nodes.len()];
     // How many updates the best path below a node keeps, and the node with the latest moment on it to break ties.
     let mut best = vec![(0u32, EMPTY as u32); register.nodes.len()];

@@ -10,7 +10,7 @@ use linearizability::value_graph::Zone;
 
 use super::AnomalyKind;
 use super::lineage::{LineKind, Lineage};
-use super::register::{Moment, NEVER, Observation, Register, Root, completed, written};
+use super::register::{KeyValues, Moment, NEVER, Observation, Root, completed, written};
 use super::verdict::Anomaly;
 use super::words::{Words, reading, seconds};
 use model::history::Outcome;
@@ -21,7 +21,7 @@ type Witness = (Moment, usize);
 /// Finds reads of values that could not have been there. Sorts the readers of one value; otherwise linear.
 ///
 /// Ignores the completions of these readers in later comparisons, so that one cause is reported once.
-pub(super) fn impossible_reads(register: &mut Register, words: Words) -> Vec<Anomaly> {
+pub(super) fn impossible_reads(register: &mut KeyValues, words: Words) -> Vec<Anomaly> {
     let mut found = Vec::new();
     for (node, failed) in std::mem::take(&mut register.from_nowhere) {
         found.push(impossible_read(register, node, failed, |_| true, words));
@@ -45,7 +45,7 @@ pub(super) fn impossible_reads(register: &mut Register, words: Words) -> Vec<Ano
 
 /// Reports one anomaly for all readers of one value, and discards what their completions prove.
 fn impossible_read(
-    register: &mut Register,
+    register: &mut KeyValues,
     node: usize,
     writer: Option<usize>,
     concerns: impl Fn(Moment) -> bool,
@@ -88,7 +88,7 @@ fn impossible_read(
     anomaly(register, AnomalyKind::ImpossibleRead, time, places.into_iter().chain(writer).collect(), summary)
 }
 
-fn circular_reads(register: &Register, circle: &[usize], words: Words) -> Anomaly {
+fn circular_reads(register: &KeyValues, circle: &[usize], words: Words) -> Anomaly {
     let places: Vec<usize> = circle.iter().filter_map(|&node| register.nodes[node].writer()).collect();
     let time = places.iter().map(|&place| latest_known(register, place)).max().unwrap_or(0);
     if let &[place] = places.as_slice() {
@@ -104,7 +104,7 @@ fn circular_reads(register: &Register, circle: &[usize], words: Words) -> Anomal
 }
 
 /// Compares every line with real time, then the lines with each other. Sorts the lines; otherwise linear.
-pub(super) fn check(register: &Register, lineage: &Lineage, words: Words) -> Vec<Anomaly> {
+pub(super) fn check(register: &KeyValues, lineage: &Lineage, words: Words) -> Vec<Anomaly> {
     let mut found = Vec::new();
     for line in &lineage.lines {
         if line.nodes.iter().any(|&node| lineage.gone[node]) {
@@ -119,7 +119,7 @@ pub(super) fn check(register: &Register, lineage: &Lineage, words: Words) -> Vec
 }
 
 /// Walks a line from its end, keeping the later operation that completed first.
-fn check_line(register: &Register, line: &[usize], words: Words, found: &mut Vec<Anomaly>) {
+fn check_line(register: &KeyValues, line: &[usize], words: Words, found: &mut Vec<Anomaly>) {
     let mut later: Witness = (NEVER, usize::MAX);
     for (place, &node) in line.iter().enumerate().rev() {
         let here = &register.nodes[node];
@@ -155,7 +155,7 @@ fn check_line(register: &Register, line: &[usize], words: Words, found: &mut Vec
 
 /// A read of a value that was replaced by then, as `witness` shows; `replacer` may have done it.
 fn stale_read(
-    register: &Register,
+    register: &KeyValues,
     read: &Observation,
     witness: usize,
     replacer: Option<usize>,
@@ -192,7 +192,7 @@ fn stale_read(
 type LineExtent = (usize, Zone<Moment, usize>);
 
 /// None if nothing of the line is left.
-fn block(register: &Register, lineage: &Lineage, line: usize) -> Option<LineExtent> {
+fn block(register: &KeyValues, lineage: &Lineage, line: usize) -> Option<LineExtent> {
     let mut nodes = lineage.lines[line].nodes.iter().filter(|&&node| !lineage.gone[node]).peekable();
     nodes.peek()?;
     let mut zone = Zone::empty((0, 0), NEVER, usize::MAX);
@@ -200,7 +200,7 @@ fn block(register: &Register, lineage: &Lineage, line: usize) -> Option<LineExte
     Some((line, zone))
 }
 
-fn check_blocks(register: &Register, lineage: &Lineage, words: Words, found: &mut Vec<Anomaly>) {
+fn check_blocks(register: &KeyValues, lineage: &Lineage, words: Words, found: &mut Vec<Anomaly>) {
     let lines = || (0..lineage.lines.len()).filter(|&line| lineage.lines[line].lost.is_empty());
     let of_kind = |wanted: LineKind| lines().filter(move |&line| lineage.lines[line].kind == wanted);
     let of_kind = |kind| of_kind(kind).filter_map(|line| block(register, lineage, line));
@@ -245,7 +245,7 @@ fn check_blocks(register: &Register, lineage: &Lineage, words: Words, found: &mu
 /// `before` must precede a block of which a part was over by `over`, yet parts of `before` began after that. Each read
 /// among them is stale; if the last of them is a write, one anomaly covers everything.
 fn told_late(
-    register: &Register,
+    register: &KeyValues,
     lineage: &Lineage,
     before: LineExtent,
     over: Witness,
@@ -275,7 +275,7 @@ fn told_late(
 }
 
 /// Who wrote the first value of the line that an operation is on.
-fn first_of_its_line(register: &Register, place: usize) -> Option<usize> {
+fn first_of_its_line(register: &KeyValues, place: usize) -> Option<usize> {
     let operation = &register.operations[place];
     let own = written(operation).and_then(|value| register.node_of_value(value));
     let mut node = own.or_else(|| register.node_of(&operation.old))?;
@@ -286,18 +286,18 @@ fn first_of_its_line(register: &Register, place: usize) -> Option<usize> {
 }
 
 /// The value that the operation at this place read, in words.
-fn seen(register: &Register, place: usize) -> String {
+fn seen(register: &KeyValues, place: usize) -> String {
     reading(register.key, &register.operations[place].old)
 }
 
-pub(super) fn latest_known(register: &Register, place: usize) -> u64 {
+pub(super) fn latest_known(register: &KeyValues, place: usize) -> u64 {
     let operation = &register.operations[place];
     if operation.completed.is_some() { completed(operation).0 } else { operation.invoked }
 }
 
 /// An anomaly of this register; operations are given as places in the history.
 pub(super) fn anomaly(
-    register: &Register,
+    register: &KeyValues,
     kind: AnomalyKind,
     time: u64,
     places: Vec<usize>,

@@ -50,7 +50,7 @@ pub(super) enum Root {
 
 /// A value that the register certainly had.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct RegisterValue {
     /// Place in the history of the operation that wrote it; None for the empty register and for values from nowhere.
     writer: Option<u32>,
     pub invoked: Moment,
@@ -67,10 +67,10 @@ pub(super) struct Node {
 
 /// The values of one key.
 #[derive(Debug)]
-pub(super) struct Register<'h> {
+pub(super) struct KeyValues<'h> {
     pub operations: &'h Known<'h>,
     pub key: &'h str,
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<RegisterValue>,
     /// Every node after its parent.
     pub order: Vec<usize>,
     places: &'h [usize],
@@ -88,10 +88,10 @@ pub(super) struct Register<'h> {
     pub has_writes: bool,
 }
 
-impl<'h> Register<'h> {
+impl<'h> KeyValues<'h> {
     /// Links the operations on one key, given as places in the history. Linear in their number.
-    pub fn new(operations: &'h Known<'h>, key: &'h str, places: &'h [usize]) -> Register<'h> {
-        let mut register = Register {
+    pub fn new(operations: &'h Known<'h>, key: &'h str, places: &'h [usize]) -> KeyValues<'h> {
+        let mut register = KeyValues {
             operations,
             key,
             nodes: Vec::with_capacity(places.len() + 1),
@@ -104,7 +104,7 @@ impl<'h> Register<'h> {
             circles: Vec::new(),
             has_writes: places.iter().any(|&place| operations[place].f == Function::Write),
         };
-        register.nodes.push(Node::new(None, Err(Root::Empty)));
+        register.nodes.push(RegisterValue::new(None, Err(Root::Empty)));
         let seen = register.add_nodes();
         register.add_observations(&seen);
         register.cut_circles();
@@ -234,16 +234,16 @@ impl<'h> Register<'h> {
 }
 
 /// Adds the node of a value, with who wrote it.
-fn add(nodes: &mut Vec<Node>, writer: Option<(usize, &Operation)>) -> u32 {
+fn add(nodes: &mut Vec<RegisterValue>, writer: Option<(usize, &Operation)>) -> u32 {
     let root = if writer.is_some() { Root::Unknown } else { Root::Broken };
-    nodes.push(Node::new(writer, Err(root)));
+    nodes.push(RegisterValue::new(writer, Err(root)));
     nodes.len() as u32 - 1
 }
 
-impl Node {
-    fn new(writer: Option<(usize, &Operation)>, parent: Result<u32, Root>) -> Node {
+impl RegisterValue {
+    fn new(writer: Option<(usize, &Operation)>, parent: Result<u32, Root>) -> RegisterValue {
         let acknowledged = writer.is_some_and(|(_, operation)| is_acknowledged(operation));
-        Node {
+        RegisterValue {
             writer: writer.map(|(place, _)| place as u32),
             invoked: writer.map_or((0, 0), |(_, operation)| invoked(operation)),
             completed: writer.filter(|_| acknowledged).map_or(NEVER, |(_, operation)| completed(operation)),

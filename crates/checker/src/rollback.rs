@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use super::AnomalyKind;
 use super::lineage::Lineage;
 use super::order::{anomaly, latest_known};
-use super::register::{EMPTY, Moment, NEVER, Register, Root, invoked};
+use super::register::{EMPTY, KeyValues, Moment, NEVER, Root, invoked};
 use super::verdict::Anomaly;
 use super::words::{Words, reading, seconds};
 use model::history::Outcome;
@@ -35,7 +35,7 @@ const NOTHING: LastSeen = ((0, 0), EMPTY);
 
 /// Finds the updates that were rolled back: one anomaly for each first sighting of an older value. Takes their nodes
 /// out of later comparisons, so that one cause is reported once. Sorts the operations; otherwise linear.
-pub(super) fn check(register: &Register, lineage: &mut Lineage, words: Words) -> Vec<Anomaly> {
+pub(super) fn check(register: &KeyValues, lineage: &mut Lineage, words: Words) -> Vec<Anomaly> {
     let mut found = Vec::new();
     if !register.has_writes {
         return found;
@@ -56,7 +56,7 @@ pub(super) fn check(register: &Register, lineage: &mut Lineage, words: Words) ->
 }
 
 /// The nodes that are gone, by the sighting that shows it and the node that was sighted.
-fn rolled_back(register: &Register, lineage: &Lineage) -> BTreeMap<(Sighting, usize), Vec<usize>> {
+fn rolled_back(register: &KeyValues, lineage: &Lineage) -> BTreeMap<(Sighting, usize), Vec<usize>> {
     let mut kept = KeptSuffix::new(register);
     for &node in lineage.lines.iter().flat_map(|line| &line.lost) {
         kept.out[node] = true;
@@ -127,7 +127,7 @@ struct KeptSuffix {
 }
 
 impl KeptSuffix {
-    fn new(register: &Register) -> KeptSuffix {
+    fn new(register: &KeyValues) -> KeptSuffix {
         let nodes = &register.nodes;
         let mut over: Vec<Moment> = nodes.iter().map(|node| node.completed).collect();
         for &node in register.order.iter().rev() {
@@ -175,21 +175,21 @@ impl KeptSuffix {
         (!event.writes && self.replaced[event.node] < event.invoked).then_some(event.node)
     }
 
-    fn keep_write(&mut self, register: &Register, event: &Access) {
+    fn keep_write(&mut self, register: &KeyValues, event: &Access) {
         self.stand(register, event.node);
         if let Ok(parent) = register.nodes[event.node].parent() {
             self.keep_sighting(register, parent, (event.invoked, event.place));
         }
     }
 
-    fn keep_sighting(&mut self, register: &Register, node: usize, sighting: Sighting) {
+    fn keep_sighting(&mut self, register: &KeyValues, node: usize, sighting: Sighting) {
         self.stand(register, node);
         self.sightings[node].push(sighting);
         self.found.add(self.rank[node], (sighting.0, node), self.tree[node]);
         self.above.add(node, (sighting.0, node));
     }
 
-    fn stand(&mut self, register: &Register, node: usize) {
+    fn stand(&mut self, register: &KeyValues, node: usize) {
         let mut node = node;
         while !std::mem::replace(&mut self.stands[node], true) {
             let Ok(parent) = register.nodes[node].parent() else { return };
@@ -247,7 +247,7 @@ struct Above {
 }
 
 impl Above {
-    fn new(register: &Register) -> Above {
+    fn new(register: &KeyValues) -> Above {
         let nodes = &register.nodes;
         let mut size = vec![1; nodes.len()];
         for &node in register.order.iter().rev() {
@@ -296,7 +296,7 @@ impl Above {
     }
 }
 
-fn rollback(register: &Register, sighting: usize, seen: usize, lost: &[usize], words: Words) -> Anomaly {
+fn rollback(register: &KeyValues, sighting: usize, seen: usize, lost: &[usize], words: Words) -> Anomaly {
     let operation = &register.operations[sighting];
     let nodes = lost;
     let mut places: Vec<usize> = lost.iter().filter_map(|&node| register.nodes[node].writer()).collect();
@@ -332,7 +332,7 @@ fn rollback(register: &Register, sighting: usize, seen: usize, lost: &[usize], w
 }
 
 /// Whether everybody who ever read a value had done so before a moment.
-fn all_seen_by(register: &Register, node: usize, moment: Moment) -> bool {
+fn all_seen_by(register: &KeyValues, node: usize, moment: Moment) -> bool {
     let here = &register.nodes[node];
     here.reads.iter().all(|read| read.completed < moment)
         && here.children.iter().all(|&child| register.nodes[child].completed < moment)

@@ -14,7 +14,7 @@ use super::AnomalyKind;
 use super::amounts;
 use super::lineage::{Last, Line, LineKind, Lineage};
 use super::order;
-use super::register::{Register, effective, sent};
+use super::register::{KeyValues, effective, sent};
 use super::rollback;
 use super::verdict::{Anomaly, KeyEnd, LostUpdates};
 use super::words::{Words, reading, seconds};
@@ -67,7 +67,7 @@ pub(super) fn check(history: &History) -> Updates {
     let mut ends = Vec::new();
     for (key, mut places) in keys {
         places.truncate(places.len() - usize::from(planted("updates.last-operation")));
-        let mut register = Register::new(&operations, key, &places);
+        let mut register = KeyValues::new(&operations, key, &places);
         let mut found = amounts::check(&register, &places, words);
         let (length, wrong) = amounts::lengths(&register, &places, words);
         measured.extend((register.nodes.len() > 1).then(|| (key.to_string(), length)));
@@ -109,7 +109,7 @@ struct Gone {
 }
 
 /// One anomaly for each event that took acknowledged updates out of the lineage, however many it took.
-fn losses(register: &Register, lineage: &Lineage, words: Words) -> Vec<Anomaly> {
+fn losses(register: &KeyValues, lineage: &Lineage, words: Words) -> Vec<Anomaly> {
     let mut found = Vec::new();
     // Grouped by the node that their branches left and the one that erased them.
     let mut erased: BTreeMap<(usize, Option<usize>), Gone> = BTreeMap::new();
@@ -147,7 +147,7 @@ fn losses(register: &Register, lineage: &Lineage, words: Words) -> Vec<Anomaly> 
 /// acknowledged after it. With it come the branch that this line erased and the node that both left: the update's own branch, given
 /// as its first node and the node before it, or one that this branch left in turn. No write erased what a final read did not see.
 fn eraser(
-    register: &Register,
+    register: &KeyValues,
     lineage: &Lineage,
     (mut head, mut parent): (usize, usize),
     lost: usize,
@@ -177,7 +177,7 @@ const DOUBTFUL: usize = 16;
 
 /// Whether a node's write certainly took effect after a moment: it was sent after it, or what it wrote was seen by a client that
 /// asked after it.
-fn comes_after(register: &Register, node: usize, moment: u64) -> bool {
+fn comes_after(register: &KeyValues, node: usize, moment: u64) -> bool {
     let here = &register.nodes[node];
     sent(&register.operations[writer(register, node)]) >= moment
         || here.reads.iter().any(|read| read.invoked.0 >= moment)
@@ -186,7 +186,7 @@ fn comes_after(register: &Register, node: usize, moment: u64) -> bool {
 
 /// Several operations read one value, and the lineage did not continue with the first one of these branches.
 fn erasing(
-    register: &Register,
+    register: &KeyValues,
     lineage: &Lineage,
     (parent, eraser): (usize, usize),
     gone: &Gone,
@@ -232,7 +232,7 @@ fn erasing(
 }
 
 /// The final read saw a value that acknowledged updates had replaced.
-fn reverted(register: &Register, gone: &Gone, last: Last, words: Words) -> Anomaly {
+fn reverted(register: &KeyValues, gone: &Gone, last: Last, words: Words) -> Anomaly {
     let read = &register.operations[last.operation];
     let time = read.completed.unwrap_or(read.invoked);
     let heads = gone.heads.iter().map(|&node| writer(register, node));
@@ -249,7 +249,7 @@ fn reverted(register: &Register, gone: &Gone, last: Last, words: Words) -> Anoma
 }
 
 /// Acknowledged updates in a separate lineage that fits neither before nor after that of the last value.
-fn left_out(register: &Register, lineage: &Lineage, line: &Line, last: Last, words: Words) -> Anomaly {
+fn left_out(register: &KeyValues, lineage: &Lineage, line: &Line, last: Last, words: Words) -> Anomaly {
     let lost = places(register, &line.lost);
     let written = node_effective(register, line.lost[0]);
     let overwriter = lineage.first_after(lineage.head(last.node), written).map(|node| writer(register, node));
@@ -268,7 +268,7 @@ fn left_out(register: &Register, lineage: &Lineage, line: &Line, last: Last, wor
 }
 
 /// Two operations replaced one value, but nothing acknowledged was lost.
-fn two_successors(register: &Register, loser: usize, survivor: usize, words: Words) -> Anomaly {
+fn two_successors(register: &KeyValues, loser: usize, survivor: usize, words: Words) -> Anomaly {
     let places = vec![writer(register, loser), writer(register, survivor)];
     let time = places.iter().map(|&place| effective(&register.operations[place])).max().unwrap_or_default();
     let summary = format!(
@@ -279,24 +279,24 @@ fn two_successors(register: &Register, loser: usize, survivor: usize, words: Wor
     order::anomaly(register, AnomalyKind::OrderViolation, time, places, summary)
 }
 
-fn lost_update(register: &Register, time: u64, places: Vec<usize>, lost: &[usize], summary: String) -> Anomaly {
+fn lost_update(register: &KeyValues, time: u64, places: Vec<usize>, lost: &[usize], summary: String) -> Anomaly {
     let lost = lost.iter().map(|&place| register.operations[place].index).collect();
     Anomaly { lost, ..order::anomaly(register, AnomalyKind::LostUpdate, time, places, summary) }
 }
 
 /// The places of the operations that wrote these nodes, in their order in the history.
-fn places(register: &Register, nodes: &[usize]) -> Vec<usize> {
+fn places(register: &KeyValues, nodes: &[usize]) -> Vec<usize> {
     let mut places: Vec<usize> = nodes.iter().map(|&node| writer(register, node)).collect();
     places.sort_unstable();
     places
 }
 
-fn writer(register: &Register, node: usize) -> usize {
+fn writer(register: &KeyValues, node: usize) -> usize {
     register.nodes[node]
         .writer()
         .expect("only a root has no writer, and what is lost or overwrites is no root without one")
 }
 
-fn node_effective(register: &Register, node: usize) -> u64 {
+fn node_effective(register: &KeyValues, node: usize) -> u64 {
     effective(&register.operations[writer(register, node)])
 }

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
 /// Prints an answer for each key; true if all of them are linearizable.
 fn answers(model: &str, path: &Path) -> Result<bool, Box<dyn std::error::Error>> {
     let spec: ModelSpec = model.parse()?;
-    let loaded = formats::load(path, &formats::Options::default())?;
+    let loaded = formats::load(path, &formats::FormatOptions::default())?;
     let options = Options::default();
     let process = |process| loaded.process_name(process);
     let words = Words { values: &loaded.table.values, process: &process };

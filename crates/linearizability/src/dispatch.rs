@@ -158,8 +158,8 @@ fn foreign(spec: ModelSpec, operations: &[Op]) -> Option<&Op> {
 
 /// Searches the operations of one object, which are in the order of their invocations.
 pub fn search_object(spec: ModelSpec, operations: &[Op], values: &Values, options: &Options) -> Answer {
-    struct Search<'a, 'b>(&'a [Op], &'a Limits<'b>);
-    impl WithModel for Search<'_, '_> {
+    struct GroupSearch<'a, 'b>(&'a [Op], &'a Limits<'b>);
+    impl WithModel for GroupSearch<'_, '_> {
         type Output = Answer;
         fn with<M: Model>(self, model: &M) -> Answer {
             check_object(model, self.0, self.1)
@@ -167,7 +167,7 @@ pub fn search_object(spec: ModelSpec, operations: &[Op], values: &Values, option
     }
     match refusal(spec, operations, values, options) {
         Some(reason) => Answer::Undecided(reason),
-        None => with_model(spec, operations, values, options, Search(operations, &options.limits)),
+        None => with_model(spec, operations, values, options, GroupSearch(operations, &options.limits)),
     }
 }
 

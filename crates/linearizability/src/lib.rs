@@ -29,7 +29,7 @@ pub mod value_graph;
 pub mod words;
 
 pub use dispatch::{How, Object, Options, WithModel, check, examine_object, search_object, with_model};
-pub use model::{Model, Step};
+pub use model::{Model, Transition};
 pub use models::{FailedCas, ModelSpec};
 pub use search::{Limits, check_object};
 

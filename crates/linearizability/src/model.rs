@@ -4,7 +4,7 @@
 //! counterexamples smaller; their defaults are right for every model. The built-in models are in [`super::models`].
 //!
 //! ```
-//! use linearizability::{Answer, Model, Step, check_object};
+//! use linearizability::{Answer, Model, Transition, check_object};
 //! use linearizability::history::Outcome;
 //! use linearizability::history::{Op, OpFunction, Value};
 //!
@@ -18,11 +18,11 @@
 //!         None
 //!     }
 //!
-//!     fn step(&self, state: &Option<Value>, operation: &Op) -> Step<Option<Value>> {
+//!     fn step(&self, state: &Option<Value>, operation: &Op) -> Transition<Option<Value>> {
 //!         match (operation.f, state) {
-//!             (OpFunction::Write, None) => Step::To(Some(operation.a)),
-//!             (OpFunction::Read, state) if state.unwrap_or(Value::NIL) == operation.a => Step::Same,
-//!             _ => Step::Illegal,
+//!             (OpFunction::Write, None) => Transition::To(Some(operation.a)),
+//!             (OpFunction::Read, state) if state.unwrap_or(Value::NIL) == operation.a => Transition::Same,
+//!             _ => Transition::Illegal,
 //!         }
 //!     }
 //! }
@@ -46,8 +46,8 @@ use crate::history::{NEVER, Op, Outcome};
 /// A sequential specification. Deterministic: an operation leads from a state to at most one state.
 ///
 /// An operation whose outcome is `info` is stepped as if it had happened; if its result is unknown, every result fits.
-/// One whose outcome is `fail` is stepped too: [`Step::Same`] if the object may refuse it in this state, else
-/// [`Step::Illegal`]. A step may depend on what the operation does and who performs it, but not on when, nor on whether
+/// One whose outcome is `fail` is stepped too: [`Transition::Same`] if the object may refuse it in this state, else
+/// [`Transition::Illegal`]. A step may depend on what the operation does and who performs it, but not on when, nor on whether
 /// it is `ok` or `info`: the search treats operations with the same `f`, `a`, `b` and `process` as identical.
 pub trait Model: Sync {
     /// Everything there is to know about the object at one moment.
@@ -57,7 +57,7 @@ pub trait Model: Sync {
     fn initial(&self) -> Self::State;
 
     /// What the operation does in this state.
-    fn step(&self, state: &Self::State, operation: &Op) -> Step<Self::State>;
+    fn step(&self, state: &Self::State, operation: &Op) -> Transition<Self::State>;
 
     /// What is known of an operation in every state.
     fn effect(&self, _operation: &Op) -> Effect {
@@ -134,7 +134,7 @@ const MANY: usize = 100_000;
 
 /// What an operation does in a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step<S> {
+pub enum Transition<S> {
     /// It fits, and changes nothing.
     Same,
     /// It fits, and leads to another state.

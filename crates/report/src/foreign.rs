@@ -29,7 +29,7 @@ const SVG: &str = "http://www.w3.org/2000/svg";
 
 /// What a file does in a browser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum FileLook {
     /// It has nothing but what ours have.
     Ours,
     /// It has only a script beside that, such as the one of another version: harmless if that does not run.
@@ -39,13 +39,13 @@ pub enum Look {
 }
 
 /// Looks at a page.
-pub fn page(text: &str) -> Look {
+pub fn page(text: &str) -> FileLook {
     let tags = text.strip_prefix("<!DOCTYPE html>").and_then(tags).filter(|tags| tags.iter().all(Tag::is_of_a_page));
-    let Some(tags) = tags else { return Look::Strange };
+    let Some(tags) = tags else { return FileLook::Strange };
     if tags.iter().all(|tag| tag.name != "script" || tag.is_data() || tag.is_our_script()) {
-        Look::Ours
+        FileLook::Ours
     } else {
-        Look::Scripted
+        FileLook::Scripted
     }
 }
 
@@ -200,10 +200,10 @@ mod tests {
                     xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 1 1\"><g fill=\"var(--paper)\"><title>t</title></g></svg><img \
                     src=\"data:image/png;base64,AAAA\" alt=\"\"></main>";
         for script in SCRIPTS.into_iter().chain([Script::NONE]) {
-            assert_eq!(page(&ours(body, script)), Look::Ours);
+            assert_eq!(page(&ours(body, script)), FileLook::Ours);
         }
-        assert_eq!(page(&ours(body, Script::new("let other = 1 < 2;"))), Look::Scripted);
-        assert_eq!(page("<!DOCTYPE html><p>a report"), Look::Ours);
+        assert_eq!(page(&ours(body, Script::new("let other = 1 < 2;"))), FileLook::Scripted);
+        assert_eq!(page("<!DOCTYPE html><p>a report"), FileLook::Ours);
         let drawing = "<svg class=\"drawing\" xmlns=\"http://www.w3.org/2000/svg\" style=\"--least:700px\"><style>.a{fill:red}</style></svg>";
         assert!(is_our_drawing(drawing));
         let held = with_policy(&ours(body, SCRIPTS[0]));
@@ -212,7 +212,7 @@ mod tests {
                 "<!DOCTYPE html><meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
             )
         );
-        assert_eq!(page(&held), Look::Ours);
+        assert_eq!(page(&held), FileLook::Ours);
     }
 
     #[test]
@@ -266,10 +266,10 @@ mod tests {
             "<p",
             "<style>a",
         ] {
-            assert_eq!(page(&ours(body, Script::NONE)), Look::Strange, "{body}");
+            assert_eq!(page(&ours(body, Script::NONE)), FileLook::Strange, "{body}");
         }
         for text in ["", "x", "<html>", "\u{feff}<!DOCTYPE html><p>x", "<!doctype html><p>x"] {
-            assert_eq!(page(text), Look::Strange, "{text}");
+            assert_eq!(page(text), FileLook::Strange, "{text}");
         }
         for drawing in [
             "<svg xmlns=\"http://www.w3.org/2000/svg\"><script>x()</script></svg>",

@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(10);
 const DRAIN: Duration = Duration::from_millis(200);
 
 /// A program that has ended.
-pub(super) struct Ended {
+pub(super) struct EndedProgram {
     pub status: ExitStatus,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
@@ -39,7 +39,7 @@ impl From<io::Error> for NotEnded {
 }
 
 /// Runs a program to its end, and then ends what it started and left. Its children may keep its output open: nothing waits for them.
-pub(super) async fn run(mut command: Command, limit: Duration) -> Result<Ended, NotEnded> {
+pub(super) async fn run(mut command: Command, limit: Duration) -> Result<EndedProgram, NotEnded> {
     let until = Instant::now() + limit;
     // It starts programs of its own, which have to end with it.
     command.stdin(Stdio::null()).process_group(0).kill_on_drop(true).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -71,7 +71,7 @@ pub(super) async fn run(mut command: Command, limit: Duration) -> Result<Ended, 
     // Before its number is given to another: until here nobody has asked how it ended.
     group.end();
     let status = child.wait().await?;
-    Ok(Ended { status, stdout: stdout.whole(), stderr: stderr.whole() })
+    Ok(EndedProgram { status, stdout: stdout.whole(), stderr: stderr.whole() })
 }
 
 /// Whether a child has ended; how it ended can be asked once more.
@@ -139,7 +139,7 @@ impl HeadAndTail {
 mod tests {
     use super::*;
 
-    async fn shell(script: &str, limit: Duration) -> Result<Ended, NotEnded> {
+    async fn shell(script: &str, limit: Duration) -> Result<EndedProgram, NotEnded> {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         run(command, limit).await

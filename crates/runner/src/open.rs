@@ -8,10 +8,10 @@ use sha2::{Digest, Sha256};
 use super::{PROGRAM, RunnerError};
 use base::runs;
 use suite::plan::Suite;
-use suite::state::{Earlier, Identity, State};
+use suite::state::{Earlier, Identity, SuiteState};
 
 /// The state of a suite that is always run as a whole, see [`open_state`].
-pub fn open_whole(store: &Path, suite: &Suite, fresh: bool, say: fn(&str)) -> Result<State, RunnerError> {
+pub fn open_whole(store: &Path, suite: &Suite, fresh: bool, say: fn(&str)) -> Result<SuiteState, RunnerError> {
     let identity = Identity {
         suite: suite.name.clone(),
         suite_sha256: suite.sha256.clone(),
@@ -30,9 +30,9 @@ pub fn open_state(
     runs: usize,
     fresh: bool,
     say: fn(&str),
-) -> Result<State, RunnerError> {
+) -> Result<SuiteState, RunnerError> {
     let earlier = runs::suites(store, &identity.suite);
-    let found = if fresh { Earlier::Nothing } else { State::find(&earlier, identity) };
+    let found = if fresh { Earlier::Nothing } else { SuiteState::find(&earlier, identity) };
     match found {
         Earlier::Unfinished(state) => {
             let done = state.runs.iter().filter(|run| run.valid.is_some()).count();
@@ -50,7 +50,7 @@ pub fn open_state(
     }
     let failed = |error| RunnerError::could_not_run(format!("--store {}: {error}", store.display()));
     let folder = create(store, &identity.suite, say).map_err(failed)?;
-    State::begin(&folder, identity).map_err(RunnerError::could_not_run)
+    SuiteState::begin(&folder, identity).map_err(RunnerError::could_not_run)
 }
 
 /// A new folder for a suite.

@@ -58,15 +58,15 @@ impl FromStr for Jobs {
 
 /// What of the machine limits the number of lanes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Machine {
+pub(super) struct Resources {
     pub processors: usize,
     /// In bytes; None if unknown.
     pub memory: Option<u64>,
 }
 
-impl Machine {
-    pub fn here() -> Machine {
-        Machine { processors: std::thread::available_parallelism().map_or(1, NonZeroUsize::get), memory: memory() }
+impl Resources {
+    pub fn here() -> Resources {
+        Resources { processors: std::thread::available_parallelism().map_or(1, NonZeroUsize::get), memory: memory() }
     }
 
     /// How many lanes it can have at all.
@@ -92,7 +92,7 @@ pub(super) struct Concurrency {
 }
 
 impl Concurrency {
-    pub fn new(jobs: Jobs, machine: Machine) -> Concurrency {
+    pub fn new(jobs: Jobs, machine: Resources) -> Concurrency {
         let most = machine.most_lanes();
         let (lanes, most, chosen_by_user) = match jobs {
             Jobs::Fixed(jobs) => (jobs.get(), jobs.get(), true),
@@ -225,7 +225,7 @@ fn available(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const MACHINE: Machine = Machine { processors: 2, memory: Some(8 << 30) };
+    const MACHINE: Resources = Resources { processors: 2, memory: Some(8 << 30) };
 
     fn timing(late_ms: u64) -> Timing {
         Timing { late_ms: Some(late_ms), limit_ms: 50, beside_others: true, asks_for_quiet: false }
@@ -248,10 +248,10 @@ mod tests {
         assert_eq!(lanes_after(&mut pace, 10, 5), 3);
         assert_eq!(lanes_after(&mut pace, 10, 1), 4);
         assert_eq!(lanes_after(&mut pace, 10, 1000), 8, "four for each processor");
-        let small = Machine { memory: Some(700_000_000), ..MACHINE };
+        let small = Resources { memory: Some(700_000_000), ..MACHINE };
         assert_eq!(lanes_after(&mut Concurrency::new(Jobs::Auto, small), 0, 1000), 2, "300 MB for each");
-        assert_eq!(Concurrency::new(Jobs::Auto, Machine { memory: Some(0), ..MACHINE }).lanes(), 1);
-        assert_eq!(Concurrency::new(Jobs::Auto, Machine { memory: None, processors: 64 }).lanes(), 64);
+        assert_eq!(Concurrency::new(Jobs::Auto, Resources { memory: Some(0), ..MACHINE }).lanes(), 1);
+        assert_eq!(Concurrency::new(Jobs::Auto, Resources { memory: None, processors: 64 }).lanes(), 64);
     }
 
     #[test]
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn what_the_user_said_stays() {
-        let mut pace = Concurrency::new("3".parse().unwrap(), Machine { memory: Some(0), processors: 1 });
+        let mut pace = Concurrency::new("3".parse().unwrap(), Resources { memory: Some(0), processors: 1 });
         assert_eq!(lanes_after(&mut pace, 500, 10), 3);
         assert_eq!(lanes_after(&mut pace, 0, 1000), 3);
         assert_eq!("auto".parse(), Ok(Jobs::Auto));

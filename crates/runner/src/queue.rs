@@ -10,7 +10,7 @@ use suite::plan::PlannedCell;
 
 /// One run to be made.
 #[derive(Clone, Debug)]
-pub(super) struct Due<'a> {
+pub(super) struct DueRun<'a> {
     pub cell: &'a PlannedCell,
     /// Counted from 1.
     pub run: u32,
@@ -29,7 +29,7 @@ pub(super) struct ClusterNeed {
 /// Runs that follow each other on one cluster.
 struct RunGroup<'a> {
     need: ClusterNeed,
-    runs: VecDeque<Due<'a>>,
+    runs: VecDeque<DueRun<'a>>,
 }
 
 /// The runs that are to be made. Lanes are numbered from 0.
@@ -43,7 +43,7 @@ pub(super) struct Queue<'a> {
 impl<'a> Queue<'a> {
     /// Of these runs, each given with the number of the cluster that it needs: first the first runs of all cells, then
     /// the second ones, and so on; among these, those that can share a cluster are together.
-    pub fn new(mut due: Vec<(usize, Due<'a>)>, needs: &[ClusterNeed]) -> Queue<'a> {
+    pub fn new(mut due: Vec<(usize, DueRun<'a>)>, needs: &[ClusterNeed]) -> Queue<'a> {
         due.sort_by_key(|(cluster, due)| (due.run, *cluster));
         let mut groups: VecDeque<RunGroup<'a>> = VecDeque::new();
         let mut last = None;
@@ -65,13 +65,13 @@ impl<'a> Queue<'a> {
     }
 
     /// The runs that no lane has taken yet.
-    pub fn all(&self) -> impl Iterator<Item = &Due<'a>> {
+    pub fn all(&self) -> impl Iterator<Item = &DueRun<'a>> {
         self.groups.iter().flat_map(|group| &group.runs)
     }
 
     /// The next run of a lane, and whether another one follows on its cluster; None if there is nothing that the lane
     /// could do now.
-    pub fn next(&mut self, lane: usize) -> Option<(Due<'a>, bool)> {
+    pub fn next(&mut self, lane: usize) -> Option<(DueRun<'a>, bool)> {
         if self.taken.len() <= lane {
             self.taken.resize_with(lane + 1, || None);
         }
@@ -161,12 +161,12 @@ mod tests {
     /// Two runs of each cell; every other cell needs the same cluster.
     fn queue<'a>(cells: &'a [PlannedCell], needs: [ClusterNeed; 2]) -> Queue<'a> {
         let runs = cells.iter().enumerate().flat_map(|(place, cell)| [1, 2].map(|run| (place % 2, cell, run)));
-        Queue::new(runs.map(|(number, cell, run)| (number, Due { cell, run, seed: 0 })).collect(), &needs)
+        Queue::new(runs.map(|(number, cell, run)| (number, DueRun { cell, run, seed: 0 })).collect(), &needs)
     }
 
     /// A lane's next run; a plus where another one follows on its cluster.
     fn next(queue: &mut Queue, lane: usize) -> String {
-        let word = |(due, kept): (Due, bool)| format!("{}{}{}", due.cell.name, due.run, if kept { "+" } else { "" });
+        let word = |(due, kept): (DueRun, bool)| format!("{}{}{}", due.cell.name, due.run, if kept { "+" } else { "" });
         queue.next(lane).map_or("-".to_string(), word)
     }
 
@@ -219,8 +219,8 @@ mod tests {
         assert_eq!(all(&mut runs, &[0, 1, 0, 1]), "a1+ b1 - -");
     }
 
-    fn due(cell: &PlannedCell) -> Due<'_> {
-        Due { cell, run: 1, seed: 0 }
+    fn due(cell: &PlannedCell) -> DueRun<'_> {
+        DueRun { cell, run: 1, seed: 0 }
     }
 
     #[test]

@@ -28,7 +28,7 @@ use model::scenario::{self, Scenario, WorkloadClient};
 use model::topology::ClusterKind;
 use report::RunFacts;
 use system::cluster::{Cluster, ClusterError, ClusterSpec, InitialState, Platform, PlatformRequest, in_virtual_time};
-use system::controller::{self, Request, RunError, Status};
+use system::controller::{self, RunError, RunRequest, Status};
 
 /// Makes runs, one after the other.
 pub struct Runner {
@@ -418,7 +418,7 @@ impl RunOnCluster<'_> {
         self.folder.write_json("facts.json", facts)?;
         let history = self.folder.history();
         let unwritten = |source| FileError::write(&history, source);
-        let request = Request {
+        let request = RunRequest {
             scenario: self.scenario,
             plan: self.plan,
             header: header(self.scenario, self.plan, self.simulated()),

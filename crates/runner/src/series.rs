@@ -24,8 +24,8 @@ use tokio::time::sleep;
 
 use super::failures::Failures;
 use super::lane::{Lane, RunEnd, last_words};
-use super::pace::{Concurrency, Jobs, Machine, Processors};
-use super::queue::{ClusterNeed, Due, Queue};
+use super::pace::{Concurrency, Jobs, Processors, Resources};
+use super::queue::{ClusterNeed, DueRun, Queue};
 use super::request::{ClusterRequest, KeepCluster};
 use super::run::find_platform;
 use super::signals::Leftovers;
@@ -38,7 +38,7 @@ use model::scenario::Scenario;
 use model::topology::{ClusterKind, InstalledClient};
 use suite::outcome::{CellStatus, Numbers, RunOutcome, Tally, Timing};
 use suite::plan::{PlannedCell, Suite};
-use suite::state::State;
+use suite::state::SuiteState;
 use summary::store::Results;
 use system::cluster::PlatformRequest;
 
@@ -186,14 +186,14 @@ impl Series<'_> {
     /// others.
     pub fn make<'a>(
         self,
-        state: &'a mut State,
+        state: &'a mut SuiteState,
         progress: &'a mut dyn SeriesProgress,
     ) -> LocalBoxFuture<'a, Result<Ended, RunnerError>>
     where
         Self: 'a,
     {
         Box::pin(async move {
-            let machine = Machine::here();
+            let machine = Resources::here();
             for _ in 0..MOST_ROUNDS {
                 let due = self.queue(self.due(state))?;
                 let pace = Concurrency::new(self.jobs, machine);
@@ -217,14 +217,14 @@ impl Series<'_> {
     }
 
     /// The runs that are not done yet.
-    fn due(&self, state: &State) -> Vec<Due<'_>> {
+    fn due(&self, state: &SuiteState) -> Vec<DueRun<'_>> {
         self.runs().filter(|due| !state.is_done(&due.cell.name, due.run)).collect()
     }
 
     /// The runs whose first attempt shows nothing, see [`RunOutcome::needs_rerun`]. Where their cell is as
     /// expected all the same, nothing depends on them.
-    fn to_be_made_again(&self, state: &State) -> Vec<Due<'_>> {
-        let again = |due: &Due| {
+    fn to_be_made_again(&self, state: &SuiteState) -> Vec<DueRun<'_>> {
+        let again = |due: &DueRun| {
             state.made(&due.cell.name, due.run).is_some_and(|made| {
                 let settled = matches!(status(state, due.cell), CellStatus::AsExpected | CellStatus::Observed);
                 made.needs_rerun(due.cell.expected) && (made.valid.is_none() || !settled)
@@ -233,12 +233,12 @@ impl Series<'_> {
         self.runs().filter(again).collect()
     }
 
-    fn runs(&self) -> impl Iterator<Item = Due<'_>> {
+    fn runs(&self) -> impl Iterator<Item = DueRun<'_>> {
         let cells = self.suite.cells.iter().filter(|cell| !self.not_here.contains_key(&cell.workload));
-        cells.flat_map(|cell| (1..).zip(&cell.seeds).map(move |(run, seed)| Due { cell, run, seed: *seed }))
+        cells.flat_map(|cell| (1..).zip(&cell.seeds).map(move |(run, seed)| DueRun { cell, run, seed: *seed }))
     }
 
-    fn queue<'a>(&self, due: Vec<Due<'a>>) -> Result<Queue<'a>, RunnerError> {
+    fn queue<'a>(&self, due: Vec<DueRun<'a>>) -> Result<Queue<'a>, RunnerError> {
         let mut clusters: Vec<ClusterRequest> = Vec::new();
         let mut numbered = Vec::new();
         for due in due {
@@ -265,7 +265,7 @@ impl Series<'_> {
     }
 
     /// Why no more runs are to begin, if so.
-    fn reason_to_stop(&self, state: &State) -> Option<Ended> {
+    fn reason_to_stop(&self, state: &SuiteState) -> Option<Ended> {
         let surprise = |cell| status(state, cell) == CellStatus::Surprise;
         if self.fail_fast && self.suite.cells.iter().any(surprise) {
             return Some(Ended::FailFast);
@@ -277,7 +277,13 @@ impl Series<'_> {
     }
 
     /// Makes a run in a lane.
-    async fn make_one<'s>(&'s self, mut lane: Lane, due: Due<'s>, keep_cluster: bool, suite: PathBuf) -> LaneEvent<'s> {
+    async fn make_one<'s>(
+        &'s self,
+        mut lane: Lane,
+        due: DueRun<'s>,
+        keep_cluster: bool,
+        suite: PathBuf,
+    ) -> LaneEvent<'s> {
         let started = Instant::now();
         let scenario = Scenario { seed: due.seed, ..due.cell.scenario.clone() };
         let store = suite.join("runs");
@@ -332,7 +338,7 @@ struct RunInProgress {
 /// What a lane has come to.
 enum LaneEvent<'s> {
     /// A run is over; None if the user stopped it.
-    Made(Lane, Due<'s>, Option<Box<RunOutcome>>),
+    Made(Lane, DueRun<'s>, Option<Box<RunOutcome>>),
     /// It has no process any more. If that failed, with the reason.
     Closed(Lane, Option<String>),
 }
@@ -355,7 +361,11 @@ impl<'s> Lanes<'s> {
 
     /// Makes all runs. However it ends, no run is in progress and no cluster is kept when it returns: a reason to stop
     /// keeps new runs from beginning, and those in progress are waited for.
-    async fn make_all(&mut self, state: &mut State, progress: &mut dyn SeriesProgress) -> Result<Ended, RunnerError> {
+    async fn make_all(
+        &mut self,
+        state: &mut SuiteState,
+        progress: &mut dyn SeriesProgress,
+    ) -> Result<Ended, RunnerError> {
         let folder = state.folder().to_path_buf();
         let mut at_work: FuturesUnordered<LocalBoxFuture<'s, LaneEvent<'s>>> = FuturesUnordered::new();
         // A lane that has just made a run, and may have a cluster for the next one.
@@ -436,9 +446,9 @@ impl<'s> Lanes<'s> {
     fn made(
         &mut self,
         lane: usize,
-        due: &Due<'s>,
+        due: &DueRun<'s>,
         mut outcome: RunOutcome,
-        state: &mut State,
+        state: &mut SuiteState,
         progress: &mut dyn SeriesProgress,
     ) -> Option<Result<Ended, RunnerError>> {
         let all_busy = self.running.len() == self.pace.lanes();
@@ -469,7 +479,7 @@ async fn closed<'s>(mut lane: Lane) -> LaneEvent<'s> {
 }
 
 /// What a cell is by the runs made so far.
-fn status(state: &State, cell: &PlannedCell) -> CellStatus {
+fn status(state: &SuiteState, cell: &PlannedCell) -> CellStatus {
     let runs = state.runs.iter().filter(|run| run.cell == cell.name);
     Tally::of(cell.seeds.len() as u32, cell.expected, runs).status(cell.expected, cell.found)
 }
@@ -479,7 +489,13 @@ fn per_run(cell: &PlannedCell) -> Duration {
 }
 
 /// The outcome of a run in this folder of the suite's folder. Only a run without a `failure` shows anything.
-fn outcome(due: &Due, run_folder: Option<&Path>, failure: Option<String>, suite: &Path, took: Duration) -> RunOutcome {
+fn outcome(
+    due: &DueRun,
+    run_folder: Option<&Path>,
+    failure: Option<String>,
+    suite: &Path,
+    took: Duration,
+) -> RunOutcome {
     let results = run_folder.filter(|_| failure.is_none()).and_then(|folder| Results::read(folder).ok());
     let saved = || Some(repeat_saved(&run_folder?.display().to_string(), &due.cell.scenario));
     let relative = run_folder.map(|run| run.strip_prefix(suite).unwrap_or(run).display().to_string());

@@ -16,7 +16,7 @@ use model::scenario::Scenario;
 use model::topology::InstalledClient;
 use report::RunFacts;
 use system::cluster::{BugInjector, ClusterSpec, Simulated, in_virtual_time};
-use system::controller::{self, Request, Status};
+use system::controller::{self, RunRequest, Status};
 
 /// The name of a history that is in no file, for messages.
 const IN_MEMORY: &str = "the simulated history";
@@ -102,7 +102,7 @@ fn history_of(
     let recorded = memory.clone();
     let run = async || {
         let cluster = cluster.start_with(spec, bugs).await.map_err(RunnerError::could_not_run)?;
-        let request = Request {
+        let request = RunRequest {
             scenario,
             plan,
             header: header(scenario, plan, true),

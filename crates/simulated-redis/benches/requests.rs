@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use simulated_redis::{Action, Clocks, Config, Connection, Disk, Event, Persistence, Process, Server};
+use simulated_redis::{Action, Clocks, Config, Connection, Disk, Persistence, Process, ProcessEvent, Server};
 
 const COMPARE_AND_DELETE: &str =
     "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
@@ -33,7 +33,11 @@ impl Client {
         let clocks = Clocks { wall: Duration::from_secs(1_700_000_000), monotonic: Duration::ZERO };
         let mut server = Server::start(Config { persistence, ..Config::new(address, 1) }, Disk::default(), clocks);
         let mut actions = Vec::new();
-        server.handle(Event::Accepted { connection: CONNECTION, peer: address, local: address }, clocks, &mut actions);
+        server.handle(
+            ProcessEvent::Accepted { connection: CONNECTION, peer: address, local: address },
+            clocks,
+            &mut actions,
+        );
         Client { server, clocks, actions }
     }
 
@@ -41,7 +45,7 @@ impl Client {
         self.clocks.wall += Duration::from_micros(100);
         self.clocks.monotonic += Duration::from_micros(100);
         self.actions.clear();
-        self.server.handle(Event::Received { connection: CONNECTION, bytes }, self.clocks, &mut self.actions);
+        self.server.handle(ProcessEvent::Received { connection: CONNECTION, bytes }, self.clocks, &mut self.actions);
         black_box(&self.actions);
     }
 }

@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use crate::commands::{self, Command};
-use crate::data::Words;
-use crate::process::{Connection, Event};
+use crate::data::CommandWords;
+use crate::process::{Connection, ProcessEvent};
 use crate::reply::Reply;
 use crate::server::Server;
 
@@ -27,27 +27,27 @@ pub(crate) struct Busy {
 }
 
 /// An event that waits.
-pub(crate) enum Kept {
+pub(crate) enum DelayedEvent {
     Received(Connection, Vec<u8>),
-    Other(Event<'static>),
+    Other(ProcessEvent<'static>),
 }
 
-impl Kept {
-    fn of(event: Event<'_>) -> Kept {
-        Kept::Other(match event {
-            Event::Received { connection, bytes } => return Kept::Received(connection, bytes.to_vec()),
-            Event::Accepted { connection, peer, local } => Event::Accepted { connection, peer, local },
-            Event::Connected { connection } => Event::Connected { connection },
-            Event::Refused { connection } => Event::Refused { connection },
-            Event::Closed { connection } => Event::Closed { connection },
-            Event::Wake => Event::Wake,
+impl DelayedEvent {
+    fn of(event: ProcessEvent<'_>) -> DelayedEvent {
+        DelayedEvent::Other(match event {
+            ProcessEvent::Received { connection, bytes } => return DelayedEvent::Received(connection, bytes.to_vec()),
+            ProcessEvent::Accepted { connection, peer, local } => ProcessEvent::Accepted { connection, peer, local },
+            ProcessEvent::Connected { connection } => ProcessEvent::Connected { connection },
+            ProcessEvent::Refused { connection } => ProcessEvent::Refused { connection },
+            ProcessEvent::Closed { connection } => ProcessEvent::Closed { connection },
+            ProcessEvent::Wake => ProcessEvent::Wake,
         })
     }
 
-    fn event(&self) -> Event<'_> {
+    fn event(&self) -> ProcessEvent<'_> {
         match self {
-            Kept::Received(connection, bytes) => Event::Received { connection: *connection, bytes },
-            Kept::Other(event) => *event,
+            DelayedEvent::Received(connection, bytes) => ProcessEvent::Received { connection: *connection, bytes },
+            DelayedEvent::Other(event) => *event,
         }
     }
 }
@@ -74,9 +74,9 @@ impl Server {
     }
 
     /// Keeps an event that comes while a script runs, and handles those whose time has come.
-    pub(crate) fn keep(&mut self, event: Event<'_>) {
-        if event != Event::Wake {
-            self.kept.push(Kept::of(event));
+    pub(crate) fn keep(&mut self, event: ProcessEvent<'_>) {
+        if event != ProcessEvent::Wake {
+            self.kept.push(DelayedEvent::of(event));
         }
         let mut later = Vec::new();
         for kept in std::mem::take(&mut self.kept) {
@@ -97,16 +97,16 @@ impl Server {
     }
 
     /// Whether this is about a client other than the script's, and the script has taken long enough.
-    fn is_read_while_busy(&self, event: Event<'_>) -> bool {
+    fn is_read_while_busy(&self, event: ProcessEvent<'_>) -> bool {
         let Some(busy) = self.busy.as_ref().filter(|busy| busy.silent_until <= self.data.clocks.monotonic) else {
             return false;
         };
         match event {
-            Event::Accepted { local, .. } => !self.is_bus(local),
-            Event::Received { connection, .. } | Event::Closed { connection } => {
+            ProcessEvent::Accepted { local, .. } => !self.is_bus(local),
+            ProcessEvent::Received { connection, .. } | ProcessEvent::Closed { connection } => {
                 connection != busy.author && self.clients.contains_key(&connection)
             }
-            Event::Connected { .. } | Event::Refused { .. } | Event::Wake => false,
+            ProcessEvent::Connected { .. } | ProcessEvent::Refused { .. } | ProcessEvent::Wake => false,
         }
     }
 
@@ -121,7 +121,7 @@ impl Server {
     }
 
     /// Refuses a command while a script runs.
-    pub(crate) fn refuse_if_busy(&self, command: &Command, words: Words<'_>) -> Result<(), Reply> {
+    pub(crate) fn refuse_if_busy(&self, command: &Command, words: CommandWords<'_>) -> Result<(), Reply> {
         let kills = || commands::subcommand(words) == "kill";
         let allowed = || ALLOWED.contains(&command.name) && (command.name != "script" || kills());
         if self.busy.is_some() && !allowed() { Err(BUSY) } else { Ok(()) }

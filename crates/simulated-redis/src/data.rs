@@ -4,7 +4,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
 use crate::cluster::Slots;
-use crate::commands::settings::Settings;
+use crate::commands::settings::ConfigSettings;
 use crate::config::Config;
 use crate::keyspace::{Entry, Keyspace};
 use crate::process::Clocks;
@@ -12,7 +12,7 @@ use crate::propagation::Propagation;
 use crate::pubsub::Subscriptions;
 
 /// The words of a command, its name first.
-pub(crate) type Words<'a> = &'a [&'a [u8]];
+pub(crate) type CommandWords<'a> = &'a [&'a [u8]];
 
 /// All that commands on keys read and change.
 pub(crate) struct Data {
@@ -20,7 +20,7 @@ pub(crate) struct Data {
     /// The wall clock in milliseconds since 1970, as the command that runs sees it.
     pub now: i64,
     pub clocks: Clocks,
-    pub settings: Settings,
+    pub settings: ConfigSettings,
     /// How many keys were removed to free memory.
     pub evicted: u64,
     pub random: ChaCha8Rng,
@@ -50,7 +50,7 @@ impl Data {
             keys: Keyspace::default(),
             now: 0,
             clocks: Clocks::default(),
-            settings: Settings::default(),
+            settings: ConfigSettings::default(),
             evicted: 0,
             random: ChaCha8Rng::seed_from_u64(config.seed),
             propagation: Propagation::default(),

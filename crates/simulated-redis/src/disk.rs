@@ -5,12 +5,12 @@
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
-use crate::commands::{self, Run};
+use crate::commands::{self, Handler};
 use crate::config::Persistence;
-use crate::data::{Data, Words};
+use crate::data::{CommandWords, Data};
 use crate::number;
 use crate::reply::write_command;
-use crate::request::{Parsed, parse};
+use crate::request::{ParsedRequest, parse};
 use crate::server::Server;
 
 /// What is left of a process when it ends. A process that is started with it goes on from there.
@@ -145,7 +145,7 @@ pub(crate) fn replay(data: &mut Data, file: &[u8]) -> usize {
     let mut reader = Reader::default();
     let (mut at, mut whole) = (0, 0);
     let mut ranges = Vec::new();
-    while let Parsed::Command { length } = parse(&file[at..], &mut ranges) {
+    while let ParsedRequest::Command { length } = parse(&file[at..], &mut ranges) {
         let words: Vec<&[u8]> = ranges.iter().map(|word| &file[at..][word.clone()]).collect();
         reader.run(data, &words);
         at += length;
@@ -172,7 +172,7 @@ impl Reader {
         self.queue = None;
     }
 
-    pub fn run(&mut self, data: &mut Data, words: Words<'_>) {
+    pub fn run(&mut self, data: &mut Data, words: CommandWords<'_>) {
         let Some(name) = words.first() else { return };
         match (name.to_ascii_lowercase().as_slice(), &mut self.queue) {
             (b"multi", _) => self.queue = Some(Vec::new()),
@@ -185,7 +185,7 @@ impl Reader {
             (b"select", None) => {}
             (_, None) => {
                 let command = commands::find(name).filter(|command| command.accepts(words.len()));
-                if let Some(Run::Data(run)) = command.map(|command| command.run) {
+                if let Some(Handler::Data(run)) = command.map(|command| command.run) {
                     data.call(run, words);
                 }
             }

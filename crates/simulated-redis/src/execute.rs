@@ -1,7 +1,7 @@
 //! From the words of a command to its answer: which commands are refused, queued or run, and what others are told.
 
-use crate::commands::{self, AT_ONCE, Command, GROWS, Run, WHILE_SUBSCRIBED, WRITE};
-use crate::data::{Data, Words};
+use crate::commands::{self, AT_ONCE, Command, GROWS, Handler, WHILE_SUBSCRIBED, WRITE};
+use crate::data::{CommandWords, Data};
 use crate::process::Connection;
 use crate::reply::Reply;
 use crate::server::Server;
@@ -17,7 +17,7 @@ const MEMORY_AT_START: u64 = 900_000;
 
 impl Server {
     /// Runs a command of a client, or refuses or queues it, and answers.
-    pub(crate) fn execute(&mut self, connection: Connection, words: Words<'_>) {
+    pub(crate) fn execute(&mut self, connection: Connection, words: CommandWords<'_>) {
         let Some(name) = words.first() else { return };
         let now = self.data.clocks.monotonic;
         let Some(client) = self.clients.get_mut(&connection) else { return };
@@ -48,7 +48,7 @@ impl Server {
     }
 
     /// A refused command fails the transaction that it was for; a refused EXEC ends it.
-    fn refuse(&mut self, connection: Connection, words: Words<'_>, refusal: Reply) -> Reply {
+    fn refuse(&mut self, connection: Connection, words: CommandWords<'_>, refusal: Reply) -> Reply {
         let client = self.clients.get_mut(&connection);
         if let (true, Reply::Error(text)) = (words[0].eq_ignore_ascii_case(b"exec"), &refusal) {
             if let Some(client) = client {
@@ -64,7 +64,7 @@ impl Server {
     }
 
     /// Refuses what may not run now.
-    fn admit(&mut self, connection: Connection, command: &Command, words: Words<'_>) -> Result<(), Reply> {
+    fn admit(&mut self, connection: Connection, command: &Command, words: CommandWords<'_>) -> Result<(), Reply> {
         self.refuse_if_busy(command, words)?;
         self.redirect(connection, command, words)?;
         let memory_left = self.evict();
@@ -90,14 +90,14 @@ impl Server {
     }
 
     /// Runs a command and returns its answer.
-    pub(crate) fn call(&mut self, connection: Connection, command: &'static Command, words: Words<'_>) -> Reply {
+    pub(crate) fn call(&mut self, connection: Connection, command: &'static Command, words: CommandWords<'_>) -> Reply {
         match command.run {
-            Run::Data(run) => {
+            Handler::Data(run) => {
                 let reply = self.data.call(run, words);
                 self.publish();
                 reply
             }
-            Run::Server(run) => run(self, connection, words).unwrap_or_else(|error| error),
+            Handler::Server(run) => run(self, connection, words).unwrap_or_else(|error| error),
         }
     }
 
@@ -148,7 +148,11 @@ impl Data {
     }
 
     /// Runs a command, and notes what it changed.
-    pub fn call(&mut self, run: fn(&mut Data, Words<'_>) -> commands::Answer, words: Words<'_>) -> Reply {
+    pub fn call(
+        &mut self,
+        run: fn(&mut Data, CommandWords<'_>) -> commands::CommandResult,
+        words: CommandWords<'_>,
+    ) -> Reply {
         let before = self.dirty;
         let reply = run(self, words).unwrap_or_else(|error| error);
         self.propagation.finish(self.dirty != before, words);

@@ -36,11 +36,11 @@ mod server;
 
 pub use config::{ClusterConfig, ClusterMember, Config, Persistence};
 pub use disk::Disk;
-pub use process::{Action, Clocks, Connection, Event, Process};
+pub use process::{Action, Clocks, Connection, Process, ProcessEvent};
 pub use sentinel::{Sentinel, SentinelConfig};
 pub use server::Server;
 
 /// Compiles the README's example as a doctest.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-struct Readme;
+struct ReadmeExample;

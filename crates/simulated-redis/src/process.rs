@@ -10,9 +10,9 @@ use std::time::Duration;
 /// A program that runs on a simulated machine.
 pub trait Process {
     /// Handles one event; what it does in consequence is appended to `actions`, in order.
-    fn handle(&mut self, event: Event<'_>, clocks: Clocks, actions: &mut Vec<Action>);
+    fn handle(&mut self, event: ProcessEvent<'_>, clocks: Clocks, actions: &mut Vec<Action>);
 
-    /// When it wants an [`Event::Wake`] at the latest, on its monotonic clock; None if nothing is due.
+    /// When it wants an [`ProcessEvent::Wake`] at the latest, on its monotonic clock; None if nothing is due.
     ///
     /// It may change with every event. A wake that comes early or late is no error: what is due by then is done.
     fn next_wake(&self) -> Option<Duration>;
@@ -38,7 +38,7 @@ pub enum Connection {
 
 /// What happens to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event<'a> {
+pub enum ProcessEvent<'a> {
     /// Somebody has connected.
     Accepted {
         /// Always [`Connection::Accepted`].
@@ -77,14 +77,14 @@ pub enum Event<'a> {
 /// What a process does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Opens a connection. [`Event::Connected`] or [`Event::Refused`] follows, or nothing while the network is silent.
+    /// Opens a connection. [`ProcessEvent::Connected`] or [`ProcessEvent::Refused`] follows, or nothing while the network is silent.
     Connect {
         /// The number that the process chose.
         connection: Connection,
         /// Where to.
         to: SocketAddrV4,
     },
-    /// Sends bytes on a connection. It was accepted, or [`Event::Connected`] has been seen.
+    /// Sends bytes on a connection. It was accepted, or [`ProcessEvent::Connected`] has been seen.
     Send {
         /// On which one.
         connection: Connection,

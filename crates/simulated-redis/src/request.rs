@@ -13,7 +13,7 @@ const LONGEST_WORD: i64 = 512 * 1024 * 1024;
 
 /// What the beginning of some bytes is.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Parsed {
+pub(crate) enum ParsedRequest {
     /// Not a whole command yet.
     Incomplete,
     /// A command, or none if it has no words, of so many bytes in total. Its words are in `words`.
@@ -23,23 +23,23 @@ pub(crate) enum Parsed {
 }
 
 /// Reads one command; `words` becomes where its words are in `bytes`.
-pub(crate) fn parse(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Parsed {
+pub(crate) fn parse(bytes: &[u8], words: &mut Vec<Range<usize>>) -> ParsedRequest {
     words.clear();
     match bytes.first() {
-        None => Parsed::Incomplete,
-        Some(b'*') => array(bytes, words).unwrap_or_else(Parsed::Broken),
+        None => ParsedRequest::Incomplete,
+        Some(b'*') => array(bytes, words).unwrap_or_else(ParsedRequest::Broken),
         // Real servers take lines of words too, which only people send.
-        Some(kind) => Parsed::Broken(format!("expected '*', got '{}'", char::from(*kind))),
+        Some(kind) => ParsedRequest::Broken(format!("expected '*', got '{}'", char::from(*kind))),
     }
 }
 
-fn array(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Result<Parsed, String> {
+fn array(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Result<ParsedRequest, String> {
     let Some((line, mut at)) = line(bytes, 1) else {
         return too_long(bytes, "too big mbulk count string");
     };
     let count = number::integer(line).filter(|count| *count <= MOST_WORDS).ok_or("invalid multibulk length")?;
     for _ in 0..count.max(0) {
-        let Some(kind) = bytes.get(at) else { return Ok(Parsed::Incomplete) };
+        let Some(kind) = bytes.get(at) else { return Ok(ParsedRequest::Incomplete) };
         let Some((line, start)) = self::line(bytes, at + 1) else {
             return too_long(&bytes[at..], "too big bulk count string");
         };
@@ -49,12 +49,12 @@ fn array(bytes: &[u8], words: &mut Vec<Range<usize>>) -> Result<Parsed, String> 
         let length = number::integer(line).filter(|length| (0..=LONGEST_WORD).contains(length));
         let end = start + length.ok_or("invalid bulk length")? as usize;
         if bytes.len() < end + 2 {
-            return Ok(Parsed::Incomplete);
+            return Ok(ParsedRequest::Incomplete);
         }
         words.push(start..end);
         at = end + 2;
     }
-    Ok(Parsed::Command { length: at })
+    Ok(ParsedRequest::Command { length: at })
 }
 
 /// The line that begins at this place, and where the next one begins. Like Redis, it takes what follows a carriage return
@@ -65,8 +65,8 @@ fn line(bytes: &[u8], from: usize) -> Option<(&[u8], usize)> {
     (rest.len() >= end + 2).then(|| (&rest[..end], from + end + 2))
 }
 
-fn too_long(bytes: &[u8], text: &str) -> Result<Parsed, String> {
-    if bytes.len() > LONGEST_LINE { Err(text.to_string()) } else { Ok(Parsed::Incomplete) }
+fn too_long(bytes: &[u8], text: &str) -> Result<ParsedRequest, String> {
+    if bytes.len() > LONGEST_LINE { Err(text.to_string()) } else { Ok(ParsedRequest::Incomplete) }
 }
 
 #[cfg(test)]
@@ -76,7 +76,9 @@ mod tests {
     fn words_of(bytes: &[u8]) -> Option<(usize, Vec<Vec<u8>>)> {
         let mut words = Vec::new();
         match parse(bytes, &mut words) {
-            Parsed::Command { length } => Some((length, words.into_iter().map(|word| bytes[word].to_vec()).collect())),
+            ParsedRequest::Command { length } => {
+                Some((length, words.into_iter().map(|word| bytes[word].to_vec()).collect()))
+            }
             _ => None,
         }
     }
@@ -85,7 +87,7 @@ mod tests {
     fn a_command_is_read_once_it_is_whole() {
         let whole = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n*1\r\n$4\r\nPING\r\n";
         for length in 0..20 {
-            assert_eq!(parse(&whole[..length], &mut Vec::new()), Parsed::Incomplete, "{length}");
+            assert_eq!(parse(&whole[..length], &mut Vec::new()), ParsedRequest::Incomplete, "{length}");
         }
         assert_eq!(words_of(whole), Some((20, vec![b"GET".to_vec(), b"k".to_vec()])));
         assert_eq!(words_of(&whole[20..]), Some((14, vec![b"PING".to_vec()])));
@@ -100,7 +102,7 @@ mod tests {
             (b"*1\r\n$-1\r\n", "invalid bulk length"),
             (b"PING\r\n", "expected '*', got 'P'"),
         ] {
-            assert_eq!(parse(bytes, &mut Vec::new()), Parsed::Broken(reason.to_string()));
+            assert_eq!(parse(bytes, &mut Vec::new()), ParsedRequest::Broken(reason.to_string()));
         }
     }
 }

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::busy::{Busy, Kept};
+use crate::busy::{Busy, DelayedEvent};
 use crate::client::{Client, Wait};
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::cron::Cron;
 use crate::data::Data;
 use crate::disk::{Disk, File};
-use crate::process::{Action, Clocks, Connection, Event, Process};
+use crate::process::{Action, Clocks, Connection, Process, ProcessEvent};
 use crate::replication::Replication;
 use crate::reply::Reply;
-use crate::request::{Parsed, parse};
+use crate::request::{ParsedRequest, parse};
 use crate::script::Scripts;
 
 /// A Redis server. See [`Process`] for how it is run.
@@ -43,7 +43,7 @@ pub struct Server {
     /// Set while a script runs that does not end.
     pub(crate) busy: Option<Busy>,
     /// Events that wait meanwhile, in order.
-    pub(crate) kept: Vec<Kept>,
+    pub(crate) kept: Vec<DelayedEvent>,
     next_id: u64,
     next_opened: u64,
     /// Clients that have output.
@@ -193,8 +193,8 @@ impl Server {
         {
             let rest = &input[at..];
             match parse(rest, &mut ranges) {
-                Parsed::Incomplete => break,
-                Parsed::Command { length } => {
+                ParsedRequest::Incomplete => break,
+                ParsedRequest::Command { length } => {
                     let words: Vec<&[u8]> = ranges.iter().map(|word| &rest[word.clone()]).collect();
                     if words.first().is_some_and(|name| self.must_wait(connection, name)) {
                         break;
@@ -202,7 +202,7 @@ impl Server {
                     self.execute(connection, &words);
                     at += length;
                 }
-                Parsed::Broken(reason) => {
+                ParsedRequest::Broken(reason) => {
                     self.reply(connection, &Reply::failed(format!("ERR Protocol error: {reason}")));
                     self.close(connection);
                 }
@@ -241,31 +241,33 @@ impl Server {
     }
 
     /// Handles an event.
-    pub(crate) fn take(&mut self, event: Event<'_>) {
+    pub(crate) fn take(&mut self, event: ProcessEvent<'_>) {
         match event {
-            Event::Accepted { connection, peer, local } if self.is_bus(local) => self.bus_accepted(connection, peer),
-            Event::Accepted { connection, peer, local } => self.accept(connection, peer, local),
-            Event::Received { connection, bytes } => match self.clients.contains_key(&connection) {
+            ProcessEvent::Accepted { connection, peer, local } if self.is_bus(local) => {
+                self.bus_accepted(connection, peer)
+            }
+            ProcessEvent::Accepted { connection, peer, local } => self.accept(connection, peer, local),
+            ProcessEvent::Received { connection, bytes } => match self.clients.contains_key(&connection) {
                 true => self.read(connection, bytes),
                 false if self.link_received(connection, bytes) => {}
                 false => self.bus_received(connection, bytes),
             },
-            Event::Closed { connection } | Event::Refused { connection } => {
+            ProcessEvent::Closed { connection } | ProcessEvent::Refused { connection } => {
                 self.forget(connection);
                 self.link_closed(connection);
                 self.bus_closed(connection);
             }
-            Event::Connected { connection } => {
+            ProcessEvent::Connected { connection } => {
                 self.link_connected(connection);
                 self.bus_connected(connection);
             }
-            Event::Wake => {}
+            ProcessEvent::Wake => {}
         }
     }
 }
 
 impl Process for Server {
-    fn handle(&mut self, event: Event<'_>, clocks: Clocks, actions: &mut Vec<Action>) {
+    fn handle(&mut self, event: ProcessEvent<'_>, clocks: Clocks, actions: &mut Vec<Action>) {
         self.data.set_clocks(clocks);
         match self.busy {
             Some(_) => self.keep(event),

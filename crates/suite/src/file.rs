@@ -71,7 +71,7 @@ pub struct Block {
     /// Overrides what the files of the workload and the nemesis expect.
     pub expect: Option<Expected>,
     /// In how many of the runs an expected violation must be found.
-    pub found: Option<Found>,
+    pub found: Option<FoundIn>,
     #[serde(default)]
     pub with: Options,
     /// Lists of values for options: a cell for each combination.
@@ -102,7 +102,7 @@ impl Expected {
 /// In how many of a cell's runs an expected violation must be found. (If none is expected, none may be found.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Found {
+pub enum FoundIn {
     /// In every run: the default for scripted scenarios, which bring the situation about.
     Every,
     /// In at least one run: the default for random faults.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::file::Found;
+use super::file::FoundIn;
 use super::outcome::{CellStatus, RunOutcome, Tally};
 use super::plan::Suite;
 use super::shard::Shard;
@@ -120,7 +120,7 @@ pub struct Cell {
     pub with: String,
     pub scripted: bool,
     pub expected: Option<Expectation>,
-    pub found: Option<Found>,
+    pub found: Option<FoundIn>,
     pub standing: CellStatus,
     pub tally: Tally,
     pub numbers: CellNumbers,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::file::Found;
+use super::file::FoundIn;
 use checker::{Remark, Validity};
 use model::nemesis::Expectation;
 
@@ -218,17 +218,17 @@ impl Tally {
 
     /// The status of a cell with these runs. One run that contradicts the expectation decides, whatever the others
     /// prove; a run that proves nothing never counts for the expectation.
-    pub fn status(&self, expected: Option<Expectation>, found: Option<Found>) -> CellStatus {
+    pub fn status(&self, expected: Option<Expectation>, found: Option<FoundIn>) -> CellStatus {
         let complete = self.done() >= self.planned;
         let proven = self.unknown + self.could_not_run == 0;
         let (contradicted, met) = match (expected, found) {
             (None, _) if complete => return CellStatus::Observed,
             (None, _) => return CellStatus::NotRun,
             (Some(Expectation::Valid), _) => (self.invalid > 0, proven),
-            (Some(Expectation::Violation), Some(Found::Some)) => {
+            (Some(Expectation::Violation), Some(FoundIn::Some)) => {
                 (complete && proven && self.invalid == 0, self.invalid > 0)
             }
-            (Some(Expectation::Violation), Some(Found::Every) | None) => (self.valid > 0, proven),
+            (Some(Expectation::Violation), Some(FoundIn::Every) | None) => (self.valid > 0, proven),
         };
         match (contradicted, complete, met) {
             (true, _, _) => CellStatus::Surprise,
@@ -298,7 +298,7 @@ mod tests {
     fn a_run_that_has_to_be_made_again_surprises_nobody() {
         let standing = |runs: &[RunOutcome]| {
             let expected = Some(Expectation::Violation);
-            Tally::of(2, expected, runs.iter()).status(expected, Some(Found::Every))
+            Tally::of(2, expected, runs.iter()).status(expected, Some(FoundIn::Every))
         };
         let found = run(Some(Validity::Invalid), Some(900), true);
         let missed = |late_ms| run(Some(Validity::Valid), Some(late_ms), true);
@@ -320,17 +320,17 @@ mod tests {
             // A surprise outranks an unknown run and one that was not made.
             (tally(1, 1, 1, 0), Some(Valid), None, Surprise),
             (tally(0, 1, 0, 0), Some(Valid), None, Surprise),
-            (tally(0, 3, 0, 0), Some(Violation), Some(Found::Every), AsExpected),
-            (tally(1, 2, 0, 0), Some(Violation), Some(Found::Every), Surprise),
-            (tally(1, 0, 0, 0), Some(Violation), Some(Found::Every), Surprise),
-            (tally(0, 2, 1, 0), Some(Violation), Some(Found::Every), Unknown),
-            (tally(1, 1, 1, 0), Some(Violation), Some(Found::Every), Surprise),
-            (tally(2, 1, 0, 0), Some(Violation), Some(Found::Some), AsExpected),
-            (tally(1, 1, 1, 0), Some(Violation), Some(Found::Some), AsExpected),
-            (tally(3, 0, 0, 0), Some(Violation), Some(Found::Some), Surprise),
-            (tally(2, 0, 1, 0), Some(Violation), Some(Found::Some), Unknown),
-            (tally(0, 0, 0, 3), Some(Violation), Some(Found::Some), Unknown),
-            (tally(2, 0, 0, 0), Some(Violation), Some(Found::Some), NotRun),
+            (tally(0, 3, 0, 0), Some(Violation), Some(FoundIn::Every), AsExpected),
+            (tally(1, 2, 0, 0), Some(Violation), Some(FoundIn::Every), Surprise),
+            (tally(1, 0, 0, 0), Some(Violation), Some(FoundIn::Every), Surprise),
+            (tally(0, 2, 1, 0), Some(Violation), Some(FoundIn::Every), Unknown),
+            (tally(1, 1, 1, 0), Some(Violation), Some(FoundIn::Every), Surprise),
+            (tally(2, 1, 0, 0), Some(Violation), Some(FoundIn::Some), AsExpected),
+            (tally(1, 1, 1, 0), Some(Violation), Some(FoundIn::Some), AsExpected),
+            (tally(3, 0, 0, 0), Some(Violation), Some(FoundIn::Some), Surprise),
+            (tally(2, 0, 1, 0), Some(Violation), Some(FoundIn::Some), Unknown),
+            (tally(0, 0, 0, 3), Some(Violation), Some(FoundIn::Some), Unknown),
+            (tally(2, 0, 0, 0), Some(Violation), Some(FoundIn::Some), NotRun),
             (tally(1, 1, 1, 0), None, None, Observed),
             (tally(0, 0, 0, 0), None, None, NotRun),
         ] {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::file::{Block, Expected, Found, Names, SuiteFile};
+use super::file::{Block, Expected, FoundIn, Names, SuiteFile};
 use base::files;
 use model::nemesis::Expectation;
 use model::plan::{Action, Plan, seed_after};
@@ -41,7 +41,7 @@ pub struct PlannedCell {
     pub scripted: bool,
     pub expected: Option<Expectation>,
     /// In how many runs a violation must be found, if one is expected.
-    pub found: Option<Found>,
+    pub found: Option<FoundIn>,
     /// `redjepsen run` with all its arguments but the seed; None if only a saved scenario can express them.
     pub command: Option<String>,
     /// The scenario of its first run.
@@ -321,7 +321,7 @@ fn cell(
     let scripted = !scenario.nemesis.script.is_empty();
     let found = match (expected, block.found) {
         (Some(Expectation::Violation), Some(said)) => Some(said),
-        (Some(Expectation::Violation), None) => Some(if scripted { Found::Every } else { Found::Some }),
+        (Some(Expectation::Violation), None) => Some(if scripted { FoundIn::Every } else { FoundIn::Some }),
         (_, Some(_)) if block.expect.is_some() => {
             return Err(
                 "`found` says how often an expected violation is to be found, but `expect` says that none is".into()

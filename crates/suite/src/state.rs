@@ -49,7 +49,7 @@ enum StateLine {
 }
 
 /// A suite's folder that this process is working on.
-pub struct State {
+pub struct SuiteState {
     folder: PathBuf,
     file: File,
     pub started: String,
@@ -59,7 +59,7 @@ pub struct State {
 
 /// An earlier suite to continue, if any.
 pub enum Earlier {
-    Unfinished(State),
+    Unfinished(SuiteState),
     Nothing,
     /// An unfinished suite, but of something else: its folder, and what differs.
     Changed {
@@ -72,9 +72,9 @@ pub enum Earlier {
     },
 }
 
-impl State {
+impl SuiteState {
     /// Begins a file in a new folder.
-    pub fn begin(folder: &Path, identity: &Identity) -> Result<State, FileError> {
+    pub fn begin(folder: &Path, identity: &Identity) -> Result<SuiteState, FileError> {
         let path = folder.join(FILE);
         let file = File::options().read(true).append(true).create_new(true).open(&path);
         let locked = file.and_then(|file| {
@@ -82,7 +82,7 @@ impl State {
         });
         let file = locked.map_err(|error| FileError::write(&path, error))?;
         let started = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        let mut state = State { folder: folder.to_path_buf(), file, started: started.clone(), runs: Vec::new() };
+        let mut state = SuiteState { folder: folder.to_path_buf(), file, started: started.clone(), runs: Vec::new() };
         state.write(&StateLine::Suite { identity: identity.clone(), started })?;
         Ok(state)
     }
@@ -206,14 +206,14 @@ fn read(file: &mut File) -> io::Result<Option<StateContent>> {
 }
 
 /// Takes a file over; None if another process holds it.
-fn resume(folder: &Path, mut file: File) -> io::Result<Option<State>> {
+fn resume(folder: &Path, mut file: File) -> io::Result<Option<SuiteState>> {
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Ok(None);
     }
     // The previous owner may have written after it was read.
     let Some(content) = read(&mut file)?.filter(|content| !content.ended) else { return Ok(None) };
     file.set_len(content.whole)?;
-    Ok(Some(State { folder: folder.to_path_buf(), file, started: content.started, runs: content.runs }))
+    Ok(Some(SuiteState { folder: folder.to_path_buf(), file, started: content.started, runs: content.runs }))
 }
 
 #[cfg(test)]
@@ -253,13 +253,13 @@ mod tests {
     }
 
     fn found(folder: &Path, identity: &Identity) -> Earlier {
-        State::find(&[folder.to_path_buf()], identity)
+        SuiteState::find(&[folder.to_path_buf()], identity)
     }
 
     #[test]
     fn what_was_cut_off_is_done_again_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
-        let mut state = State::begin(folder.path(), &identity()).unwrap();
+        let mut state = SuiteState::begin(folder.path(), &identity()).unwrap();
         state.add(run(1, Some(Validity::Valid))).unwrap();
         state.add(run(2, None)).unwrap();
         assert!(matches!(found(folder.path(), &identity()), Earlier::Busy { .. }), "one process at a time");
@@ -284,7 +284,7 @@ mod tests {
         let store = tempfile::tempdir().unwrap();
         let folder = store.path().join("suite");
         std::fs::create_dir(&folder).unwrap();
-        let mut state = State::begin(&folder, &identity()).unwrap();
+        let mut state = SuiteState::begin(&folder, &identity()).unwrap();
         state.add(run(1, Some(Validity::Valid))).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         let error = state.add(run(2, Some(Validity::Invalid))).unwrap_err().to_string();
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn only_the_same_suite_of_the_same_program_goes_on() {
         let folder = tempfile::tempdir().unwrap();
-        drop(State::begin(folder.path(), &identity()).unwrap());
+        drop(SuiteState::begin(folder.path(), &identity()).unwrap());
         let suite = Identity { suite_sha256: "t".into(), ..identity() };
         assert!(matches!(found(folder.path(), &suite), Earlier::Changed { why, .. } if why.contains("has changed")));
         let program = Identity { program_sha256: "q".into(), ..identity() };

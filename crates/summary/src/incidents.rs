@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::explain::narrate;
 use super::numbers::Faults;
-use super::remedies::{Known, Remedy, remedies};
+use super::remedies::{RemediesSoFar, Remedy, remedies};
 use super::story::{Incident, Story};
 use base::words::{list, plural, sanitize};
 use checker::{Anomaly, AnomalyKind, HowKind, Sentence, Validity};
@@ -55,7 +55,7 @@ pub struct Explanation {
 }
 
 impl IncidentAccount {
-    pub(super) fn new(story: &Story, incident: &Incident, known: &Known) -> IncidentAccount {
+    pub(super) fn new(story: &Story, incident: &Incident, known: &RemediesSoFar) -> IncidentAccount {
         let (remedies, no_remedies) = remedies(story, incident, known);
         IncidentAccount {
             what: what(incident),

@@ -160,7 +160,7 @@ impl RunSummary {
     /// Tells a run. Linear in operations, faults and anomalies, but for incidents of many operations.
     pub fn new(story: &Story) -> RunSummary {
         let Subject { history, verdict, facts, .. } = story.subject;
-        let known = remedies::Known::default();
+        let known = remedies::RemediesSoFar::default();
         let incidents: Vec<IncidentAccount> =
             story.incidents.iter().map(|incident| IncidentAccount::new(story, incident, &known)).collect();
         let headline = headline::headline(story);

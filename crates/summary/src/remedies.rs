@@ -221,10 +221,10 @@ const PUT_RIGHT: &[(&str, Wrong, Try)] = &[
 
 /// The remedies that were thought of so far, by their texts: incidents of a run have many in common.
 #[derive(Default)]
-pub(super) struct Known(RefCell<BTreeMap<&'static str, Option<Remedy>>>);
+pub(super) struct RemediesSoFar(RefCell<BTreeMap<&'static str, Option<Remedy>>>);
 
 /// What would have prevented an incident, and what would not have.
-pub(super) fn remedies(story: &Story, incident: &Incident, known: &Known) -> (Vec<Remedy>, Vec<String>) {
+pub(super) fn remedies(story: &Story, incident: &Incident, known: &RemediesSoFar) -> (Vec<Remedy>, Vec<String>) {
     let nothing = (Vec::new(), Vec::new());
     let (Some(scenario), Some(nemesis)) = (story.subject.scenario, story.nemesis()) else { return nothing };
     // Where a script kept the holder, nobody knows what would have become of it without the script.

@@ -51,7 +51,7 @@ fn added(table: &Table) -> impl Iterator<Item = Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linearizability::formats::{Options, read};
+    use linearizability::formats::{FormatOptions, read};
 
     #[test]
     fn a_history_is_taken_for_what_its_operations_are() {
@@ -80,7 +80,7 @@ mod tests {
                 }
             }
             edn.push(']');
-            let table = read(edn.as_bytes(), "test", &Options::default()).unwrap().table;
+            let table = read(edn.as_bytes(), "test", &FormatOptions::default()).unwrap().table;
             assert_eq!(model(&table).unwrap_or_else(|reason| reason.leak()), name, "{operations}");
         }
     }

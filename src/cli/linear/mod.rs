@@ -9,7 +9,7 @@ pub use self::flags::{CheckFlags, NilReads};
 use super::console::{Exit, Failure, exit_after, exit_for, look, print};
 use checker::Validity;
 use linearizability::explain::Explanation;
-use linearizability::formats::{Format, Loaded, Options, Source};
+use linearizability::formats::{Format, FormatOptions, Loaded, OpenHistory};
 use linearizability::history::{Content, Op, OpFunction, Table, Value};
 use linearizability::words::{self, Words};
 use linearizability::{Answer, Conflict, Limits, ModelSpec, Object};
@@ -34,11 +34,11 @@ pub const MODELS: [(&str, &str); 12] = [
 ];
 
 /// Loads a history, checks it and prints the answer.
-pub fn check(source: Source, asked: Option<ModelSpec>, flags: &CheckFlags) -> Result<Exit, Failure> {
+pub fn check(source: OpenHistory, asked: Option<ModelSpec>, flags: &CheckFlags) -> Result<Exit, Failure> {
     let file = source.name().to_string();
     let start = Instant::now();
     let times = flags.json || flags.pages.any();
-    let options = Options { independent: flags.independent, times };
+    let options = FormatOptions { independent: flags.independent, times };
     let of_locks = source.format() == Format::Run && asked.is_some_and(|spec| spec.is_lock());
     let loaded =
         if of_locks { history::lock_operations(source, &options) } else { history::operations(source, &options) };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use self::progress::Progress;
+use self::progress::SuiteProgress;
 use super::console::{Exit, Failure, exit_after, look, print, tell, tell_progress};
 use super::flags::parse_u64;
 use super::progress::CONSOLE;
@@ -25,7 +25,7 @@ use suite::file;
 use suite::matrix::{Circumstances, Matrix, Overall};
 use suite::plan::{Clusters, Source, Suite};
 use suite::shard::{self, Shard, ShardChoice};
-use suite::state::{Identity, State};
+use suite::state::{Identity, SuiteState};
 use suite::trend;
 use summary::store::versions;
 
@@ -160,7 +160,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     let series =
         Series { suite: &suite, interrupt, leftovers, fail_fast, until: None, new_clusters, observe, jobs, not_here };
     let series_not_here = series.not_here.clone();
-    let ended = series.make(&mut state, &mut Progress::default()).await?;
+    let ended = series.make(&mut state, &mut SuiteProgress::default()).await?;
     let failed = state.runs.iter().filter(|run| run.valid.is_none()).count() as u64;
     let mut unmarked = None;
     if matches!(ended, Ended::FailFast) || matches!(ended, Ended::Done) && failed == 0 {
@@ -273,7 +273,7 @@ impl SuiteFlags {
         Ok(format!("redjepsen suite {}{}", quoted(wanted), self.overrides.to_flags()?))
     }
 
-    fn state(&self, suite: &Suite, part: &Selection) -> Result<State, Failure> {
+    fn state(&self, suite: &Suite, part: &Selection) -> Result<SuiteState, Failure> {
         let identity = Identity {
             suite: suite.name.clone(),
             suite_sha256: suite.sha256.clone(),

@@ -12,11 +12,11 @@ use base::words::{length, plural, sanitize};
 use checker::Validity;
 use model::nemesis::Expectation;
 use runner::{Outlook, SeriesProgress};
-use suite::file::Found;
+use suite::file::FoundIn;
 use suite::outcome::RunOutcome;
 use suite::plan::PlannedCell;
 
-pub struct Progress {
+pub struct SuiteProgress {
     bar: ProgressBar,
     all: usize,
     done: usize,
@@ -35,7 +35,7 @@ pub struct Progress {
     learning: bool,
 }
 
-impl SeriesProgress for Progress {
+impl SeriesProgress for SuiteProgress {
     fn starts(&mut self, outlook: Outlook) {
         let Outlook { all, due, clusters, planned, lanes, until } = outlook;
         (self.all, self.done, self.began, self.left) = (all, all - due, Instant::now(), planned);
@@ -106,10 +106,10 @@ impl SeriesProgress for Progress {
     }
 }
 
-impl Default for Progress {
-    fn default() -> Progress {
+impl Default for SuiteProgress {
+    fn default() -> SuiteProgress {
         let nothing = Duration::ZERO;
-        Progress {
+        SuiteProgress {
             bar: ProgressBar::hidden(),
             all: 0,
             done: 0,
@@ -124,10 +124,10 @@ impl Default for Progress {
     }
 }
 
-impl Progress {
+impl SuiteProgress {
     /// For runs that are made to learn from: what they lack for a verdict is no news.
-    pub fn learning() -> Progress {
-        let mut progress = Progress::default();
+    pub fn learning() -> SuiteProgress {
+        let mut progress = SuiteProgress::default();
         progress.learning = true;
         progress
     }
@@ -166,7 +166,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for SuiteProgress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
@@ -197,7 +197,7 @@ fn told(cell: &PlannedCell, outcome: &RunOutcome) -> String {
         // Its summary begins with that word's meaning, and has the reason after it.
         (Some(Validity::Unknown), _, _) => return format!("{word}: {}", sanitize(reason(&outcome.summary), 300)),
         (_, None, _) => ", nothing is expected",
-        (Some(Validity::Valid), Some(Expectation::Violation), Some(Found::Some)) => {
+        (Some(Validity::Valid), Some(Expectation::Violation), Some(FoundIn::Some)) => {
             ", where some run is to show a violation"
         }
         (Some(Validity::Valid), Some(Expectation::Valid), _)

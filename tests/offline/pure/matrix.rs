@@ -12,7 +12,7 @@ use report::matrix::SuiteSummary;
 use report::{Look, matrix as pages};
 use sha2::{Digest, Sha256};
 use suite::balance::Durations;
-use suite::file::Found;
+use suite::file::FoundIn;
 use suite::matrix::{Circumstances, Matrix, Overall};
 use suite::outcome::{Numbers, RunOutcome, Timing};
 use suite::plan::{PlannedCell, Suite};
@@ -23,7 +23,7 @@ const COLORED: Look = Look { color: true, width: Some(96) };
 
 pub fn cell(workload: &str, nemesis: &str, expected: Option<Expectation>, runs: u64) -> PlannedCell {
     let scripted = nemesis.contains('-');
-    let found = if scripted { Found::Every } else { Found::Some };
+    let found = if scripted { FoundIn::Every } else { FoundIn::Some };
     PlannedCell {
         name: format!("{workload} under {nemesis}"),
         place: 0,

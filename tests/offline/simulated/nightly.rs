@@ -6,7 +6,7 @@ use checker::Validity;
 use model::nemesis::Expectation;
 use model::topology::ClusterKind;
 use runner::simulate::simulate;
-use suite::file::{self, Found};
+use suite::file::{self, FoundIn};
 use suite::plan::{Clusters, PlannedCell, Source, Suite};
 
 use crate::kit::on_all_processors;
@@ -36,7 +36,7 @@ fn is_as_expected(cell: &PlannedCell, valid: Validity) -> bool {
     match (cell.expected, cell.found) {
         (None, _) => true,
         (Some(Expectation::Valid), _) => valid == Validity::Valid,
-        (Some(Expectation::Violation), Some(Found::Some)) => valid != Validity::Unknown,
+        (Some(Expectation::Violation), Some(FoundIn::Some)) => valid != Validity::Unknown,
         (Some(Expectation::Violation), _) => valid == Validity::Invalid,
     }
 }

@@ -8,7 +8,7 @@ use assert_cmd::Command;
 use base::units::Length;
 use checker::check;
 use labs::risk::distribution::Source;
-use labs::risk::{Distribution, Interval, Kind, Question, Risk, assess};
+use labs::risk::{Distribution, FaultCause, Interval, Question, Risk, assess};
 use model::history::FaultKind;
 use model::nemesis::{Fault, Target, Targets};
 use model::plan::{Plan, PlannedFault};
@@ -43,12 +43,12 @@ fn every(over: Duration, lengths: &[u64]) -> Distribution {
     Distribution { name: "harsh".to_string(), lengths, over, source }
 }
 
-fn question(scenarios: Vec<Scenario>, kind: Kind, distribution: &Distribution, runs: usize) -> Question {
+fn question(scenarios: Vec<Scenario>, kind: FaultCause, distribution: &Distribution, runs: usize) -> Question {
     let faults = vec![(kind, distribution.clone())];
     Question { scenarios, asked: 0, faults, runs, crashes_per_day: 1.0, threads: 2 }
 }
 
-fn assessed(scenario: &Scenario, kind: Kind, distribution: &Distribution, runs: usize) -> Risk {
+fn assessed(scenario: &Scenario, kind: FaultCause, distribution: &Distribution, runs: usize) -> Risk {
     assess(&question(vec![scenario.clone()], kind, distribution, runs), &simulate_plan, &|| true).unwrap()
 }
 
@@ -58,7 +58,7 @@ fn faults_begin_where_they_are_placed() {
     for seed in [7, 1007, 3007] {
         let scenario = Scenario { seed, ..scenario("single", ms(500), Duration::from_secs(60)) };
         let part =
-            assessed(&scenario, Kind::Pause, &every(Duration::from_secs(100), &[900, 1500]), 60).rows[0].parts[0];
+            assessed(&scenario, FaultCause::Pause, &every(Duration::from_secs(100), &[900, 1500]), 60).rows[0].parts[0];
         assert!(part.hits * 10 >= part.runs * 8, "seed {seed}: {part:?}");
     }
 }
@@ -113,7 +113,7 @@ fn counted(scenario: &Scenario, pauses: &Distribution) -> Interval {
 fn rare_pauses_placed_where_they_hurt_come_to_the_same_as_plain_runs() {
     let scenario = scenario("single", ms(500), Duration::from_secs(60));
     let harsh = every(Duration::from_secs(100), &[600, 900, 1500]);
-    let placed = assessed(&scenario, Kind::Pause, &harsh, 240).rows[0].lost;
+    let placed = assessed(&scenario, FaultCause::Pause, &harsh, 240).rows[0].lost;
     let counted_ones = counted(&scenario, &harsh);
     let overlap = |counted: Interval| placed.low <= counted.high && counted.low <= placed.high;
     assert!(placed.mean > 0.0 && counted_ones.mean > 0.0, "{placed:?} {counted_ones:?}");
@@ -127,9 +127,10 @@ fn rare_pauses_placed_where_they_hurt_come_to_the_same_as_plain_runs() {
 #[test]
 fn pauses_that_end_in_time_cost_nothing_and_longer_ones_do() {
     let scenario = scenario("redlock", ms(1000), Duration::from_secs(3600));
-    let part =
-        |length: u64| assessed(&scenario, Kind::Pause, &every(Duration::from_secs(60), &[length]), 60).rows[0].parts[0];
-    let shortest = assessed(&scenario, Kind::Pause, &every(Duration::from_secs(60), &[1]), 20).rows[0].clone();
+    let part = |length: u64| {
+        assessed(&scenario, FaultCause::Pause, &every(Duration::from_secs(60), &[length]), 60).rows[0].parts[0]
+    };
+    let shortest = assessed(&scenario, FaultCause::Pause, &every(Duration::from_secs(60), &[1]), 20).rows[0].clone();
     assert_eq!((shortest.shortest, shortest.parts[0].runs), (ms(700), 0), "what can't cost anything is not simulated");
     assert_eq!(shortest.lost.high, 0.0);
     assert_eq!((part(700).runs, part(700).hits), (60, 0), "the bound is on the safe side");
@@ -138,21 +139,21 @@ fn pauses_that_end_in_time_cost_nothing_and_longer_ones_do() {
 
 #[test]
 fn each_kind_of_fault_can_cost_updates_and_no_minority_of_clocks_does() {
-    let hits = |workload: &str, kind: Kind| {
+    let hits = |workload: &str, kind: FaultCause| {
         let scenario = scenario(workload, ms(1000), Duration::from_secs(3600));
         // Longer than the lock lives, and TCP sends again 1.4 s after a loss, before a client gives its write up after 2 s.
         assessed(&scenario, kind, &every(Duration::from_secs(60), &[1300]), 60).rows[0].parts[0].hits
     };
-    assert!(hits("single", Kind::Delay) > 0);
-    assert!(hits("single", Kind::ClockStep) > 0);
-    assert_eq!(hits("redlock", Kind::ClockStep), 0, "one node of five");
+    assert!(hits("single", FaultCause::Delay) > 0);
+    assert!(hits("single", FaultCause::ClockStep) > 0);
+    assert_eq!(hits("redlock", FaultCause::ClockStep), 0, "one node of five");
 }
 
 #[test]
 fn a_resource_that_compares_and_sets_loses_nothing_from_the_same_faults() {
     let risk = assessed(
         &scenario("redlock", ms(1000), Duration::from_secs(3600)),
-        Kind::Pause,
+        FaultCause::Pause,
         &every(Duration::from_secs(60), &[2500]),
         60,
     );
@@ -160,7 +161,7 @@ fn a_resource_that_compares_and_sets_loses_nothing_from_the_same_faults() {
     assert_eq!((guarded.runs, guarded.lost), (60, 0));
     assert!(risk.rows[0].parts[0].lost > 0);
     let guarded = scenario("redlock-guarded", ms(1000), Duration::from_secs(3600));
-    let risk = assessed(&guarded, Kind::Pause, &every(Duration::from_secs(60), &[2500]), 60);
+    let risk = assessed(&guarded, FaultCause::Pause, &every(Duration::from_secs(60), &[2500]), 60);
     assert!(risk.guarded.is_none() && risk.rows[0].parts[0].lost == 0, "it is guarded already");
 }
 
@@ -169,7 +170,7 @@ fn the_same_question_has_the_same_answer_on_any_number_of_threads() {
     let of = |threads: usize, seed: u64| {
         let scenario = Scenario { seed, ..scenario("single", ms(500), Duration::from_secs(3600)) };
         let harsh = every(Duration::from_secs(60), &[600, 1500]);
-        let question = Question { threads, ..question(vec![scenario], Kind::Pause, &harsh, 40) };
+        let question = Question { threads, ..question(vec![scenario], FaultCause::Pause, &harsh, 40) };
         assess(&question, &simulate_plan, &|| true).unwrap().rows[0].clone()
     };
     assert_eq!(of(1, 7).lost, of(3, 7).lost);
@@ -185,7 +186,7 @@ fn holders_that_outlast_their_lock_need_no_fault() {
             hold: "200ms..400ms".parse().unwrap(),
             ..scenario("single", ms(ttl), Duration::from_secs(3600))
         };
-        assessed(&scenario, Kind::Pause, &every(Duration::from_secs(60), &[2000]), 20).rows[0].clone()
+        assessed(&scenario, FaultCause::Pause, &every(Duration::from_secs(60), &[2000]), 20).rows[0].clone()
     };
     assert!(row(100).lost_without_faults && row(100).parts.is_empty());
     assert!(!row(1000).lost_without_faults);

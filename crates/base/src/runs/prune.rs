@@ -19,7 +19,7 @@ const IN_USE: Duration = Duration::from_secs(3600);
 
 /// Which runs are to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct PruneLimits {
     /// Those begun longer ago than this; all if it is not given.
     pub older_than: Option<Duration>,
     /// But never the newest so many of each test and of each suite.
@@ -41,7 +41,7 @@ pub struct Old {
 /// # Errors
 ///
 /// If the store itself can't be read; a folder in it that can't be is left alone.
-pub fn find(store: &Path, limits: Limits, now: SystemTime) -> Result<Vec<Old>, FileError> {
+pub fn find(store: &Path, limits: PruneLimits, now: SystemTime) -> Result<Vec<Old>, FileError> {
     let mut old = Vec::new();
     for (test, name) in folders(store).map_err(|error| FileError::read(store, error))? {
         if name == "suites" {
@@ -80,7 +80,7 @@ pub fn remove(store: &Path, old: &[Old]) -> Result<(), FileError> {
 }
 
 /// The runs of one test, or the suites of one name, that are to go.
-fn of_one(test: &Path, marks: &[&str], limits: Limits, now: SystemTime) -> Vec<Old> {
+fn of_one(test: &Path, marks: &[&str], limits: PruneLimits, now: SystemTime) -> Vec<Old> {
     let mut runs: Vec<(SystemTime, PathBuf)> = folders(test)
         .unwrap_or_default()
         .into_iter()
@@ -182,7 +182,7 @@ mod tests {
     }
 
     fn found(store: &Path, older_than: Option<Duration>, keep: usize) -> Vec<String> {
-        let old = find(store, Limits { older_than, keep }, later()).unwrap();
+        let old = find(store, PruneLimits { older_than, keep }, later()).unwrap();
         old.iter().map(|one| one.folder.strip_prefix(store).unwrap().display().to_string()).collect()
     }
 
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(found(root, None, 1), [run], "the newest of each stay");
         assert_eq!(found(root, Some(30 * DAY), 1), [run]);
         assert!(found(root, None, 2).is_empty());
-        let both = find(root, Limits { older_than: Some(30 * DAY), keep: 0 }, later()).unwrap();
+        let both = find(root, PruneLimits { older_than: Some(30 * DAY), keep: 0 }, later()).unwrap();
         assert_eq!(both.iter().map(|one| one.bytes).collect::<Vec<_>>(), [10, 10]);
 
         remove(root, &both).unwrap();
@@ -227,7 +227,7 @@ mod tests {
         assert!(root.join("redlock-pause/latest/history.jsonl").exists());
         assert!(theirs.join("scenario.toml").exists() && root.join("redlock-pause/notes/scenario.toml").exists());
         assert!(found(root, Some(30 * DAY), 0).is_empty());
-        assert!(find(&root.join("none"), Limits { older_than: None, keep: 0 }, later()).is_err());
+        assert!(find(&root.join("none"), PruneLimits { older_than: None, keep: 0 }, later()).is_err());
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
         put(root, "none-none/20200101T000000.000Z", "scenario.toml");
         symlink("20200101T000000.000Z", root.join("none-none/latest")).unwrap();
         symlink("none-none/20200101T000000.000Z", root.join("latest")).unwrap();
-        let limits = Limits { older_than: Some(30 * DAY), keep: 0 };
+        let limits = PruneLimits { older_than: Some(30 * DAY), keep: 0 };
         assert!(find(root, limits, SystemTime::now()).unwrap().is_empty(), "written a moment ago");
         let suite = put(root, "suites/mine/20200101T000000.000Z", "state.jsonl");
         let state = File::open(suite.join("state.jsonl")).unwrap();

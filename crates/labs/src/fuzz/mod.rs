@@ -22,4 +22,4 @@ mod shrink;
 pub use cause::{By, Cause, decisive};
 pub use hunt::{Found, Hunt, Until, hunt};
 pub use search::{Progress, Search, USUAL_TIME, Violation};
-pub use shrink::{End, Shrunk, Trials, shrink, shrink_on};
+pub use shrink::{ShrinkEnd, Shrunk, Trials, shrink, shrink_on};

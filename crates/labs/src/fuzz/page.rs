@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{End, Found, Hunt, Shrunk};
+use super::{Found, Hunt, ShrinkEnd, Shrunk};
 use base::words;
 use checker::wilson_95;
 use model::scenario::Scenario;
@@ -59,9 +59,9 @@ fn rate(found: &Found, runs: u64) -> String {
 pub fn steps(shrunk: &Shrunk) -> String {
     let script = &shrunk.scenario.nemesis.script;
     let larger = match shrunk.end {
-        End::Smallest => "",
-        End::CutShort => " (no time to shrink it further)",
-        End::ByLuck => " (it depends on network timing, so it is not shrunk)",
+        ShrinkEnd::Smallest => "",
+        ShrinkEnd::CutShort => " (no time to shrink it further)",
+        ShrinkEnd::ByLuck => " (it depends on network timing, so it is not shrunk)",
     };
     let mut text = format!("\n{}, in {} steps{larger}:\n", shrunk.cause, script.len());
     for (number, step) in (1..).zip(script) {

@@ -36,12 +36,12 @@ pub struct Shrunk {
     pub cause: Cause,
     /// How many candidates were tried.
     pub tried: u64,
-    pub end: End,
+    pub end: ShrinkEnd,
 }
 
 /// How making a scenario smaller ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ShrinkEnd {
     /// No step can be left out.
     Smallest,
     /// There was no time for all that could be tried.
@@ -56,15 +56,15 @@ impl Shrunk {
         let Shrunk { scenario, cause, tried, end } = self;
         let workload = &scenario.workload_name;
         let story = match end {
-            End::Smallest => format!(
+            ShrinkEnd::Smallest => format!(
                 "The smallest scenario with this outcome that was found from seed {seed}, after {tried} smaller ones were \
                  tried in virtual time."
             ),
-            End::CutShort => format!(
+            ShrinkEnd::CutShort => format!(
                 "Found with seed {seed} in virtual time. There was no time to make it as small as possible: {tried} smaller \
                  ones were tried."
             ),
-            End::ByLuck => format!(
+            ShrinkEnd::ByLuck => format!(
                 "Found with seed {seed} in virtual time. It depends on the network's timing: with other seeds the lock may hold."
             ),
         };
@@ -147,10 +147,10 @@ fn shrink_by(
     }
     match (breaks >= enough, over.is_raised()) {
         (true, cut) => {
-            let end = if cut { End::CutShort } else { End::Smallest };
+            let end = if cut { ShrinkEnd::CutShort } else { ShrinkEnd::Smallest };
             Some(Shrunk { scenario: best, cause, tried, end })
         }
-        (false, true) => Some(Shrunk { scenario: scenario.clone(), cause, tried, end: End::CutShort }),
+        (false, true) => Some(Shrunk { scenario: scenario.clone(), cause, tried, end: ShrinkEnd::CutShort }),
         (false, false) => None,
     }
 }
@@ -609,7 +609,9 @@ mod tests {
             words(&shrunk.scenario.nemesis.script),
             "start client:0 to acquiring; hold reply to SET client:0 from nodes; go client:0"
         );
-        assert!(shrunk.end == End::Smallest && shrunk.tried == trials.1 && shrunk.scenario.clients < scenario.clients);
+        assert!(
+            shrunk.end == ShrinkEnd::Smallest && shrunk.tried == trials.1 && shrunk.scenario.clients < scenario.clients
+        );
         // What does not break it now can't be made smaller.
         assert!(shrink_on(&mut NeededSteps(&["kill client:0"], 0), &scenario, &cause, &never).is_none());
     }

@@ -40,7 +40,7 @@ pub const YEAR: f64 = 365.25 * 24.0 * 3600.0;
 
 /// What comes over a member at a moment that has nothing to do with what clients do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FaultCause {
     /// A client stands still.
     Pause,
     /// Nothing passes between a client and the resource.
@@ -49,13 +49,13 @@ pub enum Kind {
     ClockStep,
 }
 
-impl Kind {
+impl FaultCause {
     /// Several of it, in a sentence.
     pub fn plural(self) -> &'static str {
         match self {
-            Kind::Pause => "pauses",
-            Kind::Delay => "delays",
-            Kind::ClockStep => "clock steps",
+            FaultCause::Pause => "pauses",
+            FaultCause::Delay => "delays",
+            FaultCause::ClockStep => "clock steps",
         }
     }
 }
@@ -68,7 +68,7 @@ pub struct Question {
     /// Which of them the answer is about.
     pub asked: usize,
     /// What may come over members, and how often.
-    pub faults: Vec<(Kind, Distribution)>,
+    pub faults: Vec<(FaultCause, Distribution)>,
     /// How many runs with a fault to make for each TTL and kind.
     pub runs: usize,
     /// How often each client dies, a day.
@@ -81,7 +81,7 @@ impl Question {
     /// How many runs the answer takes, unless updates are lost without any fault.
     pub fn planned_runs(&self) -> u64 {
         let of = |scenario: &Scenario| {
-            let reach = |(_, distribution): &&(Kind, Distribution)| {
+            let reach = |(_, distribution): &&(FaultCause, Distribution)| {
                 !strikes::reaching(scenario, distribution, self.runs).is_empty()
             };
             exposure::RUNS + self.faults.iter().filter(reach).count() as u64 * self.runs as u64

@@ -7,10 +7,10 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::exposure::Exposure;
-use super::{Distribution, Kind, RiskError, Simulate, work};
+use super::{Distribution, FaultCause, RiskError, Simulate, work};
 use base::units::{Length, nanos};
 use model::history::FaultKind;
-use model::nemesis::{Argument, Change, Fault, LinkSelector, Target, TargetSpec, Targets};
+use model::nemesis::{Argument, ClockChange, Fault, LinkSelector, Target, TargetSpec, Targets};
 use model::plan::{Plan, PlannedFault};
 use model::scenario::Scenario;
 
@@ -68,7 +68,7 @@ pub fn reaching(scenario: &Scenario, distribution: &Distribution, most: usize) -
 /// Makes `count` runs, spread evenly over the lengths, each at a moment drawn from the exposed times.
 pub fn strike<E: Send>(
     scenario: &Scenario,
-    kind: Kind,
+    kind: FaultCause,
     lengths: &[(Duration, f64)],
     exposure: &Exposure,
     (count, threads): (usize, usize),
@@ -96,7 +96,7 @@ pub fn strike<E: Send>(
 fn place(
     rng: &mut impl Rng,
     scenario: &Scenario,
-    kind: Kind,
+    kind: FaultCause,
     (length, lasts): (usize, Duration),
     exposure: &Exposure,
 ) -> Placed {
@@ -112,10 +112,10 @@ fn place(
     }
     let at = drawn.from + left.min(drawn.to - drawn.from);
     let (fault, weight) = match kind {
-        Kind::Pause => (Fault::on(FaultKind::Pause, Targets::one(Target::Client(drawn.client))), 1.0),
-        Kind::Delay => (unreachable_resource(drawn.client), 1.0),
+        FaultCause::Pause => (Fault::on(FaultKind::Pause, Targets::one(Target::Client(drawn.client))), 1.0),
+        FaultCause::Delay => (unreachable_resource(drawn.client), 1.0),
         // It hits every holder at once: a moment at which several are exposed is drawn that much too often.
-        Kind::ClockStep => {
+        FaultCause::ClockStep => {
             let node = rng.random_range(0..scenario.nodes.max(1));
             let clock = clock_step(node, lasts);
             let exposed = exposure.at(drawn.run, at).max(1) as f64;
@@ -134,7 +134,7 @@ fn unreachable_resource(client: u32) -> Fault {
 
 /// The wall clock of a node jumps ahead by this much.
 fn clock_step(node: u32, ahead: Duration) -> Fault {
-    let with = Argument::Clock(Change::Ahead(Length::Absolute(ahead)));
+    let with = Argument::Clock(ClockChange::Ahead(Length::Absolute(ahead)));
     Fault { with, ..Fault::on(FaultKind::Clock, Targets::one(Target::Node(node))) }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::exposure::{self, Exposure};
 use super::interval::{Drawn, Interval, at_most, drawn};
 use super::strikes::{self, Strike};
-use super::{Distribution, Kind, Question, RiskError, Simulate};
+use super::{Distribution, FaultCause, Question, RiskError, Simulate};
 use model::history::ResourceKind;
 use model::scenario::{Fencing, Scenario};
 
@@ -43,7 +43,7 @@ pub struct Row {
 /// What one kind of fault does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
-    pub kind: Kind,
+    pub kind: FaultCause,
     /// How many of the lengths can cost an update.
     pub reaching: f64,
     /// How many runs had one fault of this kind, and in how many of them updates were lost.
@@ -142,12 +142,12 @@ fn row<E: Send>(
 
 fn part(
     scenario: &Scenario,
-    (kind, distribution): (Kind, &Distribution),
+    (kind, distribution): (FaultCause, &Distribution),
     exposure: &Exposure,
     times: &[f64],
     strikes: &[Strike],
 ) -> Part {
-    let members = if kind == Kind::ClockStep { f64::from(scenario.nodes) } else { 1.0 };
+    let members = if kind == FaultCause::ClockStep { f64::from(scenario.nodes) } else { 1.0 };
     let unseen = (times.is_empty() && distribution.is_measured())
         .then(|| exposure.mean() * members * at_most(0.0) / distribution.over.as_secs_f64());
     Part {

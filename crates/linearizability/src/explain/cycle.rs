@@ -9,7 +9,7 @@ use super::shrink::Kept;
 use super::{Because, Explanation, Link};
 use crate::history::{Op, OpFunction, Outcome, Value};
 use crate::words::{self, Words};
-use crate::{Conflict, Model, Step};
+use crate::{Conflict, Model, Transition};
 
 /// Fills in the cycle, its basis and the sentences.
 pub fn tell<M: Model>(
@@ -30,7 +30,7 @@ pub fn tell<M: Model>(
     let at_first = |value: Value| {
         ops.first().is_some_and(|op| {
             let read = Op { f: OpFunction::Read, outcome: Outcome::Ok, a: value, ..*op };
-            model.step(&initial, &read) != Step::Illegal
+            model.step(&initial, &read) != Transition::Illegal
         })
     };
     let found = match kept.iter().any(|kept| wrote(kept).is_some()) && !kept.iter().any(wrote_anything) {

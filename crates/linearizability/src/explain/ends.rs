@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::shrink::Kept;
 use crate::history::Outcome;
 use crate::words::Words;
-use crate::{Model, Step};
+use crate::{Model, Transition};
 
 /// An order that is legal up to a point and cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -61,9 +61,9 @@ impl<M: Model> Walk<'_, M> {
                 continue;
             }
             let next = match self.model.step(state, &self.kept[at].op) {
-                Step::Same => state.clone(),
-                Step::To(next) => next,
-                Step::Illegal => continue,
+                Transition::Same => state.clone(),
+                Transition::To(next) => next,
+                Transition::Illegal => continue,
             };
             stuck = false;
             self.left[at] = false;

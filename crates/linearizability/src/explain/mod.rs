@@ -155,7 +155,7 @@ pub fn explain_object(
         words: &'a Words<'a>,
         conflict: &'a Conflict,
         limits: &'a Limits<'b>,
-        failure: Option<Failure>,
+        failure: Option<FailurePoint>,
     }
     impl WithModel for Explain<'_, '_> {
         type Output = Explanation;
@@ -178,7 +178,7 @@ pub fn explain_object(
 }
 
 /// Where a history fails.
-struct Failure {
+struct FailurePoint {
     legal_before: u32,
     /// The first event by which there is no legal order, if that was found out.
     event: Option<u32>,
@@ -195,7 +195,7 @@ fn failure(
     words: &Words,
     conflict: &Conflict,
     options: &Options,
-) -> Option<Failure> {
+) -> Option<FailurePoint> {
     let returned = |conflict: &Conflict, operations: &[Op]| {
         let ops = conflict.operations.iter().filter_map(|place| operations.get(*place as usize));
         ops.filter(|op| op.outcome != Outcome::Info).map(|op| op.completed).max().filter(|event| *event != NEVER)
@@ -222,7 +222,7 @@ fn failure(
     {
         by = earlier;
     }
-    let mut failure = Failure { legal_before: 0, event: None };
+    let mut failure = FailurePoint { legal_before: 0, event: None };
     for round in 0_u32.. {
         let back = if round < ONE_BY_ONE { 0 } else { 1 << (2 * round).min(31) };
         let event = by - back.min((by - failure.legal_before) / 2);

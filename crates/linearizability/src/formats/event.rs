@@ -7,9 +7,9 @@ use crate::history::{OpFunction, Value, Values};
 
 /// An invocation or a completion.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Event<'a, V> {
+pub(super) struct FileEvent<'a, V> {
     pub process: Name<'a>,
-    pub kind: Kind,
+    pub kind: EventType,
     pub f: OpFunction,
     pub key: Option<Name<'a>>,
     pub value: V,
@@ -20,7 +20,7 @@ pub(super) struct Event<'a, V> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EventType {
     Invoke,
     Ok,
     Fail,
@@ -92,13 +92,13 @@ pub(super) enum Datum {
     Remark,
 }
 
-impl Kind {
-    pub fn of(word: &[u8]) -> Option<Kind> {
+impl EventType {
+    pub fn of(word: &[u8]) -> Option<EventType> {
         Some(match word {
-            b"invoke" => Kind::Invoke,
-            b"ok" => Kind::Ok,
-            b"fail" => Kind::Fail,
-            b"info" => Kind::Info,
+            b"invoke" => EventType::Invoke,
+            b"ok" => EventType::Ok,
+            b"fail" => EventType::Fail,
+            b"info" => EventType::Info,
             _ => return None,
         })
     }

@@ -9,16 +9,18 @@
 //! 0.88 s with serde_json into borrowed fields.
 //!
 //! Lines of one file have their fields in the same order, so the scanner remembers the layout of the last line and
-//! tries that first ([`Shape`]).
+//! tries that first ([`LineShape`]).
 
 use super::cursor::{Cursor, Pattern, Scalar};
-use super::event::{Datum, Event, Kind, NEMESIS, Name, Remark, Second, Token, Written, function, token_of_text};
+use super::event::{
+    Datum, EventType, FileEvent, NEMESIS, Name, Remark, Second, Token, Written, function, token_of_text,
+};
 use crate::history::{Value, Values};
 
 /// What a line is, if this scanner can tell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fast<'a> {
-    Event(Event<'a, Flat<'a>>),
+    Event(FileEvent<'a, Flat<'a>>),
     /// An action of the nemesis.
     Nemesis,
 }
@@ -41,14 +43,14 @@ const OTHER: Field = FIELDS.len() as Field;
 
 /// The fields of the last line in order, each with the text between the previous value and its own: `,"time":`.
 #[derive(Debug, Default)]
-pub(super) struct Shape {
+pub(super) struct LineShape {
     fields: Vec<(Pattern, Field)>,
 }
 
 /// How many fields of a line are remembered.
 const REMEMBERED: usize = 16;
 
-impl Shape {
+impl LineShape {
     /// The next field, as on the last line or not. Leaves the cursor before its value.
     #[inline]
     fn next(&mut self, place: usize, cursor: &mut Cursor) -> Option<Field> {
@@ -83,7 +85,7 @@ impl Shape {
 
 /// Understands the first line of `bytes`, or gives up: what it says, and how long it is. What follows its newline is
 /// never interpreted, but having it there saves checking for the end at every step.
-pub(super) fn scan<'a>(bytes: &'a [u8], shape: &mut Shape) -> Option<(Fast<'a>, usize)> {
+pub(super) fn scan<'a>(bytes: &'a [u8], shape: &mut LineShape) -> Option<(Fast<'a>, usize)> {
     let mut cursor = Cursor::new(bytes);
     let mut fields = Fields::default();
     let mut place = 0;
@@ -156,7 +158,7 @@ impl<'a> Fields<'a> {
             Some(Scalar::Text([b':', ..])) => return None,
             _ => {}
         }
-        let kind = Kind::of(self.kind)?;
+        let kind = EventType::of(self.kind)?;
         let process = match self.process? {
             Scalar::Int(number) => Name::Number(number),
             Scalar::Text(name) => Name::Text(str::from_utf8(name).ok()?),
@@ -177,7 +179,7 @@ impl<'a> Fields<'a> {
         };
         let f = function(self.f)?;
         let Fields { value, time, index, .. } = self;
-        Some(Fast::Event(Event { process, kind, f, key, value, time, index, error }))
+        Some(Fast::Event(FileEvent { process, kind, f, key, value, time, index, error }))
     }
 }
 

@@ -4,13 +4,13 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::formats::json::parse;
-use crate::formats::{Options, tree};
+use crate::formats::{FormatOptions, tree};
 
 /// What a line means by itself: everything but the value, then the value, its token and its key.
 type Meaning = Option<(String, Result<(Datum, Vec<Value>), ()>, Token, String)>;
 
-fn meaning<V: Written>(event: &Event<V>, values: &mut Values) -> Meaning {
-    let Event { process, kind, f, key, time, index, error, .. } = event;
+fn meaning<V: Written>(event: &FileEvent<V>, values: &mut Values) -> Meaning {
+    let FileEvent { process, kind, f, key, time, index, error, .. } = event;
     let mut items = Vec::new();
     let datum = event.value.read(values, &mut items).map_err(drop);
     let rest = format!("{process:?} {kind:?} {f:?} {key:?} {time:?} {index:?} {error:?}");
@@ -18,7 +18,7 @@ fn meaning<V: Written>(event: &Event<V>, values: &mut Values) -> Meaning {
 }
 
 /// The fast path's reading of the first line of `text`, if it has one.
-fn fast(text: &str, shape: &mut Shape, values: &mut Values) -> Option<Result<Meaning, String>> {
+fn fast(text: &str, shape: &mut LineShape, values: &mut Values) -> Option<Result<Meaning, String>> {
     scan(text.as_bytes(), shape).map(|(fast, length)| {
         assert_eq!(length, text.find('\n').map_or(text.len(), |newline| newline + 1));
         match fast {
@@ -30,11 +30,11 @@ fn fast(text: &str, shape: &mut Shape, values: &mut Values) -> Option<Result<Mea
 
 fn slow(line: &str, values: &mut Values) -> Result<Meaning, String> {
     let tree = parse(line)?;
-    Ok(tree::event(&tree, &Options::default())?.and_then(|event| meaning(&event, values)))
+    Ok(tree::event(&tree, &FormatOptions::default())?.and_then(|event| meaning(&event, values)))
 }
 
 /// Compares the two. Returns whether the fast path understood the line.
-fn agree(line: &str, shape: &mut Shape) -> bool {
+fn agree(line: &str, shape: &mut LineShape) -> bool {
     let mut values = Values::default();
     let mut understood = false;
     // Whatever follows the line must not matter.
@@ -65,11 +65,11 @@ const USUAL: [&str; 13] = [
 
 #[test]
 fn usual_lines_are_understood_on_the_fast_path() {
-    let mut shape = Shape::default();
+    let mut shape = LineShape::default();
     for _ in 0..2 {
         for line in USUAL {
             assert!(agree(line, &mut shape), "{line}");
-            assert!(agree(line, &mut Shape::default()), "{line}");
+            assert!(agree(line, &mut LineShape::default()), "{line}");
         }
     }
 }
@@ -107,8 +107,8 @@ fn unusual_lines_are_left_to_the_fallback() {
         r#"{"process":"3,"type":"ok","f":"read","value":1}"#,
         "{\"process\":3,\"type\":\"ok\",\"f\":\"read\",\"value\":\"a\tb\"}",
     ] {
-        assert!(!agree(line, &mut Shape::default()), "{line}");
-        let mut shape = Shape::default();
+        assert!(!agree(line, &mut LineShape::default()), "{line}");
+        let mut shape = LineShape::default();
         agree(USUAL[3], &mut shape);
         agree(USUAL[4], &mut shape);
         assert!(!agree(line, &mut shape), "{line}");
@@ -170,7 +170,7 @@ proptest! {
 
     #[test]
     fn the_fast_path_means_what_the_fallback_means(lines in prop::collection::vec(any_line(), 1..4)) {
-        let mut shape = Shape::default();
+        let mut shape = LineShape::default();
         for line in &lines {
             agree(line, &mut shape);
         }
@@ -186,7 +186,7 @@ proptest! {
         let mut bytes = line.as_bytes().to_vec();
         let place = place.index(bytes.len());
         if cut { bytes.remove(place); } else { bytes[place] = byte; }
-        let mut shape = Shape::default();
+        let mut shape = LineShape::default();
         agree(line, &mut shape);
         agree(&String::from_utf8(bytes).unwrap_or_default(), &mut shape);
     }

@@ -2,20 +2,20 @@
 
 use super::edn::{Parser, Stop};
 use super::input::Input;
-use super::{Broken, Loading, Options, at, tree};
+use super::{Broken, FormatOptions, Loading, at, tree};
 
 /// Adds every operation of `input`.
-pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &Options) -> Result<(), Broken> {
-    let mut place = Place::Start;
+pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &FormatOptions) -> Result<(), Broken> {
+    let mut place = ParserPlace::Start;
     loop {
         let mut parser = Parser::new(input.window(), input.is_exhausted());
         match step(&mut parser, &mut place) {
-            Ok(Step::End) => return Ok(()),
-            Ok(Step::Bracket) => {
+            Ok(FormStep::End) => return Ok(()),
+            Ok(FormStep::Bracket) => {
                 let taken = parser.at;
                 input.take(taken);
             }
-            Ok(Step::Form(tree, start)) => {
+            Ok(FormStep::Form(tree, start)) => {
                 let (line, _) = input.position(start);
                 let added = tree::event(&tree, options).and_then(|event| match event {
                     Some(event) => loading.pairing.add(&event, super::short(line)),
@@ -36,7 +36,7 @@ pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &Options) 
 
 /// Where the window starts.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum ParserPlace {
     Start,
     /// Between standalone operations.
     Free,
@@ -46,7 +46,7 @@ enum Place {
     After,
 }
 
-enum Step<'a> {
+enum FormStep<'a> {
     /// An operation, and where it starts in the window.
     Form(tree::Tree<'a>, usize),
     /// The start or the end of the vector.
@@ -54,30 +54,30 @@ enum Step<'a> {
     End,
 }
 
-fn step<'a>(parser: &mut Parser<'a>, place: &mut Place) -> Result<Step<'a>, Stop> {
+fn step<'a>(parser: &mut Parser<'a>, place: &mut ParserPlace) -> Result<FormStep<'a>, Stop> {
     let Some(byte) = parser.next_byte(0)? else {
         return match place {
-            Place::Inside(close) => {
+            ParserPlace::Inside(close) => {
                 Err(Stop::Bad(format!("the input ends where a `{}` was expected", char::from(*close)), parser.at))
             }
-            _ => Ok(Step::End),
+            _ => Ok(FormStep::End),
         };
     };
     let to = match (*place, byte) {
-        (Place::Start, b'[') => Place::Inside(b']'),
-        (Place::Start, b'(') => Place::Inside(b')'),
-        (Place::Inside(close), _) if byte == close => Place::After,
-        (Place::After, _) => return Err(Stop::Bad("something after the end of the history".into(), parser.at)),
+        (ParserPlace::Start, b'[') => ParserPlace::Inside(b']'),
+        (ParserPlace::Start, b'(') => ParserPlace::Inside(b')'),
+        (ParserPlace::Inside(close), _) if byte == close => ParserPlace::After,
+        (ParserPlace::After, _) => return Err(Stop::Bad("something after the end of the history".into(), parser.at)),
         _ => {
             let start = parser.at;
             let form = parser.form(0)?;
-            if *place == Place::Start {
-                *place = Place::Free;
+            if *place == ParserPlace::Start {
+                *place = ParserPlace::Free;
             }
-            return Ok(Step::Form(form, start));
+            return Ok(FormStep::Form(form, start));
         }
     };
     *place = to;
     parser.at += 1;
-    Ok(Step::Bracket)
+    Ok(FormStep::Bracket)
 }

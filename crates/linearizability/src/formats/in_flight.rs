@@ -6,15 +6,15 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub struct InFlight {
     /// For processes below [`LISTED`]. A file may use any number, but the list must not grow without bound.
-    listed: Vec<State>,
-    others: HashMap<u32, State>,
+    listed: Vec<ProcessState>,
+    others: HashMap<u32, ProcessState>,
 }
 
 const LISTED: u32 = 1 << 20;
 
 /// The state of a process.
 #[derive(Clone, Copy, Debug, Default)]
-enum State {
+enum ProcessState {
     #[default]
     Idle,
     Open(u32),
@@ -43,10 +43,10 @@ impl InFlight {
     pub fn invoke(&mut self, process: u32, operation: u32) -> Result<(), OutOfTurn> {
         let state = self.state(process);
         match *state {
-            State::Idle => *state = State::Open(operation),
-            State::Open(open) => return Err(OutOfTurn::Busy(open)),
-            State::Leaving(_) | State::Ended => return Err(OutOfTurn::Ended),
-            State::Lost(operation) => return Err(OutOfTurn::Lost(operation)),
+            ProcessState::Idle => *state = ProcessState::Open(operation),
+            ProcessState::Open(open) => return Err(OutOfTurn::Busy(open)),
+            ProcessState::Leaving(_) | ProcessState::Ended => return Err(OutOfTurn::Ended),
+            ProcessState::Lost(operation) => return Err(OutOfTurn::Lost(operation)),
         }
         Ok(())
     }
@@ -55,11 +55,11 @@ impl InFlight {
     pub fn complete(&mut self, process: u32) -> Result<u32, OutOfTurn> {
         let state = self.state(process);
         let (operation, next) = match *state {
-            State::Open(operation) => (operation, State::Idle),
-            State::Leaving(operation) => (operation, State::Ended),
-            State::Idle => return Err(OutOfTurn::NotInvoked),
-            State::Ended => return Err(OutOfTurn::Ended),
-            State::Lost(operation) => return Err(OutOfTurn::Lost(operation)),
+            ProcessState::Open(operation) => (operation, ProcessState::Idle),
+            ProcessState::Leaving(operation) => (operation, ProcessState::Ended),
+            ProcessState::Idle => return Err(OutOfTurn::NotInvoked),
+            ProcessState::Ended => return Err(OutOfTurn::Ended),
+            ProcessState::Lost(operation) => return Err(OutOfTurn::Lost(operation)),
         };
         *state = next;
         Ok(operation)
@@ -68,29 +68,29 @@ impl InFlight {
     /// The operation that a process is performing.
     pub fn open(&mut self, process: u32) -> Option<u32> {
         match *self.state(process) {
-            State::Open(operation) | State::Leaving(operation) => Some(operation),
-            State::Idle | State::Ended | State::Lost(_) => None,
+            ProcessState::Open(operation) | ProcessState::Leaving(operation) => Some(operation),
+            ProcessState::Idle | ProcessState::Ended | ProcessState::Lost(_) => None,
         }
     }
 
     /// A process ends: it can still complete its current operation, but do nothing else.
     pub fn end(&mut self, process: u32) {
         let open = self.open(process);
-        *self.state(process) = open.map_or(State::Ended, State::Leaving);
+        *self.state(process) = open.map_or(ProcessState::Ended, ProcessState::Leaving);
     }
 
     /// An operation becomes indeterminate, and its process can do nothing more.
     pub fn lose(&mut self, process: u32, operation: u32) {
-        *self.state(process) = State::Lost(operation);
+        *self.state(process) = ProcessState::Lost(operation);
     }
 
-    fn state(&mut self, process: u32) -> &mut State {
+    fn state(&mut self, process: u32) -> &mut ProcessState {
         if process >= LISTED {
             return self.others.entry(process).or_default();
         }
         let place = process as usize;
         if place >= self.listed.len() {
-            self.listed.resize(place + 1, State::Idle);
+            self.listed.resize(place + 1, ProcessState::Idle);
         }
         &mut self.listed[place]
     }

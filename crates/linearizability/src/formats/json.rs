@@ -5,17 +5,17 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::fast::{self, Fast, Shape};
+use super::fast::{self, Fast, LineShape};
 use super::input::{Fault, Input};
 use super::ring::{Baton, ring};
 use super::tree::{self, Tree};
-use super::{Broken, Loading, Options, at, too_long};
+use super::{Broken, FormatOptions, Loading, at, too_long};
 
 /// Adds every line of `input`.
 ///
 /// Threads take turns, see [`ring`]: each takes the next block of lines, parses it while others parse other blocks, and
 /// adds its lines once all earlier lines have been added.
-pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &Options) -> Result<(), Broken> {
+pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &FormatOptions) -> Result<(), Broken> {
     // What is in memory already is parsed before another thread would have started.
     let threads = match input.is_exhausted() {
         true => 1,
@@ -48,8 +48,8 @@ struct Turn<'l> {
 }
 
 /// One thread's part. If another thread has found an error, the baton never comes back.
-fn take_turns(inputs: &Baton<&mut Input>, turns: &Baton<Turn>, options: &Options) -> Result<(), Broken> {
-    let (mut shape, mut block) = (Shape::default(), Vec::new());
+fn take_turns(inputs: &Baton<&mut Input>, turns: &Baton<Turn>, options: &FormatOptions) -> Result<(), Broken> {
+    let (mut shape, mut block) = (LineShape::default(), Vec::new());
     while let Some(input) = inputs.take() {
         let read = input.next_block(&mut block);
         inputs.pass_on(input);
@@ -69,7 +69,7 @@ fn take_turns(inputs: &Baton<&mut Input>, turns: &Baton<Turn>, options: &Options
 }
 
 /// What a line says.
-enum Says<'b> {
+enum LineMeaning<'b> {
     Fast(Fast<'b>),
     /// Something that only the full JSON parser understands.
     Tree(Tree<'b>),
@@ -79,14 +79,14 @@ enum Says<'b> {
 }
 
 /// What the lines of a block say.
-fn understand<'b>(block: &'b [u8], shape: &mut Shape, options: &Options) -> Vec<Says<'b>> {
+fn understand<'b>(block: &'b [u8], shape: &mut LineShape, options: &FormatOptions) -> Vec<LineMeaning<'b>> {
     let mut lines = Vec::with_capacity(block.len() / 64);
     let mut rest = block;
     while !rest.is_empty() {
         // Tuples of jepsen.independent are left to the parser.
         let fast = if options.independent { None } else { fast::scan(rest, shape) };
         let (says, length) = match fast {
-            Some((fast, length)) => (Says::Fast(fast), length),
+            Some((fast, length)) => (LineMeaning::Fast(fast), length),
             None => {
                 let length = memchr::memchr(b'\n', rest).map_or(rest.len(), |newline| newline + 1);
                 (slowly(&rest[..length]), length)
@@ -98,16 +98,16 @@ fn understand<'b>(block: &'b [u8], shape: &mut Shape, options: &Options) -> Vec<
     lines
 }
 
-fn slowly(line: &[u8]) -> Says<'_> {
+fn slowly(line: &[u8]) -> LineMeaning<'_> {
     match str::from_utf8(line.strip_suffix(b"\n").unwrap_or(line)) {
-        Err(error) => Says::Broken(format!("not UTF-8: {error}")),
-        Ok(text) if text.trim_ascii().is_empty() => Says::Nothing,
-        Ok(text) => parse(text).map_or_else(Says::Broken, Says::Tree),
+        Err(error) => LineMeaning::Broken(format!("not UTF-8: {error}")),
+        Ok(text) if text.trim_ascii().is_empty() => LineMeaning::Nothing,
+        Ok(text) => parse(text).map_or_else(LineMeaning::Broken, LineMeaning::Tree),
     }
 }
 
 impl Turn<'_> {
-    fn add(&mut self, lines: &[Says], options: &Options) -> Result<(), Broken> {
+    fn add(&mut self, lines: &[LineMeaning], options: &FormatOptions) -> Result<(), Broken> {
         for line in lines {
             self.add_line(line, options).map_err(|reason| at(self.line, reason))?;
             self.line += 1;
@@ -115,17 +115,17 @@ impl Turn<'_> {
         Ok(())
     }
 
-    fn add_line(&mut self, line: &Says, options: &Options) -> Result<(), String> {
+    fn add_line(&mut self, line: &LineMeaning, options: &FormatOptions) -> Result<(), String> {
         let pairing = &mut self.loading.pairing;
         let number = super::short(self.line);
         match line {
-            Says::Fast(Fast::Event(event)) => pairing.add(event, number),
-            Says::Tree(tree) => match tree::event(tree, options)? {
+            LineMeaning::Fast(Fast::Event(event)) => pairing.add(event, number),
+            LineMeaning::Tree(tree) => match tree::event(tree, options)? {
                 Some(event) => pairing.add(&event, number),
                 None => Ok(()),
             },
-            Says::Broken(reason) => Err(reason.clone()),
-            Says::Fast(Fast::Nemesis) | Says::Nothing => Ok(()),
+            LineMeaning::Broken(reason) => Err(reason.clone()),
+            LineMeaning::Fast(Fast::Nemesis) | LineMeaning::Nothing => Ok(()),
         }
     }
 }

@@ -4,13 +4,13 @@
 //! process, and then it must be valid: no operation may get lost because its line is unusual.
 
 use super::edn::{Parser, Stop};
-use super::event::{Event, Kind, NEMESIS, Name, Remark, clip, function, unknown_function, unknown_type};
+use super::event::{EventType, FileEvent, NEMESIS, Name, Remark, clip, function, unknown_function, unknown_type};
 use super::input::Input;
 use super::tree::TreeValue;
-use super::{Broken, Loading, Options, at, tree};
+use super::{Broken, FormatOptions, Loading, at, tree};
 
 /// Adds every operation of `input`.
-pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &Options) -> Result<(), Broken> {
+pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &FormatOptions) -> Result<(), Broken> {
     while let Some(line) = input.next_line()? {
         let number = line.number;
         add(line.bytes, number, loading, options).map_err(|reason| at(number, reason))?;
@@ -21,7 +21,7 @@ pub(super) fn load(input: &mut Input, loading: &mut Loading, options: &Options) 
     Ok(())
 }
 
-fn add(line: &[u8], number: u64, loading: &mut Loading, options: &Options) -> Result<(), String> {
+fn add(line: &[u8], number: u64, loading: &mut Loading, options: &FormatOptions) -> Result<(), String> {
     let text = str::from_utf8(line).map_err(|error| format!("not UTF-8: {error}"))?;
     if memchr::memchr(0, line).is_some() {
         return Err("a NUL byte; this is not text".into());
@@ -38,7 +38,7 @@ fn add(line: &[u8], number: u64, loading: &mut Loading, options: &Options) -> Re
         name => Name::Text(name),
     };
     let process = parts.process.parse().map_or(process, Name::Number);
-    let kind = Kind::of(parts.kind.as_bytes()).ok_or_else(|| unknown_type(parts.kind))?;
+    let kind = EventType::of(parts.kind.as_bytes()).ok_or_else(|| unknown_type(parts.kind))?;
     let f = function(parts.f.as_bytes()).ok_or_else(|| unknown_function(parts.f))?;
     let column = |at: usize| text.len() - parts.rest.len() + at + 1;
     let mut parser = Parser::new(parts.rest.as_bytes(), true);
@@ -59,7 +59,7 @@ fn add(line: &[u8], number: u64, loading: &mut Loading, options: &Options) -> Re
         key = Some(tuple_key.name().ok_or("the key of an independent tuple must be a name or a whole number")?);
         value = Some(tuple_value);
     }
-    let event = Event {
+    let event = FileEvent {
         process,
         kind,
         f,
@@ -87,15 +87,15 @@ struct Parts<'a> {
 /// The parts of a line that is an operation: a process with two keywords after it. None if a line is about something
 /// else, an error if it looks like an operation but is not one.
 fn parts(line: &str) -> Result<Option<Parts<'_>>, String> {
-    let mut words = Words { line, at: 0 };
+    let mut words = LogWords { line, at: 0 };
     // True for the first word of a line, or of what follows the logger's prefix.
     let mut first = true;
     let mut process = words.next().unwrap_or_default();
     while let Some(word) = words.next() {
-        let mut ahead = Words { ..words };
+        let mut ahead = LogWords { ..words };
         let next = ahead.next();
         let is_number = process.bytes().all(|byte| byte.is_ascii_digit());
-        let is_type = |word: &str| Kind::of(word.trim_start_matches(':').as_bytes()).is_some();
+        let is_type = |word: &str| EventType::of(word.trim_start_matches(':').as_bytes()).is_some();
         let is_function = |word: &str| function(word.trim_start_matches(':').as_bytes()).is_some();
         match (keyword(word), next.and_then(keyword)) {
             (Some(kind), Some(f))
@@ -142,12 +142,12 @@ fn keyword(word: &str) -> Option<&str> {
 }
 
 /// The words of a line, and where each ends.
-struct Words<'a> {
+struct LogWords<'a> {
     line: &'a str,
     at: usize,
 }
 
-impl<'a> Words<'a> {
+impl<'a> LogWords<'a> {
     fn next(&mut self) -> Option<&'a str> {
         let rest = &self.line[self.at..];
         let word = rest.trim_start();

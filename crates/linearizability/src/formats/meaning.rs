@@ -1,6 +1,6 @@
 //! What the value of an event says about its operation: which shapes are allowed, and what follows from them.
 
-use super::event::{Datum, Event, Remark, Token, Written, word};
+use super::event::{Datum, FileEvent, Remark, Token, Written, word};
 use crate::history::{Op, OpFunction, Value, Values};
 
 /// What the invocation alone tells about an operation. For an indeterminate one nothing more is ever known.
@@ -93,7 +93,7 @@ const MISMATCHES: [&str; 6] =
 /// must name a failed comparison.
 pub(super) fn is_mismatch<V: Written>(
     op: &Op,
-    event: &Event<'_, V>,
+    event: &FileEvent<'_, V>,
     values: &mut Values,
     items: &mut Vec<Value>,
 ) -> Result<bool, String> {

@@ -2,7 +2,7 @@
 //!
 //! The content says what a file is: the first bytes give its compression (`source`), what follows gives its notation
 //! (`detect`). Each notation has a file here (`json` with its fast path `fast`, `forms` over `edn`, `log`) and hands on
-//! the same `event::Event`, so one piece of code pairs and refuses them all (`pair`, `meaning`; [`InFlight`] serves
+//! the same `event::FileEvent`, so one piece of code pairs and refuses them all (`pair`, `meaning`; [`InFlight`] serves
 //! other readers too). Memory is bounded by the table and a few lines of at most 4 MiB, whatever the file holds;
 //! nothing here panics on data.
 //!
@@ -19,7 +19,7 @@
 //! {"process":1,"type":"invoke","f":"read","value":null}
 //! {"process":1,"type":"ok","f":"read","value":2}
 //! "#;
-//! let loaded = formats::read(history.as_bytes(), "a test", &formats::Options::default())?;
+//! let loaded = formats::read(history.as_bytes(), "a test", &formats::FormatOptions::default())?;
 //! assert_eq!(loaded.format, formats::Format::Json);
 //! let answers = check(&loaded.table, ModelSpec::Register, &Options::default());
 //! assert!(matches!(answers[0].answer, Answer::NotLinearizable(_))); // nobody wrote 2
@@ -56,7 +56,7 @@ pub use source::Compression;
 
 /// How to read what a file leaves open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct FormatOptions {
     /// Whether a value that is a pair is a key with its value, as jepsen.independent writes them. Tagged tuples are
     /// understood without this.
     pub independent: bool,
@@ -115,7 +115,7 @@ pub struct Loaded {
     pub simulated: bool,
     /// Sentences on how the file was read, for readers of the verdict: what was skipped, what was odd.
     pub notes: Vec<String>,
-    /// Nanoseconds by place in the order of events. Empty unless [`Options::times`] is set and the file has times.
+    /// Nanoseconds by place in the order of events. Empty unless [`FormatOptions::times`] is set and the file has times.
     pub times: Vec<i64>,
     /// Names of the processes that have a name instead of a number, see [`Loaded::process_name`].
     pub named: Vec<String>,
@@ -161,26 +161,26 @@ impl Loaded {
 }
 
 /// A history that has been opened and recognized, but not yet read.
-pub struct Source<'r> {
+pub struct OpenHistory<'r> {
     name: String,
     input: Input<'r>,
     format: Format,
     compression: Compression,
 }
 
-impl Source<'static> {
+impl OpenHistory<'static> {
     /// Opens a file, the history in a run folder, or standard input for `-`.
-    pub fn open(path: &Path) -> Result<Source<'static>, HistoryError> {
+    pub fn open(path: &Path) -> Result<OpenHistory<'static>, HistoryError> {
         let (reader, name) = source::open(path)?;
-        Source::of(reader, &name)
+        OpenHistory::of(reader, &name)
     }
 }
 
-impl<'r> Source<'r> {
+impl<'r> OpenHistory<'r> {
     /// Recognizes the content of a reader; `name` identifies it in messages.
-    pub fn of(reader: impl Read + Send + 'r, name: &str) -> Result<Source<'r>, HistoryError> {
+    pub fn of(reader: impl Read + Send + 'r, name: &str) -> Result<OpenHistory<'r>, HistoryError> {
         let (input, format, compression) = recognize(reader).map_err(|broken| broken.named(name))?;
-        Ok(Source { name: name.to_string(), input, format, compression })
+        Ok(OpenHistory { name: name.to_string(), input, format, compression })
     }
 
     /// Its name in messages.
@@ -199,7 +199,7 @@ impl<'r> Source<'r> {
     }
 
     /// Reads it as operations. A redjepsen run holds more than operations, so the program reads that itself.
-    pub fn table(mut self, options: &Options) -> Result<Loaded, HistoryError> {
+    pub fn table(mut self, options: &FormatOptions) -> Result<Loaded, HistoryError> {
         let mut loading = Loading::default();
         loading.pairing.times = options.times.then(Vec::new);
         let load = match self.format {
@@ -239,13 +239,13 @@ impl<'r> Source<'r> {
 }
 
 /// Reads a file, the history in a run folder, or standard input for `-` as operations.
-pub fn load(path: &Path, options: &Options) -> Result<Loaded, HistoryError> {
-    Source::open(path)?.table(options)
+pub fn load(path: &Path, options: &FormatOptions) -> Result<Loaded, HistoryError> {
+    OpenHistory::open(path)?.table(options)
 }
 
 /// Reads the content of a reader as operations; `name` identifies it in messages.
-pub fn read(reader: impl Read + Send, name: &str, options: &Options) -> Result<Loaded, HistoryError> {
-    Source::of(reader, name)?.table(options)
+pub fn read(reader: impl Read + Send, name: &str, options: &FormatOptions) -> Result<Loaded, HistoryError> {
+    OpenHistory::of(reader, name)?.table(options)
 }
 
 fn recognize<'r>(reader: impl Read + Send + 'r) -> Result<(Input<'r>, Format, Compression), Broken> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::event::{Event, Kind, Second, Token, Written, word};
+use super::event::{EventType, FileEvent, Second, Token, Written, word};
 use super::in_flight::{InFlight, OutOfTurn};
 use super::meaning;
 use super::names::{Keys, Processes};
@@ -43,18 +43,18 @@ struct Asked {
 
 impl Pairing {
     /// Adds an event; `line` is its line in the file.
-    pub fn add<V: Written>(&mut self, event: &Event<'_, V>, line: u32) -> Result<(), String> {
+    pub fn add<V: Written>(&mut self, event: &FileEvent<'_, V>, line: u32) -> Result<(), String> {
         self.in_order(event, line)?;
         let process = self.processes.number(event.process)?;
         match event.kind {
-            Kind::Invoke => self.invoke(process, event, line),
-            Kind::Ok => self.complete(process, event, Outcome::Ok),
-            Kind::Fail => self.complete(process, event, Outcome::Fail),
-            Kind::Info => self.complete(process, event, Outcome::Info),
+            EventType::Invoke => self.invoke(process, event, line),
+            EventType::Ok => self.complete(process, event, Outcome::Ok),
+            EventType::Fail => self.complete(process, event, Outcome::Fail),
+            EventType::Info => self.complete(process, event, Outcome::Info),
         }
     }
 
-    fn in_order<V>(&mut self, event: &Event<'_, V>, line: u32) -> Result<(), String> {
+    fn in_order<V>(&mut self, event: &FileEvent<'_, V>, line: u32) -> Result<(), String> {
         if let Some(time) = event.time {
             if let Some(last) = self.time
                 && time < last
@@ -75,7 +75,7 @@ impl Pairing {
         Ok(())
     }
 
-    fn invoke<V: Written>(&mut self, process: u32, event: &Event<'_, V>, line: u32) -> Result<(), String> {
+    fn invoke<V: Written>(&mut self, process: u32, event: &FileEvent<'_, V>, line: u32) -> Result<(), String> {
         let number = self.table.operations.len() as u32;
         self.in_flight.invoke(process, number).map_err(|wrong| self.told(wrong, process))?;
         let (a, b) = meaning::invoked(event.f, &event.value, &mut self.table.values, &mut self.items)?;
@@ -97,7 +97,7 @@ impl Pairing {
     }
 
     /// Remembers what an operation was invoked with.
-    fn ask<V: Written>(&mut self, process: u32, event: &Event<'_, V>) -> Result<(), String> {
+    fn ask<V: Written>(&mut self, process: u32, event: &FileEvent<'_, V>) -> Result<(), String> {
         use OpFunction::{Acquire, Cas, Read, Release, Rmw};
         let key = match (event.f, event.value.keyed()) {
             _ if event.key.is_some() => None,
@@ -118,7 +118,7 @@ impl Pairing {
         Err("this value is a key with its value, as jepsen.independent writes them; --independent reads it so".into())
     }
 
-    fn complete<V: Written>(&mut self, process: u32, event: &Event<'_, V>, outcome: Outcome) -> Result<(), String> {
+    fn complete<V: Written>(&mut self, process: u32, event: &FileEvent<'_, V>, outcome: Outcome) -> Result<(), String> {
         let number = self.in_flight.complete(process).map_err(|wrong| self.told(wrong, process))?;
         let mut op = self.table.operations[number as usize];
         if op.f != event.f {

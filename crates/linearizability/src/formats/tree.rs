@@ -5,10 +5,10 @@
 
 use std::borrow::Cow;
 
-use super::Options;
+use super::FormatOptions;
 use super::event::{
-    Datum, Event, Kind, NEMESIS, Name, Remark, Second, Token, Written, clip, function, no_token, token_of_text,
-    unknown_function, unknown_type,
+    Datum, EventType, FileEvent, NEMESIS, Name, Remark, Second, Token, Written, clip, function, no_token,
+    token_of_text, unknown_function, unknown_type,
 };
 use crate::history::{Value, Values};
 
@@ -129,7 +129,10 @@ fn intern(tree: &Tree, values: &mut Values) -> Result<Value, String> {
 }
 
 /// The event that a map of fields describes. None if it is not an operation of a client.
-pub(super) fn event<'t>(tree: &'t Tree<'t>, options: &Options) -> Result<Option<Event<'t, TreeValue<'t>>>, String> {
+pub(super) fn event<'t>(
+    tree: &'t Tree<'t>,
+    options: &FormatOptions,
+) -> Result<Option<FileEvent<'t, TreeValue<'t>>>, String> {
     let entries = match tree {
         Tree::Map(entries) => entries,
         Tree::Tagged(_, inner) if matches!(**inner, Tree::Map(_)) => return event(inner, options),
@@ -169,12 +172,12 @@ struct Fields<'t> {
 }
 
 impl<'t> Fields<'t> {
-    fn event(self, options: &Options) -> Result<Option<Event<'t, TreeValue<'t>>>, String> {
+    fn event(self, options: &FormatOptions) -> Result<Option<FileEvent<'t, TreeValue<'t>>>, String> {
         if self.process.and_then(Tree::word) == Some(NEMESIS) {
             return Ok(None);
         }
         let kind = word(self.kind, "type")?;
-        let kind = Kind::of(kind.as_bytes()).ok_or_else(|| unknown_type(kind))?;
+        let kind = EventType::of(kind.as_bytes()).ok_or_else(|| unknown_type(kind))?;
         let process = match self.process {
             None => return Err("missing field `process`".into()),
             Some(tree) => {
@@ -195,7 +198,7 @@ impl<'t> Fields<'t> {
             key = Some(tuple_key.name().ok_or("the key of an independent tuple must be a name or a whole number")?);
             value = Some(tuple_value);
         }
-        Ok(Some(Event {
+        Ok(Some(FileEvent {
             process,
             kind,
             f,

@@ -38,10 +38,10 @@ pub enum Content {
 /// An immutable text. Values are mostly short, and a million allocations take longer than everything else done with
 /// them, so a short text is stored inline.
 #[derive(Clone)]
-pub struct Text(Kept);
+pub struct Text(Stored);
 
 #[derive(Clone)]
-enum Kept {
+enum Stored {
     Here(u8, [u8; SHORT]),
     Elsewhere(Box<str>),
 }
@@ -52,8 +52,8 @@ const SHORT: usize = 30;
 impl Text {
     fn as_bytes(&self) -> &[u8] {
         match &self.0 {
-            Kept::Here(length, bytes) => &bytes[..usize::from(*length)],
-            Kept::Elsewhere(text) => text.as_bytes(),
+            Stored::Here(length, bytes) => &bytes[..usize::from(*length)],
+            Stored::Elsewhere(text) => text.as_bytes(),
         }
     }
 }
@@ -64,9 +64,9 @@ impl From<&str> for Text {
         Text(match bytes.get_mut(..text.len()) {
             Some(start) => {
                 start.copy_from_slice(text.as_bytes());
-                Kept::Here(text.len() as u8, bytes)
+                Stored::Here(text.len() as u8, bytes)
             }
-            None => Kept::Elsewhere(text.into()),
+            None => Stored::Elsewhere(text.into()),
         })
     }
 }
@@ -77,8 +77,8 @@ impl Deref for Text {
     fn deref(&self) -> &str {
         match &self.0 {
             // It was valid UTF-8 when it was stored.
-            Kept::Here(..) => str::from_utf8(self.as_bytes()).unwrap_or_default(),
-            Kept::Elsewhere(text) => text,
+            Stored::Here(..) => str::from_utf8(self.as_bytes()).unwrap_or_default(),
+            Stored::Elsewhere(text) => text,
         }
     }
 }

@@ -27,7 +27,7 @@ pub(super) enum Meaning {
 
 /// A value and what is known about it. Operations and values are indices here, [`NONE`] if absent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Node {
+pub(super) struct ChainValue {
     pub writer: u32,
     /// The value that replaced this one.
     pub next: u32,
@@ -38,10 +38,10 @@ pub(super) struct Node {
     pub last_read: u32,
 }
 
-pub(super) const UNSEEN: Node =
-    Node { writer: NONE, next: NONE, first_read: NONE, first_read_completed: NEVER, last_read: NONE };
+pub(super) const UNSEEN: ChainValue =
+    ChainValue { writer: NONE, next: NONE, first_read: NONE, first_read_completed: NEVER, last_read: NONE };
 
-impl Node {
+impl ChainValue {
     pub(super) fn observed(&self) -> bool {
         self.first_read != NONE || self.next != NONE
     }
@@ -49,16 +49,16 @@ impl Node {
 
 /// A chain, as other chains see it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Block {
+pub(super) struct ChainBlock {
     /// The value that it starts with.
     pub root: u32,
     /// The zone of the initial value's chain starts at -1, and no operation is named for that.
     pub zone: Zone<i64, u32>,
 }
 
-impl Block {
+impl ChainBlock {
     /// A chain of which only the start is known.
-    pub(super) fn empty(root: u32) -> Block {
-        Block { root, zone: Zone::empty(-1, i64::MAX, NONE) }
+    pub(super) fn empty(root: u32) -> ChainBlock {
+        ChainBlock { root, zone: Zone::empty(-1, i64::MAX, NONE) }
     }
 }

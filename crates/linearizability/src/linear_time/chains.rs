@@ -4,7 +4,7 @@
 //! what it expected must have been there. Operations are in the order of invocation, so nothing is sorted.
 
 use super::NONE;
-use super::chain::{INITIAL, Meaning, Node, UNSEEN};
+use super::chain::{ChainValue, INITIAL, Meaning, UNSEEN};
 use super::places::Places;
 use crate::history::{NEVER, Op, Outcome, Value};
 
@@ -13,7 +13,7 @@ pub(super) struct Chains<'o, F> {
     pub ops: &'o [Op],
     pub meaning: F,
     pub places: Places,
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<ChainValue>,
     /// Indeterminate operations that may be links.
     pub indeterminate: Vec<u32>,
     /// Operations that may have written any value.

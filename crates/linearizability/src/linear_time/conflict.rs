@@ -6,7 +6,7 @@
 //! it happened.
 
 use super::NONE;
-use super::chain::{Block, INITIAL, Meaning};
+use super::chain::{ChainBlock, INITIAL, Meaning};
 use super::chains::Chains;
 use crate::Conflict;
 use crate::history::{Op, Outcome};
@@ -90,7 +90,7 @@ pub(super) fn inside<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, earlier: u32
 }
 
 /// Each of two chains must come before the other.
-pub(super) fn between<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, one: &Block, other: &Block) -> Conflict {
+pub(super) fn between<F: Fn(&Op) -> Meaning>(chains: &Chains<'_, F>, one: &ChainBlock, other: &ChainBlock) -> Conflict {
     let mut set = Vec::new();
     for block in [one, other] {
         let ends = [block.zone.first_by, block.zone.last_by];

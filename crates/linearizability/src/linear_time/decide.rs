@@ -3,7 +3,7 @@
 //! What the operations say is in [`Chains`]; what is left open there is decided here, and held against real time.
 
 use super::NONE;
-use super::chain::{Block, INITIAL, Meaning, Node, UNSEEN};
+use super::chain::{ChainBlock, ChainValue, INITIAL, Meaning, UNSEEN};
 use super::chains::Chains;
 use super::{conflict, refusals};
 use crate::history::{NEVER, Op, Outcome};
@@ -32,7 +32,7 @@ impl<F: Fn(&Op) -> Meaning> Chains<'_, F> {
                 return Err(conflict::fork(self, second));
             };
             self.parted.push((second, self.nodes.len() as u32));
-            self.nodes.push(Node { next: to, ..UNSEEN });
+            self.nodes.push(ChainValue { next: to, ..UNSEEN });
             self.links += 1;
         }
         Ok(())
@@ -86,7 +86,7 @@ impl<F: Fn(&Op) -> Meaning> Chains<'_, F> {
     }
 
     fn all_written(&self) -> Result<(), Conflict> {
-        let unwritten = |node: &Node| node.writer == NONE && node.observed();
+        let unwritten = |node: &ChainValue| node.writer == NONE && node.observed();
         match self.nodes.iter().skip(1).position(unwritten) {
             None => Ok(()),
             Some(place) => Err(conflict::unwritten(self, place as u32 + 1)),
@@ -94,7 +94,7 @@ impl<F: Fn(&Op) -> Meaning> Chains<'_, F> {
     }
 
     /// Compares every chain with real time.
-    fn walk(&self) -> Result<Vec<Block>, Conflict> {
+    fn walk(&self) -> Result<Vec<ChainBlock>, Conflict> {
         let mut blocks = Vec::new();
         let mut passed = 0;
         self.walk_from(INITIAL, &mut blocks, &mut passed)?;
@@ -114,8 +114,8 @@ impl<F: Fn(&Op) -> Meaning> Chains<'_, F> {
     }
 
     /// Walks one chain and adds its block; that of the initial value only if somebody observed it.
-    fn walk_from(&self, root: u32, blocks: &mut Vec<Block>, passed: &mut u32) -> Result<(), Conflict> {
-        let mut block = Block::empty(root);
+    fn walk_from(&self, root: u32, blocks: &mut Vec<ChainBlock>, passed: &mut u32) -> Result<(), Conflict> {
+        let mut block = ChainBlock::empty(root);
         let mut value = root;
         loop {
             let node = &self.nodes[value as usize];
@@ -144,7 +144,7 @@ impl<F: Fn(&Op) -> Meaning> Chains<'_, F> {
     }
 
     /// Compares one operation's completion with what precedes it on its chain.
-    fn pass(&self, block: &mut Block, place: u32, completed: u32) -> Result<(), Conflict> {
+    fn pass(&self, block: &mut ChainBlock, place: u32, completed: u32) -> Result<(), Conflict> {
         let completed = i64::from(completed);
         if completed < block.zone.last {
             return Err(conflict::inside(self, block.zone.last_by, place));
@@ -154,7 +154,7 @@ impl<F: Fn(&Op) -> Meaning> Chains<'_, F> {
     }
 
     /// Checks that the chains can follow one another.
-    fn put_in_order(&self, blocks: &[Block]) -> Result<(), Conflict> {
+    fn put_in_order(&self, blocks: &[ChainBlock]) -> Result<(), Conflict> {
         let mut ends_with = vec![NONE; self.ops.len()];
         for (number, block) in (0u32..).zip(blocks) {
             ends_with[block.zone.last_by as usize] = number;

@@ -1,6 +1,6 @@
 //! A lock that gives its owner a fencing token, greater than every token before.
 
-use super::holds::{Hold, Holds, conflict, decide, in_words};
+use super::holds::{HoldPeriod, Holds, conflict, decide, in_words};
 use crate::history::{Op, OpFunction, Outcome, Value, Values};
 use crate::{Answer, Conflict};
 
@@ -24,9 +24,9 @@ pub fn fenced_mutex(ops: &[Op], values: &Values) -> Answer {
 
 /// Holds whose tokens contradict real time or one another.
 fn out_of_order(ops: &[Op], values: &Values, holds: &Holds) -> Option<Conflict> {
-    let mut with_token: Vec<(i64, &Hold)> = Vec::with_capacity(holds.list.len());
+    let mut with_token: Vec<(i64, &HoldPeriod)> = Vec::with_capacity(holds.list.len());
     // Holds of indeterminate acquires are uncertain, so a chain of them orders nothing that its ends do not.
-    let mut without: Vec<&Hold> = Vec::new();
+    let mut without: Vec<&HoldPeriod> = Vec::new();
     for hold in &holds.list {
         let acquire = &ops[hold.lock as usize];
         match values.int(acquire.a) {
@@ -36,7 +36,7 @@ fn out_of_order(ops: &[Op], values: &Values, holds: &Holds) -> Option<Conflict> 
     }
     with_token.sort_by_key(|(token, _)| *token);
 
-    let mut latest: Option<(i64, &Hold)> = None;
+    let mut latest: Option<(i64, &HoldPeriod)> = None;
     for (place, (token, hold)) in with_token.iter().enumerate() {
         if let Some((before, other)) = place.checked_sub(1).map(|before| with_token[before])
             && before == *token
@@ -62,9 +62,9 @@ fn out_of_order(ops: &[Op], values: &Values, holds: &Holds) -> Option<Conflict> 
 }
 
 /// A hold without a token that real time puts after one token and before another that is no greater. Binary search.
-fn no_place(ops: &[Op], with_token: &[(i64, &Hold)], without: &[&Hold]) -> Option<Conflict> {
+fn no_place(ops: &[Op], with_token: &[(i64, &HoldPeriod)], without: &[&HoldPeriod]) -> Option<Conflict> {
     // For each place: up to it, the hold with the greatest `zone.last`; from it on, the least `zone.first`.
-    let mut latest: Vec<&Hold> = with_token.iter().map(|(_, hold)| *hold).collect();
+    let mut latest: Vec<&HoldPeriod> = with_token.iter().map(|(_, hold)| *hold).collect();
     let mut earliest = latest.clone();
     for place in 1..latest.len() {
         if latest[place - 1].zone.last > latest[place].zone.last {

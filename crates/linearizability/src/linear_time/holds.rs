@@ -23,7 +23,7 @@ use crate::{Answer, Conflict};
 
 /// A period in which one process held the lock.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Hold {
+pub(super) struct HoldPeriod {
     /// Place of the acquire in the list of operations.
     pub lock: u32,
     /// Place of the release; [`NONE`] if nothing can have ended the hold.
@@ -35,7 +35,7 @@ pub(super) struct Hold {
 /// All holds of a history.
 #[derive(Debug)]
 pub(super) struct Holds {
-    pub list: Vec<Hold>,
+    pub list: Vec<HoldPeriod>,
     /// For each operation, the hold (an index into `list`) that has it as its last invocation: this gives the holds by
     /// the ends of their zones without sorting. Holds that do not end are not included.
     pub by_last: Vec<u32>,
@@ -74,12 +74,12 @@ pub(super) fn decide(ops: &[Op], check: impl Fn(&Holds) -> Option<Conflict>) -> 
 }
 
 /// A conflict of the operations of some holds.
-pub(super) fn conflict(holds: &[&Hold], reason: String) -> Conflict {
+pub(super) fn conflict(holds: &[&HoldPeriod], reason: String) -> Conflict {
     Conflict::new(holds.iter().flat_map(|hold| [hold.lock, hold.unlock]).collect(), reason)
 }
 
 /// A hold in words.
-pub(super) fn in_words(ops: &[Op], hold: &Hold) -> String {
+pub(super) fn in_words(ops: &[Op], hold: &HoldPeriod) -> String {
     let lock = &ops[hold.lock as usize];
     match ops.get(hold.unlock as usize) {
         Some(unlock) => format!("process {} (lines {} to {})", lock.process, lock.line, unlock.line),
@@ -89,7 +89,7 @@ pub(super) fn in_words(ops: &[Op], hold: &Hold) -> String {
 
 /// What is known of a process while walking through the history.
 #[derive(Clone)]
-struct Process {
+struct HoldingProcess {
     /// The `ok` acquire that is not yet released.
     open: u32,
     /// The previous `ok` operation.
@@ -117,7 +117,7 @@ impl Stock {
     }
 }
 
-const NEW: Process = Process {
+const NEW: HoldingProcess = HoldingProcess {
     open: NONE,
     previous: NONE,
     acquires: Stock { all: Vec::new(), used: 0 },
@@ -126,7 +126,7 @@ const NEW: Process = Process {
 
 /// An operation invoked while an `ok` one of its process was open. Checked before anything else, as it may come late.
 fn overlapping(ops: &[Op]) -> Option<&Op> {
-    let numbers = Numbers::of(ops);
+    let numbers = ProcessNumbers::of(ops);
     let mut busy_until: Vec<u32> = Vec::new();
     ops.iter().filter(|op| op.outcome != Outcome::Fail).find(|op| {
         let number = numbers.number(op.process);
@@ -143,8 +143,8 @@ fn overlapping(ops: &[Op]) -> Option<&Op> {
 
 /// Pairs acquires with releases; returns the answer instead if that is impossible. Linear.
 fn find(ops: &[Op], splits: Splits) -> Result<Holds, Answer> {
-    let mut processes: Vec<Process> = Vec::new();
-    let numbers = Numbers::of(ops);
+    let mut processes: Vec<HoldingProcess> = Vec::new();
+    let numbers = ProcessNumbers::of(ops);
     let mut holds = Holds { list: Vec::with_capacity(ops.len() / 2 + 1), by_last: vec![NONE; ops.len()], split: false };
     for (place, op) in ops.iter().enumerate() {
         let place = place as u32;
@@ -209,7 +209,7 @@ impl Holds {
         let first = release.map_or(NEVER, Op::happened_by).min(acquire.happened_by());
         let last = release.map_or(NEVER, |release| release.invoked.max(acquire.invoked));
         let number = self.list.len() as u32;
-        self.list.push(Hold { lock, unlock, zone: Zone { first, first_by: (), last, last_by: () } });
+        self.list.push(HoldPeriod { lock, unlock, zone: Zone { first, first_by: (), last, last_by: () } });
         if release.is_none() {
             return;
         }
@@ -244,29 +244,29 @@ fn not_held(ops: &[Op], before: u32, now: u32) -> Answer {
 }
 
 /// Processes as small numbers: their own if they are small, otherwise counted.
-enum Numbers {
+enum ProcessNumbers {
     AsTheyAre,
     Counted(std::collections::HashMap<u32, usize>),
 }
 
-impl Numbers {
-    fn of(ops: &[Op]) -> Numbers {
+impl ProcessNumbers {
+    fn of(ops: &[Op]) -> ProcessNumbers {
         let greatest = ops.iter().map(|op| op.process as usize).max().unwrap_or(0);
         if greatest <= 2 * ops.len() + 1_000 {
-            return Numbers::AsTheyAre;
+            return ProcessNumbers::AsTheyAre;
         }
         let mut counted = std::collections::HashMap::new();
         for op in ops {
             let next = counted.len();
             counted.entry(op.process).or_insert(next);
         }
-        Numbers::Counted(counted)
+        ProcessNumbers::Counted(counted)
     }
 
     fn number(&self, process: u32) -> usize {
         match self {
-            Numbers::AsTheyAre => process as usize,
-            Numbers::Counted(counted) => counted[&process],
+            ProcessNumbers::AsTheyAre => process as usize,
+            ProcessNumbers::Counted(counted) => counted[&process],
         }
     }
 }

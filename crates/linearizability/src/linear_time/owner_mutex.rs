@@ -1,7 +1,7 @@
 //! A lock that knows its owner: acquired only when free, released only by the process that holds it.
 
 use super::NONE;
-use super::holds::{Hold, Holds, conflict, decide, in_words};
+use super::holds::{HoldPeriod, Holds, conflict, decide, in_words};
 use crate::history::Op;
 use crate::value_graph::clashes;
 use crate::{Answer, Conflict};
@@ -29,7 +29,7 @@ fn overlap(ops: &[Op], holds: &Holds) -> Option<Conflict> {
     found.map(|(hold, later)| both_held(ops, hold, later))
 }
 
-fn both_held(ops: &[Op], one: &Hold, other: &Hold) -> Conflict {
+fn both_held(ops: &[Op], one: &HoldPeriod, other: &HoldPeriod) -> Conflict {
     let reason = format!("{} and {} held the lock at the same time", in_words(ops, one), in_words(ops, other));
     conflict(&[one, other], reason)
 }

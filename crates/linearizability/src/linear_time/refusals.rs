@@ -15,7 +15,7 @@
 //! the chain's end if nothing else can follow in time. If neither is proved, the answer is undecided.
 
 use super::NONE;
-use super::chain::{Block, INITIAL, Meaning};
+use super::chain::{ChainBlock, INITIAL, Meaning};
 use super::chains::Chains;
 use super::conflict::{self, Trace};
 use crate::history::{Op, Outcome};
@@ -30,7 +30,7 @@ pub(super) struct Reach {
     pub begun: i64,
 }
 
-struct Refusal {
+struct RefusedOperation {
     value: u32,
     invoked: u32,
     /// Among this and the later refusals of the same value, the one that completed first, and when.
@@ -52,15 +52,18 @@ const TRIED: usize = 256;
 const TRIED_IN_ALL: usize = 100_000;
 
 /// Whether the chains, which can be ordered, have an order that explains all refusals.
-pub(super) fn check<F: Fn(&Op) -> Meaning>(chains: &Chains<F>, mut blocks: Vec<Block>) -> Result<Answer, Conflict> {
+pub(super) fn check<F: Fn(&Op) -> Meaning>(
+    chains: &Chains<F>,
+    mut blocks: Vec<ChainBlock>,
+) -> Result<Answer, Conflict> {
     if chains.refusals.is_empty() {
         return Ok(Answer::Linearizable);
     }
     if blocks.first().is_none_or(|block| block.root != INITIAL) {
         // Nobody observed the initial value, but it was there.
-        blocks.insert(0, Block { root: INITIAL, zone: Zone::empty(-1, -1, NONE) });
+        blocks.insert(0, ChainBlock { root: INITIAL, zone: Zone::empty(-1, -1, NONE) });
     }
-    let line = Line::new(chains, &blocks);
+    let line = ChainTimeline::new(chains, &blocks);
     let mut ends = Vec::with_capacity(blocks.len());
     for block in &blocks {
         ends.push(line.alone(block)?);
@@ -74,29 +77,29 @@ pub(super) fn check<F: Fn(&Op) -> Meaning>(chains: &Chains<F>, mut blocks: Vec<B
 }
 
 /// What each chain tells by itself.
-pub(super) struct Line<'c, 'o, F> {
+pub(super) struct ChainTimeline<'c, 'o, F> {
     chains: &'c Chains<'o, F>,
     /// Sorted by value, then by invocation.
-    refusals: Vec<Refusal>,
+    refusals: Vec<RefusedOperation>,
     /// The first refusal of each value.
     refused: Vec<u32>,
     /// For each value, the earliest completion of it and of what follows on its chain.
     done: Vec<u32>,
 }
 
-impl<'c, 'o, F: Fn(&Op) -> Meaning> Line<'c, 'o, F> {
-    fn new(chains: &'c Chains<'o, F>, blocks: &[Block]) -> Self {
+impl<'c, 'o, F: Fn(&Op) -> Meaning> ChainTimeline<'c, 'o, F> {
+    fn new(chains: &'c Chains<'o, F>, blocks: &[ChainBlock]) -> Self {
         let mut by_value: Vec<(u32, u32)> = chains.refusals.iter().map(|(place, value)| (*value, *place)).collect();
         by_value.sort_unstable();
         let mut refused = vec![NONE; chains.nodes.len()];
-        let mut refusals: Vec<Refusal> = Vec::with_capacity(by_value.len());
+        let mut refusals: Vec<RefusedOperation> = Vec::with_capacity(by_value.len());
         for (value, place) in by_value.into_iter().rev() {
             let op = &chains.ops[place as usize];
             let (mut first, mut completed) = (place, op.completed);
             if let Some(later) = refusals.last().filter(|later| later.value == value && later.completed < completed) {
                 (first, completed) = (later.first, later.completed);
             }
-            refusals.push(Refusal { value, invoked: op.invoked, first, completed });
+            refusals.push(RefusedOperation { value, invoked: op.invoked, first, completed });
         }
         refusals.reverse();
         for (place, refusal) in refusals.iter().enumerate().rev() {
@@ -112,14 +115,14 @@ impl<'c, 'o, F: Fn(&Op) -> Meaning> Line<'c, 'o, F> {
                 done[value as usize] = least;
             }
         }
-        Line { chains, refusals, refused, done }
+        ChainTimeline { chains, refusals, refused, done }
     }
 
     /// When the value must be gone because of refusals that began after it came, and the refusal that says so.
     fn deadline(&self, at: Reach) -> Option<(u32, u32)> {
         let from = self.refused[at.value as usize];
         let refusals = self.refusals.get(from as usize..)?;
-        let over = |refusal: &Refusal| refusal.value == at.value && i64::from(refusal.invoked) <= at.latest;
+        let over = |refusal: &RefusedOperation| refusal.value == at.value && i64::from(refusal.invoked) <= at.latest;
         let next = refusals.get(refusals.partition_point(over)).filter(|next| next.value == at.value)?;
         Some((next.completed, next.first))
     }
@@ -150,7 +153,7 @@ impl<'c, 'o, F: Fn(&Op) -> Meaning> Line<'c, 'o, F> {
     }
 
     /// Walks a chain as if there were no others: what holds then holds in every order.
-    fn alone(&self, block: &Block) -> Result<Reach, Conflict> {
+    fn alone(&self, block: &ChainBlock) -> Result<Reach, Conflict> {
         let mut at = self.begin(block.root);
         for value in self.chains.values_from(block.root).skip(1) {
             match self.follow(at, value, i64::MAX) {
@@ -192,8 +195,8 @@ impl<'c, 'o, F: Fn(&Op) -> Meaning> Line<'c, 'o, F> {
 
 /// The chains in sequence.
 struct Sequence<'l, 'b, 'c, 'o, F> {
-    line: &'l Line<'c, 'o, F>,
-    blocks: &'b [Block],
+    line: &'l ChainTimeline<'c, 'o, F>,
+    blocks: &'b [ChainBlock],
     at: Reach,
     /// The chains, without the initial one, by the greater of f and s.
     order: Vec<u32>,
@@ -209,7 +212,7 @@ struct Sequence<'l, 'b, 'c, 'o, F> {
 }
 
 impl<'l, 'b, 'c, 'o, F: Fn(&Op) -> Meaning> Sequence<'l, 'b, 'c, 'o, F> {
-    fn new(line: &'l Line<'c, 'o, F>, blocks: &'b [Block], at: Reach) -> Self {
+    fn new(line: &'l ChainTimeline<'c, 'o, F>, blocks: &'b [ChainBlock], at: Reach) -> Self {
         let mut order: Vec<u32> = (1..blocks.len() as u32).collect();
         let mut by_first = order.clone();
         order.sort_by_key(|number| blocks[*number as usize].ends());
@@ -341,7 +344,7 @@ impl<'l, 'b, 'c, 'o, F: Fn(&Op) -> Meaning> Sequence<'l, 'b, 'c, 'o, F> {
     }
 }
 
-impl<F: Fn(&Op) -> Meaning> Line<'_, '_, F> {
+impl<F: Fn(&Op) -> Meaning> ChainTimeline<'_, '_, F> {
     fn follow_one(&self, at: Reach, op: Optional, limit: i64) -> Option<Reach> {
         let deadline = self.deadline(at).map_or(i64::MAX, |(completed, _)| completed.into());
         let (begun, latest) = (at.begun.max(self.invoked(op.place)), limit.min(deadline));
@@ -349,7 +352,7 @@ impl<F: Fn(&Op) -> Meaning> Line<'_, '_, F> {
     }
 }
 
-impl Block {
+impl ChainBlock {
     fn ends(&self) -> i64 {
         self.zone.first.max(self.zone.last)
     }

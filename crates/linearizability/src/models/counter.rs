@@ -1,7 +1,7 @@
 //! A counter.
 
 use crate::history::{Op, OpFunction, Outcome, Value, Values};
-use crate::model::{Effect, Model, Step};
+use crate::model::{Effect, Model, Transition};
 use crate::words::Words;
 
 /// A number that starts at `initial`. `add` n adds n, which may be negative; `read` returns the sum. A failed operation
@@ -36,17 +36,17 @@ impl Model for Counter {
         self.initial
     }
 
-    fn step(&self, state: &i64, op: &Op) -> Step<i64> {
+    fn step(&self, state: &i64, op: &Op) -> Transition<i64> {
         if op.outcome == Outcome::Fail {
-            return Step::Same;
+            return Transition::Same;
         }
         match op.f {
             OpFunction::Add => match self.number(op.a) {
-                Some(0) | None => Step::Same,
-                Some(number) => Step::To(state.wrapping_add(number)),
+                Some(0) | None => Transition::Same,
+                Some(number) => Transition::To(state.wrapping_add(number)),
             },
-            OpFunction::Read if op.a == Value::UNKNOWN || self.number(op.a) == Some(*state) => Step::Same,
-            _ => Step::Illegal,
+            OpFunction::Read if op.a == Value::UNKNOWN || self.number(op.a) == Some(*state) => Transition::Same,
+            _ => Transition::Illegal,
         }
     }
 

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use crate::history::{NEVER, Op, OpFunction, Outcome, Value, Values};
-use crate::model::{Effect, Model, Step};
+use crate::model::{Effect, Model, Transition};
 use crate::words::Words;
 
 /// A lock that anyone may release. `acquire`: it was free and is now held; `release`: it was held and is now free.
@@ -20,12 +20,12 @@ impl Model for Mutex {
         false
     }
 
-    fn step(&self, held: &bool, op: &Op) -> Step<bool> {
+    fn step(&self, held: &bool, op: &Op) -> Transition<bool> {
         match op.f {
-            _ if op.outcome == Outcome::Fail => Step::Same,
-            OpFunction::Acquire if !held => Step::To(true),
-            OpFunction::Release if *held => Step::To(false),
-            _ => Step::Illegal,
+            _ if op.outcome == Outcome::Fail => Transition::Same,
+            OpFunction::Acquire if !held => Transition::To(true),
+            OpFunction::Release if *held => Transition::To(false),
+            _ => Transition::Illegal,
         }
     }
 
@@ -80,18 +80,18 @@ impl Model for Semaphore {
         Box::default()
     }
 
-    fn step(&self, owners: &Self::State, op: &Op) -> Step<Self::State> {
+    fn step(&self, owners: &Self::State, op: &Op) -> Transition<Self::State> {
         let (at, is_owner) = match owners.binary_search(&op.process) {
             Ok(at) => (at, true),
             Err(at) => (at, false),
         };
         match op.f {
-            _ if op.outcome == Outcome::Fail => Step::Same,
+            _ if op.outcome == Outcome::Fail => Transition::Same,
             OpFunction::Acquire if owners.len() < self.limit as usize => {
-                Step::To([&owners[..at], &[op.process], &owners[at..]].concat().into())
+                Transition::To([&owners[..at], &[op.process], &owners[at..]].concat().into())
             }
-            OpFunction::Release if is_owner => Step::To([&owners[..at], &owners[at + 1..]].concat().into()),
-            _ => Step::Illegal,
+            OpFunction::Release if is_owner => Transition::To([&owners[..at], &owners[at + 1..]].concat().into()),
+            _ => Transition::Illegal,
         }
     }
 
@@ -127,15 +127,15 @@ pub struct Owned {
 }
 
 impl Owned {
-    fn step(self, op: &Op, reentrant: bool) -> Step<Owned> {
+    fn step(self, op: &Op, reentrant: bool) -> Transition<Owned> {
         let mine = self.count > 0 && self.process == op.process;
         match op.f {
             OpFunction::Acquire if self.count == 0 || mine && reentrant => {
-                Step::To(Owned { process: op.process, count: self.count + 1 })
+                Transition::To(Owned { process: op.process, count: self.count + 1 })
             }
-            OpFunction::Release if mine && self.count == 1 => Step::To(Owned::default()),
-            OpFunction::Release if mine => Step::To(Owned { count: self.count - 1, ..self }),
-            _ => Step::Illegal,
+            OpFunction::Release if mine && self.count == 1 => Transition::To(Owned::default()),
+            OpFunction::Release if mine => Transition::To(Owned { count: self.count - 1, ..self }),
+            _ => Transition::Illegal,
         }
     }
 
@@ -155,8 +155,8 @@ impl Model for OwnerMutex {
         Owned::default()
     }
 
-    fn step(&self, state: &Owned, op: &Op) -> Step<Owned> {
-        if op.outcome == Outcome::Fail { Step::Same } else { state.step(op, self.reentrant) }
+    fn step(&self, state: &Owned, op: &Op) -> Transition<Owned> {
+        if op.outcome == Outcome::Fail { Transition::Same } else { state.step(op, self.reentrant) }
     }
 
     fn effect(&self, op: &Op) -> Effect {
@@ -194,20 +194,20 @@ impl Model for FencedMutex {
         (Owned::default(), None)
     }
 
-    fn step(&self, (owned, last): &Self::State, op: &Op) -> Step<Self::State> {
+    fn step(&self, (owned, last): &Self::State, op: &Op) -> Transition<Self::State> {
         if op.outcome == Outcome::Fail {
-            return Step::Same;
+            return Transition::Same;
         }
         let token = match op.f {
             OpFunction::Acquire => self.numbers.get(op.a.0 as usize).copied().flatten(),
             _ => None,
         };
         if token.is_some() && token <= *last {
-            return Step::Illegal;
+            return Transition::Illegal;
         }
         match owned.step(op, false) {
-            Step::To(owned) => Step::To((owned, token.or(*last))),
-            _ => Step::Illegal,
+            Transition::To(owned) => Transition::To((owned, token.or(*last))),
+            _ => Transition::Illegal,
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 
 use crate::history::{NEVER, Op, OpFunction, Outcome, Value};
-use crate::model::{Candidate, Effect, Model, Step};
+use crate::model::{Candidate, Effect, Model, Transition};
 use crate::search::FastHasher;
 use crate::words::{self, Words};
 
@@ -78,22 +78,24 @@ impl Model for Register {
         self.initial
     }
 
-    fn step(&self, state: &Value, op: &Op) -> Step<Value> {
-        let to = |value: Value| if value == *state && value != Value::UNKNOWN { Step::Same } else { Step::To(value) };
+    fn step(&self, state: &Value, op: &Op) -> Transition<Value> {
+        let to = |value: Value| {
+            if value == *state && value != Value::UNKNOWN { Transition::Same } else { Transition::To(value) }
+        };
         if self.says_nothing(op) {
-            return Step::Same;
+            return Transition::Same;
         }
         let fits = |found: Value| found == *state || *state == Value::UNKNOWN;
         match op.f {
             OpFunction::Read if fits(op.a) => to(op.a),
             OpFunction::Write => to(op.a),
             OpFunction::Cas if op.outcome == Outcome::Fail => match op.a == *state {
-                true => Step::Illegal,
-                false => Step::Same,
+                true => Transition::Illegal,
+                false => Transition::Same,
             },
             OpFunction::Cas if fits(op.a) => to(op.b),
             OpFunction::Rmw if op.a == Value::UNKNOWN || fits(op.a) => to(op.b),
-            _ => Step::Illegal,
+            _ => Transition::Illegal,
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 
 use crate::history::{Content, Op, OpFunction, Outcome, Value, Values};
-use crate::model::{Effect, Model, Step};
+use crate::model::{Effect, Model, Transition};
 use crate::search::FastHasher;
 use crate::words::{self, Words};
 
@@ -23,11 +23,11 @@ pub struct Sequence<T> {
     reads: Vec<Box<[T]>>,
     /// For each read, the length of the prefix that it shares with the one before.
     shared: Vec<usize>,
-    values: HashMap<Value, Meaning<T>, BuildHasherDefault<FastHasher>>,
+    values: HashMap<Value, PrefixMeaning<T>, BuildHasherDefault<FastHasher>>,
 }
 
 /// What a value stands for.
-struct Meaning<T> {
+struct PrefixMeaning<T> {
     /// As a whole sequence.
     whole: State,
     /// As something to append.
@@ -82,7 +82,7 @@ impl<T: Ord + Copy> Sequence<T> {
         for op in operations.iter().filter(|op| op.a != Value::UNKNOWN) {
             if !sequence.values.contains_key(&op.a) {
                 let state = whole(op.a).map_or(UNSEEN, |whole| sequence.grow(EMPTY, &whole));
-                sequence.values.insert(op.a, Meaning { whole: state, tail: tail(op.a) });
+                sequence.values.insert(op.a, PrefixMeaning { whole: state, tail: tail(op.a) });
             }
         }
         sequence
@@ -130,10 +130,10 @@ impl<T: Ord + Copy + Sync + Symbol> Model for Sequence<T> {
         EMPTY
     }
 
-    fn step(&self, state: &State, op: &Op) -> Step<State> {
-        let to = |next: State| if next == *state { Step::Same } else { Step::To(next) };
+    fn step(&self, state: &State, op: &Op) -> Transition<State> {
+        let to = |next: State| if next == *state { Transition::Same } else { Transition::To(next) };
         if op.outcome == Outcome::Fail || op.f == OpFunction::Read && op.a == Value::UNKNOWN {
-            return Step::Same;
+            return Transition::Same;
         }
         match op.f {
             OpFunction::Append => match self.values.get(&op.a) {
@@ -141,8 +141,8 @@ impl<T: Ord + Copy + Sync + Symbol> Model for Sequence<T> {
                 _ => to(UNSEEN),
             },
             OpFunction::Write => to(self.whole(op.a)),
-            OpFunction::Read if *state != UNSEEN && self.whole(op.a) == *state => Step::Same,
-            _ => Step::Illegal,
+            OpFunction::Read if *state != UNSEEN && self.whole(op.a) == *state => Transition::Same,
+            _ => Transition::Illegal,
         }
     }
 

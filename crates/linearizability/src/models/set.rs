@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 use crate::history::{Content, Op, OpFunction, Outcome, Value, Values};
-use crate::model::{Effect, Model, Step};
+use crate::model::{Effect, Model, Transition};
 use crate::words::{self, Words};
 
 /// A set, initially empty. `add` x makes x an element; `read` returns all elements, in any order. A failed operation
@@ -14,17 +14,17 @@ use crate::words::{self, Words};
 pub struct Set {
     /// For each value that is a list, its distinct elements in order.
     lists: HashMap<Value, Box<[Value]>>,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenSets>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct SeenSets {
     sets: Vec<Box<[Value]>>,
     numbers: HashMap<Box<[Value]>, u32>,
     added: HashMap<(u32, Value), u32>,
 }
 
-impl Seen {
+impl SeenSets {
     fn number(&mut self, set: Box<[Value]>) -> u32 {
         if let Some(number) = self.numbers.get(&set) {
             return *number;
@@ -59,7 +59,7 @@ impl Set {
             Some(Content::List(list)) => Some((Value(number), sorted(list))),
             _ => None,
         };
-        let mut seen = Seen::default();
+        let mut seen = SeenSets::default();
         seen.number(Box::default());
         Set { lists: (0..values.len() as u32).filter_map(list).collect(), seen: Mutex::new(seen) }
     }
@@ -88,18 +88,18 @@ impl Model for Set {
         0
     }
 
-    fn step(&self, state: &u32, op: &Op) -> Step<u32> {
+    fn step(&self, state: &u32, op: &Op) -> Transition<u32> {
         if op.outcome == Outcome::Fail || op.f == OpFunction::Read && op.a == Value::UNKNOWN {
-            return Step::Same;
+            return Transition::Same;
         }
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         match op.f {
             OpFunction::Add => match seen.add(*state, op.a) {
-                same if same == *state => Step::Same,
-                larger => Step::To(larger),
+                same if same == *state => Transition::Same,
+                larger => Transition::To(larger),
             },
-            OpFunction::Read if self.read(op.a) == Some(&*seen.sets[*state as usize]) => Step::Same,
-            _ => Step::Illegal,
+            OpFunction::Read if self.read(op.a) == Some(&*seen.sets[*state as usize]) => Transition::Same,
+            _ => Transition::Illegal,
         }
     }
 

@@ -18,7 +18,7 @@ use crate::model::{Effect, Model};
 pub type Choice = (u32, Option<Move>);
 
 /// What was found, and how far any order came: the event of the return that none got past.
-pub struct Found {
+pub struct SearchOutcome {
     pub legal: bool,
     pub furthest: usize,
     /// The choices that lead to the end.
@@ -63,12 +63,12 @@ impl<'a, M: Model, B: Bits> Depth<'a, M, B> {
     }
 
     /// Continues the search until there is an answer, or the watch says stop.
-    pub fn run(&mut self, watch: &mut Watch) -> Result<Found, Stopped> {
+    pub fn run(&mut self, watch: &mut Watch) -> Result<SearchOutcome, Stopped> {
         while let Some(frame) = self.stack.last_mut() {
             self.cursor.back_to(frame.at as usize);
             let Some(Event::Return(target)) = self.cursor.event() else {
                 let choices = self.stack.iter().skip(1).map(|frame| frame.made).collect();
-                return Ok(Found { legal: true, furthest: self.furthest, choices });
+                return Ok(SearchOutcome { legal: true, furthest: self.furthest, choices });
             };
             watch.look(self.bytes, self.furthest)?;
             let choice = frame.next;
@@ -103,7 +103,7 @@ impl<'a, M: Model, B: Bits> Depth<'a, M, B> {
                 self.enter(config, made, may_return);
             }
         }
-        Ok(Found { legal: false, furthest: self.furthest, choices: Vec::new() })
+        Ok(SearchOutcome { legal: false, furthest: self.furthest, choices: Vec::new() })
     }
 
     fn enter(&mut self, mut config: Config<M::State, B>, made: Choice, may_return: bool) {

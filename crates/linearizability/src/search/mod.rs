@@ -25,7 +25,7 @@ pub use watch::Limits;
 use super::{Answer, Conflict, Model};
 use crate::history::{NEVER, Op, OpFunction, Outcome, Value};
 use bits::{Bits, Wide};
-use depth::{Depth, Found};
+use depth::{Depth, SearchOutcome};
 use problem::{Event, Problem};
 use watch::{Shared, Stopped, Watch};
 
@@ -142,10 +142,10 @@ fn search<M: Model, B: Bits>(model: &M, problem: &Problem, limits: &Limits, stra
         _ => (0, 0),
     };
     match result {
-        Ok(Found { legal: true, choices, .. }) => {
+        Ok(SearchOutcome { legal: true, choices, .. }) => {
             Finding::Legal { order: order::replay::<M, B>(model, problem, &choices) }
         }
-        Ok(Found { legal: false, furthest, .. }) => {
+        Ok(SearchOutcome { legal: false, furthest, .. }) => {
             let (place, event) = place(furthest);
             Finding::Illegal { place, event }
         }
@@ -159,12 +159,12 @@ fn search<M: Model, B: Bits>(model: &M, problem: &Problem, limits: &Limits, stra
     }
 }
 
-fn breadth_first<M: Model, B: Bits>(model: &M, problem: &Problem, watch: &mut Watch) -> Result<Found, Stopped> {
+fn breadth_first<M: Model, B: Bits>(model: &M, problem: &Problem, watch: &mut Watch) -> Result<SearchOutcome, Stopped> {
     let reached = breadth::run::<M, B>(model, problem, watch)?;
-    Ok(Found { legal: !reached.frontier.is_empty(), furthest: reached.at, choices: Vec::new() })
+    Ok(SearchOutcome { legal: !reached.frontier.is_empty(), furthest: reached.at, choices: Vec::new() })
 }
 
-fn first(shared: &Shared, result: Result<Found, Stopped>) -> Result<Found, Stopped> {
+fn first(shared: &Shared, result: Result<SearchOutcome, Stopped>) -> Result<SearchOutcome, Stopped> {
     if result.is_ok() || result.as_ref().is_err_and(|stopped| *stopped == Stopped::GaveUp) {
         shared.decided.store(true, Ordering::Relaxed);
     }

@@ -18,7 +18,7 @@ use super::bits::Bits;
 use super::config::Config;
 use super::cursor::Cursor;
 use super::problem::{Event, Open};
-use crate::model::{Effect, Model, Step};
+use crate::model::{Effect, Model, Transition};
 
 /// An operation that is chosen to happen.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ pub fn advance<M: Model, B: Bits>(model: &M, cursor: &mut Cursor, config: &mut C
 pub fn meet<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &mut Config<M::State, B>, event: Event) {
     match event {
         Event::Invoke(open) => {
-            if model.step(&config.state, &cursor.problem.classes[open.class as usize].op) == Step::Same {
+            if model.step(&config.state, &cursor.problem.classes[open.class as usize].op) == Transition::Same {
                 config.settled.insert(open.slot);
             }
         }
@@ -57,7 +57,7 @@ pub fn close<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &mut Config<
     let class = &cursor.problem.classes[target.class as usize];
     if class.effect == Effect::Overwrites
         && !config.spent.has(target.slot)
-        && model.step(&config.state, &class.op) == Step::Same
+        && model.step(&config.state, &class.op) == Transition::Same
     {
         // A write of the value already there: other writes may have happened just before it.
         settle_overwriting(cursor, config);
@@ -105,9 +105,9 @@ pub fn attempt<M: Model, B: Bits>(
     }
     let mut next = config.clone();
     match model.step(&config.state, &operation.op) {
-        Step::To(state) => next.state = state,
+        Transition::To(state) => next.state = state,
         // A write of the value already there can hide other writes.
-        Step::Same if operation.effect == Effect::Overwrites && hides(cursor, config) => {}
+        Transition::Same if operation.effect == Effect::Overwrites && hides(cursor, config) => {}
         _ => return None,
     }
     match movement {
@@ -153,7 +153,7 @@ fn settle<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &mut Config<M::
     let mut seen = false;
     for open in &cursor.open {
         if !config.settled.has(open.slot)
-            && model.step(&config.state, &cursor.problem.classes[open.class as usize].op) == Step::Same
+            && model.step(&config.state, &cursor.problem.classes[open.class as usize].op) == Transition::Same
         {
             config.settled.insert(open.slot);
             seen = true;
@@ -167,7 +167,7 @@ fn is_noticed<M: Model, B: Bits>(model: &M, cursor: &Cursor, config: &Config<M::
     let follows = |class: u32| {
         let class = &cursor.problem.classes[class as usize];
         matches!(class.effect, Effect::Any | Effect::Commutes)
-            && matches!(model.step(&config.state, &class.op), Step::To(_))
+            && matches!(model.step(&config.state, &class.op), Transition::To(_))
     };
     cursor.open.iter().any(|open| !config.spent.has(open.slot) && follows(open.class))
         || cursor.live.iter().any(|class| config.used(*class) < cursor.available[*class as usize] && follows(*class))

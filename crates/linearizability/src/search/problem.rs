@@ -67,15 +67,15 @@ impl Problem {
         let mut order = Vec::with_capacity(candidates.len() * 2);
         for (index, candidate) in candidates.iter().enumerate() {
             if returns(&candidate.op) {
-                order.push((candidate.op.invoked, Kind::Invoke, index as u32));
-                order.push((candidate.op.completed, Kind::Return, index as u32));
+                order.push((candidate.op.invoked, EventRank::Invoke, index as u32));
+                order.push((candidate.op.completed, EventRank::Return, index as u32));
             } else {
-                order.push((candidate.from.max(candidate.op.invoked), Kind::Available, class_of[index]));
+                order.push((candidate.from.max(candidate.op.invoked), EventRank::Available, class_of[index]));
             }
         }
         for (class, entry) in classes.iter().enumerate() {
             if !entry.indeterminate.is_empty() && entry.until != NEVER {
-                order.push((entry.until, Kind::Retire, class as u32));
+                order.push((entry.until, EventRank::Retire, class as u32));
             }
         }
         // An invocation goes before a return at the same place: the two overlap.
@@ -91,16 +91,16 @@ impl Problem {
         let events = order
             .into_iter()
             .map(|(_, kind, index)| match kind {
-                Kind::Invoke => {
+                EventRank::Invoke => {
                     slot_of[index as usize] = slots.take();
                     Event::Invoke(open(index, slot_of[index as usize]))
                 }
-                Kind::Return => {
+                EventRank::Return => {
                     slots.free.push(slot_of[index as usize]);
                     Event::Return(open(index, slot_of[index as usize]))
                 }
-                Kind::Available => Event::Available(index),
-                Kind::Retire => Event::Retire(index),
+                EventRank::Available => Event::Available(index),
+                EventRank::Retire => Event::Retire(index),
             })
             .collect();
         Problem { classes, events, slots: slots.count as usize }
@@ -108,7 +108,7 @@ impl Problem {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum EventRank {
     Invoke,
     Available,
     Return,

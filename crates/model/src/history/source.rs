@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use linearizability::formats::{FIRST_NAMED, Format, HistoryError, Loaded, Options, Source};
+use linearizability::formats::{FIRST_NAMED, Format, FormatOptions, HistoryError, Loaded, OpenHistory};
 use linearizability::history::Table;
 
 use super::{History, load_reader, lock_table, operation_table};
@@ -12,7 +12,7 @@ use super::{History, load_reader, lock_table, operation_table};
 pub const CONTROLLER: u32 = FIRST_NAMED;
 
 /// Reads a history as operations.
-pub fn operations(source: Source, options: &Options) -> Result<Loaded, HistoryError> {
+pub fn operations(source: OpenHistory, options: &FormatOptions) -> Result<Loaded, HistoryError> {
     match source.format() {
         Format::Run => of_run(source, options, |history| operation_table(history, None)),
         _ => source.table(options),
@@ -21,24 +21,24 @@ pub fn operations(source: Source, options: &Options) -> Result<Loaded, HistoryEr
 
 /// Reads the history of a run as acquires and releases of its locks, each taken by an operation on its way. Fails if it
 /// is not a redjepsen run.
-pub fn lock_operations(source: Source, options: &Options) -> Result<Loaded, HistoryError> {
+pub fn lock_operations(source: OpenHistory, options: &FormatOptions) -> Result<Loaded, HistoryError> {
     of_run(source, options, lock_table)
 }
 
 /// Loads the history of a run from a file, or from the run folder that holds one.
 pub fn load(path: &Path) -> Result<History, HistoryError> {
-    run(Source::open(path)?)
+    run(OpenHistory::open(path)?)
 }
 
 /// Reads the history of a run, which contains more than operations.
-pub fn run(source: Source) -> Result<History, HistoryError> {
+pub fn run(source: OpenHistory) -> Result<History, HistoryError> {
     let name = source.name().to_string();
     load_reader(source.into_reader(), &name)
 }
 
 fn of_run(
-    source: Source,
-    options: &Options,
+    source: OpenHistory,
+    options: &FormatOptions,
     table: impl Fn(&History) -> (Table, Vec<i64>),
 ) -> Result<Loaded, HistoryError> {
     let (format, compression) = (source.format(), source.compression());

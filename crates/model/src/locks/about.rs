@@ -1,5 +1,5 @@
 //! What the program knows about a lock without running it: each lock's file has an [`About`] and a type for its
-//! `[lock.NAME]` table, which is one of [`Options`].
+//! `[lock.NAME]` table, which is one of [`LockTable`].
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ impl About {
 }
 
 /// The `[lock.NAME]` table of a workload file.
-pub trait Options {
+pub trait LockTable {
     /// The options as the clients get them, with every length resolved against the TTL. The error names the option and
     /// says what is allowed.
     fn resolve(&self, ttl: Duration) -> Result<LockOptions, String>;
@@ -106,7 +106,7 @@ pub struct NodeOptions {
     pub retry_delay: LengthRange,
 }
 
-impl Options for NodeOptions {
+impl LockTable for NodeOptions {
     fn resolve(&self, ttl: Duration) -> Result<LockOptions, String> {
         asking(self.node_timeout, self.retry_delay, ttl)
     }

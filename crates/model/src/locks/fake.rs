@@ -18,7 +18,7 @@ use super::{Clock, Mail, Node, OneNode, PhaseHook, RequestError};
 
 /// What a fake node answers to one attempt to acquire, whatever it holds.
 #[derive(Clone, Copy, Debug)]
-pub enum Answer {
+pub enum FakeAnswer {
     /// It does what it is asked, and the answer takes this long.
     Set {
         after_ms: u64,
@@ -39,7 +39,7 @@ pub struct FakeNode {
 
 #[derive(Default)]
 struct FakeState {
-    answers: VecDeque<Answer>,
+    answers: VecDeque<FakeAnswer>,
     /// Values, and when they expire.
     keys: BTreeMap<String, (String, Option<Duration>)>,
     deleted: Vec<(String, String)>,
@@ -53,7 +53,7 @@ impl FakeNode {
     pub const REPLICAS: u32 = 1;
 
     /// A node that gives these answers to the first attempts to acquire, and then answers like a Redis.
-    pub fn new(answers: &[Answer], clock: FakeClock) -> FakeNode {
+    pub fn new(answers: &[FakeAnswer], clock: FakeClock) -> FakeNode {
         let state = FakeState { answers: answers.iter().copied().collect(), ..FakeState::default() };
         FakeNode { state: Arc::new(Mutex::new(state)), clock }
     }
@@ -134,17 +134,17 @@ impl FakeNode {
         let answer = self.state().answers.pop_front();
         match answer {
             None => Ok(act()),
-            Some(Answer::Set { after_ms }) => {
+            Some(FakeAnswer::Set { after_ms }) => {
                 let done = act();
                 self.clock.sleep(Duration::from_millis(after_ms)).await;
                 Ok(done)
             }
-            Some(Answer::SetSilently) => {
+            Some(FakeAnswer::SetSilently) => {
                 act();
                 self.timeout().await
             }
-            Some(Answer::Taken) => Ok(taken),
-            Some(Answer::Silent) => self.timeout().await,
+            Some(FakeAnswer::Taken) => Ok(taken),
+            Some(FakeAnswer::Silent) => self.timeout().await,
         }
     }
 
@@ -247,7 +247,7 @@ impl Node for FakeNode {
 }
 
 /// The lock `L` with a TTL of 100 ms on a node that gives these answers first.
-pub fn one_node<L>(answers: &[Answer]) -> OneNode<FakeNode, FakeClock, L> {
+pub fn one_node<L>(answers: &[FakeAnswer]) -> OneNode<FakeNode, FakeClock, L> {
     let clock = FakeClock::default();
     let node = FakeNode::new(answers, clock.clone());
     OneNode { node, clock, ttl: Duration::from_millis(100), lock: PhantomData }

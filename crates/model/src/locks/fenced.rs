@@ -45,7 +45,7 @@ impl<N: Node, C: Clock> Algorithm for OneNode<N, C, Fenced> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::{Answer, Nobody, one_node};
+    use super::super::fake::{FakeAnswer, Nobody, one_node};
     use super::*;
 
     #[tokio::test]
@@ -74,7 +74,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_uncertain_attempt_is_taken_back() {
-        let lock = one_node::<Fenced>(&[Answer::Silent]);
+        let lock = one_node::<Fenced>(&[FakeAnswer::Silent]);
         assert!(lock.attempt("k", &Nobody).await.is_err());
         assert_eq!(lock.node.deleted().len(), 1);
     }

@@ -39,7 +39,7 @@ impl<N: Node, C: Clock> Algorithm for OneNode<N, C, Forever> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::{Answer, Nobody, one_node};
+    use super::super::fake::{FakeAnswer, Nobody, one_node};
     use super::*;
 
     #[tokio::test]
@@ -52,7 +52,7 @@ mod tests {
         lock.release("k", &held, &Nobody).await;
         lock.attempt("k", &Nobody).await.unwrap();
 
-        let silent = one_node::<Forever>(&[Answer::SetSilently]);
+        let silent = one_node::<Forever>(&[FakeAnswer::SetSilently]);
         assert!(silent.attempt("k", &Nobody).await.is_err());
         assert_eq!(silent.node.value("k"), None, "what its node did nevertheless is undone");
     }

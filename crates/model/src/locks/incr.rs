@@ -54,10 +54,10 @@ impl<N: Node, C: Clock> Algorithm for Incr<N, C> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::{Answer, FakeClock, FakeNode, Nobody};
+    use super::super::fake::{FakeAnswer, FakeClock, FakeNode, Nobody};
     use super::*;
 
-    fn lock(answers: &[Answer]) -> Incr<FakeNode, FakeClock> {
+    fn lock(answers: &[FakeAnswer]) -> Incr<FakeNode, FakeClock> {
         let clock = FakeClock::default();
         let node = FakeNode::new(answers, clock.clone());
         let retry_delay = (Duration::from_millis(5), Duration::from_millis(9));
@@ -86,7 +86,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_that_was_lost_locks_everybody_out() {
-        let lock = lock(&[Answer::SetSilently]);
+        let lock = lock(&[FakeAnswer::SetSilently]);
         assert!(lock.attempt("k", &Nobody).await.is_err());
         assert_eq!(lock.attempt("k", &Nobody).await, Err("held by another client: the count is 2".into()));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::about::{asking, is_default, is_yes, yes};
-use super::{About, LockOptions, Options};
+use super::{About, LockOptions, LockTable};
 use crate::topology::Program;
 use base::units::{Length, LengthRange};
 
@@ -36,7 +36,7 @@ pub struct LibraryOptions {
     pub tokens: bool,
 }
 
-impl Options for LibraryOptions {
+impl LockTable for LibraryOptions {
     fn resolve(&self, ttl: Duration) -> Result<LockOptions, String> {
         asking(self.node_timeout, self.retry_delay, ttl)
     }

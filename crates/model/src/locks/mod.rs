@@ -43,7 +43,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use about::{About, NodeOptions, Options};
+pub use about::{About, LockTable, NodeOptions};
 pub use algorithm::{Algorithm, Held, PhaseHook, Token};
 pub use clock::Clock;
 pub use holding::{Holding, Renewal};

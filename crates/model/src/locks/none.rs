@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{About, LockOptions, Options};
+use super::{About, LockOptions, LockTable};
 
 pub(super) const ABOUT: About =
     About { name: "none", called: "Running without a lock", on_one_key: true, expires: false, ..About::OF_ITS_OWN };
@@ -13,7 +13,7 @@ pub(super) const ABOUT: About =
 #[serde(deny_unknown_fields)]
 pub struct NoOptions {}
 
-impl Options for NoOptions {
+impl LockTable for NoOptions {
     fn resolve(&self, _: Duration) -> Result<LockOptions, String> {
         Ok(LockOptions::default())
     }

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::about::range;
-use super::{About, Algorithm, Held, LockOptions, Options, PhaseHook};
+use super::{About, Algorithm, Held, LockOptions, LockTable, PhaseHook};
 use base::units::LengthRange;
 
 pub const ABOUT: About = About {
@@ -35,7 +35,7 @@ pub struct PerfectOptions {
     pub holders: Option<u32>,
 }
 
-impl Options for PerfectOptions {
+impl LockTable for PerfectOptions {
     fn resolve(&self, ttl: Duration) -> Result<LockOptions, String> {
         Ok(LockOptions { retry_delay_ms: Some(range(self.retry_delay, ttl)?), ..LockOptions::default() })
     }
@@ -94,9 +94,9 @@ mod tests {
     use super::*;
 
     /// Free or not.
-    struct LockTable(Mutex<bool>);
+    struct HeldTable(Mutex<bool>);
 
-    impl Grantor for &LockTable {
+    impl Grantor for &HeldTable {
         async fn ask(&self) -> Result<bool, String> {
             Ok(std::mem::take(&mut *self.0.lock().unwrap()))
         }
@@ -108,7 +108,7 @@ mod tests {
 
     #[tokio::test]
     async fn it_is_held_by_one_until_it_is_given_back() {
-        let table = LockTable(Mutex::new(true));
+        let table = HeldTable(Mutex::new(true));
         let lock = Perfect { grantor: &table };
         let held = lock.attempt("k", &Nobody).await.unwrap();
         assert_eq!(held.validity, None);

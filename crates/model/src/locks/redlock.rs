@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::about::{asking, is_default, is_yes, within_ttls, yes};
-use super::{About, Algorithm, Clock, Held, LockOptions, LockParts, Node, Options, PhaseHook, RequestError, all};
+use super::{About, Algorithm, Clock, Held, LockOptions, LockParts, LockTable, Node, PhaseHook, RequestError, all};
 use base::mutants::planted;
 use base::units::{Length, LengthRange};
 
@@ -96,7 +96,7 @@ pub enum ReleaseOn {
     Acquired,
 }
 
-impl Options for RedlockOptions {
+impl LockTable for RedlockOptions {
     fn resolve(&self, ttl: Duration) -> Result<LockOptions, String> {
         let settings = RedlockSettings {
             sequential: self.ask == Ask::Sequential,
@@ -263,10 +263,10 @@ impl<N: Node, C: Clock> Algorithm for Redlock<N, C> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::{Answer, FakeClock, FakeNode, Nobody};
+    use super::super::fake::{FakeAnswer, FakeClock, FakeNode, Nobody};
     use super::*;
 
-    fn lock(answers: [Answer; 5], sequential: bool) -> Redlock<FakeNode, FakeClock> {
+    fn lock(answers: [FakeAnswer; 5], sequential: bool) -> Redlock<FakeNode, FakeClock> {
         let clock = FakeClock::default();
         Redlock {
             nodes: answers.iter().map(|answer| FakeNode::new(&[*answer], clock.clone())).collect(),
@@ -276,12 +276,12 @@ mod tests {
         }
     }
 
-    const YES: Answer = Answer::Set { after_ms: 0 };
+    const YES: FakeAnswer = FakeAnswer::Set { after_ms: 0 };
 
     #[tokio::test]
     async fn a_majority_in_time_is_the_lock() {
         for sequential in [false, true] {
-            let lock = lock([YES, Answer::Silent, YES, Answer::Taken, YES], sequential);
+            let lock = lock([YES, FakeAnswer::Silent, YES, FakeAnswer::Taken, YES], sequential);
             let held = lock.attempt("k", &Nobody).await.unwrap();
             // 1000 ms less 10 ms of drift, 2 ms of expiry, and what the silent node's timeout took.
             assert_eq!(held.validity, Some(Duration::from_millis(1000 - 10 - 2 - FakeNode::TIMEOUT_MS)));
@@ -292,7 +292,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_minority_is_no_lock_and_all_nodes_are_told() {
-        let lock = lock([YES, Answer::Silent, YES, Answer::Taken, Answer::Taken], false);
+        let lock = lock([YES, FakeAnswer::Silent, YES, FakeAnswer::Taken, FakeAnswer::Taken], false);
         let error = lock.attempt("k", &Nobody).await.unwrap_err();
         assert_eq!(error, "2 of 5 nodes, 3 needed, 1 did not answer");
         assert!(lock.nodes.iter().all(|node| node.deleted().len() == 1), "also those that said no or nothing");
@@ -300,15 +300,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_majority_that_took_as_long_as_the_validity_is_no_lock() {
-        let too_late = lock([YES, YES, YES, YES, Answer::Set { after_ms: 988 }], false);
+        let too_late = lock([YES, YES, YES, YES, FakeAnswer::Set { after_ms: 988 }], false);
         assert!(too_late.attempt("k", &Nobody).await.unwrap_err().contains("took longer"));
-        let just_in_time = lock([YES, YES, YES, YES, Answer::Set { after_ms: 987 }], false);
+        let just_in_time = lock([YES, YES, YES, YES, FakeAnswer::Set { after_ms: 987 }], false);
         assert_eq!(just_in_time.attempt("k", &Nobody).await.unwrap().validity, Some(Duration::from_millis(1)));
     }
 
     #[tokio::test]
     async fn without_the_check_it_believes_in_a_lock_that_has_expired() {
-        let answers = [YES, YES, YES, YES, Answer::Set { after_ms: 1500 }];
+        let answers = [YES, YES, YES, YES, FakeAnswer::Set { after_ms: 1500 }];
         let mut unchecked = lock(answers, false);
         unchecked.settings.check_elapsed = false;
         let held = unchecked.attempt("k", &Nobody).await.unwrap();
@@ -318,7 +318,7 @@ mod tests {
 
     #[tokio::test]
     async fn told_only_where_it_saw_a_yes_a_node_whose_reply_was_lost_keeps_the_key() {
-        let answers = [YES, Answer::Silent, Answer::Silent, Answer::Silent, YES];
+        let answers = [YES, FakeAnswer::Silent, FakeAnswer::Silent, FakeAnswer::Silent, YES];
         let mut lazy = lock(answers, false);
         lazy.settings.release_on_all = false;
         assert!(lazy.attempt("k", &Nobody).await.is_err());

@@ -43,7 +43,7 @@ impl<N: Node, C: Clock> Algorithm for OneNode<N, C, SetnxExpire> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::{Answer, Count, Nobody, Stuck, one_node};
+    use super::super::fake::{Count, FakeAnswer, Nobody, Stuck, one_node};
     use super::*;
 
     #[tokio::test]
@@ -72,7 +72,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_uncertain_attempt_is_taken_back() {
-        let lock = one_node::<SetnxExpire>(&[Answer::Silent]);
+        let lock = one_node::<SetnxExpire>(&[FakeAnswer::Silent]);
         assert!(lock.attempt("k", &Nobody).await.is_err());
         assert_eq!(lock.node.deleted().len(), 1);
     }

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::about::{asking, is_default};
-use super::{About, Algorithm, Clock, Held, LockOptions, LockParts, Node, Options, PhaseHook};
+use super::{About, Algorithm, Clock, Held, LockOptions, LockParts, LockTable, Node, PhaseHook};
 use base::mutants::planted;
 use base::units::{Length, LengthRange};
 
@@ -40,7 +40,7 @@ struct ClientSettings {
     wait_replicas: u32,
 }
 
-impl Options for SingleOptions {
+impl LockTable for SingleOptions {
     fn resolve(&self, ttl: Duration) -> Result<LockOptions, String> {
         Ok(asking(self.node_timeout, self.retry_delay, ttl)?.with(&ClientSettings { wait_replicas: self.wait }))
     }
@@ -109,17 +109,17 @@ impl<N: Node, C: Clock> Single<N, C> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::{Answer, FakeClock, FakeNode, Nobody};
+    use super::super::fake::{FakeAnswer, FakeClock, FakeNode, Nobody};
     use super::*;
 
-    fn lock(answers: &[Answer]) -> Single<FakeNode, FakeClock> {
+    fn lock(answers: &[FakeAnswer]) -> Single<FakeNode, FakeClock> {
         let clock = FakeClock::default();
         Single { node: FakeNode::new(answers, clock.clone()), clock, ttl: Duration::from_millis(100), wait: 0 }
     }
 
     #[tokio::test]
     async fn acquires_a_free_lock_and_reckons_the_time_it_took() {
-        let lock = lock(&[Answer::Set { after_ms: 30 }]);
+        let lock = lock(&[FakeAnswer::Set { after_ms: 30 }]);
         let held = lock.attempt("k", &Nobody).await.unwrap();
         assert_eq!(held.validity, Some(Duration::from_millis(70)));
         assert_eq!(held.mark.len(), 40, "20 bytes as hexadecimal");
@@ -129,15 +129,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_reply_later_than_the_ttl_a_refusal_and_a_timeout_are_no_lock() {
-        let late = lock(&[Answer::Set { after_ms: 100 }]);
+        let late = lock(&[FakeAnswer::Set { after_ms: 100 }]);
         assert!(late.attempt("k", &Nobody).await.is_err());
         assert_eq!(late.node.deleted().len(), 1, "what was set too late is released");
 
-        let taken = lock(&[Answer::Taken]);
+        let taken = lock(&[FakeAnswer::Taken]);
         assert_eq!(taken.attempt("k", &Nobody).await, Err("held by another client".into()));
         assert!(taken.node.deleted().is_empty(), "another's lock is not touched");
 
-        let silent = lock(&[Answer::Silent]);
+        let silent = lock(&[FakeAnswer::Silent]);
         assert!(silent.attempt("k", &Nobody).await.is_err());
         assert_eq!(silent.node.deleted().len(), 1, "a timeout is not a failure: it may have been set");
     }

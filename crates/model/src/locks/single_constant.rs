@@ -41,7 +41,7 @@ impl<N: Node, C: Clock> Algorithm for OneNode<N, C, SingleConstant> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::{Answer, Nobody, one_node};
+    use super::super::fake::{FakeAnswer, Nobody, one_node};
     use super::*;
 
     #[tokio::test]
@@ -65,7 +65,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_uncertain_attempt_is_no_lock_and_takes_nothing_back() {
-        let lock = one_node::<SingleConstant>(&[Answer::Silent]);
+        let lock = one_node::<SingleConstant>(&[FakeAnswer::Silent]);
         assert!(lock.attempt("k", &Nobody).await.is_err());
         assert_eq!(lock.node.deletions("k"), 0);
     }

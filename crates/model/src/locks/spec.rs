@@ -23,7 +23,7 @@ macro_rules! locks {
 
         impl LockSpec {
             /// What is known of the lock, whatever its options, and these.
-            fn parts(&self) -> (About, &dyn Options) {
+            fn parts(&self) -> (About, &dyn LockTable) {
                 match self {
                     $(LockSpec::$variant(options) => ($file::ABOUT, options),)*
                 }

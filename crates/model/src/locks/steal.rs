@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 
 use super::about::{asking, is_default};
 use super::redlock::{self, RECHECK, Redlock, RedlockSettings};
-use super::{About, Algorithm, Clock, Held, LockOptions, LockParts, Mail, Node, Options, PhaseHook, all};
+use super::{About, Algorithm, Clock, Held, LockOptions, LockParts, LockTable, Mail, Node, PhaseHook, all};
 use base::sync::lock;
 use base::units::{Length, LengthRange};
 
@@ -66,7 +66,7 @@ struct OfClient {
     priority: u32,
 }
 
-impl Options for StealOptions {
+impl LockTable for StealOptions {
     fn resolve(&self, ttl: Duration) -> Result<LockOptions, String> {
         if self.priorities.is_empty() {
             return Err("`priorities` is empty; name at least one, such as `[1, 2, 3]`".to_string());
@@ -135,7 +135,7 @@ struct Desk {
 struct Ledger {
     /// The mark of the current acquisition, under way or held.
     mark: String,
-    stage: Stage,
+    stage: HolderStage,
     /// Thieves waiting for an acknowledgement: their addresses and marks.
     thieves: BTreeSet<(String, String)>,
     /// The marks of victims that have acknowledged.
@@ -145,7 +145,7 @@ struct Ledger {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
+enum HolderStage {
     /// Nothing is held.
     #[default]
     Idle,
@@ -226,7 +226,7 @@ impl<N: Node, C: Clock, M: Mail> Steal<N, C, M> {
     async fn acknowledge(&self, mark: &str) {
         let thieves = {
             let mut state = self.desk.state();
-            state.stage = Stage::Idle;
+            state.stage = HolderStage::Idle;
             std::mem::take(&mut state.thieves)
         };
         for (address, thief) in thieves {
@@ -285,7 +285,7 @@ impl<N: Node, C: Clock, M: Mail> Algorithm for Steal<N, C, M> {
     async fn taken(&self, _: &Held) -> String {
         loop {
             let changed = self.desk.changed.notified();
-            if self.desk.state().stage == Stage::Stolen {
+            if self.desk.state().stage == HolderStage::Stolen {
                 return STOLEN.to_string();
             }
             changed.await;
@@ -298,8 +298,8 @@ impl<N: Node, C: Clock, M: Mail> Algorithm for Steal<N, C, M> {
 
     fn may_act(&self, held: &Held) -> Result<(), String> {
         let mut state = self.desk.state();
-        if state.mark == mark_of(held) && matches!(state.stage, Stage::Held | Stage::Acting) {
-            state.stage = Stage::Acting;
+        if state.mark == mark_of(held) && matches!(state.stage, HolderStage::Held | HolderStage::Acting) {
+            state.stage = HolderStage::Acting;
             return Ok(());
         }
         Err(STOLEN.to_string())
@@ -315,7 +315,7 @@ impl Desk {
     fn begin(&self, mark: &str) {
         let mut state = self.state();
         state.mark = mark.to_string();
-        state.stage = Stage::Waiting;
+        state.stage = HolderStage::Waiting;
         state.thieves.clear();
         state.acknowledged.clear();
     }
@@ -325,7 +325,7 @@ impl Desk {
         let mut state = self.state();
         let free = state.thieves.is_empty();
         if free {
-            state.stage = Stage::Held;
+            state.stage = HolderStage::Held;
         }
         free
     }
@@ -333,7 +333,7 @@ impl Desk {
     /// Gives up an attempt that took keys from a holder that may still act.
     fn abandon(&self, mark: &str) {
         let mut state = self.state();
-        state.stage = Stage::Idle;
+        state.stage = HolderStage::Idle;
         state.thieves.clear();
         state.abandoned.push(mark.to_string());
         let too_many = state.abandoned.len().saturating_sub(ABANDONED);
@@ -349,10 +349,12 @@ impl Desk {
             }
             StealMessage::Acknowledged { .. } => return None,
             StealMessage::Stolen { victim, .. } if state.abandoned.contains(&victim) => return None,
-            StealMessage::Stolen { victim, thief, address } if victim == state.mark && state.stage != Stage::Idle => {
+            StealMessage::Stolen { victim, thief, address }
+                if victim == state.mark && state.stage != HolderStage::Idle =>
+            {
                 state.thieves.insert((address, thief));
-                if state.stage == Stage::Held {
-                    state.stage = Stage::Stolen;
+                if state.stage == HolderStage::Held {
+                    state.stage = HolderStage::Stolen;
                 }
             }
             // That acquisition is over, or was never ours to keep.

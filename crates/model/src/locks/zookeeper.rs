@@ -31,7 +31,7 @@ pub trait Contest: Send + Sync {
     fn contenders(&self, key: &str) -> impl Future<Output = Result<Vec<i64>, NoAnswer>> + Send;
 
     /// Makes a child node of the lock's.
-    fn enter(&self, key: &str) -> impl Future<Output = Result<Entry, NoAnswer>> + Send;
+    fn enter(&self, key: &str) -> impl Future<Output = Result<OwnNode, NoAnswer>> + Send;
 
     /// Removes the node with this number. No error if it is already gone.
     fn leave(&self, key: &str, number: i64) -> impl Future<Output = Result<(), NoAnswer>> + Send;
@@ -39,7 +39,7 @@ pub trait Contest: Send + Sync {
 
 /// The client's own node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct OwnNode {
     pub number: i64,
     /// The transaction that made it.
     pub zxid: u64,
@@ -102,9 +102,9 @@ mod tests {
             self.seen.lock().unwrap().remove(0)
         }
 
-        async fn enter(&self, _: &str) -> Result<Entry, NoAnswer> {
+        async fn enter(&self, _: &str) -> Result<OwnNode, NoAnswer> {
             self.clock.sleep(self.took).await;
-            Ok(Entry { number: 7, zxid: 33, ttl: Duration::from_secs(1) })
+            Ok(OwnNode { number: 7, zxid: 33, ttl: Duration::from_secs(1) })
         }
 
         async fn leave(&self, _: &str, number: i64) -> Result<(), NoAnswer> {

@@ -31,13 +31,13 @@ pub enum Argument {
     Length(LengthRange),
     /// For this long.
     For(Length),
-    Clock(Change),
+    Clock(ClockChange),
     Command(CommandFault),
 }
 
 /// How a wall clock goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Change {
+pub enum ClockChange {
     Ahead(Length),
     Behind(Length),
     /// It runs this many times as fast.
@@ -185,30 +185,30 @@ impl FromStr for Fault {
     }
 }
 
-impl Change {
+impl ClockChange {
     /// By how much it has brought a clock ahead at the most, after `lasted`.
     fn ahead(self, ttl: Duration, lasted: Duration) -> Duration {
         match self {
-            Change::Ahead(by) | Change::Strobe(by, _) => by.resolve(ttl),
-            Change::Rate(factor) => {
+            ClockChange::Ahead(by) | ClockChange::Strobe(by, _) => by.resolve(ttl),
+            ClockChange::Rate(factor) => {
                 let ahead = lasted.as_secs_f64() * (factor - 1.0).max(0.0);
                 Duration::try_from_secs_f64(ahead).unwrap_or(Duration::MAX)
             }
-            Change::Behind(_) => Duration::ZERO,
+            ClockChange::Behind(_) => Duration::ZERO,
         }
     }
 
     /// By how much it has brought a clock from the right time at the most, in either direction, after `lasted`.
     fn off(self, ttl: Duration, lasted: Duration) -> Duration {
         match self {
-            Change::Behind(by) => by.resolve(ttl),
-            Change::Rate(factor) if factor < 1.0 => lasted.mul_f64((1.0 - factor).clamp(0.0, 1.0)),
+            ClockChange::Behind(by) => by.resolve(ttl),
+            ClockChange::Rate(factor) if factor < 1.0 => lasted.mul_f64((1.0 - factor).clamp(0.0, 1.0)),
             _ => self.ahead(ttl, lasted),
         }
     }
 }
 
-impl FromStr for Change {
+impl FromStr for ClockChange {
     type Err = PhraseError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -217,20 +217,20 @@ impl FromStr for Change {
             PhraseError::expected(text, changes)
         };
         if let Some(ahead) = text.strip_prefix('+') {
-            return Ok(Change::Ahead(length(ahead)?));
+            return Ok(ClockChange::Ahead(length(ahead)?));
         }
         if let Some(behind) = text.strip_prefix('-') {
-            return Ok(Change::Behind(length(behind)?));
+            return Ok(ClockChange::Behind(length(behind)?));
         }
         if let Some(rate) = text.strip_prefix('x') {
             return match rate.parse::<f64>() {
-                Ok(rate) if (0.001..=1000.0).contains(&rate) => Ok(Change::Rate(rate)),
+                Ok(rate) if (0.001..=1000.0).contains(&rate) => Ok(ClockChange::Rate(rate)),
                 _ => Err(PhraseError::expected(text, "a rate from `x0.001` to `x1000`")),
             };
         }
         let strobe = text.strip_prefix("strobe ").and_then(|rest| rest.split_once(" every "));
         let (by, every) = strobe.ok_or_else(expected)?;
-        Ok(Change::Strobe(length(by.trim())?, length(every.trim())?))
+        Ok(ClockChange::Strobe(length(by.trim())?, length(every.trim())?))
     }
 }
 
@@ -269,13 +269,13 @@ impl fmt::Display for Argument {
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for ClockChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Change::Ahead(by) => write!(f, "+{by}"),
-            Change::Behind(by) => write!(f, "-{by}"),
-            Change::Rate(rate) => write!(f, "x{rate}"),
-            Change::Strobe(by, every) => write!(f, "strobe {by} every {every}"),
+            ClockChange::Ahead(by) => write!(f, "+{by}"),
+            ClockChange::Behind(by) => write!(f, "-{by}"),
+            ClockChange::Rate(rate) => write!(f, "x{rate}"),
+            ClockChange::Strobe(by, every) => write!(f, "strobe {by} every {every}"),
         }
     }
 }

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use fault::{Argument, Change, Fault};
+pub use fault::{Argument, ClockChange, Fault};
 pub use links::{Direction, LinkSelector, Shape, TargetSpec};
 pub use need::Need;
 pub use phrase::PhraseError;

@@ -18,19 +18,19 @@ use base::sync::lock;
 use base::units::LengthError;
 
 /// An embedded file: its name without `.toml`, and its text.
-pub type Entry = (&'static str, &'static str);
+pub type EmbeddedFile = (&'static str, &'static str);
 
 /// Every workload that comes with the binary, by name.
-pub const WORKLOADS: &[Entry] = include!(concat!(env!("OUT_DIR"), "/workloads.rs"));
+pub const WORKLOADS: &[EmbeddedFile] = include!(concat!(env!("OUT_DIR"), "/workloads.rs"));
 
 /// Every nemesis that comes with the binary, by name.
-pub const NEMESES: &[Entry] = include!(concat!(env!("OUT_DIR"), "/nemeses.rs"));
+pub const NEMESES: &[EmbeddedFile] = include!(concat!(env!("OUT_DIR"), "/nemeses.rs"));
 
 /// Every suite that comes with the binary, by name.
-pub const SUITES: &[Entry] = include!(concat!(env!("OUT_DIR"), "/suites.rs"));
+pub const SUITES: &[EmbeddedFile] = include!(concat!(env!("OUT_DIR"), "/suites.rs"));
 
 /// Every known issue of a library that comes with the binary, by the name of its file.
-pub const ISSUES: &[Entry] = include!(concat!(env!("OUT_DIR"), "/issues.rs"));
+pub const ISSUES: &[EmbeddedFile] = include!(concat!(env!("OUT_DIR"), "/issues.rs"));
 
 /// Why a workload, nemesis or suite can't be used: one message with file, line and what was expected.
 #[derive(Debug, thiserror::Error)]
@@ -154,7 +154,11 @@ fn tell_renamed(place: &str, text: &str) {
 }
 
 /// What a name or path stands for, with the name that it is filed under.
-pub fn find<T: DeserializeOwned>(kind: &str, entries: &[Entry], wanted: &str) -> Result<(String, T), CatalogueError> {
+pub fn find<T: DeserializeOwned>(
+    kind: &str,
+    entries: &[EmbeddedFile],
+    wanted: &str,
+) -> Result<(String, T), CatalogueError> {
     if is_path(wanted) {
         let path = Path::new(wanted);
         let text = files::read_named(path, files::BY_HAND);
@@ -239,7 +243,7 @@ mod tests {
 
     #[test]
     fn every_file_is_embedded_parses_and_is_described() {
-        let names = |entries: &[Entry]| entries.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>();
+        let names = |entries: &[EmbeddedFile]| entries.iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>();
         assert_eq!(files_in("workloads"), names(WORKLOADS));
         assert_eq!(files_in("nemeses"), names(NEMESES));
         assert_eq!(files_in("suites"), names(SUITES));

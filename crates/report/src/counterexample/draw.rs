@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::Counterexample;
 use super::route::{Area, Curve};
-use super::scene::{Arrow, Bar, Look, Scene};
+use super::scene::{Arrow, Bar, OperationLook, Scene};
 use crate::drawing::{Anchor, Axis, Canvas, GUTTER, Planner, SMALL, TEXT, WHO, WIDTH, px, text_width};
 use base::words::{line as tamed, plural, wrap_by};
 use linearizability::explain::Because;
@@ -144,9 +144,9 @@ fn plan(scene: &Scene) -> Axis {
 fn bar_of(bar: &Bar, area: &Area) -> Canvas {
     let Area { left, top, right, bottom } = *area;
     let (class, text) = match bar.look {
-        Look::Plain => ("bar", "onbar"),
-        Look::Refused => ("bar refused", "onbar"),
-        Look::Open => ("bar open", "onopen"),
+        OperationLook::Plain => ("bar", "onbar"),
+        OperationLook::Refused => ("bar refused", "onbar"),
+        OperationLook::Open => ("bar open", "onopen"),
     };
     let mut canvas = Canvas::default();
     if bar.to.is_some() {
@@ -195,7 +195,7 @@ fn legend(canvas: &mut Canvas, scene: &Scene, top: f64) {
             x += 34.0 + text_width(meaning, SMALL, false) + 22.0;
         }
     }
-    let refused = scene.bars.iter().any(|bar| bar.look == Look::Refused).then_some(match scene.bars.len() {
+    let refused = scene.bars.iter().any(|bar| bar.look == OperationLook::Refused).then_some(match scene.bars.len() {
         1 => "red: fits nowhere",
         _ => "red: does not fit after the others",
     });

@@ -38,11 +38,11 @@ pub struct Bar {
     pub under: String,
     /// Everything known about it, shown on hover.
     pub full: String,
-    pub look: Look,
+    pub look: OperationLook,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum OperationLook {
     Plain,
     /// It does not fit where an order of the others has arrived.
     Refused,
@@ -83,9 +83,9 @@ impl Scene {
                 },
                 full: full(op),
                 look: match op.outcome {
-                    "info" => Look::Open,
-                    _ if refused.contains(place) => Look::Refused,
-                    _ => Look::Plain,
+                    "info" => OperationLook::Open,
+                    _ if refused.contains(place) => OperationLook::Refused,
+                    _ => OperationLook::Plain,
                 },
             });
         }

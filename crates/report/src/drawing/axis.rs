@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Anchor, Canvas, GUTTER, Row, SMALL, text_width};
+use super::{Anchor, Canvas, GUTTER, LabelRow, SMALL, text_width};
 
 /// Moments to be placed, and the room needed between them.
 #[derive(Default)]
@@ -93,7 +93,7 @@ impl Axis {
     pub fn draw(&self, canvas: &mut Canvas, y: f64, what: &str, labels: impl IntoIterator<Item = (u64, String)>) {
         self.rail(canvas, y);
         canvas.text("small", (0.0, y + 17.0), Anchor::Left, what);
-        let mut row = Row::new(GUTTER, self.right);
+        let mut row = LabelRow::new(GUTTER, self.right);
         for (time, label) in labels {
             let x = self.x(time);
             if let Some(middle) = row.fit(x, text_width(&label, SMALL, false) + 10.0) {

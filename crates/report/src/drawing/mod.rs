@@ -139,15 +139,15 @@ impl Canvas {
 }
 
 /// A row of labels, none on another.
-pub struct Row {
+pub struct LabelRow {
     left: f64,
     right: f64,
     taken: Vec<(f64, f64)>,
 }
 
-impl Row {
-    pub fn new(left: f64, right: f64) -> Row {
-        Row { left, right, taken: Vec::new() }
+impl LabelRow {
+    pub fn new(left: f64, right: f64) -> LabelRow {
+        LabelRow { left, right, taken: Vec::new() }
     }
 
     /// The middle of a label of this width, as near to `x` as the ends of the row let it be; None if another one is there.

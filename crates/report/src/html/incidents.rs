@@ -18,7 +18,7 @@ pub fn incidents(report: &Report) -> Markup {
     let summary = &report.summary;
     let total = summary.incidents.len();
     // Harmless incidents are shown, but only two of them in full.
-    let held = timeline::Held::of(report);
+    let held = timeline::HeldKeys::of(report);
     let full = if summary.incidents.iter().any(|incident| incident.claimed) { INCIDENTS_IN_FULL } else { 2 };
     html! {
         section id="incidents" {
@@ -37,7 +37,7 @@ pub fn incidents(report: &Report) -> Markup {
 }
 
 /// One incident, counted from 0: what happened, drawn, and where to look it up.
-fn in_full(report: &Report, held: Option<&timeline::Held>, number: usize) -> Markup {
+fn in_full(report: &Report, held: Option<&timeline::HeldKeys>, number: usize) -> Markup {
     let account = &report.summary.incidents[number];
     let text = account.text();
     let scene = incident::Scene::new(&report.story, &report.story.incidents[number]);
@@ -61,7 +61,7 @@ fn in_full(report: &Report, held: Option<&timeline::Held>, number: usize) -> Mar
 }
 
 /// What the nodes held meanwhile.
-fn of_nodes(held: &timeline::Held, incident: &Incident) -> Markup {
+fn of_nodes(held: &timeline::HeldKeys, incident: &Incident) -> Markup {
     html! {
         h4 { "What the nodes held" }
         dl class="nodes" {

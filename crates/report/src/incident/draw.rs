@@ -4,7 +4,7 @@ use maud::Markup;
 
 use super::painted::painted;
 use super::scene::{Arrow, ArrowKind, Lane, Overlap, Scene, Shade, ShadeKind};
-use crate::drawing::{Anchor, Axis, Canvas, EDGE, GUTTER, Planner, Point, Row, SMALL, TEXT, WIDTH, text_width};
+use crate::drawing::{Anchor, Axis, Canvas, EDGE, GUTTER, LabelRow, Planner, Point, SMALL, TEXT, WIDTH, text_width};
 use crate::plots::Picture;
 
 /// Room between the gutter and the first moment, for waits that began earlier.
@@ -245,7 +245,7 @@ impl Drawing<'_> {
 
     /// The times at which two clients held the lock at once, above their lanes and across them.
     fn overlaps(&mut self) {
-        let mut row = Row::new(GUTTER, self.axis.right);
+        let mut row = LabelRow::new(GUTTER, self.axis.right);
         let top = self.top - 8.0;
         for Overlap { from, to, lanes, label } in &self.scene.overlaps {
             let bottom = self.lane_top(lanes.0.max(lanes.1)) + LANE - 10.0;

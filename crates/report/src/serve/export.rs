@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use super::site::{Site, list, open};
-use crate::foreign::{self, Look};
+use crate::foreign::{self, FileLook};
 use crate::matrix;
 use crate::store::pages;
 use base::files::{self, FileError, is_plain};
@@ -89,7 +89,7 @@ fn of_run(root: &Path, path: &str) -> Option<Vec<u8>> {
     match endings[..] {
         ["html"] => {
             let text = std::str::from_utf8(&content).ok()?;
-            (foreign::page(text) != Look::Strange).then(|| foreign::with_policy(text).into_bytes())
+            (foreign::page(text) != FileLook::Strange).then(|| foreign::with_policy(text).into_bytes())
         }
         ["svg"] => foreign::is_our_drawing(std::str::from_utf8(&content).ok()?).then_some(content),
         [.., last] if STILL.contains(&last) && endings.iter().all(is_still) => {

@@ -37,9 +37,9 @@ use tokio::task::spawn_blocking;
 pub use export::{Exported, export};
 pub use guard::Names;
 use patience::Patience;
-use site::{Answer, Opened, Site};
+use site::{Opened, Site, SiteAnswer};
 
-use crate::foreign::{self, Look};
+use crate::foreign::{self, FileLook};
 
 /// A browser opens six; more than this at once are no browser's.
 const CONNECTIONS: usize = 64;
@@ -54,17 +54,17 @@ const PART: usize = 64 << 10;
 type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 /// A server that has its port.
-pub struct Server {
+pub struct BoundServer {
     listener: TcpListener,
     site: Arc<Site>,
     names: Arc<Names>,
 }
 
-impl Server {
+impl BoundServer {
     /// Takes the port.
-    pub async fn bind(address: SocketAddr, store: &Path, names: Names) -> io::Result<Server> {
+    pub async fn bind(address: SocketAddr, store: &Path, names: Names) -> io::Result<BoundServer> {
         let listener = TcpListener::bind(address).await?;
-        Ok(Server { listener, site: Arc::new(Site::new(store, true)), names: Arc::new(names) })
+        Ok(BoundServer { listener, site: Arc::new(Site::new(store, true)), names: Arc::new(names) })
     }
 
     pub fn address(&self) -> io::Result<SocketAddr> {
@@ -107,10 +107,10 @@ async fn answer(site: Arc<Site>, names: Arc<Names>, request: Request<Incoming>) 
     };
     // Reading a store may take a while, and must not keep others waiting.
     let found = spawn_blocking(move || match site.answer(&path) {
-        Answer::Page(text) => Some(Ok(text)),
+        SiteAnswer::Page(text) => Some(Ok(text)),
         // What can't be read is gone.
-        Answer::File(file) => file_of(file).ok().map(Err),
-        Answer::Nothing => None,
+        SiteAnswer::File(file) => file_of(file).ok().map(Err),
+        SiteAnswer::Nothing => None,
     });
     Ok(match found.await {
         Ok(Some(Ok(text))) => {
@@ -158,12 +158,12 @@ fn file_of(Opened { mut file, bytes, name }: Opened) -> io::Result<Response<Body
         (&mut file).take(bytes).read_to_end(&mut content)?;
         let text = std::str::from_utf8(&content).unwrap_or_default();
         let (kind, policy) = match (ending, foreign::page(text)) {
-            ("html", Look::Ours) => {
+            ("html", FileLook::Ours) => {
                 let policy = foreign::policy();
                 let alone = format!("sandbox allow-scripts allow-downloads; {policy}; frame-ancestors 'none'");
                 ("text/html; charset=utf-8", alone)
             }
-            ("html", Look::Scripted) => ("text/html; charset=utf-8", STILL.to_string()),
+            ("html", FileLook::Scripted) => ("text/html; charset=utf-8", STILL.to_string()),
             ("svg", _) if foreign::is_our_drawing(text) => ("image/svg+xml", STILL.to_string()),
             _ => (TEXT, STILL.to_string()),
         };

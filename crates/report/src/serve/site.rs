@@ -36,7 +36,7 @@ struct Compared {
     page: String,
 }
 
-pub(super) enum Answer {
+pub(super) enum SiteAnswer {
     Page(String),
     File(Opened),
     Nothing,
@@ -69,18 +69,18 @@ impl Site {
     }
 
     /// What a plain path stands for.
-    pub fn answer(&self, path: &str) -> Answer {
+    pub fn answer(&self, path: &str) -> SiteAnswer {
         if let Some(file) = path.strip_prefix("files/") {
             let snapshot = self.store.snapshot();
             let is_below = |folder: &str| file.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
             let known = snapshot.runs.iter().any(|run| is_below(&run.path))
                 || snapshot.suites.values().flatten().any(|night| is_below(&night.path));
             return match known.then(|| open(self.store.root(), file)) {
-                Some(Ok(opened)) => Answer::File(opened),
-                _ => Answer::Nothing,
+                Some(Ok(opened)) => SiteAnswer::File(opened),
+                _ => SiteAnswer::Nothing,
             };
         }
-        self.page(path, &|_| true).map_or(Answer::Nothing, Answer::Page)
+        self.page(path, &|_| true).map_or(SiteAnswer::Nothing, SiteAnswer::Page)
     }
 
     /// The page at this path; `is_here` says which files of runs can be had, by their paths from the store.

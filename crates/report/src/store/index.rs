@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{At, seconds, when, word};
 use base::words::{count, line, percent, plural, sanitize};
 use suite::matrix::Overall;
-use summary::store::{LiveStatus, Night, NightState, Run, Snapshot, State};
+use summary::store::{LiveStatus, Night, NightState, Run, Snapshot, StoredState};
 
 /// How many runs are shown at once.
 const SHOWN: usize = 100;
@@ -28,7 +28,7 @@ pub fn live(at: At, snapshot: &Snapshot) -> String {
 
 fn in_progress(at: At, snapshot: &Snapshot) -> Markup {
     let going = snapshot.runs.iter().filter_map(|run| match &run.state {
-        State::Going(moment) => Some((run, moment)),
+        StoredState::Going(moment) => Some((run, moment)),
         _ => None,
     });
     let going: Vec<(&Run, &LiveStatus)> = going.collect();
@@ -123,7 +123,7 @@ fn runs(at: At, snapshot: &Snapshot) -> Markup {
 }
 
 /// What a row says, for the page and for its script.
-struct Fields {
+struct RowFields {
     word: &'static str,
     class: &'static str,
     workload: String,
@@ -138,11 +138,11 @@ struct Fields {
     share: f64,
 }
 
-impl Fields {
-    fn of(run: &Run) -> Fields {
+impl RowFields {
+    fn of(run: &Run) -> RowFields {
         let (word, class) = word(&run.state);
         let name = run.path.rsplit('/').nth(1).unwrap_or_default();
-        let fields = Fields {
+        let fields = RowFields {
             word,
             class,
             workload: sanitize(name, 80),
@@ -156,12 +156,12 @@ impl Fields {
             share: 0.0,
         };
         match &run.state {
-            State::Done(results) => {
+            StoredState::Done(results) => {
                 let lost = results.lost_updates;
                 let text = |name: &Option<String>| name.as_deref().map_or(String::new(), |name| sanitize(name, 60));
                 let versions = ["redjepsen", "server"].iter().filter_map(|name| results.versions.get(*name));
                 let versions: Vec<String> = versions.map(|version| sanitize(version, 60)).collect();
-                Fields {
+                RowFields {
                     workload: if results.workload.is_some() {
                         text(&results.workload)
                     } else {
@@ -182,21 +182,21 @@ impl Fields {
                     ..fields
                 }
             }
-            State::Going(moment) | State::BrokenOff(Some(moment)) => Fields {
+            StoredState::Going(moment) | StoredState::BrokenOff(Some(moment)) => RowFields {
                 workload: sanitize(&moment.workload, 60),
                 nemesis: sanitize(&moment.nemesis, 60),
                 seed: Some(moment.seed),
                 took_s: moment.at_s.unwrap_or_default(),
                 ..fields
             },
-            State::BrokenOff(None) | State::Unreadable(_) => fields,
+            StoredState::BrokenOff(None) | StoredState::Unreadable(_) => fields,
         }
     }
 }
 
 /// As the script makes it.
 fn row(at: At, run: &Run) -> Markup {
-    let fields = Fields::of(run);
+    let fields = RowFields::of(run);
     html! {
         tr {
             td { b class={ "mark " (fields.class) } { (fields.word) } @if fields.simulated { " " span class="sim" { "simulated" } } }
@@ -218,7 +218,7 @@ fn row(at: At, run: &Run) -> Markup {
 /// All runs, for the script. Nothing in it ends the element that it stands in.
 fn data(at: At, snapshot: &Snapshot) -> String {
     let rows = snapshot.runs.iter().map(|run| {
-        let of = Fields::of(run);
+        let of = RowFields::of(run);
         json!([
             at.run(&run.path),
             of.word,

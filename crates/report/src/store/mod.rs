@@ -26,7 +26,7 @@ use super::html::{Page, Script, address};
 use ::suite::compare::Comparison;
 use base::words::{length, sanitize};
 use checker::Validity;
-use summary::store::{Snapshot, State};
+use summary::store::{Snapshot, StoredState};
 
 const STYLE: &str = include_str!("style.css");
 /// What pages run.
@@ -119,16 +119,16 @@ fn bytes(bytes: u64) -> String {
 }
 
 /// A run's state in a word, and its class.
-fn word(state: &State) -> (&'static str, &'static str) {
+fn word(state: &StoredState) -> (&'static str, &'static str) {
     match state {
-        State::Done(results) => match results.valid {
+        StoredState::Done(results) => match results.valid {
             Validity::Valid => ("valid", "held"),
             Validity::Invalid => ("invalid", "broken"),
             Validity::Unknown => ("unknown", "unproven"),
         },
-        State::Going(_) => ("in progress", "going"),
-        State::BrokenOff(_) => ("broken off", "open"),
-        State::Unreadable(_) => ("unreadable", "open"),
+        StoredState::Going(_) => ("in progress", "going"),
+        StoredState::BrokenOff(_) => ("broken off", "open"),
+        StoredState::Unreadable(_) => ("unreadable", "open"),
     }
 }
 

@@ -6,7 +6,7 @@ use super::{At, FileEntry, bytes, seconds, when, word};
 use crate::html::{command, prose};
 use base::words::{count, line, percent, plural, sanitize};
 use model::scenario::quoted;
-use summary::store::{LiveStatus, Results, Run, State};
+use summary::store::{LiveStatus, Results, Run, StoredState};
 
 /// Those that people read, before all others.
 const FIRST: [&str; 2] = ["report.html", "results.json"];
@@ -20,8 +20,10 @@ pub fn run(at: At, run: &Run, files: &[FileEntry]) -> String {
         _ => "unknown",
     };
     let name = match &run.state {
-        State::Done(results) => names(results.workload.as_deref(), results.nemesis.as_deref()),
-        State::Going(moment) | State::BrokenOff(Some(moment)) => names(Some(&moment.workload), Some(&moment.nemesis)),
+        StoredState::Done(results) => names(results.workload.as_deref(), results.nemesis.as_deref()),
+        StoredState::Going(moment) | StoredState::BrokenOff(Some(moment)) => {
+            names(Some(&moment.workload), Some(&moment.nemesis))
+        }
         _ => sanitize(&run.path, 120),
     };
     let report = files.iter().find(|file| file.path == "report.html" && file.here);
@@ -30,16 +32,16 @@ pub fn run(at: At, run: &Run, files: &[FileEntry]) -> String {
             p class="about" { span { (name) } span { (when(run.time())) } }
             h1 { (word.to_uppercase()) }
             @match &run.state {
-                State::Done(results) => p class="headline" { (prose(&line(&results.summary, 600))) },
-                State::Going(moment) => (going(at, moment)),
-                State::BrokenOff(last) => p class="headline" { (broken_off(last.as_ref())) },
-                State::Unreadable(why) => p class="headline" { "Its results cannot be read: " (line(why, 300)) },
+                StoredState::Done(results) => p class="headline" { (prose(&line(&results.summary, 600))) },
+                StoredState::Going(moment) => (going(at, moment)),
+                StoredState::BrokenOff(last) => p class="headline" { (broken_off(last.as_ref())) },
+                StoredState::Unreadable(why) => p class="headline" { "Its results cannot be read: " (line(why, 300)) },
             }
             @if report.is_some() {
                 p { a class="button" href=(at.file(&format!("{}/report.html", run.path))) { "Open the report" } }
             }
         }
-        @if let State::Done(results) = &run.state { (numbers(results)) (setting(results)) }
+        @if let StoredState::Done(results) = &run.state { (numbers(results)) (setting(results)) }
         (again(at, run))
         (list(at, run, files))
     };
@@ -149,7 +151,7 @@ fn setting(results: &Results) -> Markup {
 
 fn again(at: At, run: &Run) -> Markup {
     let repeat = match &run.state {
-        State::Done(results) if !results.repeat.is_empty() => line(&results.repeat, 600),
+        StoredState::Done(results) if !results.repeat.is_empty() => line(&results.repeat, 600),
         _ => format!("redjepsen run --scenario {}", line(&quoted(&format!("{}/{}", at.store, run.path)), 400)),
     };
     html! {

@@ -24,21 +24,21 @@ pub(crate) struct OfNodes {
 }
 
 /// What was seen of a run's nodes, to be asked about its incidents.
-pub(crate) struct Held<'a> {
+pub(crate) struct HeldKeys<'a> {
     report: &'a Report<'a>,
     lanes: Lanes,
     servers: Servers,
 }
 
-impl<'a> Held<'a> {
+impl<'a> HeldKeys<'a> {
     /// None if nobody noted what the nodes held, or there is no incident to ask about.
-    pub fn of(report: &'a Report) -> Option<Held<'a>> {
+    pub fn of(report: &'a Report) -> Option<HeldKeys<'a>> {
         if report.story.incidents.is_empty() {
             return None;
         }
         let lanes = Lanes::of(report);
         let servers = super::servers(report, &lanes)?;
-        Some(Held { report, lanes, servers })
+        Some(HeldKeys { report, lanes, servers })
     }
 
     /// How it is known.

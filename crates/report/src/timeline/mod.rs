@@ -20,7 +20,7 @@ use flate2::write::GzEncoder;
 use maud::{Markup, PreEscaped, html};
 
 use self::data::Data;
-pub(super) use self::held::Held;
+pub(super) use self::held::HeldKeys;
 pub(super) use self::lanes::Lanes;
 use self::servers::{Owners, Servers};
 use super::Report;

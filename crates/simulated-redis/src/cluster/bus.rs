@@ -5,10 +5,10 @@ use std::net::SocketAddrV4;
 
 use rand::RngExt;
 
-use super::messages::{Kind, Message};
+use super::messages::{Message, MessageKind};
 use super::{BUS_PORT_OFFSET, Cluster};
 use crate::process::{Action, Connection};
-use crate::request::{Parsed, parse};
+use crate::request::{ParsedRequest, parse};
 use crate::server::Server;
 
 /// A connection to another node.
@@ -72,7 +72,7 @@ impl Server {
         let input = std::mem::take(input);
         let mut ranges = Vec::new();
         let mut at = 0;
-        while let Parsed::Command { length } = parse(&input[at..], &mut ranges) {
+        while let ParsedRequest::Command { length } = parse(&input[at..], &mut ranges) {
             let words: Vec<&[u8]> = ranges.iter().map(|word| &input[at..][word.clone()]).collect();
             at += length;
             let message = self.cluster.as_ref().and_then(|cluster| cluster.understand(&words));
@@ -97,7 +97,7 @@ impl Server {
     }
 
     /// Tells another node something.
-    pub(super) fn tell_node(&mut self, number: usize, kind: &Kind) {
+    pub(super) fn tell_node(&mut self, number: usize, kind: &MessageKind) {
         let offset = self.replication.offset;
         let Some(cluster) = &mut self.cluster else { return };
         let bytes = cluster.write(kind, offset);
@@ -110,7 +110,7 @@ impl Server {
     }
 
     /// Tells all other nodes.
-    pub(super) fn tell_all(&mut self, kind: &Kind) {
+    pub(super) fn tell_all(&mut self, kind: &MessageKind) {
         let count = self.cluster.as_ref().map_or(0, |cluster| cluster.nodes.len());
         (0..count).for_each(|number| self.tell_node(number, kind));
     }
@@ -118,12 +118,12 @@ impl Server {
     /// Answers on a connection that the other node opened.
     pub(super) fn pong(&mut self, connection: Connection) {
         let Some(cluster) = &self.cluster else { return };
-        let bytes = cluster.write(&Kind::Pong, self.replication.offset);
+        let bytes = cluster.write(&MessageKind::Pong, self.replication.offset);
         self.actions.push(Action::Send { connection, bytes });
     }
 
     pub(super) fn ping(&mut self, number: usize) {
-        self.tell_node(number, &Kind::Ping);
+        self.tell_node(number, &MessageKind::Ping);
         let now = self.data.now;
         if let Some(cluster) = &mut self.cluster {
             cluster.nodes[number].ping_sent = now;
@@ -209,21 +209,21 @@ impl Server {
         }
         self.note_paused_primary(message);
         match &message.kind {
-            Kind::Ping => {
+            MessageKind::Ping => {
                 self.pong(connection);
                 self.note_state(message);
             }
-            Kind::Pong => {
+            MessageKind::Pong => {
                 if linked == Some(message.sender) {
                     self.note_pong(message.sender);
                 }
                 self.note_state(message);
             }
-            Kind::Fail(number) => self.note_failure(*number),
-            Kind::AskVote(forced) => self.consider_vote(message, *forced),
-            Kind::Vote => self.note_vote(message),
-            Kind::Update(owner, epoch, slots) => self.note_update(*owner, *epoch, slots),
-            Kind::HandOver => self.begin_handover(message.sender),
+            MessageKind::Fail(number) => self.note_failure(*number),
+            MessageKind::AskVote(forced) => self.consider_vote(message, *forced),
+            MessageKind::Vote => self.note_vote(message),
+            MessageKind::Update(owner, epoch, slots) => self.note_update(*owner, *epoch, slots),
+            MessageKind::HandOver => self.begin_handover(message.sender),
         }
     }
 }

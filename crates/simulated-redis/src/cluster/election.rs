@@ -2,7 +2,7 @@
 
 use rand::RngExt;
 
-use super::messages::{Kind, Message};
+use super::messages::{Message, MessageKind};
 use super::{Cluster, Server};
 
 /// A replica's attempt to be elected.
@@ -36,7 +36,7 @@ impl Server {
             let drawn = self.data.random.random_range(0..500_i64);
             let at = if ordered { now } else { now + 500 + drawn + 1000 * better };
             cluster.election = Election { at, rank: better, ..Election::default() };
-            return self.tell_all(&Kind::Pong);
+            return self.tell_all(&MessageKind::Pong);
         }
         let election = &mut cluster.election;
         if !election.asked && !ordered && better > election.rank {
@@ -51,7 +51,7 @@ impl Server {
             cluster.current_epoch += 1;
             cluster.election.epoch = cluster.current_epoch;
             self.save_nodes();
-            return self.tell_all(&Kind::AskVote(ordered));
+            return self.tell_all(&MessageKind::AskVote(ordered));
         }
         if cluster.election.votes >= cluster.majority() {
             let epoch = cluster.election.epoch;
@@ -70,7 +70,7 @@ impl Server {
         self.follow(None);
         self.judge_cluster();
         self.save_nodes();
-        self.tell_all(&Kind::Pong);
+        self.tell_all(&MessageKind::Pong);
         self.end_handover();
     }
 
@@ -97,7 +97,7 @@ impl Server {
         cluster.last_vote = cluster.current_epoch;
         cluster.nodes[primary].voted = now;
         self.save_nodes();
-        self.tell_node(message.sender, &Kind::Vote);
+        self.tell_node(message.sender, &MessageKind::Vote);
     }
 
     pub(super) fn note_vote(&mut self, message: &Message) {
@@ -200,7 +200,7 @@ impl Server {
 }
 
 impl Cluster {
-    fn update_of(&self, owner: usize) -> Kind {
-        Kind::Update(owner, self.nodes[owner].epoch, self.ranges[owner].clone())
+    fn update_of(&self, owner: usize) -> MessageKind {
+        MessageKind::Update(owner, self.nodes[owner].epoch, self.ranges[owner].clone())
     }
 }

@@ -1,7 +1,7 @@
 //! Who is down, and whether the cluster as a whole can serve.
 
 use super::Server;
-use super::messages::{Kind, Message};
+use super::messages::{Message, MessageKind};
 use super::slots::SLOTS;
 
 /// Milliseconds that a primary that has just been started waits before it serves.
@@ -85,7 +85,7 @@ impl Server {
         }
         node.maybe_failed = false;
         node.failed = Some(now);
-        self.tell_all(&Kind::Fail(number));
+        self.tell_all(&MessageKind::Fail(number));
     }
 
     pub(super) fn note_failure(&mut self, number: usize) {

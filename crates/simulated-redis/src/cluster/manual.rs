@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Server;
-use super::messages::{Kind, Message};
+use super::messages::{Message, MessageKind};
 use crate::commands::{self, WRITE};
 use crate::process::Connection;
 use crate::reply::Reply;
@@ -37,7 +37,7 @@ impl Server {
             return Err(Reply::error("ERR Master is down or failed, please use CLUSTER FAILOVER FORCE"));
         }
         cluster.handover = Handover { end: now + LIMIT, ..Handover::default() };
-        self.tell_node(primary, &Kind::HandOver);
+        self.tell_node(primary, &MessageKind::HandOver);
         Ok(Reply::OK)
     }
 

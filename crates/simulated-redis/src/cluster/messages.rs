@@ -6,7 +6,7 @@ use crate::reply::write_command;
 
 /// What a message is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MessageKind {
     Ping,
     Pong,
     /// This node is down: a majority agrees.
@@ -23,7 +23,7 @@ pub(super) enum Kind {
 /// A message as it was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Message {
-    pub kind: Kind,
+    pub kind: MessageKind,
     pub sender: usize,
     pub primary: Option<usize>,
     pub current_epoch: u64,
@@ -40,26 +40,26 @@ pub(super) struct Message {
 
 impl Cluster {
     /// Writes a message of this node's.
-    pub(super) fn write(&self, kind: &Kind, offset: u64) -> Vec<u8> {
+    pub(super) fn write(&self, kind: &MessageKind, offset: u64) -> Vec<u8> {
         let id = |node: usize| self.nodes[node].id.clone();
         let mut details = Vec::new();
         let word = match kind {
-            Kind::Ping => "PING",
-            Kind::Pong => "PONG",
-            Kind::Fail(node) => {
+            MessageKind::Ping => "PING",
+            MessageKind::Pong => "PONG",
+            MessageKind::Fail(node) => {
                 details.push(id(*node));
                 "FAIL"
             }
-            Kind::AskVote(forced) => {
+            MessageKind::AskVote(forced) => {
                 details.push(u8::from(*forced).to_string());
                 "ASKVOTE"
             }
-            Kind::Vote => "VOTE",
-            Kind::Update(node, epoch, ranges) => {
+            MessageKind::Vote => "VOTE",
+            MessageKind::Update(node, epoch, ranges) => {
                 details.extend([id(*node), epoch.to_string(), slots::text(ranges)]);
                 "UPDATE"
             }
-            Kind::HandOver => "HANDOVER",
+            MessageKind::HandOver => "HANDOVER",
         };
         let myself = self.myself();
         let owner = myself.primary.unwrap_or(self.me);
@@ -93,13 +93,15 @@ impl Cluster {
         };
         let find = |id: &str| self.find(id.as_bytes());
         let kind = match (*word, details) {
-            ("PING", []) => Kind::Ping,
-            ("PONG", []) => Kind::Pong,
-            ("FAIL", [id]) => Kind::Fail(find(id)?),
-            ("ASKVOTE", [forced]) => Kind::AskVote(*forced == "1"),
-            ("VOTE", []) => Kind::Vote,
-            ("UPDATE", [id, epoch, ranges]) => Kind::Update(find(id)?, epoch.parse().ok()?, slots::parse(ranges)),
-            ("HANDOVER", []) => Kind::HandOver,
+            ("PING", []) => MessageKind::Ping,
+            ("PONG", []) => MessageKind::Pong,
+            ("FAIL", [id]) => MessageKind::Fail(find(id)?),
+            ("ASKVOTE", [forced]) => MessageKind::AskVote(*forced == "1"),
+            ("VOTE", []) => MessageKind::Vote,
+            ("UPDATE", [id, epoch, ranges]) => {
+                MessageKind::Update(find(id)?, epoch.parse().ok()?, slots::parse(ranges))
+            }
+            ("HANDOVER", []) => MessageKind::HandOver,
             _ => return None,
         };
         let one = |text: &str| {

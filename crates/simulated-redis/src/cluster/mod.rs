@@ -16,7 +16,7 @@ use std::net::SocketAddrV4;
 
 use crate::commands::Command;
 use crate::config::{ClusterConfig, Config};
-use crate::data::Words;
+use crate::data::CommandWords;
 use crate::disk::Disk;
 use crate::process::Connection;
 use crate::reply::Reply;
@@ -184,7 +184,7 @@ impl Server {
     }
 
     /// Refuses a command whose keys are not served here, and says by whom.
-    pub(crate) fn redirect(&mut self, _: Connection, command: &Command, words: Words<'_>) -> Result<(), Reply> {
+    pub(crate) fn redirect(&mut self, _: Connection, command: &Command, words: CommandWords<'_>) -> Result<(), Reply> {
         let Some(cluster) = &self.cluster else { return Ok(()) };
         let keys = command.keys_in(words);
         let Some(first) = keys.first() else { return Ok(()) };

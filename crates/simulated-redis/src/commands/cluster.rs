@@ -1,8 +1,8 @@
 //! Commands of Redis Cluster.
 
-use super::{Answer, subcommand};
+use super::{CommandResult, subcommand};
 use crate::cluster::slot;
-use crate::data::Words;
+use crate::data::CommandWords;
 use crate::process::Connection;
 use crate::reply::Reply;
 use crate::server::Server;
@@ -10,11 +10,11 @@ use crate::server::Server;
 const DISABLED: Reply = Reply::error("ERR This instance has cluster support disabled");
 
 /// Slots do not migrate here, so it changes nothing.
-pub(super) fn asking(server: &mut Server, _: Connection, _: Words<'_>) -> Answer {
+pub(super) fn asking(server: &mut Server, _: Connection, _: CommandWords<'_>) -> CommandResult {
     if server.cluster.is_some() { Ok(Reply::OK) } else { Err(DISABLED) }
 }
 
-pub(super) fn cluster(server: &mut Server, _: Connection, words: Words<'_>) -> Answer {
+pub(super) fn cluster(server: &mut Server, _: Connection, words: CommandWords<'_>) -> CommandResult {
     let Some(cluster) = &server.cluster else { return Err(DISABLED) };
     match &subcommand(words)[..] {
         "info" => Ok(Reply::text(&cluster.info_text())),

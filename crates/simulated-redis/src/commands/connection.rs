@@ -1,14 +1,14 @@
 //! Commands about connections.
 
-use super::{Answer, SYNTAX, integer, is, subcommand, unknown_subcommand, wrong_arity};
+use super::{CommandResult, SYNTAX, integer, is, subcommand, unknown_subcommand, wrong_arity};
 use crate::client::Client;
-use crate::data::Words;
+use crate::data::CommandWords;
 use crate::number;
 use crate::process::Connection;
 use crate::reply::Reply;
 use crate::server::Server;
 
-pub(super) fn ping(server: &mut Server, connection: Connection, words: Words<'_>) -> Answer {
+pub(super) fn ping(server: &mut Server, connection: Connection, words: CommandWords<'_>) -> CommandResult {
     let text = match words {
         [_] => None,
         [_, text] => Some(text.to_vec()),
@@ -23,11 +23,11 @@ pub(super) fn ping(server: &mut Server, connection: Connection, words: Words<'_>
 }
 
 /// There is only database 0.
-pub(super) fn select(_: &mut Server, _: Connection, words: Words<'_>) -> Answer {
+pub(super) fn select(_: &mut Server, _: Connection, words: CommandWords<'_>) -> CommandResult {
     if integer(words[1])? == 0 { Ok(Reply::OK) } else { Err(Reply::error("ERR DB index is out of range")) }
 }
 
-pub(super) fn client(server: &mut Server, connection: Connection, words: Words<'_>) -> Answer {
+pub(super) fn client(server: &mut Server, connection: Connection, words: CommandWords<'_>) -> CommandResult {
     match &subcommand(words)[..] {
         "id" => Ok(server.clients.get(&connection).map_or(Reply::Nothing, |client| Reply::Integer(client.id as i64))),
         "list" => Ok(list(server)),
@@ -56,7 +56,7 @@ fn kind_of(word: &[u8]) -> Result<&'static str, Reply> {
     }
 }
 
-fn kill(server: &mut Server, connection: Connection, words: Words<'_>) -> Answer {
+fn kill(server: &mut Server, connection: Connection, words: CommandWords<'_>) -> CommandResult {
     let (mut number, mut kind, mut skip_me) = (None, None, true);
     for option in words[2..].chunks(2) {
         let [name, value] = option else { return Err(SYNTAX) };

@@ -1,7 +1,7 @@
 //! Commands on when keys expire.
 
-use super::{Answer, integer};
-use crate::data::{Data, Words};
+use super::{CommandResult, integer};
+use crate::data::{CommandWords, Data};
 use crate::number;
 use crate::reply::Reply;
 
@@ -10,7 +10,7 @@ pub(super) fn moment(millis: i64, base: i64) -> Option<i64> {
     millis.checked_add(base)
 }
 
-fn set(data: &mut Data, words: Words<'_>, base: i64, name: &str) -> Answer {
+fn set(data: &mut Data, words: CommandWords<'_>, base: i64, name: &str) -> CommandResult {
     let key = words[1];
     let invalid = || Reply::failed(format!("ERR invalid expire time in '{name}' command"));
     let due = moment(integer(words[2])?, base).ok_or_else(invalid)?;
@@ -30,17 +30,17 @@ fn set(data: &mut Data, words: Words<'_>, base: i64, name: &str) -> Answer {
     Ok(Reply::Integer(1))
 }
 
-pub(super) fn pexpire(data: &mut Data, words: Words<'_>) -> Answer {
+pub(super) fn pexpire(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
     let now = data.now;
     set(data, words, now, "pexpire")
 }
 
-pub(super) fn pexpireat(data: &mut Data, words: Words<'_>) -> Answer {
+pub(super) fn pexpireat(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
     set(data, words, 0, "pexpireat")
 }
 
 /// -2 for a key that is not there, -1 for one that does not expire.
-pub(super) fn pttl(data: &mut Data, words: Words<'_>) -> Answer {
+pub(super) fn pttl(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
     let now = data.now;
     Ok(Reply::Integer(match data.entry(words[1]).map(|entry| entry.expires) {
         None => -2,

@@ -2,15 +2,15 @@
 
 use std::fmt::Write;
 
-use super::Answer;
-use crate::data::Words;
+use super::CommandResult;
+use crate::data::CommandWords;
 use crate::process::Connection;
 use crate::reply::Reply;
 use crate::server::Server;
 
 const SECTIONS: [&str; 7] = ["server", "clients", "memory", "persistence", "stats", "replication", "keyspace"];
 
-pub(super) fn info(server: &mut Server, _: Connection, words: Words<'_>) -> Answer {
+pub(super) fn info(server: &mut Server, _: Connection, words: CommandWords<'_>) -> CommandResult {
     let asked: Vec<String> = words[1..].iter().map(|word| String::from_utf8_lossy(word).to_lowercase()).collect();
     let all = asked.is_empty() || asked.iter().any(|word| matches!(&word[..], "all" | "default" | "everything"));
     let mut text = String::new();

@@ -19,22 +19,22 @@ use std::sync::LazyLock;
 
 use rustc_hash::FxBuildHasher;
 
-use crate::data::{Data, Words};
+use crate::data::{CommandWords, Data};
 use crate::number;
 use crate::process::Connection;
 use crate::reply::Reply;
 use crate::server::Server;
 
 /// An answer, or an error as the answer.
-pub(crate) type Answer = Result<Reply, Reply>;
+pub(crate) type CommandResult = Result<Reply, Reply>;
 
 /// What runs a command.
 #[derive(Clone, Copy)]
-pub(crate) enum Run {
+pub(crate) enum Handler {
     /// It needs the data only, so scripts may call it: the data and the words.
-    Data(fn(&mut Data, Words<'_>) -> Answer),
+    Data(fn(&mut Data, CommandWords<'_>) -> CommandResult),
     /// It is about a connection or the whole server.
-    Server(fn(&mut Server, Connection, Words<'_>) -> Answer),
+    Server(fn(&mut Server, Connection, CommandWords<'_>) -> CommandResult),
 }
 
 /// It changes data: a read-only replica refuses it.
@@ -62,7 +62,7 @@ pub(crate) struct Command {
     pub arity: i32,
     pub flags: u8,
     pub keys: Keys,
-    pub run: Run,
+    pub run: Handler,
 }
 
 impl Command {
@@ -75,7 +75,7 @@ impl Command {
     }
 
     /// The keys among its words.
-    pub fn keys_in<'a>(&self, words: Words<'a>) -> Vec<&'a [u8]> {
+    pub fn keys_in<'a>(&self, words: CommandWords<'a>) -> Vec<&'a [u8]> {
         if self.name == "eval" {
             let count = words.get(2).and_then(|count| number::unsigned(count)).unwrap_or(0) as usize;
             return words.iter().skip(3).take(count).copied().collect();
@@ -94,18 +94,18 @@ const fn data(
     arity: i32,
     flags: u8,
     keys: Keys,
-    run: fn(&mut Data, Words<'_>) -> Answer,
+    run: fn(&mut Data, CommandWords<'_>) -> CommandResult,
 ) -> Command {
-    Command { name, arity, flags, keys, run: Run::Data(run) }
+    Command { name, arity, flags, keys, run: Handler::Data(run) }
 }
 
 const fn server(
     name: &'static str,
     arity: i32,
     flags: u8,
-    run: fn(&mut Server, Connection, Words<'_>) -> Answer,
+    run: fn(&mut Server, Connection, CommandWords<'_>) -> CommandResult,
 ) -> Command {
-    Command { name, arity, flags, keys: Keys::None, run: Run::Server(run) }
+    Command { name, arity, flags, keys: Keys::None, run: Handler::Server(run) }
 }
 
 static COMMANDS: &[Command] = &[
@@ -159,7 +159,7 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
 }
 
 /// As Redis answers a command that it does not know.
-pub(crate) fn unknown(words: Words<'_>) -> Reply {
+pub(crate) fn unknown(words: CommandWords<'_>) -> Reply {
     const SHOWN: usize = 128;
     let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
     let mut arguments = String::new();
@@ -180,13 +180,13 @@ pub(crate) fn wrong_arity(name: &str) -> Reply {
 }
 
 /// As Redis answers a subcommand that it does not know.
-fn unknown_subcommand(words: Words<'_>) -> Reply {
+fn unknown_subcommand(words: CommandWords<'_>) -> Reply {
     let text = |place: usize| words.get(place).map(|word| String::from_utf8_lossy(word)).unwrap_or_default();
     Reply::failed(format!("ERR unknown subcommand '{}'. Try {} HELP.", text(1), text(0).to_uppercase()))
 }
 
 /// A subcommand in small letters.
-pub(crate) fn subcommand(words: Words<'_>) -> String {
+pub(crate) fn subcommand(words: CommandWords<'_>) -> String {
     words.get(1).map(|word| String::from_utf8_lossy(word).to_lowercase()).unwrap_or_default()
 }
 
@@ -199,7 +199,7 @@ const SUBCOMMANDS: &[(&str, &[(&str, i32)])] = &[
 ];
 
 /// Refuses a subcommand that there is not, or with too many or too few words.
-pub(crate) fn check_subcommand(command: &Command, words: Words<'_>) -> Result<(), Reply> {
+pub(crate) fn check_subcommand(command: &Command, words: CommandWords<'_>) -> Result<(), Reply> {
     let Some((_, subcommands)) = SUBCOMMANDS.iter().find(|(name, _)| *name == command.name) else { return Ok(()) };
     let wanted = subcommand(words);
     match subcommands.iter().find(|(name, _)| *name == wanted) {

@@ -1,12 +1,12 @@
 //! Commands that publish and listen.
 
-use super::Answer;
-use crate::data::{Data, Words};
+use super::CommandResult;
+use crate::data::{CommandWords, Data};
 use crate::process::Connection;
 use crate::reply::Reply;
 use crate::server::Server;
 
-pub(super) fn publish(data: &mut Data, words: Words<'_>) -> Answer {
+pub(super) fn publish(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
     let receivers = data.subscriptions.receivers(words[1]);
     if receivers > 0 {
         data.published.push((words[1].to_vec(), words[2].to_vec()));
@@ -17,7 +17,7 @@ pub(super) fn publish(data: &mut Data, words: Words<'_>) -> Answer {
 }
 
 /// Each name is answered by itself.
-pub(super) fn subscribe(server: &mut Server, connection: Connection, words: Words<'_>) -> Answer {
+pub(super) fn subscribe(server: &mut Server, connection: Connection, words: CommandWords<'_>) -> CommandResult {
     for name in &words[1..] {
         let Some(client) = server.clients.get_mut(&connection) else { break };
         client.channels += usize::from(server.data.subscriptions.add(name, connection));

@@ -3,15 +3,15 @@
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
-use super::{Answer, integer, is};
+use super::{CommandResult, integer, is};
 use crate::client::Wait;
-use crate::data::Words;
+use crate::data::CommandWords;
 use crate::number;
 use crate::process::Connection;
 use crate::reply::Reply;
 use crate::server::Server;
 
-pub(super) fn replicaof(server: &mut Server, _: Connection, words: Words<'_>) -> Answer {
+pub(super) fn replicaof(server: &mut Server, _: Connection, words: CommandWords<'_>) -> CommandResult {
     if server.cluster.is_some() {
         return Err(Reply::error("ERR REPLICAOF not allowed in cluster mode."));
     }
@@ -34,7 +34,7 @@ pub(super) fn replicaof(server: &mut Server, _: Connection, words: Words<'_>) ->
     Ok(Reply::OK)
 }
 
-pub(super) fn role(server: &mut Server, _: Connection, _: Words<'_>) -> Answer {
+pub(super) fn role(server: &mut Server, _: Connection, _: CommandWords<'_>) -> CommandResult {
     let replication = &server.replication;
     let offset = Reply::Integer(replication.offset as i64);
     if let Some(primary) = replication.primary {
@@ -54,7 +54,7 @@ pub(super) fn role(server: &mut Server, _: Connection, _: Words<'_>) -> Answer {
     Ok(Reply::Array(vec![Reply::text("master"), offset, Reply::Array(followers.collect())]))
 }
 
-pub(super) fn replconf(server: &mut Server, connection: Connection, words: Words<'_>) -> Answer {
+pub(super) fn replconf(server: &mut Server, connection: Connection, words: CommandWords<'_>) -> CommandResult {
     let Some(client) = server.clients.get_mut(&connection) else { return Ok(Reply::Nothing) };
     for option in words[1..].chunks(2) {
         let [name, value] = option else { return Err(super::SYNTAX) };
@@ -78,7 +78,7 @@ pub(super) fn replconf(server: &mut Server, connection: Connection, words: Words
     Ok(Reply::OK)
 }
 
-pub(super) fn psync(server: &mut Server, connection: Connection, words: Words<'_>) -> Answer {
+pub(super) fn psync(server: &mut Server, connection: Connection, words: CommandWords<'_>) -> CommandResult {
     if server.replication.primary.is_some() && !server.replication.link.is_up() {
         return Err(Reply::error("NOMASTERLINK Can't SYNC while not connected with my master"));
     }
@@ -87,7 +87,7 @@ pub(super) fn psync(server: &mut Server, connection: Connection, words: Words<'_
     Ok(Reply::Nothing)
 }
 
-pub(super) fn wait(server: &mut Server, connection: Connection, words: Words<'_>) -> Answer {
+pub(super) fn wait(server: &mut Server, connection: Connection, words: CommandWords<'_>) -> CommandResult {
     if server.replication.primary.is_some() {
         return Err(Reply::error(
             "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is \

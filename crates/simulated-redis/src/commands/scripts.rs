@@ -1,15 +1,15 @@
 //! Commands that run scripts.
 
-use super::{Answer, NOT_AN_INTEGER, subcommand, unknown_subcommand};
+use super::{CommandResult, NOT_AN_INTEGER, subcommand, unknown_subcommand};
 use crate::busy::ENDLESS;
-use crate::data::Words;
+use crate::data::CommandWords;
 use crate::number;
 use crate::process::Connection;
 use crate::reply::Reply;
 use crate::script::Arguments;
 use crate::server::Server;
 
-pub(super) fn eval(server: &mut Server, connection: Connection, words: Words<'_>) -> Answer {
+pub(super) fn eval(server: &mut Server, connection: Connection, words: CommandWords<'_>) -> CommandResult {
     let count = number::integer(words[2]).ok_or(NOT_AN_INTEGER)?;
     let count = usize::try_from(count).map_err(|_| Reply::error("ERR Number of keys can't be negative"))?;
     let rest = &words[3..];
@@ -25,7 +25,7 @@ pub(super) fn eval(server: &mut Server, connection: Connection, words: Words<'_>
     reply
 }
 
-pub(super) fn script(server: &mut Server, _: Connection, words: Words<'_>) -> Answer {
+pub(super) fn script(server: &mut Server, _: Connection, words: CommandWords<'_>) -> CommandResult {
     match &subcommand(words)[..] {
         "flush" => {
             server.scripts.forget();

@@ -2,15 +2,15 @@
 //! long a script keeps it silent, and how many replicas it wants for writes.
 
 use super::glob::matches;
-use super::{Answer, SYNTAX, subcommand, unknown_subcommand};
-use crate::data::Words;
+use super::{CommandResult, SYNTAX, subcommand, unknown_subcommand};
+use crate::data::CommandWords;
 use crate::process::Connection;
 use crate::reply::Reply;
 use crate::server::Server;
 
 /// What CONFIG changes.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct ConfigSettings {
     /// Bytes; 0 is no limit.
     pub maxmemory: u64,
     /// Whether it removes keys, any of them, when it would use more; else it refuses commands that add something.
@@ -21,16 +21,16 @@ pub(crate) struct Settings {
     pub min_replicas_to_write: u64,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings { maxmemory: 0, evicts: false, busy_reply_threshold: 5000, min_replicas_to_write: 0 }
+impl Default for ConfigSettings {
+    fn default() -> ConfigSettings {
+        ConfigSettings { maxmemory: 0, evicts: false, busy_reply_threshold: 5000, min_replicas_to_write: 0 }
     }
 }
 
 const REFUSE: &str = "noeviction";
 const EVICT: &str = "allkeys-random";
 
-impl Settings {
+impl ConfigSettings {
     pub fn policy(&self) -> &'static str {
         if self.evicts { EVICT } else { REFUSE }
     }
@@ -57,7 +57,7 @@ impl Settings {
     }
 }
 
-pub(super) fn config(server: &mut Server, _: Connection, words: Words<'_>) -> Answer {
+pub(super) fn config(server: &mut Server, _: Connection, words: CommandWords<'_>) -> CommandResult {
     let text = |word: &[u8]| String::from_utf8_lossy(word).to_lowercase();
     let settings = &mut server.data.settings;
     match &subcommand(words)[..] {
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn settings_are_changed_or_refused() {
-        let mut settings = Settings::default();
+        let mut settings = ConfigSettings::default();
         settings.set("maxmemory", "2048").unwrap();
         settings.set("maxmemory-policy", "allkeys-random").unwrap();
         assert_eq!((settings.maxmemory, settings.policy()), (2048, "allkeys-random"));

@@ -1,16 +1,16 @@
 //! Commands on what keys hold.
 
 use super::expiry::moment;
-use super::{Answer, SYNTAX, integer, is};
-use crate::data::{Data, Words};
+use super::{CommandResult, SYNTAX, integer, is};
+use crate::data::{CommandWords, Data};
 use crate::number;
 use crate::reply::Reply;
 
-pub(super) fn get(data: &mut Data, words: Words<'_>) -> Answer {
+pub(super) fn get(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
     Ok(Reply::maybe(data.read(words[1])))
 }
 
-pub(super) fn set(data: &mut Data, words: Words<'_>) -> Answer {
+pub(super) fn set(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
     let (key, value) = (words[1], words[2]);
     // In so many milliseconds, or at them.
     let (mut absent, mut when) = (false, None);
@@ -56,7 +56,7 @@ fn store(data: &mut Data, key: &[u8], value: &[u8], due: Option<i64>) {
     data.dirty += 1;
 }
 
-pub(super) fn setnx(data: &mut Data, words: Words<'_>) -> Answer {
+pub(super) fn setnx(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
     let absent = !data.exists(words[1]);
     if absent {
         store(data, words[1], words[2], None);
@@ -64,7 +64,7 @@ pub(super) fn setnx(data: &mut Data, words: Words<'_>) -> Answer {
     Ok(Reply::yes(absent))
 }
 
-pub(super) fn incr(data: &mut Data, words: Words<'_>) -> Answer {
+pub(super) fn incr(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
     let key = words[1];
     let (old, expires) = match data.entry(key) {
         Some(entry) => (integer(&entry.value)?, entry.expires),

@@ -1,13 +1,13 @@
 //! MULTI and EXEC.
 
-use super::{Answer, Run, find};
+use super::{CommandResult, Handler, find};
 use crate::client::Transaction;
-use crate::data::Words;
+use crate::data::CommandWords;
 use crate::process::Connection;
 use crate::reply::Reply;
 use crate::server::Server;
 
-pub(super) fn multi(server: &mut Server, connection: Connection, _: Words<'_>) -> Answer {
+pub(super) fn multi(server: &mut Server, connection: Connection, _: CommandWords<'_>) -> CommandResult {
     match server.clients.get_mut(&connection).map(|client| &mut client.transaction) {
         Some(transaction @ None) => {
             *transaction = Some(Transaction::default());
@@ -17,7 +17,7 @@ pub(super) fn multi(server: &mut Server, connection: Connection, _: Words<'_>) -
     }
 }
 
-pub(super) fn exec(server: &mut Server, connection: Connection, _: Words<'_>) -> Answer {
+pub(super) fn exec(server: &mut Server, connection: Connection, _: CommandWords<'_>) -> CommandResult {
     let transaction = server.clients.get_mut(&connection).and_then(|client| client.transaction.take());
     let transaction = transaction.ok_or(Reply::error("ERR EXEC without MULTI"))?;
     if transaction.failed {
@@ -28,7 +28,7 @@ pub(super) fn exec(server: &mut Server, connection: Connection, _: Words<'_>) ->
     for words in &transaction.commands {
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let Some(command) = find(words[0]) else { continue };
-        let refused = server.data.refuses(command).filter(|_| matches!(command.run, Run::Data(_)));
+        let refused = server.data.refuses(command).filter(|_| matches!(command.run, Handler::Data(_)));
         replies.push(refused.unwrap_or_else(|| server.call(connection, command, &words)));
     }
     server.in_transaction = false;

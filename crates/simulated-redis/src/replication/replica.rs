@@ -7,14 +7,14 @@ use super::Backlog;
 use crate::disk::{Reader, replay};
 use crate::process::{Action, Connection};
 use crate::reply::{Reply, write_command};
-use crate::request::{Parsed, parse};
+use crate::request::{ParsedRequest, parse};
 use crate::server::Server;
 
 /// A replica's link to its primary.
 #[derive(Debug, Default)]
 pub(crate) struct Link {
     connection: Option<Connection>,
-    stage: Stage,
+    stage: LinkStage,
     input: Vec<u8>,
     /// Commands of the stream, with the database in use.
     reader: Reader,
@@ -26,7 +26,7 @@ pub(crate) struct Link {
 
 /// How far a link has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
+enum LinkStage {
     /// There is none.
     #[default]
     Down,
@@ -45,21 +45,21 @@ enum Stage {
 
 impl Link {
     pub fn is_up(&self) -> bool {
-        self.stage == Stage::Up
+        self.stage == LinkStage::Up
     }
 
     pub fn is_syncing(&self) -> bool {
-        matches!(self.stage, Stage::Copying(_))
+        matches!(self.stage, LinkStage::Copying(_))
     }
 
     /// As ROLE says it.
     pub fn state_name(&self) -> &'static str {
         match self.stage {
-            Stage::Down => "connect",
-            Stage::Connecting => "connecting",
-            Stage::Greeting | Stage::Introducing(_) | Stage::Asking => "handshake",
-            Stage::Copying(_) => "sync",
-            Stage::Up => "connected",
+            LinkStage::Down => "connect",
+            LinkStage::Connecting => "connecting",
+            LinkStage::Greeting | LinkStage::Introducing(_) | LinkStage::Asking => "handshake",
+            LinkStage::Copying(_) => "sync",
+            LinkStage::Up => "connected",
         }
     }
 }
@@ -102,7 +102,7 @@ impl Server {
         let connection = self.number_connection();
         let link = &mut self.replication.link;
         link.connection = Some(connection);
-        link.stage = Stage::Connecting;
+        link.stage = LinkStage::Connecting;
         link.heard = self.data.clocks.monotonic;
         link.input.clear();
         self.actions.push(Action::Connect { connection, to });
@@ -117,18 +117,18 @@ impl Server {
 
     fn lose_link(&mut self) {
         let link = &mut self.replication.link;
-        if link.stage == Stage::Up {
+        if link.stage == LinkStage::Up {
             link.down_since = Some(self.data.clocks.monotonic);
         }
         link.connection = None;
-        link.stage = Stage::Down;
+        link.stage = LinkStage::Down;
         link.input.clear();
         link.reader = Reader::default();
     }
 
     pub(crate) fn link_connected(&mut self, connection: Connection) {
         if self.replication.link.connection == Some(connection) {
-            self.replication.link.stage = Stage::Greeting;
+            self.replication.link.stage = LinkStage::Greeting;
             self.say_to_primary(&[b"PING"]);
         }
     }
@@ -152,12 +152,12 @@ impl Server {
         let now = self.data.clocks.monotonic;
         let limit = super::TIMEOUT;
         let link = &self.replication.link;
-        if link.stage != Stage::Down && now.saturating_sub(link.heard) > limit {
+        if link.stage != LinkStage::Down && now.saturating_sub(link.heard) > limit {
             self.close_link();
         }
         match self.replication.link.stage {
-            Stage::Down => self.connect_to_primary(),
-            Stage::Up => self.acknowledge(),
+            LinkStage::Down => self.connect_to_primary(),
+            LinkStage::Up => self.acknowledge(),
             _ => {}
         }
     }
@@ -190,7 +190,7 @@ impl Server {
 
     /// Handles one line of the handshake, or the copy; false if more must arrive first.
     fn one_step(&mut self) -> bool {
-        if let Stage::Copying(offset) = self.replication.link.stage {
+        if let LinkStage::Copying(offset) = self.replication.link.stage {
             return self.take_copy(offset);
         }
         let input = &mut self.replication.link.input;
@@ -199,15 +199,15 @@ impl Server {
         let line = String::from_utf8_lossy(&line[..end]).into_owned();
         let words: Vec<&str> = line.split(' ').collect();
         match (self.replication.link.stage, &words[..]) {
-            (Stage::Greeting, ["+PONG"]) => {
-                self.replication.link.stage = Stage::Introducing(2);
+            (LinkStage::Greeting, ["+PONG"]) => {
+                self.replication.link.stage = LinkStage::Introducing(2);
                 let port = self.config.address.port().to_string();
                 self.say_to_primary(&[b"REPLCONF", b"listening-port", port.as_bytes()]);
                 self.say_to_primary(&[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]);
             }
-            (Stage::Introducing(2), _) => self.replication.link.stage = Stage::Introducing(1),
-            (Stage::Introducing(_), _) => {
-                self.replication.link.stage = Stage::Asking;
+            (LinkStage::Introducing(2), _) => self.replication.link.stage = LinkStage::Introducing(1),
+            (LinkStage::Introducing(_), _) => {
+                self.replication.link.stage = LinkStage::Asking;
                 let id = self.replication.id.clone();
                 let wanted = (self.replication.offset + 1).to_string();
                 match self.replication.backlog {
@@ -215,19 +215,19 @@ impl Server {
                     None => self.say_to_primary(&[b"PSYNC", b"?", b"-1"]),
                 }
             }
-            (Stage::Asking, ["+FULLRESYNC", id, offset]) => {
+            (LinkStage::Asking, ["+FULLRESYNC", id, offset]) => {
                 let offset = offset.parse().unwrap_or(0);
                 self.replication.id = (*id).to_string();
                 self.replication.former = None;
-                self.replication.link.stage = Stage::Copying(offset);
+                self.replication.link.stage = LinkStage::Copying(offset);
             }
-            (Stage::Asking, ["+CONTINUE", id]) => {
+            (LinkStage::Asking, ["+CONTINUE", id]) => {
                 if self.replication.id != *id {
                     let former = std::mem::replace(&mut self.replication.id, (*id).to_string());
                     self.replication.former = Some((former, self.replication.offset + 1));
                     self.drop_followers();
                 }
-                self.replication.link.stage = Stage::Up;
+                self.replication.link.stage = LinkStage::Up;
             }
             // Whoever that is, it is no primary that can be followed now.
             _ => {
@@ -260,7 +260,7 @@ impl Server {
         self.rewrite_file();
         self.replication.offset = offset;
         self.replication.backlog = Some(Backlog::new(offset));
-        self.replication.link.stage = Stage::Up;
+        self.replication.link.stage = LinkStage::Up;
         self.replication.link.reader = Reader::default();
         self.acknowledge();
         true
@@ -273,7 +273,7 @@ impl Server {
         let mut ranges = Vec::new();
         let (mut at, mut applied) = (0, 0);
         let mut asked = false;
-        while let Parsed::Command { length } = parse(&input[at..], &mut ranges) {
+        while let ParsedRequest::Command { length } = parse(&input[at..], &mut ranges) {
             let words: Vec<&[u8]> = ranges.iter().map(|word| &input[at..][word.clone()]).collect();
             at += length;
             if words.first().is_some_and(|name| name.eq_ignore_ascii_case(b"replconf")) {

@@ -10,7 +10,7 @@ use sha1_smol::Sha1;
 
 use super::Arguments;
 use super::convert::{to_lua, to_reply, to_word};
-use crate::commands::{self, GROWS, Run};
+use crate::commands::{self, GROWS, Handler};
 use crate::config::Config;
 use crate::data::Data;
 use crate::execute::OUT_OF_MEMORY;
@@ -128,7 +128,7 @@ fn call(data: &mut Data, words: &MultiValue) -> Reply {
     let Some(command) = commands::find(name) else {
         return Reply::error("ERR Unknown Redis command called from script");
     };
-    let Run::Data(run) = command.run else {
+    let Handler::Data(run) = command.run else {
         return Reply::error("ERR This Redis command is not allowed from script");
     };
     if !command.accepts(words.len()) {

@@ -1,12 +1,12 @@
 //! What clients and other Sentinels ask a Sentinel.
 
 use super::Sentinel;
-use super::instance::{Instance, Kind, Turned};
-use crate::data::Words;
+use super::instance::{Instance, ServerRole, Turned};
+use crate::data::CommandWords;
 use crate::number;
 use crate::process::{Action, Connection};
 use crate::reply::Reply;
-use crate::request::{Parsed, parse};
+use crate::request::{ParsedRequest, parse};
 
 /// Somebody who has connected.
 #[derive(Clone, Debug, Default)]
@@ -23,12 +23,12 @@ impl Sentinel {
         loop {
             let rest = &input[at..];
             let (length, reply) = match parse(rest, &mut ranges) {
-                Parsed::Incomplete => break,
-                Parsed::Command { length } => {
+                ParsedRequest::Incomplete => break,
+                ParsedRequest::Command { length } => {
                     let words: Vec<&[u8]> = ranges.iter().map(|word| &rest[word.clone()]).collect();
                     (length, self.respond(&words))
                 }
-                Parsed::Broken(reason) => {
+                ParsedRequest::Broken(reason) => {
                     close = true;
                     (rest.len(), Reply::failed(format!("ERR Protocol error: {reason}")))
                 }
@@ -47,7 +47,7 @@ impl Sentinel {
         }
     }
 
-    fn respond(&mut self, words: Words<'_>) -> Reply {
+    fn respond(&mut self, words: CommandWords<'_>) -> Reply {
         let Some(name) = words.first() else { return Reply::Nothing };
         match name.to_ascii_lowercase().as_slice() {
             b"ping" => Reply::Status("PONG".into()),
@@ -83,7 +83,7 @@ impl Sentinel {
         )
     }
 
-    fn sentinel(&mut self, words: Words<'_>) -> Reply {
+    fn sentinel(&mut self, words: CommandWords<'_>) -> Reply {
         const NO_SUCH_GROUP: Reply = Reply::error("ERR No such master with that name");
         let named = words.get(2).is_some_and(|name| *name == self.config.group.as_bytes());
         match words[1].to_ascii_lowercase().as_slice() {
@@ -119,7 +119,7 @@ impl Sentinel {
     }
 
     /// Another Sentinel asks whether the primary is down, and may ask for a vote.
-    fn answer_down(&mut self, words: Words<'_>) -> Reply {
+    fn answer_down(&mut self, words: CommandWords<'_>) -> Reply {
         let address = format!("{}:{}", String::from_utf8_lossy(words[2]), String::from_utf8_lossy(words[3]));
         let mine = address == self.primary.address.to_string();
         let down = mine && self.tilt.is_none() && self.primary.down_since.is_some();
@@ -157,7 +157,7 @@ impl Sentinel {
     fn describe(&self, one: &Instance) -> Reply {
         let now = self.now;
         let mut flags = vec![one.kind.word()];
-        let primary = one.kind == Kind::Primary;
+        let primary = one.kind == ServerRole::Primary;
         let mut flag = |set: bool, word| flags.extend(set.then_some(word));
         flag(one.down_since.is_some(), "s_down");
         flag(primary && self.agreed_down_since.is_some(), "o_down");
@@ -170,7 +170,7 @@ impl Sentinel {
         flag(one.turned == Turned::Done, "reconf_done");
         let name = if primary { self.config.group.clone() } else { one.address.to_string() };
         let mut fields = vec![
-            ("name", if one.kind == Kind::Sentinel { one.id.clone() } else { name }),
+            ("name", if one.kind == ServerRole::Sentinel { one.id.clone() } else { name }),
             ("ip", one.address.ip().to_string()),
             ("port", one.address.port().to_string()),
             ("runid", one.id.clone()),
@@ -182,7 +182,7 @@ impl Sentinel {
         ];
         fields.extend(one.down_since.map(|since| ("s-down-time", (now - since).to_string())));
         fields.push(("down-after-milliseconds", self.down_after().to_string()));
-        if one.kind == Kind::Sentinel {
+        if one.kind == ServerRole::Sentinel {
             fields.push(("last-hello-message", (now - one.last_hello).to_string()));
             let (leader, epoch) = one.leader.clone().unwrap_or(("?".to_string(), 0));
             fields.extend([("voted-leader", leader), ("voted-leader-epoch", epoch.to_string())]);
@@ -202,7 +202,7 @@ impl Sentinel {
                 ("parallel-syncs", self.config.parallel_syncs.to_string()),
             ]);
         }
-        if one.kind == Kind::Replica {
+        if one.kind == ServerRole::Replica {
             let primary =
                 one.follows.map_or(("?".to_string(), 0), |follows| (follows.ip().to_string(), follows.port()));
             fields.extend([

@@ -3,7 +3,7 @@
 use std::net::SocketAddrV4;
 
 use super::Sentinel;
-use super::instance::{Id, Instance, Kind, Turned};
+use super::instance::{Id, Instance, ServerRole, Turned};
 use super::judge::MOST_DESYNC;
 use super::links::PING_PERIOD;
 
@@ -193,8 +193,9 @@ impl Sentinel {
         self.ids().filter(|id| !matches!(id, Id::Sentinel(_))).for_each(|id| self.cut(id));
         let addresses = self.replicas.iter().map(|replica| replica.address).chain([self.primary.address]);
         let addresses: Vec<SocketAddrV4> = addresses.filter(|address| *address != primary).collect();
-        self.replicas = addresses.into_iter().map(|address| Instance::new(Kind::Replica, address, "", now)).collect();
-        self.primary = Instance::new(Kind::Primary, primary, "", now);
+        self.replicas =
+            addresses.into_iter().map(|address| Instance::new(ServerRole::Replica, address, "", now)).collect();
+        self.primary = Instance::new(ServerRole::Primary, primary, "", now);
         self.agreed_down_since = None;
         self.failover = Failover::default();
     }

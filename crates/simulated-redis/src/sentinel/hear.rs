@@ -4,7 +4,7 @@ use std::net::SocketAddrV4;
 
 use super::Sentinel;
 use super::failover::{Failover, Stage};
-use super::instance::{Asked, Id, Instance, Kind, Turned};
+use super::instance::{Asked, Id, Instance, ServerRole, Turned};
 use super::links::HELLO_PERIOD;
 use crate::reply::Reply;
 
@@ -71,7 +71,7 @@ impl Sentinel {
                         self.sentinels.remove(number);
                     }
                 }
-                self.sentinels.push(Instance::new(Kind::Sentinel, address, id, self.now));
+                self.sentinels.push(Instance::new(ServerRole::Sentinel, address, id, self.now));
                 self.save();
                 self.sentinels.len() - 1
             }
@@ -100,7 +100,7 @@ impl Sentinel {
         if let Some(run_id) = field("run_id") {
             instance.id = run_id.to_string();
         }
-        let reported = if is_replica { Kind::Replica } else { Kind::Primary };
+        let reported = if is_replica { ServerRole::Replica } else { ServerRole::Primary };
         if reported != instance.reported {
             instance.reported = reported;
             instance.reported_since = now;
@@ -135,7 +135,7 @@ impl Sentinel {
                 part("ip=").and_then(|ip| ip.parse().ok()).zip(part("port=").and_then(|port| port.parse().ok()));
             let Some(address) = address.map(|(ip, port)| SocketAddrV4::new(ip, port)) else { continue };
             if self.replicas.iter().all(|replica| replica.address != address) {
-                self.replicas.push(Instance::new(Kind::Replica, address, "", self.now));
+                self.replicas.push(Instance::new(ServerRole::Replica, address, "", self.now));
                 self.save();
             }
         }
@@ -147,7 +147,7 @@ impl Sentinel {
         let now = self.now;
         let replica = self.replicas[number].clone();
         let primary = self.primary.address;
-        if replica.reported == Kind::Primary {
+        if replica.reported == ServerRole::Primary {
             if replica.promoted && self.failover.stage == Stage::WaitPromotion {
                 self.config_epoch = self.failover.epoch;
                 self.failover.stage = Failover::TURNING;
@@ -183,6 +183,9 @@ impl Sentinel {
     fn primary_looks_sane(&self) -> bool {
         let primary = &self.primary;
         let fresh = primary.informed.is_some_and(|then| self.now - then < 2 * self.info_period(Id::Primary));
-        primary.reported == Kind::Primary && primary.down_since.is_none() && self.agreed_down_since.is_none() && fresh
+        primary.reported == ServerRole::Primary
+            && primary.down_since.is_none()
+            && self.agreed_down_since.is_none()
+            && fresh
     }
 }

@@ -7,19 +7,19 @@ use crate::process::Connection;
 
 /// What a server is, as configured or as it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ServerRole {
     Primary,
     Replica,
     Sentinel,
 }
 
-impl Kind {
+impl ServerRole {
     /// As Sentinel's answers have it.
     pub fn word(self) -> &'static str {
         match self {
-            Kind::Primary => "master",
-            Kind::Replica => "slave",
-            Kind::Sentinel => "sentinel",
+            ServerRole::Primary => "master",
+            ServerRole::Replica => "slave",
+            ServerRole::Sentinel => "sentinel",
         }
     }
 }
@@ -66,7 +66,7 @@ pub(super) enum Turned {
 /// A server.
 #[derive(Clone, Debug)]
 pub(super) struct Instance {
-    pub kind: Kind,
+    pub kind: ServerRole,
     pub address: SocketAddrV4,
     pub id: String,
     pub commands: Option<Channel>,
@@ -83,7 +83,7 @@ pub(super) struct Instance {
     pub last_hello_sent: i64,
     pub down_since: Option<i64>,
     pub informed: Option<i64>,
-    pub reported: Kind,
+    pub reported: ServerRole,
     pub reported_since: i64,
     // Of replicas.
     pub follows: Option<SocketAddrV4>,
@@ -104,7 +104,7 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    pub fn new(kind: Kind, address: SocketAddrV4, id: &str, now: i64) -> Instance {
+    pub fn new(kind: ServerRole, address: SocketAddrV4, id: &str, now: i64) -> Instance {
         Instance {
             kind,
             address,
@@ -140,7 +140,7 @@ impl Instance {
     }
 
     pub fn is_linked(&self) -> bool {
-        self.commands.is_some() && (self.kind == Kind::Sentinel || self.messages.is_some())
+        self.commands.is_some() && (self.kind == ServerRole::Sentinel || self.messages.is_some())
     }
 
     /// Whether it has not been down during the last milliseconds.

@@ -1,7 +1,7 @@
 //! Who is down: by its own judgement, and by that of enough others; and who may lead a failover.
 
 use super::Sentinel;
-use super::instance::{Asked, Id, Kind};
+use super::instance::{Asked, Id, ServerRole};
 
 /// Milliseconds between two questions to another Sentinel.
 const ASK_PERIOD: i64 = 1000;
@@ -22,8 +22,8 @@ impl Sentinel {
             None => 0,
         };
         // A primary that says for long that it is a replica is none.
-        let demoted = instance.kind == Kind::Primary
-            && instance.reported == Kind::Replica
+        let demoted = instance.kind == ServerRole::Primary
+            && instance.reported == ServerRole::Replica
             && now - instance.reported_since > limit + 2 * info_period;
         match silent > limit || demoted {
             true => _ = instance.down_since.get_or_insert(now),

@@ -1,6 +1,6 @@
 //! Connections to the servers that are watched, and what they are asked from time to time.
 
-use super::instance::{Asked, Channel, Id, Kind};
+use super::instance::{Asked, Channel, Id, ServerRole};
 use super::{Failover, Sentinel};
 use crate::process::{Action, Connection};
 use crate::reply::{Reply, read, write_command};
@@ -38,7 +38,7 @@ impl Sentinel {
             self.get_mut(id).commands = Some(channel);
             self.ping(id);
         }
-        if self.get(id).kind != Kind::Sentinel && self.get(id).messages.is_none() {
+        if self.get(id).kind != ServerRole::Sentinel && self.get(id).messages.is_none() {
             let mut channel = self.open(address);
             write_command(&mut channel.held, &[b"SUBSCRIBE", HELLO_CHANNEL]);
             self.get_mut(id).messages = Some(channel);
@@ -91,7 +91,7 @@ impl Sentinel {
             || self.agreed_down_since.is_some()
             || self.failover.is_running()
             || instance.link_down != 0;
-        if instance.kind == Kind::Replica && trouble { INFO_PERIOD_IN_TROUBLE } else { INFO_PERIOD }
+        if instance.kind == ServerRole::Replica && trouble { INFO_PERIOD_IN_TROUBLE } else { INFO_PERIOD }
     }
 
     pub(super) fn down_after(&self) -> i64 {
@@ -105,7 +105,7 @@ impl Sentinel {
         }
         let now = self.now;
         let period = self.info_period(id);
-        if instance.kind != Kind::Sentinel && instance.informed.is_none_or(|then| now - then > period) {
+        if instance.kind != ServerRole::Sentinel && instance.informed.is_none_or(|then| now - then > period) {
             self.say(id, Asked::Info, &[b"INFO"]);
         }
         let period = self.down_after().min(PING_PERIOD);

@@ -19,13 +19,13 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
 use crate::disk::Disk;
-use crate::process::{Action, Clocks, Connection, Event, Process};
+use crate::process::{Action, Clocks, Connection, Process, ProcessEvent};
 
 use commands::Asker;
 pub(crate) use config::Saved;
 pub use config::SentinelConfig;
 use failover::Failover;
-use instance::{Id, Instance, Kind};
+use instance::{Id, Instance, ServerRole};
 
 /// A Sentinel. See [`Process`] for how it is run.
 pub struct Sentinel {
@@ -70,11 +70,11 @@ impl Sentinel {
         let saved = disk.sentinel.clone().unwrap_or_else(|| Saved::first(&config));
         let now = millis(clocks);
         let new = |kind, address, id: &str| Instance::new(kind, address, id, now);
-        let sentinels = saved.sentinels.iter().map(|(address, id)| new(Kind::Sentinel, *address, id)).collect();
+        let sentinels = saved.sentinels.iter().map(|(address, id)| new(ServerRole::Sentinel, *address, id)).collect();
         Sentinel {
             random: ChaCha8Rng::seed_from_u64(config.seed),
-            primary: new(Kind::Primary, saved.primary, ""),
-            replicas: saved.replicas.iter().map(|address| new(Kind::Replica, *address, "")).collect(),
+            primary: new(ServerRole::Primary, saved.primary, ""),
+            replicas: saved.replicas.iter().map(|address| new(ServerRole::Replica, *address, "")).collect(),
             sentinels,
             current_epoch: saved.current_epoch,
             config_epoch: saved.config_epoch,
@@ -166,21 +166,21 @@ fn millis(clocks: Clocks) -> i64 {
 }
 
 impl Process for Sentinel {
-    fn handle(&mut self, event: Event<'_>, clocks: Clocks, actions: &mut Vec<Action>) {
+    fn handle(&mut self, event: ProcessEvent<'_>, clocks: Clocks, actions: &mut Vec<Action>) {
         self.clocks = clocks;
         self.now = millis(clocks);
         match event {
-            Event::Accepted { connection, .. } => _ = self.clients.insert(connection, Asker::default()),
-            Event::Received { connection, bytes } => match self.clients.contains_key(&connection) {
+            ProcessEvent::Accepted { connection, .. } => _ = self.clients.insert(connection, Asker::default()),
+            ProcessEvent::Received { connection, bytes } => match self.clients.contains_key(&connection) {
                 true => self.answer(connection, bytes),
                 false => self.received(connection, bytes),
             },
-            Event::Connected { connection } => self.connected(connection),
-            Event::Closed { connection } | Event::Refused { connection } => {
+            ProcessEvent::Connected { connection } => self.connected(connection),
+            ProcessEvent::Closed { connection } | ProcessEvent::Refused { connection } => {
                 self.clients.remove(&connection);
                 self.closed(connection);
             }
-            Event::Wake => {}
+            ProcessEvent::Wake => {}
         }
         if clocks.monotonic >= self.next_tick {
             self.tick();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use simulated_redis::{Action, Clocks, Config, Connection, Disk, Event, Persistence, Process, Server};
+use simulated_redis::{Action, Clocks, Config, Connection, Disk, Persistence, Process, ProcessEvent, Server};
 
 use super::support::request;
 use super::support::simulated::{Simulated, address, answers};
@@ -37,7 +37,7 @@ fn keys_that_nobody_asks_for_end_within_a_tick_and_an_idle_server_sleeps() {
     assert_eq!(server.words(client, &["DBSIZE"]), ":0\r\n");
     let mut idle = Server::start(Config::new(address(), 1), Disk::default(), Clocks::default());
     assert_eq!(idle.next_wake(), None);
-    idle.handle(Event::Wake, Clocks::default(), &mut Vec::new());
+    idle.handle(ProcessEvent::Wake, Clocks::default(), &mut Vec::new());
     assert_eq!(idle.next_wake(), None);
 }
 
@@ -104,10 +104,14 @@ fn a_snapshot_is_loaded_where_there_is_no_other_file_unless_it_is_removed() {
         let connection = Connection::Accepted(1);
         let ask = |server: &mut Server, words: &[&[&str]]| {
             let mut actions = Vec::new();
-            server.handle(Event::Accepted { connection, peer: address(), local: address() }, clocks, &mut actions);
+            server.handle(
+                ProcessEvent::Accepted { connection, peer: address(), local: address() },
+                clocks,
+                &mut actions,
+            );
             for words in words {
                 actions.clear();
-                server.handle(Event::Received { connection, bytes: &request(words) }, clocks, &mut actions);
+                server.handle(ProcessEvent::Received { connection, bytes: &request(words) }, clocks, &mut actions);
             }
             String::from_utf8(answers(actions, connection)).unwrap()
         };
@@ -134,10 +138,10 @@ fn the_file_holds_units_and_no_relative_times() {
     let mut server = Server::start(config, Disk::default(), clocks);
     let connection = Connection::Accepted(1);
     let mut actions = Vec::new();
-    server.handle(Event::Accepted { connection, peer: address(), local: address() }, clocks, &mut actions);
+    server.handle(ProcessEvent::Accepted { connection, peer: address(), local: address() }, clocks, &mut actions);
     let script = "redis.call('incr', 'a') redis.call('pexpire', 'a', 50)";
     for words in [&["SET", "k", "v", "NX", "PX", "10"][..], &["GET", "k"], &["EVAL", script, "0"]] {
-        server.handle(Event::Received { connection, bytes: &request(words) }, clocks, &mut actions);
+        server.handle(ProcessEvent::Received { connection, bytes: &request(words) }, clocks, &mut actions);
     }
     let disk = server.kill();
     assert_eq!(disk.synced(), disk.append_only_file().len());

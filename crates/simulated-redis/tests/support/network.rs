@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use simulated_redis::{Action, Clocks, Config, Connection, Disk, Event, Process, Sentinel, SentinelConfig, Server};
+use simulated_redis::{
+    Action, Clocks, Config, Connection, Disk, Process, ProcessEvent, Sentinel, SentinelConfig, Server,
+};
 
 use super::{reply_length, request};
 
@@ -86,7 +88,7 @@ impl Network {
             Program::Sentinel(config) => Running::Sentinel(Box::new(Sentinel::start(config.clone(), disk, clocks))),
         };
         let mut actions = Vec::new();
-        running.process().handle(Event::Wake, clocks, &mut actions);
+        running.process().handle(ProcessEvent::Wake, clocks, &mut actions);
         member.running = Some(running);
         self.act(ip, actions);
     }
@@ -147,7 +149,7 @@ impl Network {
         }
     }
 
-    fn tell(&mut self, ip: Ipv4Addr, event: Event<'_>) {
+    fn tell(&mut self, ip: Ipv4Addr, event: ProcessEvent<'_>) {
         let clocks = self.clocks();
         let mut actions = Vec::new();
         if let Some(running) = self.members.get_mut(&ip).and_then(|member| member.running.as_mut()) {
@@ -171,17 +173,19 @@ impl Network {
                 self.peers.insert(end, from);
                 self.peers.insert(from, end);
                 let peer = SocketAddrV4::new(from.0, 40_000);
-                self.tell(*to.ip(), Event::Accepted { connection, peer, local: to });
+                self.tell(*to.ip(), ProcessEvent::Accepted { connection, peer, local: to });
                 self.post(Message::Opened(from));
             }
-            Message::Opened((ip, connection)) => self.tell(ip, Event::Connected { connection }),
+            Message::Opened((ip, connection)) => self.tell(ip, ProcessEvent::Connected { connection }),
             Message::Data((ip, connection), bytes) if ip == ASKER => {
                 self.answers.entry(connection).or_default().extend(bytes);
             }
-            Message::Data((ip, connection), bytes) => self.tell(ip, Event::Received { connection, bytes: &bytes }),
+            Message::Data((ip, connection), bytes) => {
+                self.tell(ip, ProcessEvent::Received { connection, bytes: &bytes })
+            }
             Message::Close(end) => {
                 self.peers.remove(&end);
-                self.tell(end.0, Event::Closed { connection: end.1 });
+                self.tell(end.0, ProcessEvent::Closed { connection: end.1 });
             }
         }
     }
@@ -204,7 +208,7 @@ impl Network {
             }
             (Some((wake, ip)), _) if wake <= end => {
                 self.now = self.now.max(wake);
-                self.tell(ip, Event::Wake);
+                self.tell(ip, ProcessEvent::Wake);
                 true
             }
             _ => false,

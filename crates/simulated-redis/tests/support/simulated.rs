@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use simulated_redis::{Action, Clocks, Config, Connection, Disk, Event, Persistence, Process, Server};
+use simulated_redis::{Action, Clocks, Config, Connection, Disk, Persistence, Process, ProcessEvent, Server};
 
 use super::request;
 
@@ -30,7 +30,7 @@ impl Simulated {
         Simulated::start(Config { persistence, ..Config::new(address(), 7) })
     }
 
-    fn handle(&mut self, event: Event<'_>) -> Vec<Action> {
+    fn handle(&mut self, event: ProcessEvent<'_>) -> Vec<Action> {
         let mut actions = Vec::new();
         self.server.as_mut().unwrap().handle(event, self.clocks, &mut actions);
         actions
@@ -40,13 +40,13 @@ impl Simulated {
         self.next += 1;
         let connection = Connection::Accepted(self.next);
         let peer = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 9), 40_000 + self.next as u16);
-        self.handle(Event::Accepted { connection, peer, local: address() });
+        self.handle(ProcessEvent::Accepted { connection, peer, local: address() });
         connection
     }
 
     /// What is sent on any connection in consequence of these bytes.
     pub fn tell(&mut self, connection: Connection, bytes: &[u8]) -> Vec<Action> {
-        self.handle(Event::Received { connection, bytes })
+        self.handle(ProcessEvent::Received { connection, bytes })
     }
 
     /// What this connection is answered at once.
@@ -65,7 +65,7 @@ impl Simulated {
         while let Some(wake) = self.server.as_ref().unwrap().next_wake().filter(|wake| *wake <= end) {
             let step = wake.saturating_sub(self.clocks.monotonic);
             self.advance(step);
-            actions.extend(self.handle(Event::Wake));
+            actions.extend(self.handle(ProcessEvent::Wake));
             let next = self.server.as_ref().unwrap().next_wake();
             assert!(next.is_none_or(|next| next > self.clocks.monotonic), "it is woken for nothing");
         }

@@ -44,7 +44,7 @@ type FoundEntries<S> = Vec<(Entry<S>, Option<Stamp>)>;
 
 #[derive(Default)]
 struct ReadCache {
-    runs: CachedEntries<State>,
+    runs: CachedEntries<StoredState>,
     nights: CachedEntries<NightState>,
     /// When all runs were last looked at, those with results too.
     looked: Option<Instant>,
@@ -71,11 +71,11 @@ pub struct Entry<S> {
     pub state: S,
 }
 
-pub type Run = Entry<State>;
+pub type Run = Entry<StoredState>;
 pub type Night = Entry<NightState>;
 
 #[derive(Clone, Debug)]
-pub enum State {
+pub enum StoredState {
     Done(Arc<Results>),
     Going(LiveStatus),
     /// It ended without results.
@@ -192,7 +192,7 @@ struct Walk<'a> {
     known: &'a ReadCache,
     /// Whether runs that had their results have them still.
     trusting: bool,
-    runs: FoundEntries<State>,
+    runs: FoundEntries<StoredState>,
     nights: FoundEntries<NightState>,
 }
 
@@ -224,8 +224,8 @@ impl Walk<'_> {
         }
         if let Some(stamp) = there(results::FILE) {
             let state = cached_or_read(&self.known.runs, &path, stamp, || match Results::read(&folder) {
-                Ok(results) => State::Done(Arc::new(results)),
-                Err(error) => State::Unreadable(error.to_string()),
+                Ok(results) => StoredState::Done(Arc::new(results)),
+                Err(error) => StoredState::Unreadable(error.to_string()),
             });
             self.runs.push((Run { path, state }, Some(stamp)));
         } else if let Some(stamp) = there(night::FILE) {
@@ -240,8 +240,8 @@ impl Walk<'_> {
             self.nights.push((Night { path, state: NightState::Open }, None));
         } else if ["history.jsonl", live::FILE, model::scenario::FILE].iter().any(|name| there(name).is_some()) {
             let state = match live::read(&folder) {
-                RunState::On(moment) => State::Going(moment),
-                RunState::Over(last) => State::BrokenOff(last),
+                RunState::On(moment) => StoredState::Going(moment),
+                RunState::Over(last) => StoredState::BrokenOff(last),
             };
             self.runs.push((Run { path, state }, None));
         } else if depth < DEEPEST {
@@ -297,8 +297,8 @@ mod tests {
                 "redlock-pause/20260101T000000.000Z"
             ]
         );
-        assert!(matches!(&snapshot.runs[2].state, State::Unreadable(why) if why.contains("missing field")));
-        assert!(matches!(snapshot.runs[1].state, State::BrokenOff(None)));
+        assert!(matches!(&snapshot.runs[2].state, StoredState::Unreadable(why) if why.contains("missing field")));
+        assert!(matches!(snapshot.runs[1].state, StoredState::BrokenOff(None)));
         let nights = &snapshot.suites["mine"];
         assert!(matches!(nights[0].state, NightState::Unreadable(_)) && matches!(nights[1].state, NightState::Open));
         assert!(Store::new(&root.join("none")).snapshot().runs.is_empty());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::results::Results;
-use super::{State, Store, night};
+use super::{Store, StoredState, night};
 use model::nemesis::Expectation;
 use suite::compare::{About, Runs, Side};
 use suite::matrix::{Cell, Matrix};
@@ -80,7 +80,7 @@ fn of_runs(named: &str, path: &Path) -> Result<Side, String> {
         Ok(results) => found.push(results),
         Err(error) => {
             for run in &Store::new(path).snapshot().runs {
-                if let State::Done(results) = &run.state {
+                if let StoredState::Done(results) = &run.state {
                     found.push((**results).clone());
                 }
             }

@@ -6,7 +6,7 @@ use super::{CellAccount, Shown};
 use base::words::{count, length, line, percent, plural};
 use checker::{Remark, Validity};
 use model::nemesis::Expectation;
-use suite::file::Found;
+use suite::file::FoundIn;
 use suite::matrix::{Cell, CellNumbers, Matrix, Overall, Spread};
 use suite::outcome::{CellStatus, RunOutcome, Timing};
 
@@ -28,11 +28,11 @@ pub fn side_by_side(matrix: &Matrix) -> String {
     format!("{simulated}{} side by side, of which nothing is expected.", plural(matrix.cells.len() as u64, "cell"))
 }
 
-pub fn expected(expected: Option<Expectation>, found: Option<Found>) -> &'static str {
+pub fn expected(expected: Option<Expectation>, found: Option<FoundIn>) -> &'static str {
     match (expected, found) {
         (None, _) => "nothing",
         (Some(Expectation::Valid), _) => "valid",
-        (Some(Expectation::Violation), Some(Found::Some)) => "violation in some run",
+        (Some(Expectation::Violation), Some(FoundIn::Some)) => "violation in some run",
         (Some(Expectation::Violation), _) => "violation in every run",
     }
 }

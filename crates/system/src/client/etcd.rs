@@ -41,7 +41,7 @@ impl EtcdServers {
     }
 
     /// One request to the current server; after a failure the next server becomes the current one.
-    async fn ask(&self, path: &str, body: &Value) -> Result<Reply, NoAnswer> {
+    async fn ask(&self, path: &str, body: &Value) -> Result<EtcdReply, NoAnswer> {
         let current = self.current.load(Ordering::Relaxed);
         let url = self.urls.get(current).map(String::as_str).unwrap_or_default();
         let answer = self.ask_at(url, path, body).await;
@@ -51,34 +51,34 @@ impl EtcdServers {
         answer
     }
 
-    async fn ask_at(&self, url: &str, path: &str, body: &Value) -> Result<Reply, NoAnswer> {
+    async fn ask_at(&self, url: &str, path: &str, body: &Value) -> Result<EtcdReply, NoAnswer> {
         let failed = |error: reqwest::Error| NoAnswer(format!("{url}: {}", in_words(&error)));
         let response = self.client.post(format!("{url}{path}")).json(body).send().await.map_err(failed)?;
         let status = response.status();
         let content: Value = response.json().await.map_err(failed)?;
         if status == StatusCode::OK {
-            return Ok(Reply::Done(content));
+            return Ok(EtcdReply::Done(content));
         }
         let text = content.get("message").and_then(Value::as_str).unwrap_or("no reason");
         match status {
-            StatusCode::NOT_FOUND => Ok(Reply::NotFound),
+            StatusCode::NOT_FOUND => Ok(EtcdReply::NotFound),
             _ => Err(NoAnswer(format!("{url} answers {status}: {text}"))),
         }
     }
 }
 
 /// What a server answered.
-enum Reply {
+enum EtcdReply {
     Done(Value),
     /// What the request refers to does not exist.
     NotFound,
 }
 
-impl Reply {
+impl EtcdReply {
     fn done(self) -> Result<Value, NoAnswer> {
         match self {
-            Reply::Done(content) => Ok(content),
-            Reply::NotFound => Err(NoAnswer("not found".into())),
+            EtcdReply::Done(content) => Ok(content),
+            EtcdReply::NotFound => Err(NoAnswer("not found".into())),
         }
     }
 }

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 
 use super::docker::{self, Docker};
 use super::error::ClusterError;
-use super::provider::{Found, NodeSource, PlatformRequest, Provider};
+use super::provider::{FoundProvider, NodeSource, PlatformRequest, Provider};
 use super::spec::ClusterSpec;
 use super::{local, redis_program, simulated};
 use model::topology::ClusterKind;
@@ -20,7 +20,7 @@ const PATIENCE_PER_MEMBER: Duration = Duration::from_millis(500);
 type Note<'a> = &'a mut (dyn FnMut(String) + Send);
 
 /// How a kind makes sure that everything it needs is here.
-type Find = for<'a> fn(&'a PlatformRequest, Note<'a>) -> BoxFuture<'a, Found>;
+type Find = for<'a> fn(&'a PlatformRequest, Note<'a>) -> BoxFuture<'a, FoundProvider>;
 
 /// How each kind of cluster is found.
 const KINDS: &[(ClusterKind, Find)] = &[
@@ -80,7 +80,7 @@ impl Platform {
     }
 }
 
-fn without_docker(request: &PlatformRequest, unreachable: ClusterError, note: Note<'_>) -> Found {
+fn without_docker(request: &PlatformRequest, unreachable: ClusterError, note: Note<'_>) -> FoundProvider {
     let why = match unreachable {
         ClusterError::Forbidden { .. } => unreachable.to_string(),
         _ => "no Docker engine answers".to_string(),

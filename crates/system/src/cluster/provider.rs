@@ -40,7 +40,7 @@ pub trait Provider: fmt::Debug + Send + Sync {
 }
 
 /// A kind of cluster that can be had here, or why it can't.
-pub type Found = Result<Arc<dyn Provider>, ClusterError>;
+pub type FoundProvider = Result<Arc<dyn Provider>, ClusterError>;
 
 /// What the user asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -47,7 +47,7 @@ use self::flag::Flag;
 use self::grants::Grants;
 use self::messages::ClientHost;
 use self::script::ScriptedClients;
-use self::seen::Seen;
+use self::seen::SeenSoFar;
 use crate::client::protocol::ToClient;
 use crate::cluster::{Cluster, ClusterError};
 use crate::faults::AgentError;
@@ -59,7 +59,7 @@ use model::plan::{Plan, PlanError, quiet};
 use model::scenario::{Scenario, ScenarioError};
 
 /// What a run needs besides the cluster.
-pub struct Request<'a> {
+pub struct RunRequest<'a> {
     pub scenario: &'a Scenario,
     pub plan: &'a Plan,
     pub header: Header,
@@ -156,7 +156,7 @@ struct Run<'a> {
     board: ClientStates,
     /// The clients' processes, once they are ready.
     hosts: OnceLock<Vec<Arc<ClientHost>>>,
-    seen: Seen,
+    seen: SeenSoFar,
     /// Who holds the perfect lock.
     grants: Grants,
     /// How long an operation may wait for the lock, as the history's header says.
@@ -178,7 +178,7 @@ struct Run<'a> {
 
 /// Runs the scenario on a started cluster. Whatever happens, all faults are healed when it returns, and the history
 /// ends with how the run went.
-pub fn run<'a>(cluster: &'a Cluster, request: Request<'a>) -> LocalBoxFuture<'a, Result<(), RunError>> {
+pub fn run<'a>(cluster: &'a Cluster, request: RunRequest<'a>) -> LocalBoxFuture<'a, Result<(), RunError>> {
     Box::pin(async move {
         let run = Run {
             scenario: request.scenario,
@@ -195,7 +195,7 @@ pub fn run<'a>(cluster: &'a Cluster, request: Request<'a>) -> LocalBoxFuture<'a,
                 .unwrap_or_default(),
             board: ClientStates::new(request.scenario.clients),
             hosts: OnceLock::new(),
-            seen: Seen::default(),
+            seen: SeenSoFar::default(),
             grants: Grants::new(request.scenario),
             usual_timeout_ms: request.header.acquire_timeout_ms,
             status: request.status,

@@ -26,7 +26,7 @@ use base::sync::lock;
 use base::units::{millis, nanos};
 use model::fault_kinds::{Form, RulesOut, Takes};
 use model::history::{Body, FaultKind, FaultStep, NemesisEvent, Promotion, ResourceKind};
-use model::nemesis::{Argument, Change, Fault, LinkSelector, Target, TargetSpec, Targets};
+use model::nemesis::{Argument, ClockChange, Fault, LinkSelector, Target, TargetSpec, Targets};
 use model::plan::quiet;
 
 /// How long a node may take to say whether it has a key.
@@ -179,14 +179,14 @@ impl Run<'_> {
         }
     }
 
-    fn skew(&self, change: Change) -> Skew {
+    fn skew(&self, change: ClockChange) -> Skew {
         let signed = |length: base::units::Length| i64::try_from(millis(length.resolve(self.scenario.ttl)));
         let signed = |length| signed(length).unwrap_or(i64::MAX);
         match change {
-            Change::Ahead(by) => Skew::Jump { ms: signed(by) },
-            Change::Behind(by) => Skew::Jump { ms: -signed(by) },
-            Change::Rate(factor) => Skew::Rate { factor },
-            Change::Strobe(by, every) => {
+            ClockChange::Ahead(by) => Skew::Jump { ms: signed(by) },
+            ClockChange::Behind(by) => Skew::Jump { ms: -signed(by) },
+            ClockChange::Rate(factor) => Skew::Rate { factor },
+            ClockChange::Strobe(by, every) => {
                 let period = every.resolve(self.scenario.ttl).as_micros();
                 Skew::Strobe { ms: signed(by), period_us: u64::try_from(period).unwrap_or(u64::MAX) }
             }

@@ -12,7 +12,7 @@ const MOST: usize = 10_000;
 
 /// What was seen so far; see [`Status`](super::Status).
 #[derive(Default)]
-pub(super) struct Seen(Mutex<BTreeMap<String, Key>>);
+pub(super) struct SeenSoFar(Mutex<BTreeMap<String, Key>>);
 
 #[derive(Default)]
 struct Key {
@@ -26,7 +26,7 @@ struct Key {
 /// From and to of a hold, and whether it is for reading, beside others who read.
 type HoldSpan = (u64, u64, bool);
 
-impl Seen {
+impl SeenSoFar {
     /// A client has reached a phase of an operation, at this moment of its clock. Returns how many more pairs of holds overlap.
     pub fn phase(&self, key: &str, process: u32, f: Function, phase: Phase, stamp: Option<u64>) -> u64 {
         let mut keys = lock(&self.0);
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn holds_that_overlap_are_counted_once_and_others_are_not() {
-        let seen = Seen::default();
+        let seen = SeenSoFar::default();
         let held = |f, process, from, to| {
             assert_eq!(seen.phase("k", process, f, Phase::Acquired, Some(from)), 0);
             seen.phase("k", process, f, Phase::Releasing, Some(to)) + seen.phase("k", process, f, Phase::Released, None)
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn two_updates_of_one_value_are_one_too_many() {
-        let seen = Seen::default();
+        let seen = SeenSoFar::default();
         let value = |text: &str| Reading::Value(text.into());
         assert!(
             !seen.replaced("k", &Reading::Empty)

@@ -44,7 +44,7 @@ pub use monitor::SeenCommand;
 pub use network::{Effect, Ends, LinkFaults, Pair, Released, Segment, SegmentFate, SoFar};
 pub use observer::LOCKS;
 pub use probe::UNREACHED;
-pub use process::Process as HeldProcess;
+pub use process::ProcessHandle as HeldProcess;
 pub use process::ProcessState;
 pub use serve::serve_orders;
 pub use serve::{run_agent, serve};

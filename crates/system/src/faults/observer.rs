@@ -116,7 +116,7 @@ impl NodeWatcher {
 
     /// Returns why no more can be seen on this connection.
     async fn look_while_it_answers(&self, mut connection: MultiplexedConnection, due: &mut Instant) -> String {
-        let mut known = Keys::default();
+        let mut known = ServerKeys::default();
         for number in 0_u32.. {
             let asked = self.now();
             let look = known.look(&mut connection, &self.machine, number.is_multiple_of(ROLE_EVERY));
@@ -169,14 +169,14 @@ async fn connected(machine: &Arc<dyn Machine>, url: &str) -> Result<MultiplexedC
 
 /// What is known of the keys of one server.
 #[derive(Default)]
-struct Keys {
+struct ServerKeys {
     /// Those of the last look.
     names: BTreeSet<String>,
     /// Those that are no strings.
     others: BTreeSet<String>,
 }
 
-impl Keys {
+impl ServerKeys {
     async fn look(
         &mut self,
         connection: &mut MultiplexedConnection,

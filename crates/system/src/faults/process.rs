@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 /// One incarnation of a process, safe against PID reuse.
 #[derive(Debug)]
-pub struct Process {
+pub struct ProcessHandle {
     pub pid: u32,
     /// Clock ticks from boot to its start: field 22 of /proc/PID/stat.
     pub start_ticks: u64,
@@ -38,9 +38,9 @@ pub struct ProcessState {
     pub states: String,
 }
 
-impl Process {
+impl ProcessHandle {
     /// Opens the process that has this PID now.
-    pub fn open(pid: u32) -> io::Result<Process> {
+    pub fn open(pid: u32) -> io::Result<ProcessHandle> {
         let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let number = number.ok_or_else(|| io::Error::other(format!("{pid} is no process id")))?;
         let before = stat(pid)?;
@@ -49,7 +49,7 @@ impl Process {
         if before.start_ticks != after.start_ticks {
             return Err(io::Error::other(format!("process {pid} was replaced by another one meanwhile")));
         }
-        Ok(Process { pid, start_ticks: after.start_ticks, pidfd })
+        Ok(ProcessHandle { pid, start_ticks: after.start_ticks, pidfd })
     }
 
     /// Whether this very process still exists, if only as a zombie.
@@ -175,14 +175,14 @@ mod tests {
     #[test]
     fn a_process_that_ended_gets_no_signal() {
         let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
-        let process = Process::open(child.id()).unwrap();
+        let process = ProcessHandle::open(child.id()).unwrap();
         assert!(process.exists());
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(!process.exists());
         assert!(!process.signal(Signal::STOP).unwrap(), "whoever has this PID now must not be hit");
-        assert!(Process::open(child.id()).is_err());
-        assert!(Process::open(0).is_err());
-        assert!(Process::open(u32::MAX).is_err());
+        assert!(ProcessHandle::open(child.id()).is_err());
+        assert!(ProcessHandle::open(0).is_err());
+        assert!(ProcessHandle::open(u32::MAX).is_err());
     }
 }

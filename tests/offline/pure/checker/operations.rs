@@ -1,6 +1,6 @@
 //! A run of redjepsen read as operations, as `check RUN --model` does.
 
-use linearizability::formats::{Loaded, Options, Source, word};
+use linearizability::formats::{FormatOptions, Loaded, OpenHistory, word};
 use linearizability::history::{Content, NEVER, Outcome, Table, Value};
 use model::history::{HistoryError, lock_operations, operations};
 
@@ -8,7 +8,7 @@ const HEALED_IN_TIME: &str = include_str!("../../../fixtures/pause-healed-in-tim
 const OUTLIVES_LOCK: &str = include_str!("../../../fixtures/pause-outlives-lock.jsonl");
 
 fn load(text: &[u8]) -> Result<Loaded, HistoryError> {
-    operations(Source::of(text, "file")?, &Options::default())
+    operations(OpenHistory::of(text, "file")?, &FormatOptions::default())
 }
 
 fn means(text: &str, expected: &[&str]) {
@@ -108,8 +108,8 @@ fn a_token_is_a_number_and_time_never_runs_backwards() {
     for (token, reason) in [("9223372036854775808", "beyond 2^63"), ("5.0", "floating point `5.0`")] {
         let acquired = format!("\"phase\":\"acquired\",\"token\":{token}");
         let text = HEALED_IN_TIME.replacen("\"phase\":\"acquired\"", &acquired, 1);
-        let source = Source::of(text.as_bytes(), "file").unwrap();
-        let error = lock_operations(source, &Options::default()).unwrap_err().to_string();
+        let source = OpenHistory::of(text.as_bytes(), "file").unwrap();
+        let error = lock_operations(source, &FormatOptions::default()).unwrap_err().to_string();
         assert!(error.starts_with(&format!("file, line {line}: ")) && error.contains(reason), "{error}");
     }
     // All events of a run are stamped by one clock.

@@ -36,11 +36,11 @@ use runner::{Console, Ended, Jobs, RunnerError, Series, SeriesProgress, signals}
 use suite::file::SuiteFile;
 use suite::outcome::RunOutcome;
 use suite::plan::{Clusters, PlannedCell, Source, Suite};
-use suite::state::State;
+use suite::state::SuiteState;
 use summary::store::versions;
 
 /// The library to try, and how.
-pub struct Request {
+pub struct CampaignRequest {
     /// Name or path of its workload.
     pub workload: String,
     /// None: whichever kind can be had here.
@@ -125,7 +125,7 @@ const KEEPS_A_HOLDER: &str = "long-work";
 /// What a stage has made.
 struct StageRuns {
     suite: Suite,
-    state: State,
+    state: SuiteState,
     /// How many runs it lacks.
     lacking: usize,
     interrupted: bool,
@@ -158,7 +158,7 @@ struct Searched {
 
 /// Everything that stages share.
 struct Examination {
-    request: Request,
+    request: CampaignRequest,
     console: Console,
     show: ShowStage,
     /// How long a run without a script takes, once that is known.
@@ -174,7 +174,7 @@ struct Examination {
 
 /// Tries everything there is to try, in the time that there is. A request that makes no sense is refused before the first run.
 pub fn examine(
-    request: Request,
+    request: CampaignRequest,
     console: Console,
     show: ShowStage,
 ) -> LocalBoxFuture<'static, Result<Finished, RunnerError>> {

@@ -12,7 +12,7 @@ use tokio::task::block_in_place;
 
 use super::Examination;
 use super::compare::{Case, Compare};
-use crate::fuzz::{Cause, End, Trials, shrink_on};
+use crate::fuzz::{Cause, ShrinkEnd, Trials, shrink_on};
 use crate::library::commands::When;
 use crate::library::examined::Found;
 use crate::library::kind::Baseline;
@@ -141,7 +141,7 @@ fn smaller(
         steps: nemesis.script.len(),
         steps_before: scenario.nemesis.script.len(),
         tried: shrunk.tried,
-        finished: shrunk.end == End::Smallest,
+        finished: shrunk.end == ShrinkEnd::Smallest,
         came_back,
         of: AGAIN,
         repeat: format!(

@@ -14,8 +14,8 @@ const NO_ACCIDENT: u64 = 2;
 
 /// An advisory, or None for all claims that the library's file does not make; what it counts, where that can be added up; the title
 /// of its section; and in capitals and in a sentence, what is said first where it came with nothing done to anybody.
-type Words = (Option<&'static Advisory>, &'static str, &'static str, Option<(&'static str, &'static str)>);
-static WORDS: [Words; 7] = [
+type RemarkWords = (Option<&'static Advisory>, &'static str, &'static str, Option<(&'static str, &'static str)>);
+static WORDS: [RemarkWords; 7] = [
     (
         Some(&client_crashes::DEF),
         "",
@@ -141,7 +141,7 @@ pub struct FaultFree<'e> {
 /// The defects that runs without faults show, which come before everything else.
 pub fn fault_free(examined: &Examined) -> Vec<FaultFree<'_>> {
     let runs = || examined.tried.iter().flat_map(|tried| &tried.runs);
-    let of = |(advisory, counted, _, alone): &Words| {
+    let of = |(advisory, counted, _, alone): &RemarkWords| {
         let (advisory, (word, what)) = ((*advisory)?, (*alone)?);
         let alone = |run| Some((run, of_run(run, advisory).filter(|remark| !remark.disturbed)?));
         let found: Vec<(&TriedRun, &Remark)> = runs().filter_map(alone).collect();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use maud::{PreEscaped, html};
 
 use crate::risk::distribution::Source;
-use crate::risk::{Distribution, Interval, Kind, Question, Risk, Row, YEAR};
+use crate::risk::{Distribution, FaultCause, Interval, Question, Risk, Row, YEAR};
 use base::files::{self, Unwritten};
 use base::units::nanos;
 use base::words::{capital, count, length, list, plural};
@@ -263,8 +263,8 @@ impl RiskReport<'_> {
         self.question.scenarios.first().map(|scenario| scenario.seed).unwrap_or_default()
     }
 
-    fn source(&self, kind: Kind, distribution: &Distribution) -> String {
-        let member = if kind == Kind::ClockStep { "node" } else { "client" };
+    fn source(&self, kind: FaultCause, distribution: &Distribution) -> String {
+        let member = if kind == FaultCause::ClockStep { "node" } else { "client" };
         let Distribution { name, over, .. } = distribution;
         let many = number(distribution.count());
         let longest = duration(distribution.longest());

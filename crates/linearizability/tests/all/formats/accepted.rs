@@ -1,6 +1,6 @@
 //! What events mean: each function with each outcome, in the notation where it is common.
 
-use linearizability::formats::{Compression, Format, Options, read};
+use linearizability::formats::{Compression, Format, FormatOptions, read};
 
 use super::{gzip, load, operations, zstd};
 
@@ -234,7 +234,8 @@ fn independent_tuples_by_their_tag_or_because_the_user_says_so() {
     let as_log = "0 :invoke :write [7 5]\n0 :ok :write [7 5]\n";
     let as_json = json(&["0 invoke write [7,5]", "0 ok write [7,5]"]);
     for text in [tagged, &plain, as_log, &as_json] {
-        let loaded = read(text.as_bytes(), "file", &Options { independent: true, ..Options::default() }).unwrap();
+        let loaded =
+            read(text.as_bytes(), "file", &FormatOptions { independent: true, ..FormatOptions::default() }).unwrap();
         assert_eq!(operations(&loaded.table), ["0 write@7 5 nil ok 0..1"], "{text}");
     }
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::time::Instant;
 
-use linearizability::formats::{Options, load};
+use linearizability::formats::{FormatOptions, load};
 
 use super::generate::{Generator, Object, json};
 
@@ -46,7 +46,7 @@ fn measure(name: &str, operations: u32, path: &std::path::Path) {
         // On Linux this resets the peak of resident memory.
         std::fs::write("/proc/self/clear_refs", "5").unwrap();
         let start = Instant::now();
-        let loaded = load(path, &Options::default()).unwrap();
+        let loaded = load(path, &FormatOptions::default()).unwrap();
         best = best.min(start.elapsed().as_secs_f64());
         peak = peak.max(peak_kib());
         assert_eq!(loaded.table.operations.len(), operations as usize);

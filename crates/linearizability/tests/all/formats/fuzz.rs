@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use linearizability::formats::{Options, read};
+use linearizability::formats::{FormatOptions, read};
 use proptest::prelude::*;
 
 use super::{gzip, zstd};
@@ -32,7 +32,7 @@ impl Read for Slowly<'_> {
 
 fn survives(bytes: &[u8]) {
     for independent in [false, true] {
-        let options = Options { independent, ..Options::default() };
+        let options = FormatOptions { independent, ..FormatOptions::default() };
         let whole = read(bytes, "file", &options);
         if let Err(error) = &whole {
             assert!(error.to_string().starts_with("file"), "{error}");

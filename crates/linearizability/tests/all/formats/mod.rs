@@ -10,12 +10,12 @@ mod refused;
 
 use std::io::Write;
 
-use linearizability::formats::{Loaded, Options, read, word};
+use linearizability::formats::{FormatOptions, Loaded, read, word};
 use linearizability::history::{Content, NEVER, Outcome, Table, Value};
 
 /// Reads bytes as a history; an error is the message that the user sees.
 fn load(bytes: &[u8]) -> Result<Loaded, String> {
-    read(bytes, "file", &Options::default()).map_err(|error| error.to_string())
+    read(bytes, "file", &FormatOptions::default()).map_err(|error| error.to_string())
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {

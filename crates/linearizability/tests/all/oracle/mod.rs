@@ -25,7 +25,7 @@ fn agrees(name: &str, model: Model, seed: u64, counts: &mut Counts) {
     let history = history(model, seed);
     let file = render(&history, !seed);
     let told = || format!("{name}, seed {seed}: {:?}\n{}{:#?}", history.rules, file.text, history.operations);
-    let options = formats::Options { independent: file.independent, ..formats::Options::default() };
+    let options = formats::FormatOptions { independent: file.independent, ..formats::FormatOptions::default() };
     let mut loaded = read(file.text.as_bytes(), "file", &options).unwrap_or_else(|error| panic!("{error}\n{}", told()));
     if matches!(model, Model::Register | Model::CasRegister) && !history.rules.nil_reads_are_empty {
         loaded.forget_nil_reads();

@@ -5,7 +5,9 @@ mod differential;
 use crate::support::generate::{Case, SPECS, Shape, case, shaped};
 use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Table, Value};
 use linearizability::search::{Finding, Limits, Strategy, examine};
-use linearizability::{Answer, How, Model, ModelSpec, Options, Step, WithModel, check, examine_object, with_model};
+use linearizability::{
+    Answer, How, Model, ModelSpec, Options, Transition, WithModel, check, examine_object, with_model,
+};
 
 fn find(case: &Case, strategy: Strategy) -> Finding {
     let options = Options { initial: case.initial, failed_cas: case.failed_cas, ..Options::default() };
@@ -70,7 +72,7 @@ impl<M: Model> Model for Bare<'_, M> {
         self.0.initial()
     }
 
-    fn step(&self, state: &M::State, operation: &Op) -> Step<M::State> {
+    fn step(&self, state: &M::State, operation: &Op) -> Transition<M::State> {
         self.0.step(state, operation)
     }
 }

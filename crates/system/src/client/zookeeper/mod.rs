@@ -18,9 +18,9 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use self::session::Session;
-use self::wire::{Request, Trouble, created, names};
+use self::wire::{Trouble, ZooKeeperRequest, created, names};
 use model::locks::NoAnswer;
-use model::locks::zookeeper::{Contest, Entry};
+use model::locks::zookeeper::{Contest, OwnNode};
 
 /// What node names begin with, before their number.
 const PREFIX: &str = "n-";
@@ -80,7 +80,7 @@ impl ZookeeperServers {
 
 impl Contest for ZookeeperServers {
     async fn contenders(&self, key: &str) -> Result<Vec<i64>, NoAnswer> {
-        let request = Request::Children(format!("/{key}"));
+        let request = ZooKeeperRequest::Children(format!("/{key}"));
         let names = self.ask(async move |session| match session.ask(request).await {
             // Nobody has ever taken the lock.
             Err(Trouble::NoNode) => Ok(Vec::new()),
@@ -90,13 +90,13 @@ impl Contest for ZookeeperServers {
         Ok(names.await?.iter().filter_map(number).collect())
     }
 
-    async fn enter(&self, key: &str) -> Result<Entry, NoAnswer> {
+    async fn enter(&self, key: &str) -> Result<OwnNode, NoAnswer> {
         let (parent, path) = (format!("/{key}"), format!("/{key}/{PREFIX}"));
         self.ask(async move |session| {
-            let own = Request::CreateNumbered(path.clone());
+            let own = ZooKeeperRequest::CreateNumbered(path.clone());
             let made = match session.ask(own.clone()).await {
                 // Certainly not created, so it can be requested again.
-                Err(Trouble::NoNode) => match session.ask(Request::CreateLasting(parent)).await {
+                Err(Trouble::NoNode) => match session.ask(ZooKeeperRequest::CreateLasting(parent)).await {
                     Ok(_) | Err(Trouble::NodeExists) => session.ask(own).await?,
                     Err(trouble) => return Err(trouble),
                 },
@@ -105,13 +105,13 @@ impl Contest for ZookeeperServers {
             let (made, zxid) = created(made)?;
             let number = made.strip_prefix(&path).and_then(|number| number.parse().ok());
             let number = number.ok_or_else(|| Trouble::Other(format!("a node {made} without a number")))?;
-            Ok(Entry { number, zxid: u64::try_from(zxid).unwrap_or(0), ttl: session.timeout() })
+            Ok(OwnNode { number, zxid: u64::try_from(zxid).unwrap_or(0), ttl: session.timeout() })
         })
         .await
     }
 
     async fn leave(&self, key: &str, number: i64) -> Result<(), NoAnswer> {
-        let request = Request::Delete(format!("/{key}/{PREFIX}{number:010}"));
+        let request = ZooKeeperRequest::Delete(format!("/{key}/{PREFIX}{number:010}"));
         self.ask(async move |session| match session.ask(request).await {
             Ok(_) | Err(Trouble::NoNode) => Ok(()),
             Err(trouble) => Err(trouble),

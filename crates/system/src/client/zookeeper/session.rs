@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use super::wire::{Frames, Hello, PING, Request, Response, Trouble};
+use super::wire::{Frames, Hello, PING, Response, Trouble, ZooKeeperRequest};
 
 /// Pause after all servers were tried in vain.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -19,11 +19,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub struct Session {
     timeout: Duration,
-    requests: mpsc::UnboundedSender<Asked>,
+    requests: mpsc::UnboundedSender<PendingRequest>,
 }
 
-struct Asked {
-    request: Request,
+struct PendingRequest {
+    request: ZooKeeperRequest,
     answer: oneshot::Sender<Result<Bytes, Trouble>>,
 }
 
@@ -52,9 +52,9 @@ impl Session {
     }
 
     /// One request, sent once. Waits while the session is between two servers.
-    pub async fn ask(&self, request: Request) -> Result<Bytes, Trouble> {
+    pub async fn ask(&self, request: ZooKeeperRequest) -> Result<Bytes, Trouble> {
         let (answer, answered) = oneshot::channel();
-        self.requests.send(Asked { request, answer }).map_err(|_| Trouble::SessionOver)?;
+        self.requests.send(PendingRequest { request, answer }).map_err(|_| Trouble::SessionOver)?;
         answered.await.map_err(|_| Trouble::Other("the server was lost before it answered".into()))?
     }
 }
@@ -117,7 +117,7 @@ impl Keeper {
         Ok(frames)
     }
 
-    async fn keep(mut self, mut frames: Frames, mut asked: mpsc::UnboundedReceiver<Asked>) {
+    async fn keep(mut self, mut frames: Frames, mut asked: mpsc::UnboundedReceiver<PendingRequest>) {
         while let Err(trouble) = self.serve(&mut frames, &mut asked).await {
             if trouble == Trouble::SessionOver {
                 return;
@@ -146,7 +146,11 @@ impl Keeper {
 
     /// Passes requests to one server until the session is closed. After an error the connection can't be used; pending
     /// requests learn of it as their channels close.
-    async fn serve(&mut self, frames: &mut Frames, asked: &mut mpsc::UnboundedReceiver<Asked>) -> Result<(), Trouble> {
+    async fn serve(
+        &mut self,
+        frames: &mut Frames,
+        asked: &mut mpsc::UnboundedReceiver<PendingRequest>,
+    ) -> Result<(), Trouble> {
         let mut waiting = VecDeque::new();
         let (mut number, mut said) = (0, Instant::now());
         let mut closing = false;
@@ -180,20 +184,20 @@ impl Keeper {
                     continue;
                 }
                 next = asked.recv(), if !closing => match next {
-                    Some(Asked { request, answer }) => (request, Some(answer)),
+                    Some(PendingRequest { request, answer }) => (request, Some(answer)),
                     None => {
                         closing = true;
-                        (Request::CloseSession, None)
+                        (ZooKeeperRequest::CloseSession, None)
                     }
                 },
                 () = sleep_until(silent.min(said + self.quiet())) => {
                     if Instant::now() >= silent {
                         return Err(Trouble::Other("the server is silent".into()));
                     }
-                    (Request::Ping, None)
+                    (ZooKeeperRequest::Ping, None)
                 }
             };
-            let sent = if request == Request::Ping {
+            let sent = if request == ZooKeeperRequest::Ping {
                 PING
             } else {
                 number += 1;
@@ -265,8 +269,8 @@ mod tests {
         frames.send(&answer).await.unwrap();
     }
 
-    fn children() -> Request {
-        Request::Children("/k".into())
+    fn children() -> ZooKeeperRequest {
+        ZooKeeperRequest::Children("/k".into())
     }
 
     #[tokio::test]

@@ -45,7 +45,7 @@ fn cut_short(_: bytes::TryGetError) -> Trouble {
 
 /// A request to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum ZooKeeperRequest {
     /// Lists the names of this node's children.
     Children(String),
     /// Creates a node that outlives its session, at exactly this path.
@@ -58,28 +58,28 @@ pub enum Request {
     CloseSession,
 }
 
-impl Request {
+impl ZooKeeperRequest {
     /// The request as a frame; answers come back in the order of the requests, each with its number.
     pub fn frame(&self, number: i32) -> Bytes {
         let mut record = BytesMut::new();
         record.put_i32(number);
         match self {
-            Request::Delete(path) => {
+            ZooKeeperRequest::Delete(path) => {
                 record.put_i32(2);
                 put(&mut record, path.as_bytes());
                 record.put_i32(-1);
             }
-            Request::Children(path) => {
+            ZooKeeperRequest::Children(path) => {
                 record.put_i32(8);
                 put(&mut record, path.as_bytes());
                 // No watch.
                 record.put_u8(0);
             }
-            Request::CreateLasting(path) => put_create(&mut record, path, 0),
+            ZooKeeperRequest::CreateLasting(path) => put_create(&mut record, path, 0),
             // Ephemeral and sequential.
-            Request::CreateNumbered(path) => put_create(&mut record, path, 1 | 2),
-            Request::Ping => record.put_i32(11),
-            Request::CloseSession => record.put_i32(-11),
+            ZooKeeperRequest::CreateNumbered(path) => put_create(&mut record, path, 1 | 2),
+            ZooKeeperRequest::Ping => record.put_i32(11),
+            ZooKeeperRequest::CloseSession => record.put_i32(-11),
         }
         framed(&record)
     }
@@ -122,7 +122,7 @@ impl Response {
     }
 }
 
-/// The names that [`Request::Children`] asks for.
+/// The names that [`ZooKeeperRequest::Children`] asks for.
 pub fn names(mut content: Bytes) -> Result<Vec<String>, Trouble> {
     let count = content.try_get_i32().map_err(cut_short)?;
     (0..count).map(|_| take_text(&mut content)).collect()
@@ -238,13 +238,13 @@ mod tests {
 
     #[test]
     fn requests_are_written_as_the_protocol_has_them() {
-        let frame = Request::Children("/k".into()).frame(7);
+        let frame = ZooKeeperRequest::Children("/k".into()).frame(7);
         assert_eq!(&frame[..], b"\0\0\0\x0f\0\0\0\x07\0\0\0\x08\0\0\0\x02/k\0");
-        let frame = Request::Delete("/k".into()).frame(1);
+        let frame = ZooKeeperRequest::Delete("/k".into()).frame(1);
         assert_eq!(&frame[..], b"\0\0\0\x12\0\0\0\x01\0\0\0\x02\0\0\0\x02/k\xff\xff\xff\xff");
-        let flags = |request: Request| request.frame(1).last().copied();
-        assert_eq!(flags(Request::CreateLasting("/k".into())), Some(0));
-        assert_eq!(flags(Request::CreateNumbered("/k/n-".into())), Some(3));
+        let flags = |request: ZooKeeperRequest| request.frame(1).last().copied();
+        assert_eq!(flags(ZooKeeperRequest::CreateLasting("/k".into())), Some(0));
+        assert_eq!(flags(ZooKeeperRequest::CreateNumbered("/k/n-".into())), Some(3));
     }
 
     #[test]

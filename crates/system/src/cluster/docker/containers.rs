@@ -10,7 +10,7 @@ use bollard::models::{
 use super::images::Images;
 use super::labels_of;
 use super::made::RUNTIME_PROGRAM;
-use super::network::Network;
+use super::network::RunNetwork;
 use super::upload::Upload;
 use crate::cluster::back_off::SHORT_BACK_OFF;
 use crate::cluster::spec::{ClientCommand, ClusterSpec, Member};
@@ -40,7 +40,7 @@ const MOST_MEMORY: i64 = 2 << 30;
 const MOST_OF_A_PROCESS: [(&str, i64); 2] = [("nofile", 4096), ("fsize", 256 << 20)];
 
 /// All members of a cluster, the agent first. Addresses go by place: nodes, Sentinels, the resource, clients.
-pub fn plan(spec: &ClusterSpec, images: &Images, network: &Network, short_rto: bool) -> Vec<Plan> {
+pub fn plan(spec: &ClusterSpec, images: &Images, network: &RunNetwork, short_rto: bool) -> Vec<Plan> {
     let mut plans: Vec<Plan> = (spec.members(network.subnet).into_iter())
         .map(|member| {
             let upload = Upload {
@@ -177,7 +177,7 @@ fn log(driver: &str) -> HostConfigLogConfig {
     HostConfigLogConfig { typ: Some(driver.to_string()), config: None }
 }
 
-fn on_network(network: &Network, member: &Member) -> NetworkingConfig {
+fn on_network(network: &RunNetwork, member: &Member) -> NetworkingConfig {
     let endpoint = EndpointSettings {
         ipam_config: (member.address)
             .map(|address| EndpointIpamConfig { ipv4_address: Some(address.to_string()), ..Default::default() }),

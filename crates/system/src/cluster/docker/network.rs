@@ -20,7 +20,7 @@ use model::topology::Program;
 
 /// A network that was made for a run.
 #[derive(Clone, Debug)]
-pub struct Network {
+pub struct RunNetwork {
     pub id: String,
     pub subnet: Ipv4Net,
     /// The bridge device on the engine's machine that joins the members.
@@ -67,7 +67,7 @@ impl Docker {
         }
     }
 
-    pub async fn make_network(&self, spec: &ClusterSpec) -> Result<Network, ClusterError> {
+    pub async fn make_network(&self, spec: &ClusterSpec) -> Result<RunNetwork, ClusterError> {
         let candidates: Vec<Ipv4Net> = match spec.subnet {
             Some(subnet) => {
                 self.check_subnet(subnet, spec.addresses()).await?;
@@ -99,7 +99,7 @@ impl Docker {
                 ..Default::default()
             };
             match ask(format!("make the network {subnet}"), self.api.create_network(request)).await {
-                Ok(made) => return Ok(Network { id: made.id, subnet, bridge }),
+                Ok(made) => return Ok(RunNetwork { id: made.id, subnet, bridge }),
                 Err(ClusterError::Engine { reason, .. }) if says_overlap(&reason) => {
                     if spec.subnet.is_some() {
                         return Err(ClusterError::SubnetTaken { subnet, reason });

@@ -21,7 +21,7 @@ use super::backend::Backend;
 use super::error::ClusterError;
 use super::installed::{self, Installed};
 use super::parts::{Description, MemberHandle, Parts, agent_on};
-use super::provider::{Found, NodeSource, PlatformRequest, Provider};
+use super::provider::{FoundProvider, NodeSource, PlatformRequest, Provider};
 use super::sandbox::channel::Begin;
 use super::sandbox::links::BRIDGE;
 use super::spec::{ClusterSpec, Member};
@@ -235,7 +235,7 @@ pub(super) fn found(request: &PlatformRequest) -> Result<Local, ClusterError> {
     Local::find(server.as_deref(), None)?.with_nodes(request.program)
 }
 
-pub(super) fn find(request: &PlatformRequest) -> Found {
+pub(super) fn find(request: &PlatformRequest) -> FoundProvider {
     found(request).map(|local| Arc::new(local) as Arc<dyn Provider>)
 }
 

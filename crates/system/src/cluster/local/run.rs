@@ -16,7 +16,7 @@ use super::sandbox::Sandbox;
 use crate::cluster::backend::Backend;
 use crate::cluster::error::ClusterError;
 use crate::cluster::lines::{ClientProcess, Log};
-use crate::cluster::sandbox::channel::{Spawn, State};
+use crate::cluster::sandbox::channel::{MemberStatus, Spawn};
 use crate::cluster::spec::{ClientCommand, ClusterSpec, FILES, Member, MemberState};
 use crate::faults::Agent;
 use crate::faults::clock::ENVIRONMENT;
@@ -120,8 +120,8 @@ impl Backend for LocalRun {
 
     async fn running_pid(&self, member: &Member) -> Result<Result<u32, String>, ClusterError> {
         Ok(match self.sandbox.states().await?.get(&member.name) {
-            Some(State::Runs(pid)) => Ok(*pid),
-            Some(State::Ended(code)) => Err(format!("exit code {code}")),
+            Some(MemberStatus::Runs(pid)) => Ok(*pid),
+            Some(MemberStatus::Ended(code)) => Err(format!("exit code {code}")),
             None => Err("it was never started".to_string()),
         })
     }
@@ -132,8 +132,8 @@ impl Backend for LocalRun {
             let (running, text) = match states.get(&member.name) {
                 // The agent is the one that answered.
                 _ if member.role == Role::Agent => (true, "Up".to_string()),
-                Some(State::Runs(_)) => (true, "Up".to_string()),
-                Some(State::Ended(code)) => (false, format!("Exited ({code})")),
+                Some(MemberStatus::Runs(_)) => (true, "Up".to_string()),
+                Some(MemberStatus::Ended(code)) => (false, format!("Exited ({code})")),
                 None => (false, "never started".to_string()),
             };
             MemberState { name: member.name.clone(), role: member.role, running, text }

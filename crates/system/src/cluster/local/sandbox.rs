@@ -14,7 +14,9 @@ use tokio::sync::oneshot;
 
 use crate::cluster::error::ClusterError;
 use crate::cluster::lines::{ClientProcess, Log};
-use crate::cluster::sandbox::channel::{Answer, Begin, Channel, Order, Reply, Request, Spawn, State};
+use crate::cluster::sandbox::channel::{
+    Begin, Channel, MemberStatus, Reply, SandboxAnswer, SandboxOrder, SandboxRequest, Spawn,
+};
 use base::sync::lock;
 use base::units::millis;
 
@@ -31,7 +33,7 @@ pub(super) struct Sandbox {
 
 #[derive(Default)]
 struct PendingAnswers {
-    answers: HashMap<u64, oneshot::Sender<Answer>>,
+    answers: HashMap<u64, oneshot::Sender<SandboxAnswer>>,
     /// Set when the sandbox is gone: nobody will answer any more.
     gone: bool,
 }
@@ -66,8 +68,8 @@ impl Sandbox {
 
         let (answers, orders) = stream.into_split();
         let agent = ClientProcess::over(orders, answers, stderr, log.clone());
-        match sandbox.order("begin", Order::Begin(begin), vec![theirs], LIMIT).await {
-            Ok(Answer::Failed(reason)) => Err(ClusterError::NoNamespaces { reason }),
+        match sandbox.order("begin", SandboxOrder::Begin(begin), vec![theirs], LIMIT).await {
+            Ok(SandboxAnswer::Failed(reason)) => Err(ClusterError::NoNamespaces { reason }),
             Ok(_) => Ok((sandbox, agent)),
             Err(error) => Err(error),
         }
@@ -76,8 +78,8 @@ impl Sandbox {
     /// Starts a member's process.
     pub async fn spawn(&self, spawn: Spawn, stdio: [OwnedFd; 3]) -> Result<(), ClusterError> {
         let doing = format!("start {}", spawn.member);
-        match self.order(&doing, Order::Spawn(spawn), stdio.into(), LIMIT).await? {
-            Answer::Failed(reason) => Err(failed(&doing, &reason)),
+        match self.order(&doing, SandboxOrder::Spawn(spawn), stdio.into(), LIMIT).await? {
+            SandboxAnswer::Failed(reason) => Err(failed(&doing, &reason)),
             _ => Ok(()),
         }
     }
@@ -87,18 +89,18 @@ impl Sandbox {
     pub async fn end(&self, member: &str, kill: bool, limit: Duration) -> Result<(), ClusterError> {
         let doing = format!("wait for the end of {member}");
         let limit_ms = millis(limit);
-        let order = Order::End { member: member.to_string(), kill, limit_ms };
+        let order = SandboxOrder::End { member: member.to_string(), kill, limit_ms };
         match self.order(&doing, order, Vec::new(), limit + LIMIT).await? {
-            Answer::Failed(reason) => Err(failed(&doing, &reason)),
-            Answer::StillRuns => Err(ClusterError::Timeout { doing, seconds: limit.as_secs() }),
+            SandboxAnswer::Failed(reason) => Err(failed(&doing, &reason)),
+            SandboxAnswer::StillRuns => Err(ClusterError::Timeout { doing, seconds: limit.as_secs() }),
             _ => Ok(()),
         }
     }
 
     /// The state of every member that was ever started, by name.
-    pub async fn states(&self) -> Result<HashMap<String, State>, ClusterError> {
-        match self.order("look at its members", Order::States, Vec::new(), LIMIT).await? {
-            Answer::States(states) => Ok(states.into_iter().collect()),
+    pub async fn states(&self) -> Result<HashMap<String, MemberStatus>, ClusterError> {
+        match self.order("look at its members", SandboxOrder::States, Vec::new(), LIMIT).await? {
+            SandboxAnswer::States(states) => Ok(states.into_iter().collect()),
             other => Err(failed("look at its members", &format!("{other:?}"))),
         }
     }
@@ -118,10 +120,10 @@ impl Sandbox {
     async fn order(
         &self,
         doing: &str,
-        order: Order,
+        order: SandboxOrder,
         descriptors: Vec<OwnedFd>,
         limit: Duration,
-    ) -> Result<Answer, ClusterError> {
+    ) -> Result<SandboxAnswer, ClusterError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = oneshot::channel();
         {
@@ -132,7 +134,7 @@ impl Sandbox {
             waiting.answers.insert(id, sender);
         }
         let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(std::os::fd::AsFd::as_fd).collect();
-        let sent = self.channel.send(&Request { id, order }, &borrowed);
+        let sent = self.channel.send(&SandboxRequest { id, order }, &borrowed);
         // The sandbox has its own copies by now. A pipe ends only when all who can write to it have closed it.
         drop(borrowed);
         drop(descriptors);

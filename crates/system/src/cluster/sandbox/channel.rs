@@ -18,14 +18,14 @@ use serde::{Deserialize, Serialize};
 
 /// An order with a number that its answer repeats; answers may come in another order.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Request {
+pub struct SandboxRequest {
     pub id: u64,
-    pub order: Order,
+    pub order: SandboxOrder,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Order {
+pub enum SandboxOrder {
     /// The first order: make the namespaces and the network. Carries a stream for the agent's orders and answers.
     Begin(Begin),
     /// Start a member's process. Carries its stdin, stdout and stderr.
@@ -71,24 +71,24 @@ pub struct Spawn {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Reply {
     pub id: u64,
-    pub answer: Answer,
+    pub answer: SandboxAnswer,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Answer {
+pub enum SandboxAnswer {
     Done,
     /// The member was still running when the time was up.
     StillRuns,
     /// Every member that was ever started, by name.
-    States(Vec<(String, State)>),
+    States(Vec<(String, MemberStatus)>),
     Failed(String),
 }
 
 /// The state of a member's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+pub enum MemberStatus {
     /// With its PID as the agent sees it.
     Runs(u32),
     /// With its exit code, or 128 plus the signal that ended it.
@@ -180,18 +180,18 @@ mod tests {
     fn messages_arrive_whole_and_with_their_descriptors() {
         let (one, other) = Channel::pair().unwrap();
         let (mut reader, writer) = io::pipe().unwrap();
-        one.send(&Request { id: 7, order: Order::States }, &[writer.as_fd()]).unwrap();
-        one.send(&Request { id: 8, order: Order::States }, &[]).unwrap();
+        one.send(&SandboxRequest { id: 7, order: SandboxOrder::States }, &[writer.as_fd()]).unwrap();
+        one.send(&SandboxRequest { id: 8, order: SandboxOrder::States }, &[]).unwrap();
         drop((one, writer));
-        let (request, mut descriptors) = other.receive::<Request>().unwrap().unwrap();
+        let (request, mut descriptors) = other.receive::<SandboxRequest>().unwrap().unwrap();
         assert_eq!((request.id, descriptors.len()), (7, 1));
         io::PipeWriter::from(descriptors.pop().unwrap()).write_all(b"through").unwrap();
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
         assert_eq!(text, "through");
-        let (request, descriptors) = other.receive::<Request>().unwrap().unwrap();
+        let (request, descriptors) = other.receive::<SandboxRequest>().unwrap().unwrap();
         assert_eq!((request.id, descriptors.len()), (8, 0));
-        assert!(other.receive::<Request>().unwrap().is_none(), "the other end is gone");
+        assert!(other.receive::<SandboxRequest>().unwrap().is_none(), "the other end is gone");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::mount::MountFlags;
 use rustix::process::Signal;
 
-use super::channel::{Answer, Begin, Spawn, State};
+use super::channel::{Begin, MemberStatus, SandboxAnswer, Spawn};
 use super::limits;
 use super::links::{Bridge, configure_inside};
 use super::namespaces;
@@ -43,7 +43,7 @@ struct MemberProcess {
     /// A client's standard error while it runs, to say why it is killed. Nobody reads to its end before this is closed.
     stderr: Mutex<Option<File>>,
     why_killed: Mutex<Option<String>>,
-    state: Mutex<State>,
+    state: Mutex<MemberStatus>,
     changed: Condvar,
 }
 
@@ -71,13 +71,13 @@ impl Members {
             thread::sleep(LOOK_EVERY);
             let processes: Vec<Arc<MemberProcess>> = lock(&self.processes).values().map(Arc::clone).collect();
             let running = |process: &Arc<MemberProcess>| {
-                process.namespace.is_some() && matches!(*lock(&process.state), State::Runs(_))
+                process.namespace.is_some() && matches!(*lock(&process.state), MemberStatus::Runs(_))
             };
             if !processes.iter().any(running) {
                 continue;
             }
             for process in &processes {
-                let State::Runs(first) = *lock(&process.state) else { continue };
+                let MemberStatus::Runs(first) = *lock(&process.state) else { continue };
                 let counted = limits::processes_of(first).filter(|_| process.namespace.is_some());
                 if let Some(why) = counted.and_then(|processes| limits::Usage::of_processes(processes).too_much()) {
                     process.end_for(why);
@@ -97,7 +97,7 @@ impl Members {
     pub fn spawn(self: &Arc<Self>, spawn: Spawn, stdio: Vec<OwnedFd>) -> Result<(), String> {
         let name = spawn.member.clone();
         if let Some(earlier) = lock(&self.processes).get(&name)
-            && matches!(*lock(&earlier.state), State::Runs(_))
+            && matches!(*lock(&earlier.state), MemberStatus::Runs(_))
         {
             return Err(format!("{name} runs already"));
         }
@@ -114,7 +114,7 @@ impl Members {
         let held = HeldProcess::open(child.id()).map_err(|error| format!("taking hold of it: {error}"))?;
         let namespace = is_client.then(|| limits::namespace_of(child.id())).flatten();
         let stderr = Mutex::new(namespace.map(|_| File::from(told)));
-        let state = Mutex::new(State::Runs(child.id()));
+        let state = Mutex::new(MemberStatus::Runs(child.id()));
         let process = Arc::new(MemberProcess {
             held,
             namespace,
@@ -167,19 +167,19 @@ impl Members {
     }
 
     /// Waits until none of a member's processes run; with `kill`, kills them first.
-    pub fn end(&self, member: &str, kill: bool, limit: Duration) -> Answer {
-        let Some(process) = lock(&self.processes).get(member).cloned() else { return Answer::Done };
+    pub fn end(&self, member: &str, kill: bool, limit: Duration) -> SandboxAnswer {
+        let Some(process) = lock(&self.processes).get(member).cloned() else { return SandboxAnswer::Done };
         if kill && let Err(error) = process.held.signal(Signal::KILL) {
-            return Answer::Failed(error.to_string());
+            return SandboxAnswer::Failed(error.to_string());
         }
-        let runs = |state: &mut State| matches!(state, State::Runs(_));
+        let runs = |state: &mut MemberStatus| matches!(state, MemberStatus::Runs(_));
         let waited = process.changed.wait_timeout_while(lock(&process.state), limit, runs);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        if matches!(*state, State::Runs(_)) { Answer::StillRuns } else { Answer::Done }
+        if matches!(*state, MemberStatus::Runs(_)) { SandboxAnswer::StillRuns } else { SandboxAnswer::Done }
     }
 
     /// The state of every member.
-    pub fn states(&self) -> Vec<(String, State)> {
+    pub fn states(&self) -> Vec<(String, MemberStatus)> {
         lock(&self.processes).iter().map(|(name, process)| (name.clone(), *lock(&process.state))).collect()
     }
 }
@@ -201,7 +201,7 @@ impl MemberProcess {
             // Without a reader nobody misses them.
             let _ = stderr.write_all(format!("\nredjepsen killed this client: {why}\n").as_bytes());
         }
-        *lock(&self.state) = State::Ended(code);
+        *lock(&self.state) = MemberStatus::Ended(code);
         self.changed.notify_all();
     }
 }

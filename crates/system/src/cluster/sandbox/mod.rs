@@ -32,7 +32,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use rustix::process::{Signal, WaitOptions, WaitStatus, set_parent_process_death_signal, waitpid};
 
-use self::channel::{Answer, Begin, Channel, Order, Reply, Request};
+use self::channel::{Begin, Channel, Reply, SandboxAnswer, SandboxOrder, SandboxRequest};
 use self::links::Bridge;
 use self::members::Members;
 
@@ -40,13 +40,15 @@ use self::members::Members;
 pub fn run() -> anyhow::Result<()> {
     let channel =
         channel_on_stdin().context("stdin is no channel; `redjepsen run --cluster local` starts the sandbox")?;
-    let Some((Request { id, order: Order::Begin(begin) }, mut descriptors)) = channel.receive::<Request>()? else {
+    let Some((SandboxRequest { id, order: SandboxOrder::Begin(begin) }, mut descriptors)) =
+        channel.receive::<SandboxRequest>()?
+    else {
         bail!("the first order must be to begin");
     };
     let agent = UnixStream::from(descriptors.pop().context("there is no stream for the agent")?);
     let sockets = root::sockets();
     if let Err(refused) = namespaces::enter() {
-        return Ok(channel.send(&Reply { id, answer: Answer::Failed(refused) }, &[])?);
+        return Ok(channel.send(&Reply { id, answer: SandboxAnswer::Failed(refused) }, &[])?);
     }
     // SAFETY: there is no other thread that could hold a lock now.
     match unsafe { libc::fork() } {
@@ -85,10 +87,10 @@ fn hold(channel: Channel, id: u64, begin: Begin, sockets: &[PathBuf], agent: Uni
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let bridge = match furnish(&begin, sockets) {
         Ok(bridge) => bridge,
-        Err(reason) => return Ok(channel.send(&Reply { id, answer: Answer::Failed(reason) }, &[])?),
+        Err(reason) => return Ok(channel.send(&Reply { id, answer: SandboxAnswer::Failed(reason) }, &[])?),
     };
     let members = Arc::new(Members::new(bridge, begin));
-    channel.send(&Reply { id, answer: Answer::Done }, &[])?;
+    channel.send(&Reply { id, answer: SandboxAnswer::Done }, &[])?;
     let watched = Arc::clone(&members);
     thread::Builder::new().name("limits".to_string()).spawn(move || watched.keep_within_limits())?;
     thread::Builder::new().name("members".to_string()).spawn(move || take_orders(&Arc::new(channel), &members))?;
@@ -111,7 +113,7 @@ fn furnish(begin: &Begin, sockets: &[PathBuf]) -> Result<Bridge, String> {
 /// Carries out orders concurrently until the controller is gone.
 fn take_orders(channel: &Arc<Channel>, members: &Arc<Members>) {
     loop {
-        match channel.receive::<Request>() {
+        match channel.receive::<SandboxRequest>() {
             Ok(Some((request, descriptors))) => {
                 let (channel, members) = (Arc::clone(channel), Arc::clone(members));
                 let carried_out = thread::Builder::new().spawn(move || {
@@ -130,11 +132,13 @@ fn take_orders(channel: &Arc<Channel>, members: &Arc<Members>) {
     }
 }
 
-fn carry_out(order: Order, descriptors: Vec<OwnedFd>, members: &Arc<Members>) -> Answer {
+fn carry_out(order: SandboxOrder, descriptors: Vec<OwnedFd>, members: &Arc<Members>) -> SandboxAnswer {
     match order {
-        Order::Begin(_) => Answer::Failed("it has begun already".to_string()),
-        Order::Spawn(spawn) => members.spawn(spawn, descriptors).map_or_else(Answer::Failed, |()| Answer::Done),
-        Order::End { member, kill, limit_ms } => members.end(&member, kill, Duration::from_millis(limit_ms)),
-        Order::States => Answer::States(members.states()),
+        SandboxOrder::Begin(_) => SandboxAnswer::Failed("it has begun already".to_string()),
+        SandboxOrder::Spawn(spawn) => {
+            members.spawn(spawn, descriptors).map_or_else(SandboxAnswer::Failed, |()| SandboxAnswer::Done)
+        }
+        SandboxOrder::End { member, kill, limit_ms } => members.end(&member, kill, Duration::from_millis(limit_ms)),
+        SandboxOrder::States => SandboxAnswer::States(members.states()),
     }
 }

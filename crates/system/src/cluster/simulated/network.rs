@@ -4,7 +4,7 @@
 //! or is lost, and then it and all behind it wait until it is sent again. Timeouts are those of Linux: a second for what
 //! opens a connection, 200 ms for anything else, and twice as long each time.
 //!
-//! The network knows no machines: what follows outside of it from what happens here is an [`Effect`].
+//! The network knows no machines: what follows outside of it from what happens here is an [`NetworkEffect`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -51,7 +51,7 @@ pub(super) enum Due {
 }
 
 /// What follows from what happened to the network, to be carried out in this order.
-pub(super) enum Effect {
+pub(super) enum NetworkEffect {
     At(Duration, Due),
     /// The server with this PID at this address is told.
     Tell(SocketAddrV4, u32, ServerEvent),
@@ -72,7 +72,7 @@ pub(super) struct Tick<'w> {
     pub now: Duration,
     pub rng: &'w mut ChaCha8Rng,
     pub listens: &'w dyn Fn(SocketAddrV4) -> AcceptDecision,
-    pub effects: Vec<Effect>,
+    pub effects: Vec<NetworkEffect>,
 }
 
 impl Tick<'_> {
@@ -82,11 +82,11 @@ impl Tick<'_> {
     }
 
     fn schedule(&mut self, at: Duration, due: Due) {
-        self.effects.push(Effect::At(at, due));
+        self.effects.push(NetworkEffect::At(at, due));
     }
 
     fn tell(&mut self, server: SocketAddrV4, pid: u32, happened: ServerEvent) {
-        self.effects.push(Effect::Tell(server, pid, happened));
+        self.effects.push(NetworkEffect::Tell(server, pid, happened));
     }
 }
 

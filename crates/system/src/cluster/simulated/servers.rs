@@ -4,7 +4,7 @@ use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use simulated_redis::{
-    Action, Clocks, Config, Connection, Disk, Event, Persistence, Process, Sentinel, SentinelConfig, Server,
+    Action, Clocks, Config, Connection, Disk, Persistence, Process, ProcessEvent, Sentinel, SentinelConfig, Server,
 };
 
 use super::super::spec::{ClusterSpec, Member};
@@ -77,7 +77,7 @@ impl Program {
 }
 
 impl RunningServer {
-    pub fn handle(&mut self, event: Event<'_>, clocks: Clocks, actions: &mut Vec<Action>) {
+    pub fn handle(&mut self, event: ProcessEvent<'_>, clocks: Clocks, actions: &mut Vec<Action>) {
         match self {
             RunningServer::Redis(server) => server.handle(event, clocks, actions),
             RunningServer::Sentinel(sentinel) => sentinel.handle(event, clocks, actions),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use simulated_redis::{Action, Clocks, Disk, Event};
+use simulated_redis::{Action, Clocks, Disk, ProcessEvent};
 use tokio::runtime;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Distance;
 use super::bug_injector::BugInjector;
-use super::network::{self, AcceptDecision, Effect, Network, Tick};
+use super::network::{self, AcceptDecision, Network, NetworkEffect, Tick};
 use super::servers::{self, Program, ServerEvent};
 use crate::faults::{Pair, Released, Sightings, WrongClock};
 use base::members::Role;
@@ -380,13 +380,13 @@ impl WorldState {
         }
         let event = match &happened {
             ServerEvent::Accepted { connection, peer, local } => {
-                Event::Accepted { connection: *connection, peer: *peer, local: *local }
+                ProcessEvent::Accepted { connection: *connection, peer: *peer, local: *local }
             }
-            ServerEvent::Connected(connection) => Event::Connected { connection: *connection },
-            ServerEvent::Refused(connection) => Event::Refused { connection: *connection },
-            ServerEvent::Received(connection, bytes) => Event::Received { connection: *connection, bytes },
-            ServerEvent::Closed(connection) => Event::Closed { connection: *connection },
-            ServerEvent::Wake => Event::Wake,
+            ServerEvent::Connected(connection) => ProcessEvent::Connected { connection: *connection },
+            ServerEvent::Refused(connection) => ProcessEvent::Refused { connection: *connection },
+            ServerEvent::Received(connection, bytes) => ProcessEvent::Received { connection: *connection, bytes },
+            ServerEvent::Closed(connection) => ProcessEvent::Closed { connection: *connection },
+            ServerEvent::Wake => ProcessEvent::Wake,
         };
         server.handle(event, clocks, &mut actions);
         self.look_at(address);
@@ -464,8 +464,8 @@ impl WorldState {
         let result = work(&mut self.network, &mut tick);
         for effect in tick.effects {
             match effect {
-                Effect::At(at, due) => self.schedule(at, Due::Network(due)),
-                Effect::Tell(server, pid, mut happened) => {
+                NetworkEffect::At(at, due) => self.schedule(at, Due::Network(due)),
+                NetworkEffect::Tell(server, pid, mut happened) => {
                     let arrives = match (&mut happened, &self.bugs) {
                         (ServerEvent::Received(_, bytes), Some(bugs)) => bugs.arrives(server, bytes),
                         _ => true,

@@ -12,7 +12,7 @@ use redis::{RedisError, cmd};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Act, Order, Seen, at_servers, configure, undo_at_servers};
+use super::{Act, ActOutcome, Order, at_servers, configure, undo_at_servers};
 use crate::faults::async_host::AsyncHost;
 use crate::faults::injection::Parameter;
 use crate::faults::probe::{connect, observed};
@@ -44,7 +44,7 @@ pub(super) struct Busy;
 
 #[async_trait]
 impl Act for Busy {
-    async fn inject(&self, host: &AsyncHost, order: &Order) -> Seen {
+    async fn inject(&self, host: &AsyncHost, order: &Order) -> ActOutcome {
         let Parameter::Length { ms, jitter_ms: 0 } = order.injection.with else {
             return Err("`busy` takes one length, not a range".to_string());
         };
@@ -65,7 +65,7 @@ impl Act for Busy {
         at_servers(host, order, |machine, name, url| occupy(machine, name, url, ms)).await
     }
 
-    async fn heal(&self, host: &AsyncHost, order: &Order) -> Seen {
+    async fn heal(&self, host: &AsyncHost, order: &Order) -> ActOutcome {
         // The script of a server that died meanwhile is gone with it.
         undo_at_servers(host, order, release).await
     }

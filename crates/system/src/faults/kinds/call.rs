@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Act, Order, Seen};
+use super::{Act, ActOutcome, Order};
 use crate::faults::async_host::AsyncHost;
 use crate::faults::injection::Parameter;
 use crate::faults::network::{CommandWatch, Effect, Ends, Pair};
@@ -22,11 +22,11 @@ pub(super) struct Call;
 
 #[async_trait]
 impl Act for Call {
-    async fn inject(&self, host: &AsyncHost, order: &Order) -> Seen {
+    async fn inject(&self, host: &AsyncHost, order: &Order) -> ActOutcome {
         arm(host, order).await
     }
 
-    async fn heal(&self, host: &AsyncHost, order: &Order) -> Seen {
+    async fn heal(&self, host: &AsyncHost, order: &Order) -> ActOutcome {
         host.restore_links(order.fault).await
     }
 
@@ -55,7 +55,7 @@ fn what(order: &Order) -> Result<CommandFault, String> {
 }
 
 /// Arms it on the links between clients and servers, in both directions.
-async fn arm(host: &AsyncHost, order: &Order) -> Seen {
+async fn arm(host: &AsyncHost, order: &Order) -> ActOutcome {
     let links = host.addresses(&order.injection.links)?;
     let mut watch = CommandWatch::from(what(order)?);
     let servers: BTreeSet<Ipv4Addr> = links.iter().map(|(_, server)| *server).collect();

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use redis::{RedisError, Value, cmd};
 use tokio::time::{Instant, timeout};
 
-use super::{Act, Order, Seen};
+use super::{Act, ActOutcome, Order};
 use crate::faults::async_host::AsyncHost;
 use crate::faults::injection::{Parameter, Promotion};
 use crate::faults::probe::{connect, observed};
@@ -29,7 +29,7 @@ pub(super) struct Failover;
 
 #[async_trait]
 impl Act for Failover {
-    async fn inject(&self, host: &AsyncHost, order: &Order) -> Seen {
+    async fn inject(&self, host: &AsyncHost, order: &Order) -> ActOutcome {
         let (Parameter::Promotion(Promotion { replicas, url, words }), [primary]) =
             (&order.injection.with, &order.injection.members[..])
         else {
@@ -40,7 +40,7 @@ impl Act for Failover {
         Ok(promote(&host.machine(), primary, &replicas, url, words).await)
     }
 
-    async fn heal(&self, _: &AsyncHost, _: &Order) -> Seen {
+    async fn heal(&self, _: &AsyncHost, _: &Order) -> ActOutcome {
         Ok(Observation::of(true, "the new primary stays primary".to_string()))
     }
 }

@@ -98,7 +98,7 @@ static ALL: [(FaultKind, &dyn Act); 18] = [
 ];
 
 /// What was seen, or why nothing was done. What is not observed may be in effect all the same, and is healed like any other.
-pub(super) type Seen = Result<Observation, String>;
+pub(super) type ActOutcome = Result<Observation, String>;
 
 /// A fault that was ordered.
 #[derive(Clone)]
@@ -115,7 +115,7 @@ async fn at_servers<'o, F: Future<Output = Observation>>(
     host: &AsyncHost,
     order: &'o Order,
     act: impl Fn(Arc<dyn Machine>, &'o str, String) -> F,
-) -> Seen {
+) -> ActOutcome {
     Ok(Observation::all(at_each(host, order.injection.members.iter(), act).await?))
 }
 
@@ -124,7 +124,7 @@ async fn undo_at_servers<'o, F: Future<Output = Observation>>(
     host: &AsyncHost,
     order: &'o Order,
     undo: impl Fn(Arc<dyn Machine>, &'o str, String) -> F,
-) -> Seen {
+) -> ActOutcome {
     let free = order.injection.members.iter().filter(|name| !order.still_held.contains(name));
     let seen = at_each(host, free.filter(|name| host.now().runs(name)), undo).await?;
     let seen = if seen.is_empty() { Observation::nothing_to_undo() } else { Observation::all(seen) };
@@ -145,10 +145,10 @@ async fn at_each<'o, F: Future<Output = Observation>>(
 #[async_trait]
 pub(super) trait Act: Sync {
     /// Brings it about, and observes that it is there.
-    async fn inject(&self, host: &AsyncHost, order: &Order) -> Seen;
+    async fn inject(&self, host: &AsyncHost, order: &Order) -> ActOutcome;
 
     /// Undoes it, and observes that it is undone. Called again until that was observed, so it must be harmless twice.
-    async fn heal(&self, host: &AsyncHost, order: &Order) -> Seen;
+    async fn heal(&self, host: &AsyncHost, order: &Order) -> ActOutcome;
 
     /// Whether it has struck, and where. If `disarm`, it strikes no more, whatever the answer. Only for faults at a command.
     async fn strike(&self, _host: &AsyncHost, order: &Order, _disarm: bool) -> Result<Struck, String> {
@@ -173,12 +173,12 @@ struct ToMembers {
 
 #[async_trait]
 impl Act for ToMembers {
-    async fn inject(&self, host: &AsyncHost, order: &Order) -> Seen {
+    async fn inject(&self, host: &AsyncHost, order: &Order) -> ActOutcome {
         let action = (self.inject)(&order.injection.with).ok_or_else(|| order.makes_no_sense())?;
         host.each(&order.injection.members, action).await
     }
 
-    async fn heal(&self, host: &AsyncHost, order: &Order) -> Seen {
+    async fn heal(&self, host: &AsyncHost, order: &Order) -> ActOutcome {
         let held: &[String] = if self.shared { &order.still_held } else { &[] };
         let free: Vec<String> =
             order.injection.members.iter().filter(|member| !held.contains(member)).cloned().collect();
@@ -191,12 +191,12 @@ struct ToLinks(fn(&Parameter) -> Option<Effect>);
 
 #[async_trait]
 impl Act for ToLinks {
-    async fn inject(&self, host: &AsyncHost, order: &Order) -> Seen {
+    async fn inject(&self, host: &AsyncHost, order: &Order) -> ActOutcome {
         let effect = (self.0)(&order.injection.with).ok_or_else(|| order.makes_no_sense())?;
         host.change_links(order.fault, &order.injection.links, effect).await
     }
 
-    async fn heal(&self, host: &AsyncHost, order: &Order) -> Seen {
+    async fn heal(&self, host: &AsyncHost, order: &Order) -> ActOutcome {
         host.restore_links(order.fault).await
     }
 }
@@ -219,11 +219,11 @@ enum Undo {
 
 #[async_trait]
 impl Act for ToServers {
-    async fn inject(&self, host: &AsyncHost, order: &Order) -> Seen {
+    async fn inject(&self, host: &AsyncHost, order: &Order) -> ActOutcome {
         at_servers(host, order, self.inject).await
     }
 
-    async fn heal(&self, host: &AsyncHost, order: &Order) -> Seen {
+    async fn heal(&self, host: &AsyncHost, order: &Order) -> ActOutcome {
         match self.heal {
             Undo::By(undo) => undo_at_servers(host, order, undo).await,
             Undo::Nothing(why) => Ok(Observation::of(true, format!("{}: {why}", order.injection.members.join(", ")))),

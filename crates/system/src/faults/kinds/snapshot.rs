@@ -12,7 +12,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{RedisError, cmd};
 use tokio::task::JoinSet;
 
-use super::{Act, Order, Seen, info};
+use super::{Act, ActOutcome, Order, info};
 use crate::faults::async_host::{AsyncHost, Kept};
 use crate::faults::host::MemberAction;
 use crate::faults::probe::{connect, observed};
@@ -31,7 +31,7 @@ pub(super) struct Snapshot;
 
 #[async_trait]
 impl Act for Snapshot {
-    async fn inject(&self, host: &AsyncHost, order: &Order) -> Seen {
+    async fn inject(&self, host: &AsyncHost, order: &Order) -> ActOutcome {
         let members = &order.injection.members;
         // First: a server that is killed from here on must not come back with a snapshot.
         let ready = host.each(members, MemberAction::KeepNoSnapshot).await?;
@@ -42,14 +42,14 @@ impl Act for Snapshot {
         try_join_all(members.iter().map(|name| begin(host, order.fault, name))).await.map(Observation::all)
     }
 
-    async fn heal(&self, host: &AsyncHost, order: &Order) -> Seen {
+    async fn heal(&self, host: &AsyncHost, order: &Order) -> ActOutcome {
         let members = &order.injection.members;
         try_join_all(members.iter().map(|name| end(host, order, name))).await.map(Observation::all)
     }
 }
 
 /// Observes a first snapshot, and goes on with others until [`end`].
-async fn begin(host: &AsyncHost, fault: u32, name: &str) -> Seen {
+async fn begin(host: &AsyncHost, fault: u32, name: &str) -> ActOutcome {
     let (machine, url) = (host.machine(), host.url_of(name)?);
     let mut opened = None;
     let seen = observed(name, LIMIT, async {
@@ -96,7 +96,7 @@ async fn again_and_again(mut server: MultiplexedConnection) {
 }
 
 /// Orders no more snapshots, sees that no child is left, and then has the file removed.
-async fn end(host: &AsyncHost, order: &Order, name: &str) -> Seen {
+async fn end(host: &AsyncHost, order: &Order, name: &str) -> ActOutcome {
     let mut kept = host.take_kept(order.fault, name);
     if let Some(kept) = &mut kept {
         kept.task.shutdown().await;

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::capture::OFFLOAD_HEADER;
 use super::frame::{self, Tcp, flags};
-use super::resp::{self, Scanner, Value};
+use super::resp::{self, RespValue, Scanner};
 use super::{Pair, reset};
 use base::redis_commands::{is_housekeeping, may_write, runs_a_script};
 use base::sync::lock;
@@ -108,7 +108,7 @@ impl CommandWatch {
     }
 
     /// What was seen when it struck.
-    pub fn tell(&self, strike: &Strike, client: &str, server: &str) -> String {
+    pub fn tell(&self, strike: &CommandStrike, client: &str, server: &str) -> String {
         let which = match strike.nth {
             0 => format!("the connection of {client} to {server} with {} as its last command", self.command),
             nth => {
@@ -138,7 +138,7 @@ impl CommandWatch {
 
     /// What was seen if it did not strike, between these clients and servers. `spared` did nothing, and is the first that
     /// did.
-    pub fn tell_none(&self, pairs: &[(String, String)], spared: Option<&Strike>) -> String {
+    pub fn tell_none(&self, pairs: &[(String, String)], spared: Option<&CommandStrike>) -> String {
         let of = if self.effect.waits_for_the_reply() { "reply to a " } else { "" };
         let nth = self.nth.filter(|nth| *nth > 1).map(|nth| ordinal(nth) + " ").unwrap_or_default();
         let on = match &self.key {
@@ -164,7 +164,7 @@ impl CommandWatch {
 
 /// A command at which a fault struck.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Strike {
+pub struct CommandStrike {
     pub client: Ipv4Addr,
     pub server: Ipv4Addr,
     /// Which of the matching commands it was, from 1; 0 if the connection was chosen before.
@@ -179,7 +179,7 @@ pub struct Strike {
 
 /// The first strike of a fault with all clients and servers that it struck between; or, if it has not struck, the first
 /// command that was meant and did nothing.
-pub type SoFar = Result<(Strike, BTreeSet<Pair>), Option<Strike>>;
+pub type SoFar = Result<(CommandStrike, BTreeSet<Pair>), Option<CommandStrike>>;
 
 /// The first strike of each fault, and how many there were; shared by the thread that carries and whoever asks.
 #[derive(Clone, Default)]
@@ -187,9 +187,9 @@ pub(super) struct Strikes(Arc<Mutex<BTreeMap<u32, StruckCommand>>>);
 
 #[derive(Default)]
 struct StruckCommand {
-    first: Option<Strike>,
+    first: Option<CommandStrike>,
     /// The first command that was meant and did nothing.
-    spared: Option<Strike>,
+    spared: Option<CommandStrike>,
     /// The clients and servers that it struck between.
     pairs: BTreeSet<Pair>,
     count: u64,
@@ -214,14 +214,14 @@ impl Strikes {
         struck.first.clone().map(|first| (first, struck.pairs.clone())).ok_or_else(|| struck.spared.clone())
     }
 
-    fn spare(&self, fault: u32, strike: Strike) {
+    fn spare(&self, fault: u32, strike: CommandStrike) {
         if let Some(struck) = self.lock().get_mut(&fault) {
             struck.spared.get_or_insert(strike);
         }
     }
 
     /// Notes a strike; `false` if it must not be.
-    fn note(&self, fault: u32, strike: &Strike) -> bool {
+    fn note(&self, fault: u32, strike: &CommandStrike) -> bool {
         let mut all = self.lock();
         let Some(struck) = all.get_mut(&fault).filter(|struck| !struck.disarmed) else { return false };
         struck.first.get_or_insert_with(|| strike.clone());
@@ -275,7 +275,7 @@ struct TrackedConnection {
     /// Commands that were meant, and whose replies are still to come.
     due: Vec<AwaitedCommand>,
     /// Commands that were meant since MULTI: the reply to EXEC is theirs. `None` outside.
-    queued: Option<Vec<(u32, Strike)>>,
+    queued: Option<Vec<(u32, CommandStrike)>>,
     /// Faults that chose this connection before, and have seen nothing of it yet.
     chosen: Vec<u32>,
     /// Faults that have struck.
@@ -299,7 +299,7 @@ struct AwaitedCommand {
     /// Where its request ended.
     end: u32,
     fault: u32,
-    strike: Strike,
+    strike: CommandStrike,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -400,7 +400,7 @@ impl Calls {
     }
 
     /// A command has passed, in a segment that ends here.
-    fn asked(&mut self, ends: Ends, command: &Value, end: u32) {
+    fn asked(&mut self, ends: Ends, command: &RespValue, end: u32) {
         let Some(connection) = self.connections.get_mut(&ends) else { return };
         // Messages to a subscriber look like replies.
         connection.answered = connection.answered.min(connection.asked);
@@ -429,7 +429,7 @@ impl Calls {
                 continue;
             }
             let key = keys.iter().find(|key| names_a_key_of_the_run(key)).or(keys.first()).cloned().unwrap_or_default();
-            let strike = Strike { client, server, nth: 0, command: name.clone(), key, answer: String::new() };
+            let strike = CommandStrike { client, server, nth: 0, command: name.clone(), key, answer: String::new() };
             if armed.watch.effect.waits_for_the_reply() {
                 match &mut connection.queued {
                     Some(queued) if name != "MULTI" => queued.push((*fault, strike)),
@@ -453,7 +453,7 @@ impl Calls {
         }
         let before = connection.answered;
         let values = connection.replies.read(segment.sequence, payload, resp::begins_a_reply);
-        let answers: Vec<Value> = values.into_iter().filter(|value| !matches!(value.kind, b'>' | b'|')).collect();
+        let answers: Vec<RespValue> = values.into_iter().filter(|value| !matches!(value.kind, b'>' | b'|')).collect();
         connection.answered += answers.len() as u64;
         // If nobody knows what these bytes are, they may be any reply.
         let begun = match connection.replies.next {
@@ -486,11 +486,11 @@ impl Calls {
 
 impl Armed {
     /// Counts a command that is meant, and returns it with its number if the fault strikes at it.
-    fn counted(&mut self, strike: Strike) -> Option<Strike> {
+    fn counted(&mut self, strike: CommandStrike) -> Option<CommandStrike> {
         let nth = self.matched.entry((strike.client, strike.server)).or_default();
         *nth += 1;
         let strikes = self.watch.nth.is_none_or(|wanted| wanted == *nth);
-        strikes.then_some(Strike { nth: *nth, ..strike })
+        strikes.then_some(CommandStrike { nth: *nth, ..strike })
     }
 }
 
@@ -502,7 +502,7 @@ impl Stream {
     }
 
     /// The commands or replies that end in this segment and were not seen before.
-    fn read(&mut self, sequence: u32, payload: &[u8], is_beginning: fn(&[u8]) -> bool) -> Vec<Value> {
+    fn read(&mut self, sequence: u32, payload: &[u8], is_beginning: fn(&[u8]) -> bool) -> Vec<RespValue> {
         if !self.is_new(sequence, payload) {
             return Vec::new();
         }
@@ -574,7 +574,7 @@ impl TrackedConnection {
         let captured = bytes.get(OFFLOAD_HEADER..).unwrap_or_default();
         for fault in std::mem::take(&mut self.chosen) {
             let (command, key, answer) = (String::new(), String::new(), String::new());
-            let strike = Strike { client, server, nth: 0, command, key, answer };
+            let strike = CommandStrike { client, server, nth: 0, command, key, answer };
             if !strikes.note(fault, &strike) {
                 self.fates.retain(|(other, _)| *other != fault);
             }

@@ -47,7 +47,7 @@ use carrier::{Carried, Carrier, CarrierStats};
 use condition::{Condition, Handling, combined};
 use observe::{FORWARDED_AT_LAST as IN_TIME, Goal, LATE, Sight, observe};
 use probe::Prober;
-use table::Table;
+use table::NftTable;
 
 use base::units::micros;
 
@@ -103,7 +103,7 @@ struct InjectedFault {
 /// All network faults of a run. Heals them when dropped, like [`Network::close`].
 pub struct Network {
     bridge: String,
-    table: Table,
+    table: NftTable,
     prober: Prober,
     /// Exists from the first fault on that rules alone cannot produce.
     carrier: Option<Carrier>,
@@ -124,7 +124,7 @@ impl Network {
     /// Tries everything that will be needed. An error names what is missing and the remedy.
     pub fn open(bridge: &str, table: &str) -> io::Result<Network> {
         links::bridge(bridge)?;
-        let table = Table::open(table)?;
+        let table = NftTable::open(table)?;
         let prober = Prober::open().map_err(|error| {
             let remedy = "network faults need packet sockets, which take the capability NET_RAW (run as root; \
                           docker: --cap-add NET_RAW)";

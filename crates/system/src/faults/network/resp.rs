@@ -26,12 +26,12 @@ pub(super) struct Scanner {
     kept: bool,
     /// How many elements are still to come, of the outermost value first.
     open: Vec<u64>,
-    value: Value,
+    value: RespValue,
 }
 
 /// A whole value that has passed by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Value {
+pub(super) struct RespValue {
     /// Its first byte, such as `*`; `b' '` if it was an inline command.
     pub kind: u8,
     /// Its first line, or the beginning of that.
@@ -61,7 +61,7 @@ impl Scanner {
     }
 
     /// The values that end in these bytes.
-    pub fn read(&mut self, mut bytes: &[u8]) -> Result<Vec<Value>, NoResp> {
+    pub fn read(&mut self, mut bytes: &[u8]) -> Result<Vec<RespValue>, NoResp> {
         let mut values = Vec::new();
         while !bytes.is_empty() {
             if self.left > 0 {
@@ -92,7 +92,7 @@ impl Scanner {
     }
 
     /// The value that ends with this line, if one does.
-    fn header(&mut self, line: &[u8]) -> Result<Option<Value>, NoResp> {
+    fn header(&mut self, line: &[u8]) -> Result<Option<RespValue>, NoResp> {
         let outermost = self.open.is_empty();
         let Some((&kind, rest)) = line.split_first() else {
             // Redis ignores empty lines between commands.
@@ -131,14 +131,14 @@ impl Scanner {
             _ if outermost => {
                 let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).take(WORDS);
                 let words = words.map(|word| word[..word.len().min(WORD)].to_vec()).collect();
-                Ok(Some(Value { kind: b' ', words, ..mem::take(&mut self.value) }))
+                Ok(Some(RespValue { kind: b' ', words, ..mem::take(&mut self.value) }))
             }
             _ => Err(NoResp),
         }
     }
 
     /// A value has ended, and with it maybe those that it is the last element of.
-    fn one_ended(&mut self) -> Option<Value> {
+    fn one_ended(&mut self) -> Option<RespValue> {
         while let Some(left) = self.open.last_mut() {
             *left -= 1;
             if *left > 0 {
@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    fn words(value: &Value) -> String {
+    fn words(value: &RespValue) -> String {
         value.words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect::<Vec<_>>().join(" ")
     }
 

@@ -19,7 +19,7 @@ const PREFIX: &str = "redjepsen-";
 /// The kernel allows twice as many characters.
 const LONGEST_NAME: usize = 128;
 
-pub(super) struct Table {
+pub(super) struct NftTable {
     socket: Netlink,
     name: String,
     flags: u32,
@@ -29,10 +29,10 @@ pub(super) struct Table {
     pub pretend: bool,
 }
 
-impl Table {
+impl NftTable {
     /// Tries every kind of rule, without matching anything; afterwards there is no table of this name.
-    pub fn open(name: &str) -> io::Result<Table> {
-        let mut table = Table {
+    pub fn open(name: &str) -> io::Result<NftTable> {
+        let mut table = NftTable {
             socket: Netlink::open(libc::NETLINK_NETFILTER).map_err(|error| explain(&error))?,
             name: table_name(name)?,
             flags: rules::OWNED,
@@ -90,7 +90,7 @@ impl Table {
     }
 
     /// Replaces the table with what the messages create, in one transaction.
-    fn bring_about(&mut self, messages: impl Fn(&Table) -> Vec<Message>) -> Result<(), Refusal> {
+    fn bring_about(&mut self, messages: impl Fn(&NftTable) -> Vec<Message>) -> Result<(), Refusal> {
         for _ in 0..3 {
             let mut all = if self.there { vec![rules::delete_table(&self.name)] } else { Vec::new() };
             all.extend(messages(self));

@@ -152,7 +152,7 @@ fn a_table_that_was_deleted_by_hand_comes_back_with_the_next_change() {
 #[test]
 fn nobody_else_takes_the_table_away_and_it_goes_with_its_owner() {
     in_sandbox(2, |sandbox| {
-        let mut table = Table::open(NAME).unwrap();
+        let mut table = NftTable::open(NAME).unwrap();
         let faults = BTreeMap::from([(
             1,
             InjectedFault { effect: Effect::Drop, pairs: both(sandbox, 0, 1).into_iter().collect() },
@@ -165,12 +165,12 @@ fn nobody_else_takes_the_table_away_and_it_goes_with_its_owner() {
         assert!(sandbox.connects(0, 1));
         assert!(left_over_tables().unwrap().is_empty());
 
-        let mut table = Table::open(NAME).unwrap();
+        let mut table = NftTable::open(NAME).unwrap();
         table.disown();
         table.apply(&faults).unwrap();
         drop(table);
         assert_eq!(left_over_tables().unwrap(), [NAME], "on older kernels it stays");
-        drop(Table::open(NAME).unwrap());
+        drop(NftTable::open(NAME).unwrap());
         assert!(left_over_tables().unwrap().is_empty(), "the next run of that name clears it away");
     });
 }
@@ -178,7 +178,7 @@ fn nobody_else_takes_the_table_away_and_it_goes_with_its_owner() {
 #[test]
 fn nft_shows_the_rules_as_they_are_meant() {
     in_sandbox(3, |sandbox| {
-        let mut table = Table::open(NAME).unwrap();
+        let mut table = NftTable::open(NAME).unwrap();
         let (a, b, c) = (sandbox.address(0), sandbox.address(1), sandbox.address(2));
         let faults = [
             (3, InjectedFault { effect: Effect::Drop, pairs: [(a, b)].into() }),
@@ -534,7 +534,7 @@ fn arrives(end: &mut std::net::TcpStream) -> io::Result<String> {
 }
 
 /// One command and its reply.
-fn asks(connection: &mut sandbox::Connection, command: &[u8]) -> io::Result<String> {
+fn asks(connection: &mut sandbox::SandboxConnection, command: &[u8]) -> io::Result<String> {
     connection.client.write_all(command)?;
     arrives(&mut connection.server)?;
     connection.server.write_all(b"+OK\r\n")?;

@@ -516,7 +516,7 @@ mod tests {
     fn the_kernel_tells_of_a_process_that_was_stopped_and_killed() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let members = BTreeMap::from([("n0".to_string(), child.id())]);
-        let held = super::super::process::Process::open(child.id()).unwrap();
+        let held = super::super::process::ProcessHandle::open(child.id()).unwrap();
         let mut watch = Watch::new(members, Hit::default(), 50 * MS);
         let look = |watch: &mut Watch, now| {
             let seen = watch.look(now * MS);

@@ -19,7 +19,7 @@ use libc::c_int;
 
 use super::member::Member;
 use super::tracer::Tracer;
-use crate::faults::process::{self, Process};
+use crate::faults::process::{self, ProcessHandle};
 use crate::faults::wire::Observation;
 use base::units::micros;
 
@@ -59,7 +59,7 @@ pub fn inject(member: &mut Member) -> io::Result<Observation> {
     let stopped = tell.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that stops others ended")));
     let stopped = stopped.inspect_err(|_| member.background = None)?;
     let now = member.processes()?;
-    let processes = now.iter().filter(|one| pids.contains(&one.pid)).filter_map(Process::describe).collect();
+    let processes = now.iter().filter(|one| pids.contains(&one.pid)).filter_map(ProcessHandle::describe).collect();
     let text = format!("{}: {} in state t", member.name, count(stopped));
     let took_us = micros(ordered.elapsed());
     Ok(Observation { observed: true, processes, effect_us: Some(took_us), took_us, text })
@@ -83,14 +83,14 @@ pub fn heal(member: &mut Member) -> io::Result<Observation> {
 }
 
 /// The threads of a process but the first, with their states.
-fn in_background(process: &Process) -> Vec<(u32, char)> {
+fn in_background(process: &ProcessHandle) -> Vec<(u32, char)> {
     let mut threads = process.threads().unwrap_or_default();
     threads.retain(|(thread, _)| *thread != process.pid);
     threads
 }
 
 /// Tells once how many threads it has stopped, or why it can't.
-fn stop_until_dropped(processes: &[Process], told: &Sender<io::Result<usize>>, held: &Receiver<()>) {
+fn stop_until_dropped(processes: &[ProcessHandle], told: &Sender<io::Result<usize>>, held: &Receiver<()>) {
     let mut last_stop = Instant::now();
     // With the signal that each had been about to get.
     let mut stopped: BTreeMap<u32, c_int> = BTreeMap::new();
@@ -163,13 +163,13 @@ fn stop(thread: u32, mut looked: Looked, patience: &mut u32) -> io::Result<Optio
 
 /// What a thread was seen to wait in, and since when.
 struct Looked {
-    wait: Option<Wait>,
+    wait: Option<Sleep>,
     since: Instant,
 }
 
 /// A system call in which a thread sleeps.
 #[derive(Debug, PartialEq)]
-struct Wait {
+struct Sleep {
     /// Its number, arguments and stack, as in `/proc/<thread>/syscall`; empty where the kernel does not say.
     call: String,
     /// How often the thread had gone to sleep by then.
@@ -178,7 +178,7 @@ struct Wait {
 
 impl Looked {
     fn at(thread: u32) -> Looked {
-        Looked { wait: Wait::of(thread), since: Instant::now() }
+        Looked { wait: Sleep::of(thread), since: Instant::now() }
     }
 
     fn again(self, thread: u32) -> Looked {
@@ -196,15 +196,15 @@ impl Looked {
     }
 }
 
-impl Wait {
+impl Sleep {
     /// None if the thread does not sleep.
-    fn of(thread: u32) -> Option<Wait> {
+    fn of(thread: u32) -> Option<Sleep> {
         if process::stat(thread).ok()?.state != 'S' {
             return None;
         }
         let call = call(thread);
         // It may have woken up in between.
-        (!call.starts_with("running")).then(|| Wait { call, sleeps: process::sleeps(thread).unwrap_or_default() })
+        (!call.starts_with("running")).then(|| Sleep { call, sleeps: process::sleeps(thread).unwrap_or_default() })
     }
 
     /// Whether it may wait for what another thread has, such as an interpreter's lock, rather than for time to pass or for a
@@ -227,12 +227,12 @@ fn call(thread: u32) -> String {
 
 /// What the C library takes for it.
 #[cfg(target_env = "musl")]
-type Request = c_int;
+type PtraceRequest = c_int;
 #[cfg(not(target_env = "musl"))]
-type Request = libc::c_uint;
+type PtraceRequest = libc::c_uint;
 
 /// `false` if the thread has ended.
-fn asked(request: Request, thread: u32, data: c_int) -> io::Result<bool> {
+fn asked(request: PtraceRequest, thread: u32, data: c_int) -> io::Result<bool> {
     match ptrace(request, thread, data) {
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(false),
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
@@ -289,7 +289,7 @@ fn call_result(_: u32) -> Option<i64> {
     None
 }
 
-fn ptrace(request: Request, thread: u32, data: c_int) -> io::Result<()> {
+fn ptrace(request: PtraceRequest, thread: u32, data: c_int) -> io::Result<()> {
     let (nowhere, data) = (ptr::null_mut::<libc::c_void>(), data as libc::c_long);
     // SAFETY: these requests take numbers, and write to no memory of this process.
     let done = unsafe { libc::ptrace(request, thread.cast_signed(), nowhere, data) };

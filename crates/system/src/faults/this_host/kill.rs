@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use super::member::Member;
 use super::{skew, snapshot, synced_files};
-use crate::faults::process::Process;
+use crate::faults::process::ProcessHandle;
 use crate::faults::wire::Observation;
 use base::units::micros;
 
@@ -42,7 +42,7 @@ pub fn inject(member: &mut Member) -> io::Result<Observation> {
             member.paused = false;
             synced_files::remember(member, &files);
         }
-        held.retain(Process::runs);
+        held.retain(ProcessHandle::runs);
         for process in &held {
             process.signal(Signal::KILL)?;
         }
@@ -53,7 +53,7 @@ pub fn inject(member: &mut Member) -> io::Result<Observation> {
         }
         if observed || ordered.elapsed() > LIMIT {
             let text = format!("{}: {}", member.name, if observed { "gone" } else { "still there" });
-            let processes = held.iter().filter_map(Process::describe).collect();
+            let processes = held.iter().filter_map(ProcessHandle::describe).collect();
             return Ok(Observation {
                 observed,
                 processes,

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 
 use super::tracer::Tracer;
 use crate::faults::clock::Control;
-use crate::faults::process::{self, Process};
+use crate::faults::process::{self, ProcessHandle};
 use crate::faults::wire::Scope;
 
 /// A member of the cluster that faults can be injected into.
@@ -15,7 +15,7 @@ use crate::faults::wire::Scope;
 pub struct Member {
     pub name: String,
     /// The member's first process; with a container, its PID 1.
-    pub init: Process,
+    pub init: ProcessHandle,
     /// Its address in the members' network.
     pub address: Option<Ipv4Addr>,
     /// The namespace of all its processes; none if the member is defined by its descendants.
@@ -39,7 +39,7 @@ pub struct Member {
 impl Member {
     /// Opens a member by the PID of its first process, as the agent sees it.
     pub fn adopt(name: &str, pid: u32, scope: Scope) -> io::Result<Member> {
-        let init = Process::open(pid)?;
+        let init = ProcessHandle::open(pid)?;
         let namespace = match scope {
             Scope::Descendants => None,
             Scope::Namespace => {
@@ -73,7 +73,7 @@ impl Member {
     }
 
     /// Every process of the member that exists now, each held by its pidfd. Empty if the member is gone.
-    pub fn processes(&self) -> io::Result<Vec<Process>> {
+    pub fn processes(&self) -> io::Result<Vec<ProcessHandle>> {
         if !self.init.exists() {
             return Ok(Vec::new());
         }
@@ -82,7 +82,10 @@ impl Member {
                 let belongs = |pid: u32| process::pid_namespace(pid).is_ok_and(|found| found == *namespace);
                 let candidates = process::all_pids()?.into_iter().filter(|pid| belongs(*pid));
                 // Checked again once the process is held: the PID may have been reused in between.
-                Ok(candidates.filter_map(|pid| Process::open(pid).ok()).filter(|held| belongs(held.pid)).collect())
+                Ok(candidates
+                    .filter_map(|pid| ProcessHandle::open(pid).ok())
+                    .filter(|held| belongs(held.pid))
+                    .collect())
             }
             None => {
                 let parents = parents()?;
@@ -93,11 +96,11 @@ impl Member {
                     found.extend(parents.iter().filter(|(_, its)| **its == parent).map(|(pid, _)| *pid));
                     next += 1;
                 }
-                let still_so = |held: &Process| {
+                let still_so = |held: &ProcessHandle| {
                     held.start_ticks == self.init.start_ticks && held.pid == self.init.pid
                         || process::stat(held.pid).is_ok_and(|stat| parents.get(&held.pid) == Some(&stat.parent))
                 };
-                Ok(found.into_iter().filter_map(|pid| Process::open(pid).ok()).filter(still_so).collect())
+                Ok(found.into_iter().filter_map(|pid| ProcessHandle::open(pid).ok()).filter(still_so).collect())
             }
         }
     }

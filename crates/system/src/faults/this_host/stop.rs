@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::member::Member;
-use crate::faults::process::{Process, is_still};
+use crate::faults::process::{ProcessHandle, is_still};
 use crate::faults::wire::Observation;
 use base::units::micros;
 
@@ -34,7 +34,7 @@ pub fn inject(member: &mut Member) -> io::Result<Observation> {
         return Ok(Observation::gone(&member.name));
     }
     let mut effect = None;
-    let mut held: BTreeMap<u32, Process> = BTreeMap::new();
+    let mut held: BTreeMap<u32, ProcessHandle> = BTreeMap::new();
     let mut looks = 0;
     loop {
         looks += 1;
@@ -61,7 +61,7 @@ pub fn inject(member: &mut Member) -> io::Result<Observation> {
         // Stopped processes do not fork. So once a search finds only known ones, there are no others.
         let complete = all_still && !any_new;
         if complete || is_given_up(looks, ordered) {
-            let processes: Vec<_> = held.values().filter_map(Process::describe).collect();
+            let processes: Vec<_> = held.values().filter_map(ProcessHandle::describe).collect();
             let stopped =
                 processes.iter().any(|process| process.pid == member.init.pid && process.states.contains('T'));
             let observed = complete && stopped;
@@ -90,7 +90,7 @@ pub fn heal(member: &mut Member) -> io::Result<Observation> {
     let mut looks = 0;
     loop {
         looks += 1;
-        let goes_on = |process: &Process| process.thread_states().is_none_or(|states| !states.contains(&'T'));
+        let goes_on = |process: &ProcessHandle| process.thread_states().is_none_or(|states| !states.contains(&'T'));
         if effect.is_none() && goes_on(&member.init) {
             effect = Some(micros(ordered.elapsed()));
         }
@@ -104,7 +104,7 @@ pub fn heal(member: &mut Member) -> io::Result<Observation> {
             let observed = !any_stopped;
             // Stays marked as paused if it was not seen to resume, so that the agent tries again at its end.
             member.paused = !observed;
-            let processes: Vec<_> = processes.iter().filter_map(Process::describe).collect();
+            let processes: Vec<_> = processes.iter().filter_map(ProcessHandle::describe).collect();
             let verdict = if observed { "going on" } else { "not all going on" };
             let text = format!("{}: {} {verdict}", member.name, count(processes.len()));
             return Ok(Observation {
@@ -124,7 +124,7 @@ fn is_given_up(looks: u32, ordered: Instant) -> bool {
 }
 
 /// Whether the process is stopped. Records when that is first seen, looking closely for a moment.
-fn note_when_still(process: &Process, ordered: Instant, effect: &mut Option<u64>) -> bool {
+fn note_when_still(process: &ProcessHandle, ordered: Instant, effect: &mut Option<u64>) -> bool {
     for _ in 0..20 {
         if process.thread_states().is_none_or(|states| states.into_iter().all(is_still)) {
             effect.get_or_insert_with(|| micros(ordered.elapsed()));
@@ -206,7 +206,7 @@ mod tests {
         let pids: Vec<u32> = seen.processes.iter().map(|process| process.pid).collect();
         assert!(pids.iter().all(|pid| state_of(*pid) != 'T'));
         for pid in pids {
-            let _ = Process::open(pid).unwrap().signal(Signal::KILL);
+            let _ = ProcessHandle::open(pid).unwrap().signal(Signal::KILL);
         }
         end(stranger);
         let mut child = child;

@@ -13,21 +13,21 @@ pub(super) const FOLDER: &str = "appendonlydir";
 /// How much of a file survives: what the member has synced of it, or what it had synced before a restart, if that is
 /// more. By name, since a file's id may have changed. Redis reuses no name but the manifest's, and syncs the file
 /// before it renames it.
-pub(super) fn durable(member: &Member, file: &Kept) -> io::Result<u64> {
+pub(super) fn durable(member: &Member, file: &AppendOnlyFile) -> io::Result<u64> {
     let synced = member.control.as_ref().map_or(Ok(None), |control| control.synced(file.id))?;
     let found = member.durable.get(&file.name).copied();
     Ok(synced.max(found).unwrap_or(0))
 }
 
 /// One of a member's append-only files.
-pub(super) struct Kept {
+pub(super) struct AppendOnlyFile {
     pub name: OsString,
     pub path: PathBuf,
     id: FileId,
 }
 
 /// The append-only files of a running member; `None` if it keeps none.
-pub(super) fn files(member: &Member) -> io::Result<Option<Vec<Kept>>> {
+pub(super) fn files(member: &Member) -> io::Result<Option<Vec<AppendOnlyFile>>> {
     let folder = PathBuf::from(format!("/proc/{}/cwd", member.init.pid)).join(FOLDER);
     if !folder.is_dir() {
         return Ok(None);
@@ -38,7 +38,7 @@ pub(super) fn files(member: &Member) -> io::Result<Option<Vec<Kept>>> {
         // A link would lead outside the member's own files.
         if entry.file_type()?.is_file() {
             let path = entry.path();
-            files.push(Kept { name: entry.file_name(), id: FileId::of(&path)?, path });
+            files.push(AppendOnlyFile { name: entry.file_name(), id: FileId::of(&path)?, path });
         }
     }
     Ok(Some(files))
@@ -46,7 +46,7 @@ pub(super) fn files(member: &Member) -> io::Result<Option<Vec<Kept>>> {
 
 /// Records how much of these files is durable, for a member that is gone. Whoever adopts it after a restart takes this
 /// over, since the new process will not sync what it does not touch.
-pub(super) fn remember(member: &mut Member, files: &[Kept]) {
-    let durable = |file: &Kept| Some((file.name.clone(), durable(member, file).ok()?));
+pub(super) fn remember(member: &mut Member, files: &[AppendOnlyFile]) {
+    let durable = |file: &AppendOnlyFile| Some((file.name.clone(), durable(member, file).ok()?));
     member.durable = files.iter().filter_map(durable).collect();
 }

@@ -3,7 +3,7 @@
 //! A script's answer says what its author made it say: 1 and nothing are a success in one library and a refusal in the
 //! next. So only an error shows that a script did nothing; what it answered is told all the same.
 
-use super::super::resp::Value;
+use super::super::resp::RespValue;
 use base::redis_commands::{does_nothing_at_nil, does_nothing_at_zero, runs_a_script};
 use model::history::Command;
 
@@ -21,7 +21,7 @@ pub(super) fn keys_of(command: &str, words: &[Vec<u8>]) -> Vec<String> {
 }
 
 /// Whether an answer says that a command, in capitals, was not carried out, or found nothing to do.
-pub(super) fn did_nothing(meant: &Command, command: &str, answer: &Value) -> bool {
+pub(super) fn did_nothing(meant: &Command, command: &str, answer: &RespValue) -> bool {
     if *meant == Command::Any {
         return false;
     }
@@ -36,7 +36,7 @@ pub(super) fn did_nothing(meant: &Command, command: &str, answer: &Value) -> boo
 }
 
 /// An answer in a few words.
-pub(super) fn shown(answer: &Value) -> String {
+pub(super) fn shown(answer: &RespValue) -> String {
     let text = |bytes: &[u8]| -> String { String::from_utf8_lossy(bytes).chars().take(SHOWN).collect() };
     match (answer.kind, answer.head.as_slice()) {
         (_, b"$-1" | b"*-1") | (b'_', _) => "nothing".to_string(),
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use model::fault_kinds::names_a_key_of_the_run;
 
-    fn answer(reply: &str) -> Value {
+    fn answer(reply: &str) -> RespValue {
         Scanner::default().read(reply.as_bytes()).unwrap().remove(0)
     }
 

@@ -413,7 +413,7 @@ fn other_links_and_ports_are_left_alone_and_memory_is_bounded() {
 #[test]
 fn it_is_told_in_words() {
     let call = |action, nth| self::call(action, "SET", nth);
-    let strike = |nth| Strike {
+    let strike = |nth| CommandStrike {
         client: CLIENT,
         server: SERVER,
         nth,
@@ -434,7 +434,7 @@ fn it_is_told_in_words() {
         call(CallEffect::HoldRequest, None).tell_none(&pairs[..1], None),
         "armed, but no SET from c0 to n1 came"
     );
-    let refused = Strike { answer: "nothing".to_string(), ..strike(0) };
+    let refused = CommandStrike { answer: "nothing".to_string(), ..strike(0) };
     let told = self::call(CallEffect::HoldReply, "write", Some(1)).tell_none(&pairs[..1], Some(&refused));
     let expected = "armed, but no reply to a write of the operation's key from c0 to n1 came; SET of lock:k0 was \
                     answered with nothing and did nothing";

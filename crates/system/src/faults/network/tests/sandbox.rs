@@ -28,7 +28,7 @@ struct Holder(Child);
 
 /// A connection between members, each end in its own namespace. Reads time out.
 #[derive(Debug)]
-pub struct Connection {
+pub struct SandboxConnection {
     pub client: TcpStream,
     pub server: TcpStream,
 }
@@ -148,17 +148,17 @@ impl Sandbox {
     }
 
     /// Tries to open a new connection.
-    pub fn connect(&self, from: usize, to: usize) -> io::Result<Connection> {
+    pub fn connect(&self, from: usize, to: usize) -> io::Result<SandboxConnection> {
         self.connect_to_port(from, to, 0)
     }
 
     /// A connection to the port at which a Redis listens.
-    pub fn connect_to_redis(&self, from: usize, to: usize) -> Connection {
+    pub fn connect_to_redis(&self, from: usize, to: usize) -> SandboxConnection {
         let tries = (0..10).find_map(|_| self.connect_to_port(from, to, REDIS_PORT).ok());
         tries.expect("members reach each other")
     }
 
-    fn connect_to_port(&self, from: usize, to: usize, port: u16) -> io::Result<Connection> {
+    fn connect_to_port(&self, from: usize, to: usize, port: u16) -> io::Result<SandboxConnection> {
         let listener = self.within(to, || TcpListener::bind(("0.0.0.0", port)))?;
         let address = SocketAddr::from((self.address(to), listener.local_addr()?.port()));
         let client = self.within(from, || TcpStream::connect_timeout(&address, PATIENCE))?;
@@ -167,7 +167,7 @@ impl Sandbox {
             end.set_read_timeout(Some(PATIENCE))?;
             end.set_nodelay(true)?;
         }
-        Ok(Connection { client, server })
+        Ok(SandboxConnection { client, server })
     }
 
     /// Whether a new connection can be opened, even on a busy machine.
@@ -175,7 +175,7 @@ impl Sandbox {
         (0..10).any(|_| self.connect(from, to).is_ok())
     }
 
-    pub fn connection(&self, from: usize, to: usize) -> Connection {
+    pub fn connection(&self, from: usize, to: usize) -> SandboxConnection {
         let tries = (0..10).find_map(|_| self.connect(from, to).ok());
         tries.expect("members reach each other")
     }
@@ -222,7 +222,7 @@ impl Sandbox {
     }
 }
 
-impl Connection {
+impl SandboxConnection {
     /// One byte there and one back.
     pub fn round_trip(&mut self) -> io::Result<Duration> {
         let began = Instant::now();
