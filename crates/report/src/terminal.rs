@@ -136,8 +136,7 @@ fn numbers(summary: &RunSummary, look: Look) -> Vec<String> {
         ("resource", summary.resource_text.clone()),
         ("operations", Some(format!("{ok} ok, {fail} fail, {info} info in {seconds}{rate}"))),
         ("faults", Some(summary.faults.text.clone())),
-        ("gates", Some(summary.gates_text.clone())),
-        ("advisories", advisories(summary)),
+        ("gates", Some(summary.gates_text.clone() + &advisories(summary))),
         ("history", summary.truncated_at_line.map(|number| format!("cut off in line {number}"))),
     ];
     let row = |(label, text): (&'static str, Option<String>)| {
@@ -148,12 +147,11 @@ fn numbers(summary: &RunSummary, look: Look) -> Vec<String> {
     rows.into_iter().flat_map(row).collect()
 }
 
-/// What speaks against advisories: the worst of it in words, the others by name.
-fn advisories(summary: &RunSummary) -> Option<String> {
-    let (first, others) = summary.advisories.split_first()?;
-    let others: Vec<String> = others.iter().map(|remark| remark.id.clone()).collect();
-    let others = if others.is_empty() { String::new() } else { format!("; also {}", list(&others)) };
-    Some(format!("{}: {}{others}", first.id, sanitize(&first.text, 400)))
+/// The advisories that are not kept, by name: the page has their sentences.
+fn advisories(summary: &RunSummary) -> String {
+    let against = summary.advisories.iter().map(|remark| format!("{} ({} of {})", remark.id, remark.count, remark.of));
+    let against: Vec<String> = against.collect();
+    if against.is_empty() { String::new() } else { format!("; advisories not kept: {}", list(&against)) }
 }
 
 /// The first of some incidents, as far as there is room: of a long story the beginning, and its end, which is what came of it.
