@@ -149,7 +149,7 @@ fn numbers(summary: &RunSummary, look: Look) -> Vec<String> {
 
 /// The advisories that are not kept, by name: the page has their sentences.
 fn advisories(summary: &RunSummary) -> String {
-    let against = summary.advisories.iter().map(|remark| format!("{} ({} of {})", remark.id, remark.count, remark.of));
+    let against = summary.advisories.iter().map(|remark| format!("{} ({})", remark.id, remark.count));
     let against: Vec<String> = against.collect();
     if against.is_empty() { String::new() } else { format!("; advisories not kept: {}", list(&against)) }
 }

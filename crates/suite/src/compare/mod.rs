@@ -248,15 +248,15 @@ fn advisories(pairs: &[(&Runs, &Runs)]) -> Vec<Advised> {
     let made =
         |side: &[&Runs]| side.iter().flat_map(|cell| &cell.runs).filter(|run| run.valid.is_some()).count() as u64;
     let mut all: Vec<Advised> = Vec::new();
-    let counted: [(&[&Runs], fn(&mut Advised) -> &mut u64); 2] = [(&a, |of| &mut of.a.0), (&b, |of| &mut of.b.0)];
-    for (side, count) in counted {
+    for (side, is_b) in [(&a, false), (&b, true)] {
         for Remark { id, title, .. } in side.iter().flat_map(|cell| &cell.runs).flat_map(|run| &run.advisories) {
             let place = all.iter().position(|known| known.id == *id).unwrap_or_else(|| {
                 let (id, title) = (id.clone(), title.clone());
                 all.push(Advised { id, title, a: (0, made(&a)), b: (0, made(&b)) });
                 all.len() - 1
             });
-            *count(&mut all[place]) += 1;
+            let counted = if is_b { &mut all[place].b } else { &mut all[place].a };
+            counted.0 += 1;
         }
     }
     all
