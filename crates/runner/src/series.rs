@@ -139,7 +139,7 @@ pub fn prepare<'a>(
             if cell.scenario.cluster_kind().is_simulated()
                 && let Err(error) = can_be_simulated(&cell.scenario)
             {
-                // What can't be simulated does not keep anybody from running the rest.
+                // The other workloads are run all the same.
                 say(&format!("left out: {}: {error}", cell.workload));
                 not_simulated.insert(cell.workload.clone(), error.to_string());
                 continue;

@@ -481,7 +481,7 @@ fn each_page_lists_advisories_with_the_worst_run() {
     // A run that could not be made shows nothing.
     matrix.cells[5].runs[1].advisories = vec![remark("busy-polling", 99, "c9 asked 99 times")];
     let told = SuiteSummary::new(&matrix);
-    let line = "Title of busy-polling: not so in 2 of 14 runs. redlock under pause, seed 2: c1 asked 9 times";
+    let line = "Title of busy-polling: not so in 2 of 14 runs, as in redlock under pause, seed 2: c1 asked 9 times";
     assert_eq!((told.advisories.len(), told.advisories[0].as_str()), (2, line));
     let texts = [pages::terminal(&told, Look::PLAIN), pages::html(&told), pages::markdown(&told)];
     for text in texts {

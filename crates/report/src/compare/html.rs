@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::{TERMS, against, broken, class, headline, lost, more, ms, rate, reason};
+use super::{TERMS, broken, class, headline, lost, more, ms, rate, reason};
 use crate::html::{header, prose, terms, whole_page};
-use base::words::{line, plural, sanitize};
+use base::words::{count, line, plural, sanitize};
 use suite::compare::{Cell, Change, Comparison, Numbers};
 
 /// Beside that of all pages.
@@ -56,10 +56,10 @@ pub fn content(of: &Comparison) -> Markup {
             section id="advisories" {
                 h2 { "Advisories " span class="count" { "they do not decide the verdict" } }
                 div class="wide" tabindex="0" role="group" aria-label="Table" { table class="sides" {
-                    thead { tr { th { "runs that speak against" } th { "A" } th { "B" } } }
+                    thead { tr { th { "how many runs did not keep" } th { "A" } th { "B" } } }
                     tbody {
                         @for advisory in &of.advisories {
-                            tr { td { (line(&advisory.title, 160)) } @for runs in against(advisory) { td { (runs) } } }
+                            tr { td { (line(&advisory.title, 160)) } td { (count(advisory.a)) } td { (count(advisory.b)) } }
                         }
                     }
                 } }

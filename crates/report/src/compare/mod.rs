@@ -5,7 +5,7 @@ mod text;
 
 use base::words::{count, length, percent, plural};
 use suite::compare::share::NO_INTERVAL;
-use suite::compare::{Advised, Cell, Change, Comparison, Numbers};
+use suite::compare::{Cell, Change, Comparison, Numbers};
 
 pub use html::{content, html};
 pub use text::text;
@@ -134,11 +134,6 @@ fn lost(of: &Numbers) -> String {
             format!("{} of {}, {}{within}", count(of.lost), count(of.acknowledged), percent(share))
         }
     }
-}
-
-/// In how many runs of A and B something speaks against an advisory.
-fn against(of: &Advised) -> [String; 2] {
-    [of.a, of.b].map(|(runs, all)| format!("{} of {}", count(runs), plural(all, "run")))
 }
 
 fn ms(ms: Option<f64>) -> String {

@@ -1,8 +1,8 @@
 //! The comparison on a terminal.
 
-use super::{against, broken, class, headline, lost, more, ms, rate, reason};
+use super::{broken, class, headline, lost, more, ms, rate, reason};
 use crate::Look;
-use base::words::{line, sanitize};
+use base::words::{count, line, sanitize};
 use suite::compare::{About, Change, Comparison};
 
 /// More cells than this are on the page.
@@ -24,11 +24,13 @@ pub fn text(of: &Comparison, look: Look) -> String {
         }
     }
     if !of.advisories.is_empty() {
-        lines.extend([String::new(), format!("  {}", look.paint("1", "Runs that speak against an advisory"))]);
-        lines.extend(of.advisories.iter().map(|advisory| {
-            let [a, b] = against(advisory);
-            format!("    {}: {a} → {b}", line(&advisory.title, 160))
-        }));
+        lines.extend([
+            String::new(),
+            format!("  {}", look.paint("1", "Advisories, and how many runs did not keep them")),
+        ]);
+        let told =
+            of.advisories.iter().map(|of| format!("    {}: {} → {}", line(&of.title, 160), count(of.a), count(of.b)));
+        lines.extend(told);
     }
     let (one, several) = (of.cells.len() == 1, of.cells.len() > 1);
     let telling = |change| matches!(change, Change::Worse | Change::Better | Change::NotComparable);

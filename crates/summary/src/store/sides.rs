@@ -52,12 +52,15 @@ fn of_night(named: &str, folder: &Path, matrix: &Matrix, cells: &[&Cell]) -> Sid
         let mut setting = Vec::new();
         let runs = cell.runs.iter().map(|run| {
             // The matrix has what decides; what its runs say of themselves is more, if they are still there.
-            let results = Results::of(folder, run);
-            if let Some(results) = &results {
-                setting = setting_of(results);
-            }
             let mut sample = run.sample();
-            sample.numbers.latency_ms = sample.numbers.latency_ms.or_else(|| results?.numbers().latency_ms);
+            if let Some(results) = Results::of(folder, run) {
+                setting = setting_of(&results);
+                // Matrices of earlier versions have neither.
+                sample.numbers.latency_ms = sample.numbers.latency_ms.or(results.numbers().latency_ms);
+                if sample.advisories.is_empty() {
+                    sample.advisories = results.advisories;
+                }
+            }
             sample
         });
         let runs = runs.collect();

@@ -91,17 +91,23 @@ pub fn timing(run: &RunOutcome) -> Option<String> {
     Some(format!("made again alone with the same seed: the first attempt {verdict}, and {why}{now}"))
 }
 
-/// What speaks against each advisory: in how many runs, and the worst of them.
+/// Each advisory that is not kept: in how many runs, and the worst of them.
 pub fn advisories(matrix: &Matrix) -> Vec<String> {
     let made = || matrix.cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.valid.is_some());
-    let against = |run: &RunOutcome, id: &str| run.advisories.iter().find(|remark| remark.id == id).cloned();
-    let ids = super::distinct(made().flat_map(|run| &run.advisories).map(|remark| remark.id.as_str()));
+    let ids = distinct(made().flat_map(|run| &run.advisories).map(|remark| remark.id.as_str()));
     let told = ids.iter().filter_map(|id| {
-        let found: Vec<(&RunOutcome, Remark)> = made().filter_map(|run| Some((run, against(run, id)?))).collect();
+        let found = made().filter_map(|run| Some((run, run.advisories.iter().find(|remark| remark.id == *id)?)));
+        let found: Vec<(&RunOutcome, &Remark)> = found.collect();
         // The first of several that are as bad.
         let (run, worst) = found.iter().rev().max_by_key(|(_, remark)| (remark.severity, remark.count))?;
         let (title, runs) = (&worst.title, plural(made().count() as u64, "run"));
-        Some(format!("{title}: not so in {} of {runs}. {}, seed {}: {}", found.len(), run.cell, run.seed, worst.text))
+        Some(format!(
+            "{title}: not so in {} of {runs}, as in {}, seed {}: {}",
+            found.len(),
+            run.cell,
+            run.seed,
+            worst.text
+        ))
     });
     told.collect()
 }
