@@ -20,6 +20,7 @@ pub fn list(name: Option<&str>, json: bool) -> Result<Exit, Failure> {
         None if json => as_json()?,
         None => everything()?,
         Some("issues") => section(ISSUES_TITLE, &issues()?, look().width) + ISSUES_HELP,
+        Some("diagnoses") => section(DIAGNOSES_TITLE, &diagnoses(), look().width),
         Some("properties") => section(PROPERTIES_TITLE, &properties(), look().width),
         Some(name) => shown(name)?,
     })?;
@@ -30,6 +31,14 @@ const ISSUES_TITLE: &str =
     "Issues of libraries, each with the version that falls and the one that holds (redjepsen run --issue)";
 
 const PROPERTIES_TITLE: &str = "Properties, which a history is asked (redjepsen list properties)";
+
+pub const DIAGNOSES_TITLE: &str = "Diagnoses, of what is wrong with a lock (redjepsen explain CODE)";
+
+/// Every diagnosis with what it says.
+pub fn diagnoses() -> Vec<(String, String)> {
+    let told = |kind: &&diagnosis::Kind| (kind.code.to_string(), format!("{}: {}", kind.name, kind.title));
+    diagnosis::KINDS.iter().map(told).collect()
+}
 
 /// Every property with what it says.
 fn properties() -> Vec<(String, String)> {
@@ -114,12 +123,13 @@ fn sections() -> Result<Vec<Section>, Failure> {
         ("Suites of many runs (redjepsen suite NAME)", suites),
         (ISSUES_TITLE, issues()?),
         (PROPERTIES_TITLE, properties()),
+        (DIAGNOSES_TITLE, diagnoses()),
         ("Models, for histories from anywhere (redjepsen check --model)", models),
     ])
 }
 
 /// On a terminal, a text that is too long for a line goes on below itself.
-fn section(title: &str, entries: &[(String, String)], line: Option<usize>) -> String {
+pub fn section(title: &str, entries: &[(String, String)], line: Option<usize>) -> String {
     let width = entries.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let room = line.map_or(usize::MAX, |line| line.saturating_sub(width + 4).max(SHORTEST_LINE));
     let indent = format!("\n{}", " ".repeat(width + 4));

@@ -5,6 +5,7 @@ mod clean;
 mod client_check;
 mod compare;
 mod console;
+mod explain;
 mod explore;
 mod export;
 mod flags;
@@ -86,6 +87,11 @@ enum CliCommand {
     },
     /// Write a run in a format that other tools read: a spreadsheet, Jepsen's tools, or ui.perfetto.dev
     Export(export::ExportFlags),
+    /// Say what a diagnosis means, which rule of locks it breaks, and what to change; all of them in a line each if none is given
+    Explain {
+        /// Its code or its name, such as RJ002 or compare-then-delete
+        diagnosis: Option<String>,
+    },
     /// Show the workloads, nemeses, suites, known issues and models, or the file of one
     List {
         /// Name of a workload, nemesis, suite or issue; `issues` for all known issues of libraries
@@ -187,6 +193,7 @@ fn dispatch(command: CliCommand) -> Result<Exit, Failure> {
         CliCommand::Risk(flags) => risk::risk(&flags),
         CliCommand::Report { folder } => check::report(&folder),
         CliCommand::Export(flags) => export::export(&flags),
+        CliCommand::Explain { diagnosis } => explain::explain(diagnosis.as_deref()),
         CliCommand::List { name: Some(name), save: Some(folder), .. } => list::save(&name, &folder),
         CliCommand::List { name, json, .. } => list::list(name.as_deref(), json),
         CliCommand::Clean(flags) => in_runtime(clean::clean(flags)),

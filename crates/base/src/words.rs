@@ -137,6 +137,12 @@ pub fn capital(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
+/// With a small letter.
+pub fn small(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
+}
+
 /// How much of a line of a message is shown; only a text from outside is longer.
 const LONGEST_LINE: usize = 4000;
 

@@ -13,6 +13,8 @@ const WIDTHS: std::ops::RangeInclusive<usize> = 50..=120;
 const LABEL: usize = 18;
 /// How much of a story is told.
 const STORY_LINES: usize = 6;
+/// How many diagnoses are told.
+const DIAGNOSES: usize = 2;
 /// How many reasons are told.
 const REASONS: usize = 3;
 
@@ -67,11 +69,14 @@ impl Look {
 pub fn summary(report: &Report, look: Look) -> String {
     let summary = &report.summary;
     let mut lines = verdict(summary, look);
+    lines.extend(diagnoses(summary, look));
     lines.push(String::new());
     lines.extend(summary.claims.iter().flat_map(|of| claim(of, look)));
     lines.extend(numbers(summary, look));
-    lines
-        .extend(summary.incidents.first().into_iter().flat_map(|first| incident(first, summary.incidents.len(), look)));
+    // What a diagnosis says need not be told again at length.
+    let most = if summary.diagnoses.is_empty() { STORY_LINES } else { STORY_LINES / 2 };
+    let first = summary.incidents.first();
+    lines.extend(first.into_iter().flat_map(|first| incident(first, summary.incidents.len(), most, look)));
     lines.join("\n") + "\n"
 }
 
@@ -104,6 +109,23 @@ fn verdict(summary: &RunSummary, look: Look) -> Vec<String> {
         }
     }
     lines
+}
+
+/// What is wrong with the lock: the first diagnoses, each with what to change.
+fn diagnoses(summary: &RunSummary, look: Look) -> Vec<String> {
+    let mut lines = Vec::new();
+    for account in summary.diagnoses.iter().take(DIAGNOSES) {
+        let code = &account.diagnosis.code;
+        let room = look.line() - code.len() - 4;
+        let (sentence, fix) = (sanitize(account.sentence(), 400), format!("→ {}", account.diagnosis.fix));
+        let starts = std::iter::once(look.paint("1", code)).chain(std::iter::repeat(" ".repeat(code.len())));
+        let told = wrap(&sentence, room).into_iter().chain(wrap(&fix, room));
+        lines.extend(told.zip(starts).map(|(line, start)| format!("  {start}  {line}")));
+    }
+    let more = summary.diagnoses.len().saturating_sub(DIAGNOSES);
+    let codes: Vec<String> = summary.diagnoses.iter().skip(DIAGNOSES).map(|more| more.diagnosis.code.clone()).collect();
+    lines.extend((more > 0).then(|| format!("  also {}; `redjepsen explain CODE` tells more", list(&codes))));
+    if lines.is_empty() { lines } else { std::iter::once(String::new()).chain(lines).collect() }
 }
 
 /// A claim, how it came out, and what was found.
@@ -155,18 +177,18 @@ fn advisories(summary: &RunSummary) -> String {
 }
 
 /// The first of some incidents, as far as there is room: of a long story the beginning, and its end, which is what came of it.
-fn incident(first: &IncidentAccount, all: usize, look: Look) -> Vec<String> {
+fn incident(first: &IncidentAccount, all: usize, most: usize, look: Look) -> Vec<String> {
     let of = if all == 1 { String::new() } else { format!(" 1 of {}", count(all as u64)) };
     let what = first.aside().map_or("Incident".to_string(), |aside| format!("Seen, {aside}"));
     let text = format!("{what}{of}, key {}: {}", sanitize(&first.key, 20), first.text().replace('`', ""));
     let width = look.line() - 2;
     let mut lines = wrap(&text, width);
     // The page has the whole story.
-    if lines.len() > STORY_LINES {
+    if lines.len() > most {
         let last = first.sentences.last().map_or(String::new(), |last| last.text().replace('`', ""));
         let mut end = wrap(&last, width);
-        end.truncate(STORY_LINES / 2);
-        lines.truncate(STORY_LINES - end.len());
+        end.truncate(most / 2);
+        lines.truncate(most - end.len());
         if let Some(line) = lines.last_mut() {
             *line = goes_on(line, width);
         }

@@ -96,7 +96,6 @@ impl PendingReport {
     pub fn write_report(&mut self, pictures: Pictures) -> Result<(), Unwritten> {
         self.checked.find_counterexample();
         self.checked.play_remedies();
-        self.checked.read_artifacts(self.folder.path());
         let mut unwritten = std::mem::take(&mut self.unwritten);
         let report = self.checked.report();
         unwritten.note_all(report::write(self.folder.path(), &report, pictures));

@@ -130,10 +130,6 @@ impl Runner {
             if scenario.cluster_kind().is_simulated() {
                 // Before anything is installed for it.
                 can_be_simulated(scenario)?;
-                if scenario.record_commands {
-                    let text = "--record-commands asks servers for their MONITOR, which simulated ones have not; take --cluster local";
-                    return Err(RunnerError::request(text));
-                }
             }
             let plan = Plan::draw(scenario).map_err(RunnerError::request)?;
             if self.kept.is_none() {
@@ -208,8 +204,7 @@ impl Runner {
                 interrupt,
                 leftovers,
                 keep,
-                // Who records commands sees more, and would see the onlooker's too.
-                observe: settings.observe && !scenario.record_commands,
+                observe: settings.observe,
                 unwritten: &unwritten,
                 diary: &diary,
             };
@@ -218,7 +213,8 @@ impl Runner {
             let history = history::load(&folder.history()).map_err(RunnerError::could_not_run)?;
             let mut unwritten = unwritten.into_inner().unwrap_or_else(PoisonError::into_inner);
             unwritten.note(self.log.failure());
-            let checked = Checked::new(history, Some(scenario.clone()), facts);
+            let mut checked = Checked::new(history, Some(scenario.clone()), facts);
+            checked.read_artifacts(folder.path());
             let diary = diary.into_inner().unwrap_or_else(PoisonError::into_inner);
             Ok(PendingReport::new(checked, folder, unwritten, diary))
         })

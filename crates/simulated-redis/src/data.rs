@@ -1,5 +1,8 @@
 //! All that commands on keys read and change: the keys, and what must be told to replicas and files.
 
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -42,6 +45,19 @@ pub(crate) struct Data {
     pub lacks_replicas: bool,
     /// The slots that this node serves, in a Redis Cluster.
     pub cluster_slots: Option<Slots>,
+    /// What it has carried out, if that is recorded.
+    pub executed: Option<Vec<ExecutedCommand>>,
+}
+
+/// A command that a server has carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecutedCommand {
+    /// On the monotonic clock.
+    pub at: Duration,
+    /// Whose connection it came from; none if a script called it.
+    pub from: Option<SocketAddrV4>,
+    /// Its name as it was sent, and what it was given.
+    pub words: Vec<Vec<u8>>,
 }
 
 impl Data {
@@ -63,6 +79,15 @@ impl Data {
             out_of_memory: false,
             lacks_replicas: false,
             cluster_slots: None,
+            executed: None,
+        }
+    }
+
+    /// Notes a command that is carried out, if that is recorded.
+    pub fn record(&mut self, from: Option<SocketAddrV4>, words: CommandWords<'_>) {
+        if let Some(executed) = &mut self.executed {
+            let words = words.iter().map(|word| word.to_vec()).collect();
+            executed.push(ExecutedCommand { at: self.clocks.monotonic, from, words });
         }
     }
 

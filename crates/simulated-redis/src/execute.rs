@@ -1,6 +1,6 @@
 //! From the words of a command to its answer: which commands are refused, queued or run, and what others are told.
 
-use crate::commands::{self, AT_ONCE, Command, GROWS, Handler, WHILE_SUBSCRIBED, WRITE};
+use crate::commands::{self, AT_ONCE, Command, GROWS, Handler, RECORDED, WHILE_SUBSCRIBED, WRITE};
 use crate::data::{CommandWords, Data};
 use crate::process::Connection;
 use crate::reply::Reply;
@@ -91,6 +91,12 @@ impl Server {
 
     /// Runs a command and returns its answer.
     pub(crate) fn call(&mut self, connection: Connection, command: &'static Command, words: CommandWords<'_>) -> Reply {
+        if self.data.executed.is_some()
+            && (command.is(RECORDED) || matches!(command.run, Handler::Data(_)))
+            && let Some(client) = self.clients.get(&connection)
+        {
+            self.data.record(Some(client.peer), words);
+        }
         match command.run {
             Handler::Data(run) => {
                 let reply = self.data.call(run, words);

@@ -35,6 +35,7 @@ mod sentinel;
 mod server;
 
 pub use config::{ClusterConfig, ClusterMember, Config, Persistence};
+pub use data::ExecutedCommand;
 pub use disk::Disk;
 pub use process::{Action, Clocks, Connection, Process, ProcessEvent};
 pub use sentinel::{Sentinel, SentinelConfig};

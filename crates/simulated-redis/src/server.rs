@@ -9,7 +9,7 @@ use crate::client::{Client, Wait};
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::cron::Cron;
-use crate::data::Data;
+use crate::data::{Data, ExecutedCommand};
 use crate::disk::{Disk, File};
 use crate::process::{Action, Clocks, Connection, Process, ProcessEvent};
 use crate::replication::Replication;
@@ -120,6 +120,16 @@ impl Server {
         let named = move |key: &[u8]| key.windows(words.len().max(1)).any(|part| part == words);
         let there = self.data.keys.iter().filter(move |(key, entry)| named(key) && !self.data.is_expired(entry));
         there.map(|(key, entry)| (key, &entry.value[..], entry.expires))
+    }
+
+    /// Keeps from now on which commands it carries out: what MONITOR tells of a real server. Nothing else changes.
+    pub fn record_commands(&mut self) {
+        self.data.executed.get_or_insert_default();
+    }
+
+    /// What it has carried out since it was asked last, in order.
+    pub fn take_executed(&mut self) -> Vec<ExecutedCommand> {
+        self.data.executed.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Whether it takes what it holds from another server.

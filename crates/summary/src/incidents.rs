@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::diagnoses::Told;
 use super::explain::narrate;
 use super::numbers::Faults;
 use super::remedies::{RemediesSoFar, Remedy, remedies};
@@ -28,6 +29,9 @@ pub struct IncidentAccount {
     /// Whether two clients held the lock at once, and the resource saw to it that this did no harm.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub harmless: bool,
+    /// What is wrong with the lock, if the commands of its nodes make that certain of this incident.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diagnosis: Option<Told>,
     /// What happened, in the order in which it happened; values are set in backticks.
     pub sentences: Vec<Sentence>,
     /// Those who took part: `c1, c3 and 2 more`.
@@ -63,6 +67,7 @@ impl IncidentAccount {
             time: incident.time,
             claimed: incident.claimed,
             harmless: story.harmless(incident).is_some(),
+            diagnosis: None,
             sentences: narrate(story, incident),
             clients: clients(story, incident),
             how: incident.how().map(|how| how.kind),

@@ -9,6 +9,7 @@
 //! - [`story`]: history and verdict indexed; anomalies grouped into incidents; the names of those involved
 //! - [`headline`], [`cause`]: the run in a sentence, and what most incidents have in common
 //! - [`claims`], [`ends`], [`numbers`]: its claims, its resource, its counts
+//! - [`diagnoses`]: what is wrong with the lock, and which incidents that explains
 //! - [`explain`], [`incidents`]: each incident, sentence by sentence, with the lines that it follows from
 //! - [`remedies`]: what would have prevented an incident
 //! - [`advice`]: what to do about a run that proves nothing
@@ -20,6 +21,7 @@
 mod advice;
 mod cause;
 mod claims;
+mod diagnoses;
 mod ends;
 mod explain;
 mod facts;
@@ -41,6 +43,7 @@ use serde::{Deserialize, Serialize};
 pub use advice::Advice;
 pub use cause::{Why, why_of};
 pub use claims::ClaimAccount;
+pub use diagnoses::DiagnosisAccount;
 pub use explain::principals;
 pub use facts::RunFacts;
 pub use incidents::{AnomalyAccount, IncidentAccount};
@@ -77,6 +80,9 @@ pub struct RunSummary {
     pub one_line: String,
     /// The run in one sentence.
     pub headline: String,
+    /// What is wrong with the lock, from the commands that its nodes carried out: first what can be mended, and what did harm.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub diagnoses: Vec<DiagnosisAccount>,
     /// Why the verdict is not valid, most important first, each said once.
     pub reasons: Vec<String>,
     /// What to do about each reason, in their order, if the run proves nothing.
@@ -169,6 +175,7 @@ impl RunSummary {
             valid: verdict.valid,
             one_line: headline::with_reason(&headline, verdict),
             headline,
+            diagnoses: Vec::new(),
             // Several gates may find that no fault was observed.
             reasons: table::distinct(verdict.reasons.iter().map(String::as_str)),
             advice: advice::advice(story),

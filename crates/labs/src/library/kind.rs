@@ -111,7 +111,7 @@ impl Kind {
             workload_name,
             workload,
             seed,
-            record_commands: false,
+            record_commands: None,
             expect: None,
             cluster: ClusterSettings::default(),
             client: None,

@@ -5,20 +5,28 @@ use serde::{Deserialize, Serialize};
 use crate::fault_kinds::names_a_key_of_the_run;
 use base::words::sanitize;
 
-/// A command that a lock's node has carried out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A command that a lock's node has carried out, or a time of which nothing is known. Those of one node are in the order in which it
+/// carried them out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedCommand {
-    /// Nanoseconds since the run's start, by the node's own clock.
+    /// Nanoseconds since the run's start.
     pub time: u64,
     pub node: String,
-    /// The member that sent it; none if it was the tester, or a script.
+    /// The member that sent it; none if a script called it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
+    /// The port of its connection, at the member that sent it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
     /// Whether a script called it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_script: bool,
     /// Its name and what it was given, as far as the recorder keeps that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub words: Vec<String>,
+    /// Why nothing is known of what the node carried out around this time; then there is no command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<String>,
 }
 
 impl RecordedCommand {

@@ -73,9 +73,9 @@ pub struct Scenario {
     /// What the lock's nodes keep on their disks.
     #[serde(default)]
     pub persistence: Persistence,
-    /// Whether every command that the lock's nodes get is recorded.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub record_commands: bool,
+    /// Whether the commands that the lock's nodes carry out are recorded, if the user said so; else in runs that somebody looks at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record_commands: Option<bool>,
     /// What the run is expected to show, if the user said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expectation>,
@@ -250,7 +250,7 @@ impl Scenario {
         }
         self.check_library_version()?;
         self.nemesis.check().map_err(|text| ScenarioError(format!("nemesis {}: {text}", self.nemesis_name)))?;
-        if self.record_commands && !self.workload.lock.is_on_redis() {
+        if self.record_commands == Some(true) && !self.workload.lock.is_on_redis() {
             return Err(ScenarioError(
                 "--record-commands asks Redis for its MONITOR, and this lock has none".to_string(),
             ));

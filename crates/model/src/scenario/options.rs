@@ -107,7 +107,8 @@ options! {
     /// What the lock's nodes keep on disk [default: what the nemesis says, else none]
     #[arg(long, value_enum)]
     pub persistence: Option<Persistence> => word,
-    /// Write every command that the lock's nodes get into commands.jsonl (by MONITOR, which slows them)
+    /// Write the commands that the lock's nodes carry out into commands.jsonl, from which defects are named (by MONITOR, which slows
+    /// nodes) [default: yes, in runs with a page]
     #[arg(long, value_name = "YES", num_args = 0..=1, default_missing_value = "true")]
     pub record_commands: Option<bool> => ToString::to_string,
     /// Redis-compatible image of the nodes [default: redis:7, or one made from this machine's own Redis]
@@ -188,7 +189,7 @@ impl Options {
                 .resolve(ttl)
                 .min(time_limit),
             persistence: self.persistence.or(nemesis.persistence).unwrap_or_default(),
-            record_commands: self.record_commands.unwrap_or_default(),
+            record_commands: self.record_commands,
             expect: None,
             cluster: ClusterSettings {
                 kind: self.cluster.unwrap_or_default(),

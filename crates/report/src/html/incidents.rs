@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::diagnoses;
 use super::linear;
 use super::{command, figure, prose};
 use crate::counterexample::Counterexample;
@@ -49,15 +50,35 @@ fn in_full(report: &Report, held: Option<&timeline::HeldKeys>, number: usize) ->
                 (account.what)
                 span class="when" { "key " (sanitize(&account.key, 40)) ", from " (moment(account.time)) }
             }
+            @if let Some(told) = &account.diagnosis {
+                p { a href={ "#" (told.code) } { (told.code) } " " b { (prose(&sanitize(&told.sentence, 400))) } }
+            }
             p { (prose(&text)) }
             @if let Some(scene) = scene { (figure(&incident::draw(&scene, &text.replace('`', ""), false))) }
             @if let Some(place) = timeline::place_of(report, number) { a class="jump" href={ "#" (place) } { "Show on the time axis" } }
             @if is_drawn { a class="jump" href=(incident_png(number)) { "Picture (PNG)" } }
             (cited(account))
+            (life_of_key(report, number))
             @if let Some(held) = held { (of_nodes(held, &report.story.incidents[number])) }
             (remedies(account))
         }
     }
+}
+
+/// More lines of a key's life than this nobody reads.
+const LIFE: usize = 40;
+
+/// What became of the incident's key, from the first request of those involved to the last.
+fn life_of_key(report: &Report, number: usize) -> Markup {
+    let incident = &report.story.incidents[number];
+    let Some(artifacts) = report.artifacts.filter(|artifacts| !artifacts.commands.is_empty()) else { return html! {} };
+    let from = incident.operations.iter().map(|operation| operation.invoked).min().unwrap_or(incident.time);
+    let to = incident.operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(incident.time);
+    let history = report.story.subject.history;
+    let mut events = diagnosis::biography(history, &artifacts.commands, incident.key, from, to);
+    let left_out = events.len().saturating_sub(LIFE);
+    events.truncate(LIFE);
+    diagnoses::biography(&events, left_out)
 }
 
 /// What the nodes held meanwhile.

@@ -2,6 +2,7 @@
 //! then the incidents, then the evidence. What all pages have in common is here too.
 
 mod contents;
+mod diagnoses;
 mod evidence;
 mod incidents;
 mod linear;
@@ -25,6 +26,7 @@ pub fn html(report: &Report) -> String {
     let simulated = if summary.simulated { " (simulated)" } else { "" };
     let content = html! {
         (verdict::verdict(summary))
+        (diagnoses::diagnoses(summary))
         (incidents::incidents(report))
         @if let Some(minimal_counterexample) = report.minimal_counterexample { (incidents::minimal_counterexample(minimal_counterexample)) }
         (timeline::timeline(report))

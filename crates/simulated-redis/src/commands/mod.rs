@@ -46,6 +46,9 @@ pub(crate) const AT_ONCE: u8 = 4;
 /// Allowed for a client that has subscribed to something.
 pub(crate) const WHILE_SUBSCRIBED: u8 = 8;
 
+/// Told to those who record what the server carries out, though it is about a connection or the whole server.
+pub(crate) const RECORDED: u8 = 16;
+
 /// Which words of a command behind its name are keys.
 #[derive(Clone, Copy)]
 pub(crate) enum Keys {
@@ -116,7 +119,7 @@ static COMMANDS: &[Command] = &[
     server("config", -2, 0, settings::config),
     data("dbsize", 1, 0, Keys::None, keys::dbsize),
     data("del", -2, WRITE, Keys::All, keys::del),
-    server("eval", -3, 0, scripts::eval),
+    server("eval", -3, RECORDED, scripts::eval),
     server("exec", 1, AT_ONCE, transaction::exec),
     data("exists", -2, 0, Keys::All, keys::exists),
     data("flushall", 1, WRITE, Keys::None, keys::flushall),
@@ -124,7 +127,7 @@ static COMMANDS: &[Command] = &[
     data("incr", 2, WRITE | GROWS, Keys::One, strings::incr),
     server("info", -1, 0, info::info),
     data("keys", 2, 0, Keys::None, keys::keys),
-    server("multi", 1, AT_ONCE, transaction::multi),
+    server("multi", 1, AT_ONCE | RECORDED, transaction::multi),
     data("pexpire", -3, WRITE, Keys::One, expiry::pexpire),
     data("pexpireat", -3, WRITE, Keys::One, expiry::pexpireat),
     server("ping", -1, WHILE_SUBSCRIBED, connection::ping),
@@ -134,15 +137,15 @@ static COMMANDS: &[Command] = &[
     server("replconf", -1, 0, replication::replconf),
     server("replicaof", 3, 0, replication::replicaof),
     server("role", 1, 0, replication::role),
-    server("script", -2, 0, scripts::script),
+    server("script", -2, RECORDED, scripts::script),
     server("select", 2, 0, connection::select),
     data("set", -3, WRITE | GROWS, Keys::One, strings::set),
     data("setnx", 3, WRITE | GROWS, Keys::One, strings::setnx),
     server("slaveof", 3, 0, replication::replicaof),
-    server("subscribe", -2, WHILE_SUBSCRIBED, pubsub::subscribe),
+    server("subscribe", -2, WHILE_SUBSCRIBED | RECORDED, pubsub::subscribe),
     data("time", 1, 0, Keys::None, keys::time),
     data("type", 2, 0, Keys::One, keys::kind),
-    server("wait", 3, 0, replication::wait),
+    server("wait", 3, RECORDED, replication::wait),
 ];
 
 static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command, FxBuildHasher>> =

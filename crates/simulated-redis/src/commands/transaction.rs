@@ -32,5 +32,8 @@ pub(super) fn exec(server: &mut Server, connection: Connection, _: CommandWords<
         replies.push(refused.unwrap_or_else(|| server.call(connection, command, &words)));
     }
     server.in_transaction = false;
+    if let Some(client) = server.clients.get(&connection) {
+        server.data.record(Some(client.peer), &[b"EXEC"]);
+    }
     Ok(Reply::Array(replies))
 }

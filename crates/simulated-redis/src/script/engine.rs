@@ -143,6 +143,7 @@ fn call(data: &mut Data, words: &MultiValue) -> Reply {
     if data.cluster_slots.as_ref().is_some_and(|mine| !command.keys_in(&words).iter().all(|key| mine.has(key))) {
         return Reply::error("ERR Script attempted to access a non local key in a cluster node");
     }
+    data.record(None, &words);
     data.call(run, &words)
 }
 

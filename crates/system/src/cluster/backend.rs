@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::error::ClusterError;
 use super::lines::{ClientProcess, Log};
 use super::spec::{Member, MemberState};
-use crate::faults::Sighting;
+use crate::faults::{SeenCommand, Sighting};
 
 /// What members run in. Each kind of cluster has its own.
 #[async_trait]
@@ -43,6 +43,16 @@ pub trait Backend: Send + Sync {
 
     /// What was seen since, which ends it; its times are those of the monotonic clock. None if the agent has to say.
     fn observed(&self) -> Option<Vec<Sighting>> {
+        None
+    }
+
+    /// Records from within which commands the lock's nodes carry out; false if the agent has to ask them.
+    fn record_commands(&self) -> bool {
+        false
+    }
+
+    /// What was recorded since, by the nodes' names, which ends it. None if the agent has to say.
+    fn recorded_commands(&self) -> Option<Vec<(String, SeenCommand)>> {
         None
     }
 

@@ -12,10 +12,13 @@ use super::error::ClusterError;
 use super::lines::ClientProcess;
 use super::parts::{Description, MemberHandle, Parts};
 use super::spec::{ClusterSpec, Member, MemberState};
-use crate::faults::{Agent, AgentError, Sighting, Waited};
+use crate::faults::{Agent, AgentError, SeenCommand, Sighting, Waited};
 use base::files;
 use base::members::{Role, client_name};
 use model::topology::{Program, Topology};
+
+/// A server that answers at all answers MONITOR at once.
+const MONITOR_LIMIT: Duration = Duration::from_secs(2);
 
 /// A killed process is known to be gone within milliseconds.
 const KILLED_LIMIT: Duration = Duration::from_secs(5);
@@ -120,13 +123,41 @@ impl Cluster {
         if self.backend.observe() {
             return Ok(());
         }
+        match self.redis_nodes() {
+            nodes if nodes.is_empty() => Ok(()),
+            nodes => self.agent.observe(nodes).await,
+        }
+    }
+
+    /// The lock's nodes that are Redis servers, by name and URL.
+    fn redis_nodes(&self) -> Vec<(String, String)> {
         let is_redis = |member: &&Member| member.server.as_ref().is_some_and(|server| server.program == Program::Redis);
         let nodes = self.members().filter(|member| member.role == Role::Node).filter(is_redis);
-        let nodes: Vec<(String, String)> = nodes.filter_map(|node| Some((node.name.clone(), node.url()?))).collect();
-        if nodes.is_empty() {
+        nodes.filter_map(|node| Some((node.name.clone(), node.url()?))).collect()
+    }
+
+    /// Records from now on which commands the lock's nodes carry out, if they are Redis servers. Real ones are asked for their MONITOR,
+    /// which costs them time. An error names the first node that does not tell; the others do.
+    pub async fn record_commands(&self) -> Result<(), AgentError> {
+        if self.backend.record_commands() {
             return Ok(());
         }
-        self.agent.observe(nodes).await
+        let nodes = self.redis_nodes();
+        let asked = nodes.iter().map(|(_, url)| self.agent.monitor(url, MONITOR_LIMIT));
+        join_all(asked).await.into_iter().collect()
+    }
+
+    /// What members sent and nodes carried out since, by the nodes' names, which ends it. Times are those of the members' monotonic clock.
+    pub async fn recorded_commands(&self) -> Result<Vec<(String, SeenCommand)>, AgentError> {
+        if let Some(recorded) = self.backend.recorded_commands() {
+            return Ok(recorded);
+        }
+        let of = self.members().filter_map(|member| member.address).collect();
+        let mut all = Vec::new();
+        for (node, url) in self.redis_nodes() {
+            all.extend(self.agent.monitored(&url, &of).await?.into_iter().map(|command| (node.clone(), command)));
+        }
+        Ok(all)
     }
 
     /// What was seen of them since, which ends it. Times are those of the members' monotonic clock.

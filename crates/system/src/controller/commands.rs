@@ -1,51 +1,82 @@
-//! What the lock's nodes were sent, for runs that are made to see what a library sends.
+//! What the lock's nodes carry out, recorded beside the history. No verdict rests on it, and each diagnosis does.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+
+use tracing::warn;
 
 use super::{Run, RunError};
-use crate::cluster::Member;
+use crate::faults::SeenCommand;
 use base::files;
-use base::members::Role;
 use model::history::{ClockBound, RecordedCommand};
 
-/// A server that answers at all answers this at once.
-const LIMIT: Duration = Duration::from_secs(2);
-
 impl Run<'_> {
-    /// Has the lock's nodes tell every command from now on, if the scenario wants that.
+    /// Has the lock's nodes tell every command from now on, if that is wanted.
     pub(super) async fn begin_to_record_commands(&self) -> Result<(), RunError> {
-        for (_, url) in self.recorded_nodes() {
-            self.cluster.agent.monitor(&url, LIMIT).await?;
+        match self.cluster.record_commands().await {
+            Err(error) if self.scenario.record_commands == Some(true) => Err(error.into()),
+            Err(error) => {
+                warn!(%error, "not every node tells which commands it carries out");
+                Ok(())
+            }
+            Ok(()) => Ok(()),
         }
-        Ok(())
     }
 
     /// Writes what they told into the run's folder, in the order of time.
     pub(super) async fn write_commands(&self, clock: ClockBound) -> Result<(), RunError> {
-        if !self.scenario.record_commands {
+        if !self.records_commands() {
             return Ok(());
         }
-        let address = |member: &Member| Some((member.address?, member.name.clone()));
-        let names: BTreeMap<_, _> = self.cluster.members().filter_map(address).collect();
-        let mut commands = Vec::new();
-        for (node, url) in self.recorded_nodes() {
-            commands.extend(self.cluster.agent.monitored(&url).await?.into_iter().map(|seen| RecordedCommand {
-                time: u64::try_from(seen.mono_ns.saturating_sub(clock.mono_at_start_ns)).unwrap_or_default(),
-                node: node.clone(),
-                from: seen.from.and_then(|address| names.get(&address).cloned()),
-                in_script: seen.in_script,
-                words: seen.words,
-            }));
+        let names: HashMap<IpAddr, &str> = self
+            .cluster
+            .members()
+            .filter_map(|member| Some((IpAddr::V4(member.address?), member.name.as_str())))
+            .collect();
+        let start = u64::try_from(clock.mono_at_start_ns).unwrap_or_default();
+        // Those of a node stay in their order, also where its clock went back.
+        let mut latest: BTreeMap<String, u64> = BTreeMap::new();
+        let mut is_of_a_member = false;
+        let mut commands: Vec<RecordedCommand> = Vec::new();
+        let recorded = match self.cluster.recorded_commands().await {
+            Err(error) if self.scenario.record_commands != Some(true) => {
+                warn!(%error, "which commands the nodes carried out is not known");
+                return Ok(());
+            }
+            recorded => recorded?,
+        };
+        for (node, seen) in recorded {
+            let SeenCommand { mono_ns, from, words, missed } = seen;
+            let member = from.and_then(|from| names.get(&from.ip()));
+            if missed.is_none() {
+                is_of_a_member = if from.is_some() { member.is_some() } else { is_of_a_member };
+                if !is_of_a_member {
+                    continue;
+                }
+            }
+            let latest = latest.entry(node.clone()).or_default();
+            *latest = mono_ns.saturating_sub(start).max(*latest);
+            commands.push(RecordedCommand {
+                time: *latest,
+                node,
+                from: member.map(|name| (*name).to_string()),
+                port: from.map(|from| from.port()),
+                in_script: from.is_none() && missed.is_none(),
+                words,
+                missed,
+            });
         }
         commands.sort_by_key(|command| command.time);
+        if commands.is_empty() {
+            return Ok(());
+        }
         let lines = commands.iter().map(|command| serde_json::to_string(command).unwrap_or_default() + "\n");
         files::write(&self.folder.join(RecordedCommand::FILE), lines.collect::<String>())?;
         Ok(())
     }
 
-    fn recorded_nodes(&self) -> Vec<(String, String)> {
-        let nodes = self.cluster.members().filter(|member| self.scenario.record_commands && member.role == Role::Node);
-        nodes.filter_map(|node| Some((node.name.clone(), node.url()?))).collect()
+    /// Whether the scenario wants it, or else whoever looks at the run, of a lock on Redis.
+    pub(super) fn records_commands(&self) -> bool {
+        self.scenario.record_commands.unwrap_or(self.record_commands)
     }
 }

@@ -91,10 +91,9 @@ impl Run<'_> {
     }
 
     /// Looks again and again, for as long as it is polled, whether a node keeps a lock that has far more than its TTL left,
-    /// and records each such lock once. What never ends is looked for at the end: a holder may still give it one. Where
-    /// commands are recorded, nobody else sends any while faults last.
+    /// and records each such lock once. What never ends is looked for at the end: a holder may still give it one.
     pub(super) async fn watch_for_long_locks(&self) -> Result<Infallible, RunError> {
-        if !self.locks_are_to_end() || self.scenario.record_commands {
+        if !self.locks_are_to_end() {
             return std::future::pending().await;
         }
         // A holder that extends its lock may add a TTL to what is left of it.

@@ -66,7 +66,8 @@ pub struct RunRequest<'a> {
     pub recorder: Recorder,
     /// That of the history's file, if it is one: a run whose history is lost ends.
     pub presence: Option<Presence>,
-    /// Whether somebody notes what the lock's nodes hold, in a file beside the history.
+    /// Whether somebody notes what the lock's nodes hold, and what they carry out unless the scenario says otherwise, in files beside the
+    /// history.
     pub observe: bool,
     /// Raised when the user wants the run to end now.
     pub interrupt: Interrupt,
@@ -150,6 +151,7 @@ struct Run<'a> {
     plan: &'a Plan,
     cluster: &'a Cluster,
     observe: bool,
+    record_commands: bool,
     recorder: SharedRecorder,
     /// Where the run's files are, for messages.
     folder: PathBuf,
@@ -186,6 +188,7 @@ pub fn run<'a>(cluster: &'a Cluster, request: RunRequest<'a>) -> LocalBoxFuture<
             cluster,
             // What a node keeps of several holders does not say whose it is.
             observe: request.observe && request.scenario.workload.permits == 1,
+            record_commands: request.observe && request.scenario.workload.lock.is_on_redis(),
             recorder: SharedRecorder::new(request.recorder),
             folder: request
                 .presence
@@ -301,7 +304,9 @@ impl Run<'_> {
         self.establish_facts().await?;
         let clock = self.cluster.agent.clock_bound(self.recorder.start()).await?;
         self.recorder.append(Body::Clock(clock))?;
-        self.begin_to_record_commands().await?;
+        if self.records_commands() {
+            self.begin_to_record_commands().await?;
+        }
         self.begin_to_observe().await;
         self.begin_to_watch().await;
         self.stage("starting the clients");

@@ -3,7 +3,7 @@
 //! One task writes all orders, so each goes out whole even if nobody waits for its answer any more. An agent that died
 //! is noticed by the end of its output, one that was stopped by its silence ([`Agent::lost`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -226,9 +226,9 @@ impl Agent {
         self.order(order, limit + ORDER_LIMIT).await
     }
 
-    /// What a Redis was sent since [`Agent::monitor`], which ends with this.
-    pub async fn monitored(&self, url: &str) -> Result<Vec<SeenCommand>, AgentError> {
-        self.in_parts(Order::Monitored { url: url.to_string() }, MONITORED_LIMIT).await
+    /// What a Redis carried out for clients at these addresses since [`Agent::monitor`], which ends with this.
+    pub async fn monitored(&self, url: &str, of: &BTreeSet<Ipv4Addr>) -> Result<Vec<SeenCommand>, AgentError> {
+        self.in_parts(Order::Monitored { url: url.to_string(), of: of.clone() }, MONITORED_LIMIT).await
     }
 
     /// Looks at these servers, by name and URL, from now on.

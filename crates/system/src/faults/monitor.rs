@@ -1,39 +1,49 @@
-//! What a Redis server is sent, command by command, as its own MONITOR tells it.
+//! What a Redis server carries out, command by command, as its own MONITOR tells it.
 //!
-//! This is no fault, and no part of a history: MONITOR costs the server time, so it is for runs whose only purpose is to see
-//! what a library sends.
+//! This is no fault, and no verdict rests on it. MONITOR costs a server with each command, so a server that carries out very many is
+//! watched no longer. A server that ends is watched again once it is back. What was not seen in between is said in its place.
 
-use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
-use base::machine::{Address, Machine};
+use base::machine::{Address, Machine, Stream};
 use base::sync::lock;
+use base::units::nanos;
 
 /// No run of a minute comes near to so many bytes of lines; what follows is not kept.
 const MOST_BYTES: usize = 32 << 20;
+/// From so many commands a second on, MONITOR takes a good part of a server's time.
+const MOST_A_SECOND: usize = 10_000;
 /// A longer line is cut off: a script's text may be of any length.
 const LONGEST_LINE: usize = 4096;
 const MOST_WORDS: usize = 32;
 /// An answer of the agent is one line of at most a mebibyte, so what was seen is handed out in parts of about half of that.
 const MOST_AT_ONCE: usize = 512 << 10;
+/// How long to wait before a server that was lost is asked again.
+const BETWEEN_TRIES: Duration = Duration::from_millis(50);
+/// A server's own time of a command is believed if it is no further than this from when its line came, in nanoseconds: with a wrong
+/// clock it is not.
+const CLOCKS_DIFFER: u64 = 20_000_000;
 
-/// A command that a server has carried out.
+/// A command that a server has carried out, or a time of which nothing is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenCommand {
     /// When it was, by CLOCK_MONOTONIC of the agent's machine, in nanoseconds.
-    pub mono_ns: i64,
-    /// Who sent it.
-    pub from: Option<Ipv4Addr>,
-    /// Whether a script called it.
-    pub in_script: bool,
+    pub mono_ns: u64,
+    /// The connection that it came from, by its client's end; none if a script called it.
+    pub from: Option<SocketAddr>,
     /// Its name and what it was given; words that are no text have their strange bytes replaced.
     pub words: Vec<String>,
+    /// Why nothing is known of what was carried out around this time; then there is no command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<String>,
 }
 
 /// The servers that are watched, by their URLs.
@@ -43,70 +53,125 @@ pub(super) struct Monitors {
 }
 
 struct Watched {
-    lines: Arc<Mutex<Vec<String>>>,
+    lines: Arc<Mutex<Vec<MonitorLine>>>,
     /// Ends when this is dropped.
     reader: JoinSet<()>,
 }
 
+/// A line of MONITOR with when it came, or why there is none.
+#[derive(Clone)]
+struct MonitorLine {
+    mono_ns: u64,
+    text: Result<String, &'static str>,
+}
+
+type Monitor = BufReader<Box<dyn Stream>>;
+
 impl Monitors {
     /// Watches a server from now on. Fails if it has no MONITOR or does not answer within `limit`.
     pub async fn begin(&self, machine: &Arc<dyn Machine>, url: &str, limit: Duration) -> Result<(), String> {
-        let named = |error: String| format!("{url}: {error}");
         let address = Address::of(url, machine)?;
-        let opened = tokio::time::timeout(limit, async {
-            let mut stream = address.connect().await.map_err(|error| error.to_string())?;
-            stream.write_all(b"MONITOR\r\n").await.map_err(|error| error.to_string())?;
-            let mut stream = BufReader::new(stream);
-            match next_line(&mut stream).await.as_deref() {
-                Some("+OK") => Ok(stream),
-                Some(answer) => Err(format!("to MONITOR it said `{answer}`")),
-                None => Err("it closed the connection at MONITOR".to_string()),
-            }
-        });
-        let late = |_| Err(format!("no answer to MONITOR within {} ms", limit.as_millis()));
-        let mut stream = opened.await.unwrap_or_else(late).map_err(named)?;
+        let stream = opened(&address, limit).await.map_err(|error| format!("{url}: {error}"))?;
         let lines = Arc::new(Mutex::new(Vec::new()));
-        let (kept, mut reader) = (Arc::clone(&lines), JoinSet::new());
-        reader.spawn(async move {
-            let mut bytes = 0;
-            while let Some(line) = next_line(&mut stream).await {
-                bytes += line.len();
-                if bytes <= MOST_BYTES {
-                    lock(&kept).push(line);
-                }
-            }
-        });
+        let mut reader = JoinSet::new();
+        reader.spawn(watch(Arc::clone(machine), address, stream, Arc::clone(&lines)));
         lock(&self.watched).insert(url.to_string(), Watched { lines, reader });
         Ok(())
     }
 
-    /// Watches a server no longer, and says what was seen, in parts that fit into an answer: after the last one comes an empty one.
-    /// The server's wall clock has to be that of this machine.
-    pub fn take(&self, machine: &Arc<dyn Machine>, url: &str) -> Result<Vec<SeenCommand>, String> {
+    /// Watches a server no longer, and says what it carried out for those at these addresses, in parts that fit into an answer: after
+    /// the last one comes an empty one. A server that is not watched has none.
+    pub fn take(&self, machine: &Arc<dyn Machine>, url: &str, of: &BTreeSet<Ipv4Addr>) -> Vec<SeenCommand> {
         let mut all = lock(&self.watched);
-        let watched = all.get_mut(url).ok_or_else(|| format!("{url} is not watched"))?;
+        let Some(watched) = all.get_mut(url) else { return Vec::new() };
         watched.reader.abort_all();
-        let (wall, mono) = (machine.wall(), machine.monotonic());
-        let nanos = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
-        let ahead = nanos(wall).saturating_sub(nanos(mono));
-        let taken = fitting(&mut lock(&watched.lines));
-        if taken.is_empty() {
-            all.remove(url);
+        let ahead = nanos(machine.wall()).saturating_sub(nanos(machine.monotonic()));
+        loop {
+            let taken = fitting(&mut lock(&watched.lines));
+            if taken.is_empty() {
+                all.remove(url);
+                return Vec::new();
+            }
+            let seen: Vec<SeenCommand> = taken.iter().filter_map(|line| seen(line, ahead)).collect();
+            let of_theirs = theirs(seen, of);
+            if !of_theirs.is_empty() {
+                return of_theirs;
+            }
         }
-        Ok(taken.iter().filter_map(|line| seen(line, ahead)).collect())
     }
 }
 
-/// The first of these lines, as many as fit into an answer.
-fn fitting(lines: &mut Vec<String>) -> Vec<String> {
-    // Strange bytes take half as much again in JSON, and what stands around the words is short.
-    let mut bytes = 0;
-    let fits = lines.iter().take_while(|line| {
-        bytes += line.len() * 3 / 2 + 128;
-        bytes <= MOST_AT_ONCE
+async fn opened(address: &Address, limit: Duration) -> Result<Monitor, String> {
+    let asked = timeout(limit, async {
+        let mut stream = address.connect().await.map_err(|error| error.to_string())?;
+        stream.write_all(b"MONITOR\r\n").await.map_err(|error| error.to_string())?;
+        let mut stream = BufReader::new(stream);
+        match next_line(&mut stream).await.as_deref() {
+            Some("+OK") => Ok(stream),
+            Some(answer) => Err(format!("to MONITOR it said `{answer}`")),
+            None => Err("it closed the connection at MONITOR".to_string()),
+        }
     });
-    let many = fits.count();
-    lines.drain(..many).collect()
+    asked.await.unwrap_or_else(|_| Err(format!("no answer to MONITOR within {} ms", limit.as_millis())))
+}
+
+/// Keeps what a server tells, and asks it anew whenever it was lost. Ends where that would be too much.
+async fn watch(machine: Arc<dyn Machine>, address: Address, mut stream: Monitor, lines: Arc<Mutex<Vec<MonitorLine>>>) {
+    let keep = |text| lock(&lines).push(MonitorLine { mono_ns: nanos(machine.monotonic()), text });
+    let (mut bytes, mut second, mut in_second) = (0, 0, 0);
+    loop {
+        while let Some(line) = next_line(&mut stream).await {
+            bytes += line.len();
+            let now = nanos(machine.monotonic()) / 1_000_000_000;
+            (second, in_second) = if now == second { (second, in_second + 1) } else { (now, 1) };
+            if bytes > MOST_BYTES {
+                return keep(Err("the server had told 32 MiB of commands"));
+            }
+            if in_second > MOST_A_SECOND {
+                return keep(Err("the server carried out more than 10,000 commands in a second"));
+            }
+            keep(Ok(line));
+        }
+        keep(Err("the server did not run, or closed the connection"));
+        stream = loop {
+            sleep(BETWEEN_TRIES).await;
+            if let Ok(stream) = opened(&address, Duration::from_secs(2)).await {
+                break stream;
+            }
+        };
+        keep(Err("the server was back, and had not been watched for a moment"));
+    }
+}
+
+/// What came from these addresses, with what their scripts called.
+fn theirs(seen: Vec<SeenCommand>, of: &BTreeSet<Ipv4Addr>) -> Vec<SeenCommand> {
+    let mut is_theirs = false;
+    let keeps = |command: &SeenCommand| {
+        if let Some(from) = command.from {
+            is_theirs = matches!(from.ip(), IpAddr::V4(address) if of.contains(&address));
+        }
+        command.missed.is_some() || is_theirs
+    };
+    let mut keeps = keeps;
+    seen.into_iter().filter(|command| keeps(command)).collect()
+}
+
+/// The first of these lines, as many as fit into an answer. A script's commands stay with it.
+fn fitting(lines: &mut Vec<MonitorLine>) -> Vec<MonitorLine> {
+    let is_called = |line: &MonitorLine| line.text.as_ref().is_ok_and(|text| text.contains(" lua] "));
+    // Strange bytes take half as much again in JSON, and what stands around the words is short.
+    let (mut bytes, mut many, mut whole) = (0, 0, 0);
+    for line in lines.iter() {
+        bytes += line.text.as_ref().map_or(0, String::len) * 3 / 2 + 160;
+        if bytes > MOST_AT_ONCE {
+            break;
+        }
+        many += 1;
+        if !lines.get(many).is_some_and(is_called) {
+            whole = many;
+        }
+    }
+    lines.drain(..if whole > 0 { whole } else { many }).collect()
 }
 
 /// The next line without its end, cut off if it is very long. None once the connection is over.
@@ -126,20 +191,27 @@ async fn next_line(stream: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> Optio
 
 /// Reads `+1700000000.123456 [0 10.0.0.3:5123] "SET" "lock:k0"`; in place of an address a script's commands have `lua`. None for
 /// anything else. The wall clock is so many nanoseconds `ahead` of CLOCK_MONOTONIC.
-fn seen(line: &str, ahead: i64) -> Option<SeenCommand> {
-    let (time, rest) = line.strip_prefix('+')?.split_once(" [")?;
+fn seen(line: &MonitorLine, ahead: u64) -> Option<SeenCommand> {
+    let came = line.mono_ns;
+    let text = match &line.text {
+        Ok(text) => text,
+        Err(why) => {
+            return Some(SeenCommand { mono_ns: came, from: None, words: Vec::new(), missed: Some((*why).to_string()) });
+        }
+    };
+    let (time, rest) = text.strip_prefix('+')?.split_once(" [")?;
     let (seconds, micros) = time.split_once('.')?;
-    let wall_us: i64 = seconds.parse::<i64>().ok()?.checked_mul(1_000_000)?.checked_add(micros.parse().ok()?)?;
+    let wall_us: u64 = seconds.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(micros.parse().ok()?)?;
     let (from, words) = rest.split_once("] ")?;
     let (_, from) = from.split_once(' ')?;
-    let address = from.rsplit_once(':').and_then(|(address, _)| address.parse().ok());
     let words = words_of(words);
-    (!words.is_empty()).then(|| SeenCommand {
-        mono_ns: wall_us.saturating_mul(1000).saturating_sub(ahead),
-        from: address,
-        in_script: from == "lua",
-        words,
-    })
+    let told = wall_us.saturating_mul(1000).saturating_sub(ahead);
+    let mono_ns = if told.abs_diff(came) <= CLOCKS_DIFFER { told.min(came) } else { came };
+    let from = match from {
+        "lua" => None,
+        from => Some(from.parse().ok()?),
+    };
+    (!words.is_empty()).then_some(SeenCommand { mono_ns, from, words, missed: None })
 }
 
 /// The words between quotes, with backslashes as Redis writes them.
@@ -176,25 +248,46 @@ fn words_of(text: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
+    fn line(text: &str) -> MonitorLine {
+        MonitorLine { mono_ns: 1_130_000_000, text: Ok(text.to_string()) }
+    }
+
+    const AHEAD: u64 = 1_699_999_999_000_000_000;
+
     #[test]
     fn lines_of_monitor_are_read() {
-        let line = r#"+1700000000.123456 [0 10.0.0.3:5123] "SET" "lock:k0" "a\"b\\\n\x01" "NX""#;
-        let command = seen(line, 1_699_999_999_000_000_000).unwrap();
+        let text = r#"+1700000000.123456 [0 10.0.0.3:5123] "SET" "lock:k0" "a\"b\\\n\x01" "NX""#;
+        let command = seen(&line(text), AHEAD).unwrap();
         assert_eq!(command.mono_ns, 1_123_456_000);
-        assert_eq!((command.from, command.in_script), (Some(Ipv4Addr::new(10, 0, 0, 3)), false));
+        assert_eq!(command.from, Some("10.0.0.3:5123".parse().unwrap()));
         assert_eq!(command.words, ["SET", "lock:k0", "a\"b\\\n\u{1}", "NX"]);
-        let of_a_script = seen(r#"+1.000001 [0 lua] "GET" "lock:k0""#, 0).unwrap();
-        assert!(of_a_script.in_script && of_a_script.from.is_none());
+        let of_a_script = seen(&line(r#"+1700000000.000001 [0 lua] "GET" "lock:k0""#), AHEAD).unwrap();
+        assert!(of_a_script.from.is_none());
+        assert_eq!(of_a_script.mono_ns, 1_130_000_000, "a clock that is off by more is not believed");
+        let gap = MonitorLine { mono_ns: 5, text: Err("it ended") };
+        assert_eq!(seen(&gap, AHEAD).unwrap().missed.as_deref(), Some("it ended"));
+    }
+
+    #[test]
+    fn only_commands_of_members_and_of_their_scripts_are_kept() {
+        let lines = ["10.0.0.3:1", "lua", "10.0.0.9:1", "lua", "10.0.0.9:2", "10.0.0.4:1"];
+        let all = lines.map(|from| seen(&line(&format!("+1.000001 [0 {from}] \"EVAL\" \"x\"")), 0).unwrap());
+        let of = BTreeSet::from([Ipv4Addr::new(10, 0, 0, 3), Ipv4Addr::new(10, 0, 0, 4)]);
+        let kept: Vec<_> = theirs(all.to_vec(), &of).iter().map(|command| command.from.map(|from| from.port())).collect();
+        assert_eq!(kept, [Some(1), None, Some(1)]);
     }
 
     #[test]
     fn what_was_seen_is_handed_out_in_parts_that_fit_into_an_answer() {
-        let line = format!("+1.000001 [0 lua] \"SET\" \"{}\"", "\\x01".repeat(1000));
-        let mut lines = vec![line; 300];
+        let word = "\\x01".repeat(1000);
+        let asked = line(&format!("+1.000001 [0 10.0.0.3:1] \"EVAL\" \"{word}\""));
+        let called = line(&format!("+1.000001 [0 lua] \"SET\" \"{word}\""));
+        let mut lines: Vec<MonitorLine> = (0..300).map(|place| if place % 2 == 0 { &asked } else { &called }.clone()).collect();
         let mut parts = Vec::new();
         while !lines.is_empty() {
             let part: Vec<SeenCommand> = fitting(&mut lines).iter().filter_map(|line| seen(line, 0)).collect();
-            assert!(!part.is_empty() && serde_json::to_string(&part).unwrap().len() < 1 << 20);
+            assert!(part[0].from.is_some(), "a script's command stays with it");
+            assert!(serde_json::to_string(&part).unwrap().len() < 1 << 20);
             parts.push(part.len());
         }
         assert!(parts.len() > 1 && parts.iter().sum::<usize>() == 300, "{parts:?}");
@@ -202,17 +295,18 @@ mod tests {
 
     #[test]
     fn what_is_no_line_of_monitor_is_left_out() {
-        for line in [
+        for text in [
             "",
             "+OK",
             "-ERR unknown command",
             "+1.x [0 lua] \"GET\"",
             "+1.2 [0 lua] ",
+            "+1.2 [0 nobody] \"GET\"",
             "+99999999999999999999.1 [0 lua] \"A\"",
         ] {
-            assert_eq!(seen(line, 0), None, "{line}");
+            assert_eq!(seen(&line(text), 0), None, "{text}");
         }
         // Cut off within a word.
-        assert_eq!(seen("+1.000001 [0 lua] \"EVAL\" \"local x", 0).unwrap().words, ["EVAL", "local x"]);
+        assert_eq!(seen(&line("+1.000001 [0 lua] \"EVAL\" \"local x"), 0).unwrap().words, ["EVAL", "local x"]);
     }
 }

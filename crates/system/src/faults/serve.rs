@@ -216,7 +216,7 @@ impl Agent {
             Order::Monitor { url, limit_ms } => {
                 told(self.monitors.begin(&host.machine(), &url, Duration::from_millis(limit_ms)).await)
             }
-            Order::Monitored { url } => told(self.monitors.take(&host.machine(), &url)),
+            Order::Monitored { url, of } => told(Ok(self.monitors.take(&host.machine(), &url, &of))),
             Order::Observe { nodes } => {
                 self.observers.begin(&host.machine(), nodes);
                 told(Ok(()))

@@ -3,6 +3,7 @@
 //! Both ends are the same binary (the agent's image is made from the controller's own program), so there are no
 //! versions. They work over any pair of streams, even within one process.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
@@ -43,8 +44,8 @@ pub enum Order {
     Clear { url: String, limit_ms: u64 },
     /// Note every command that a Redis gets, until that is asked for.
     Monitor { url: String, limit_ms: u64 },
-    /// Say what was noted, and end it.
-    Monitored { url: String },
+    /// Say what was noted of the clients at these addresses, and end it.
+    Monitored { url: String, of: BTreeSet<Ipv4Addr> },
     /// Look at these servers, by name and URL, until that is asked for.
     Observe { nodes: Vec<(String, String)> },
     /// End it, and say a part of what was seen that was not said yet.

@@ -122,6 +122,8 @@ fn run_that_releases_by(clients: u32, released: u64) -> history::History {
 fn recorded(time: u64, from: &str, words: &[&str]) -> RecordedCommand {
     let from = (from != "script").then(|| from.to_string());
     RecordedCommand {
+        port: None,
+        missed: None,
         time,
         node: "n0".into(),
         in_script: from.is_none(),

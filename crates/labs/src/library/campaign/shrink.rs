@@ -108,7 +108,7 @@ fn smaller(
 ) -> Result<Option<Found>, RunnerError> {
     let Some(run) = case.tried.telling() else { return Ok(None) };
     let Some(scenario) = case.telling_scenario() else { return Ok(None) };
-    let scenario = Scenario { record_commands: false, ..scenario.clone() };
+    let scenario = Scenario { record_commands: Some(false), ..scenario.clone() };
     let fate = compare.of_its_kind(std::slice::from_ref(&scenario), &run.when);
     let mut trials = OnServers { compare, runner, fate, store: folder.join("runs"), known: BTreeSet::new() };
     // Which it is now, alone on the machine.

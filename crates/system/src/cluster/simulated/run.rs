@@ -24,7 +24,7 @@ use super::machine::{Inside, Stoppable};
 use super::servers::Program;
 use super::world::{Machine, What, World};
 use crate::client;
-use crate::faults::{Agent, AgentStreams, Request, Sighting, serve_orders};
+use crate::faults::{Agent, AgentStreams, Request, SeenCommand, Sighting, serve_orders};
 use base::members::Role;
 
 /// How many bytes wait in a pipe.
@@ -215,6 +215,15 @@ impl Backend for SimulatedRun {
     fn observe(&self) -> bool {
         self.world.change(|state| state.begin_to_look());
         true
+    }
+
+    fn record_commands(&self) -> bool {
+        self.world.change(|state| state.begin_to_record());
+        true
+    }
+
+    fn recorded_commands(&self) -> Option<Vec<(String, SeenCommand)>> {
+        Some(self.world.change(|state| state.executed.take()).unwrap_or_default())
     }
 
     fn observed(&self) -> Option<Vec<Sighting>> {

@@ -1,14 +1,14 @@
 //! What simulated servers start with: the same roles, groups and settings as real ones (see [`topology`](model::topology)).
 
-use std::net::SocketAddrV4;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
 use simulated_redis::{
-    Action, Clocks, Config, Connection, Disk, Persistence, Process, ProcessEvent, Sentinel, SentinelConfig, Server,
+    Action, Clocks, Config, Connection, Disk, ExecutedCommand, Persistence, Process, ProcessEvent, Sentinel, SentinelConfig, Server,
 };
 
 use super::super::spec::{ClusterSpec, Member};
-use crate::faults::{Held, LOCKS, NodeState};
+use crate::faults::{Held, LOCKS, NodeState, SeenCommand};
 use base::members::Role;
 use base::units::nanos;
 use model::topology::{self, BUS, Layout};
@@ -108,6 +108,26 @@ impl RunningServer {
         let ahead_us = Some((ahead * 1e6).round() as i64);
         let keys = server.shows(LOCKS.as_bytes()).map(held).collect();
         Some(NodeState { keys, primary: Some(!server.is_replica()), ahead_us })
+    }
+
+    /// Keeps from now on what it carries out.
+    pub fn record_commands(&mut self) {
+        if let RunningServer::Redis(server) = self {
+            server.record_commands();
+        }
+    }
+
+    /// What it has carried out since it was asked last.
+    pub fn take_executed(&mut self) -> Vec<SeenCommand> {
+        let RunningServer::Redis(server) = self else { return Vec::new() };
+        let text = |word: &Vec<u8>| String::from_utf8_lossy(word).into_owned();
+        let seen = |command: ExecutedCommand| SeenCommand {
+            mono_ns: nanos(command.at),
+            from: command.from.map(SocketAddr::V4),
+            words: command.words.iter().map(text).collect(),
+            missed: None,
+        };
+        server.take_executed().into_iter().map(seen).collect()
     }
 
     /// Removes the snapshot that it was told to write.

@@ -20,7 +20,7 @@ use super::Distance;
 use super::bug_injector::BugInjector;
 use super::network::{self, AcceptDecision, Network, NetworkEffect, Tick};
 use super::servers::{self, Program, ServerEvent};
-use crate::faults::{Pair, Released, Sightings, WrongClock};
+use crate::faults::{Pair, Released, SeenCommand, Sightings, WrongClock};
 use base::members::Role;
 use base::sync::lock;
 use base::units::nanos;
@@ -63,6 +63,8 @@ pub(super) struct WorldState {
     pub bugs: Option<Arc<dyn BugInjector>>,
     /// What is seen of the servers, while somebody looks.
     pub sightings: Option<Sightings>,
+    /// What nodes have carried out, by their names, while that is recorded.
+    pub executed: Option<Vec<(String, SeenCommand)>>,
     agenda: BTreeMap<(Duration, u64), Due>,
     /// What is waited for; none if nothing was left to do.
     awaited: Option<Duration>,
@@ -138,6 +140,7 @@ impl World {
             network: Network::new(distance),
             bugs,
             sightings: None,
+            executed: None,
             agenda: BTreeMap::new(),
             awaited: None,
             next: 0,
@@ -288,7 +291,11 @@ impl WorldState {
         self.next_pid += 1;
         let machine = self.machines.get_mut(&address)?;
         machine.ended = None;
-        machine.running = Some(Running { pid, stopped: false, what });
+        let is_node = Role::of(&machine.name) == Some(Role::Node);
+        let running = machine.running.insert(Running { pid, stopped: false, what });
+        if let (true, true, What::Server { server, .. }) = (is_node, self.executed.is_some(), &mut running.what) {
+            server.record_commands();
+        }
         self.look_at(address);
         self.plan_wake(address);
         Some(pid)
@@ -390,6 +397,7 @@ impl WorldState {
         };
         server.handle(event, clocks, &mut actions);
         self.look_at(address);
+        self.keep_executed(address);
         for action in actions {
             self.act(address, pid, action);
         }
@@ -406,6 +414,25 @@ impl WorldState {
             nodes.map(|(address, machine)| (sightings.begin(&machine.name, now, 0, None), *address).1).collect();
         self.sightings = Some(sightings);
         nodes.into_iter().for_each(|address| self.look_at(address));
+    }
+
+    /// Records from now on what nodes carry out. That is no event to anybody, as above.
+    pub fn begin_to_record(&mut self) {
+        self.executed = Some(Vec::new());
+        for machine in self.machines.values_mut().filter(|machine| Role::of(&machine.name) == Some(Role::Node)) {
+            if let Some(Running { what: What::Server { server, .. }, .. }) = &mut machine.running {
+                server.record_commands();
+            }
+        }
+    }
+
+    /// Keeps what the node here has carried out, if that is recorded.
+    fn keep_executed(&mut self, address: Ipv4Addr) {
+        let Some(executed) = &mut self.executed else { return };
+        let Some(machine) = self.machines.get_mut(&address) else { return };
+        if let Some(Running { what: What::Server { server, .. }, .. }) = &mut machine.running {
+            executed.extend(server.take_executed().into_iter().map(|command| (machine.name.clone(), command)));
+        }
     }
 
     /// Notes what there is to see of a server, if somebody looks.

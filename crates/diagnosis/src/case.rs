@@ -1,0 +1,165 @@
+//! A run with what several diagnoses rest on, and the words in which they speak.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Finding, Harm};
+use super::acts::{Act, Acts, Change, EDGE, KeyEnd, Owned};
+use base::words;
+use model::history::{Header, History, Operation, Outcome, Phase, RecordedCommand, key_behind};
+
+pub(crate) struct Case<'a> {
+    pub history: &'a History,
+    pub run: &'a Header,
+    pub commands: &'a [RecordedCommand],
+    pub acts: Acts<'a>,
+    /// In ns.
+    pub ttl: u64,
+}
+
+impl<'a> Case<'a> {
+    pub fn new(history: &'a History, commands: &'a [RecordedCommand]) -> Option<Case<'a>> {
+        let run = history.run.as_ref()?;
+        if commands.is_empty() || run.permits > 1 || run.steals || history.has_readers() {
+            return None;
+        }
+        let acts = Acts::of(history, commands);
+        Some(Case { history, run, commands, acts, ttl: run.ttl_ms.saturating_mul(1_000_000) })
+    }
+
+    pub fn operation(&self, place: Option<usize>) -> Option<&'a Operation> {
+        place.map(|place| &self.history.operations[place])
+    }
+
+    /// The operation that an act belongs to.
+    pub fn of(&self, act: &Act) -> Option<&'a Operation> {
+        self.operation(act.operation)
+    }
+
+    /// The acts that certainly changed a key that was another client's.
+    pub fn on_others(&self) -> impl Iterator<Item = (&Act<'a>, Owned<'a>)> {
+        let changed = self.acts.all.iter().filter(|act| act.is_done() && act.what != Change::Read);
+        changed.filter_map(|act| Some((act, act.owner().filter(|owner| owner.client != act.client)?)))
+    }
+
+    /// Whether the client had asked, in the operation of this act, what the key is, before this act.
+    pub fn had_asked<'s>(&'s self, act: &Act) -> Option<&'s Act<'a>> {
+        let from = self.of(act)?.invoked.saturating_sub(EDGE);
+        let mut before = self.acts.before(act).rev().take_while(|other| other.time >= from);
+        before.find(|other| other.client == act.client && other.what == Change::Read)
+    }
+
+    /// Whether an operation had its lock by then, as its client said.
+    pub fn had_lock(&self, operation: &Operation, time: u64) -> bool {
+        operation.phase(Phase::Acquired).is_some_and(|stamp| stamp.time() <= time.saturating_add(EDGE))
+    }
+
+    /// Whether it certainly counted on its lock at this time.
+    pub fn holds(&self, operation: &Operation, time: u64) -> bool {
+        let time = i64::try_from(time).unwrap_or(i64::MAX);
+        self.history.certain_hold(operation).is_some_and(|(start, end)| start <= time && time < end)
+    }
+
+    /// Whether nothing was done to anybody between two moments, and the machine and its members ran.
+    pub fn was_quiet(&self, from: u64, to: u64) -> bool {
+        let meets = |began: u64, ended: Option<u64>| began <= to && ended.is_none_or(|ended| ended >= from);
+        let history = self.history;
+        let faults = history.faults.iter().filter(|window| window.skipped.is_none());
+        !faults.map(|window| (window.span(), window.aftermath_ns)).any(|((began, ended), after)| {
+            meets(began, ended.map(|ended| ended.saturating_add(after.unwrap_or(0))))
+        }) && !history.stalls.iter().any(|(began, ended)| meets(*began, Some(*ended)))
+            && !history.kept_waiting.iter().any(|(_, waited)| meets(waited.from_ns, Some(waited.to_ns)))
+    }
+
+    /// Whether this client ran all the time between two moments: it was not stopped, and had a processor.
+    pub fn ran(&self, client: &str, from: u64, to: u64) -> bool {
+        let meets = |began: u64, ended: Option<u64>| began <= to && ended.is_none_or(|ended| ended >= from);
+        let history = self.history;
+        let is_its = |members: &[String]| members.iter().any(|member| member == client);
+        !history.faults.iter().any(|window| {
+            let (began, ended) = window.span();
+            is_its(&window.targets) && !window.kind.is_at_command() && meets(began, ended)
+        }) && !history.stalls.iter().any(|(began, ended)| meets(*began, Some(*ended)))
+            && !history.brief_stalls.iter().any(|(began, ended)| meets(*began, Some(*ended)))
+            && !history.kept_waiting.iter().any(|(_, waited)| {
+                is_its(&waited.members) && meets(waited.from_ns, Some(waited.to_ns))
+            })
+    }
+
+    /// A finding that rests on these acts' commands and concerns these operations.
+    pub fn finding(&self, act: &Act, places: &[usize], of: &[Option<usize>], harm: Harm, sentence: String) -> Finding {
+        let operations = of.iter().filter_map(|place| self.operation(*place)).map(|operation| operation.index);
+        let mut commands: Vec<u64> = places.iter().map(|place| *place as u64 + 1).collect();
+        commands.sort_unstable();
+        commands.dedup();
+        Finding {
+            time: act.time,
+            key: key_behind(act.key).unwrap_or(act.key).to_string(),
+            sentence,
+            operations: operations.collect(),
+            commands,
+            harm,
+        }
+    }
+
+    /// A command as it is named in a sentence: `DEL`, or `the DEL of its script`.
+    pub fn named(&self, act: &Act) -> String {
+        let command = &self.commands[act.place];
+        let name = words::sanitize(&command.name(), 20);
+        if command.in_script { format!("script's {name}") } else { name }
+    }
+
+    /// The harm of the end of a key: its owner may have counted on it.
+    pub fn ended(&self, owner: &Owned, time: u64) -> Harm {
+        match self.operation(owner.operation).filter(|operation| self.holds(operation, time)) {
+            Some(operation) => Harm::Ended(operation.index),
+            None => Harm::None,
+        }
+    }
+
+    /// Of a lock over several nodes one key is not the lock: it ended only if so many keys ended that no majority is left.
+    pub fn weighed(&self, findings: Vec<Finding>) -> Vec<Finding> {
+        let mut ended: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
+        for finding in &findings {
+            if let Harm::Ended(operation) = finding.harm {
+                let nodes = finding.commands.iter().map(|line| self.commands[*line as usize - 1].node.as_str());
+                ended.entry(operation).or_default().extend(nodes);
+            }
+        }
+        let is_weak = |index: u64| {
+            let place = self.history.place_of(index)?;
+            let created = self.acts.of_operation(place).filter(|act| act.is_done() && act.create().is_some());
+            let nodes: BTreeSet<&str> = created.map(|act| act.node).collect();
+            let left = nodes.len().saturating_sub(ended.get(&index)?.len());
+            Some(nodes.len() > 1 && left * 2 > self.run.nodes as usize)
+        };
+        let weak: BTreeSet<u64> = ended.keys().copied().filter(|index| is_weak(*index) == Some(true)).collect();
+        let weigh = |finding: Finding| match finding.harm {
+            Harm::Ended(operation) if weak.contains(&operation) => Finding { harm: Harm::None, ..finding },
+            _ => finding,
+        };
+        findings.into_iter().map(weigh).collect()
+    }
+}
+
+/// A moment of the run, as sentences say it.
+pub(crate) fn at(time: u64) -> String {
+    format!("at {}", words::moment(time))
+}
+
+/// When a key ends, if it does.
+pub(crate) fn end_of(owner: &Owned) -> Option<u64> {
+    match owner.end {
+        KeyEnd::At(end) => Some(end),
+        KeyEnd::Never | KeyEnd::Unknown => None,
+    }
+}
+
+/// ` on n2`, where there are several nodes.
+pub(crate) fn on(case: &Case, node: &str) -> String {
+    if case.run.nodes > 1 { format!(" on {node}") } else { String::new() }
+}
+
+/// Whether an attempt was over without the lock.
+pub(crate) fn gave_up(operation: &Operation) -> bool {
+    operation.outcome == Outcome::Fail && operation.phase(Phase::Acquired).is_none()
+}

@@ -1,0 +1,37 @@
+//! An acquisition that sets the key whatever is there.
+
+use super::super::case::{Case, at, on};
+use super::super::{Finding, Kind};
+use super::REDIS_SET;
+use super::check_then_set::overwrites;
+
+pub static KIND: Kind = Kind {
+    code: "RJ013",
+    name: "acquire-overwrites",
+    title: "The acquisition sets the key though another client's is there.",
+    rule: "The key of a lock is created only if it is absent.",
+    source: REDIS_SET,
+    fix: "Create the key only if it is absent, with one command.",
+    commands: &["SET KEY TOKEN NX PX TTL"],
+    right: Some(("single", "none")),
+    inherent: false,
+    check,
+};
+
+fn check(case: &Case) -> Vec<Finding> {
+    let unasked = overwrites(case).filter(|(act, owner)| case.had_asked(act).is_none_or(|asked| asked.place > owner.created));
+    unasked
+        .map(|(act, owner)| {
+            let sentence = format!(
+                "{}'s {} {} overwrote {}'s key{}, which was there since {}.",
+                act.client,
+                case.named(act),
+                at(act.time),
+                owner.client,
+                on(case, act.node),
+                base::words::moment(owner.since)
+            );
+            case.finding(act, &[owner.created, act.place], &[act.operation, owner.operation], case.ended(&owner, act.time), sentence)
+        })
+        .collect()
+}

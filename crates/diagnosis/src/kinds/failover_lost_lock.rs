@@ -1,0 +1,54 @@
+//! A lock that was acknowledged by a primary, and that its successor never had.
+
+use super::super::acts::{Act, EDGE};
+use super::super::case::Case;
+use super::super::{Finding, Harm, Kind};
+use base::words::moment;
+
+pub static KIND: Kind = Kind {
+    code: "RJ020",
+    name: "failover-lost-lock",
+    title: "A replica was promoted without the key that the primary had acknowledged.",
+    rule: "Redis replicates after it has answered. A primary that dies in between takes the newest locks with it.",
+    source: ("Redis, Replication", "https://redis.io/docs/latest/operate/oss_and_stack/management/replication/"),
+    fix: "Nothing on such a group helps with certainty; WAIT makes it rarer. Let the resource refuse late writes, by a fencing token or by \
+          comparing, or use a lock that is agreed on by a majority (etcd, ZooKeeper).",
+    commands: &["WAIT REPLICAS MILLISECONDS"],
+    right: Some(("replicated-guarded", "failover")),
+    inherent: true,
+    check,
+};
+
+fn check(case: &Case) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for seen in &case.history.promotions {
+        let (new, old) = (seen.promotion.node.as_str(), seen.promotion.instead_of.as_str());
+        let began = seen.time.saturating_sub(seen.promotion.after_ns);
+        let is_granted = |act: &&Act| act.is_done() && act.create().is_some() && act.operation.is_some();
+        // Acquired on the old primary before, and still to live.
+        for lost in case.acts.all.iter().filter(|act| act.node == old && act.time < seen.time).filter(is_granted) {
+            let Some(end) = lost.create().and_then(|create| create.ttl).map(|ttl| lost.time + ttl) else { continue };
+            let took = case.acts.all.iter().filter(|act| act.node == new && act.key == lost.key && act.client != lost.client);
+            let took = took.filter(is_granted).find(|act| act.time + EDGE > began && act.time + EDGE < end);
+            let Some(took) = took else { continue };
+            let (Some(holder), Some(other)) = (case.of(lost), case.of(took)) else { continue };
+            let removed = case.acts.after(lost).any(|act| {
+                act.time <= took.time && act.is_done() && act.what == super::super::acts::Change::Remove
+            });
+            if removed || !case.holds(holder, took.time) || holder.index == other.index {
+                continue;
+            }
+            let sentence = format!(
+                "{new} was promoted at {} without {}'s key, which {old} had created at {}; {} took the lock there at {}.",
+                moment(seen.time),
+                lost.client,
+                moment(lost.time),
+                took.client,
+                moment(took.time)
+            );
+            let places = [lost.place, took.place];
+            found.push(case.finding(took, &places, &[lost.operation, took.operation], Harm::Ended(holder.index), sentence));
+        }
+    }
+    found
+}

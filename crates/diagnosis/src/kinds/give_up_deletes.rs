@@ -1,0 +1,44 @@
+//! A client that never had the lock, and deletes the key when it gives up.
+
+use super::super::acts::{Change, Means};
+use super::super::case::{Case, at, gave_up, on};
+use super::super::{Finding, Kind};
+use super::{COMPARE_AND_DELETE, REDIS_LOCKS};
+
+pub static KIND: Kind = Kind {
+    code: "RJ003",
+    name: "give-up-deletes",
+    title: "A client that was refused deletes the holder's key when it gives up.",
+    rule: "Only the client that created a key may remove it.",
+    source: REDIS_LOCKS,
+    fix: "Release only what was acquired, and compare the value at the server even then.",
+    commands: COMPARE_AND_DELETE,
+    right: Some(("single", "given-up-while-waiting")),
+    inherent: false,
+    check,
+};
+
+fn check(case: &Case) -> Vec<Finding> {
+    let removes = case.on_others().filter(|(act, _)| act.what == Change::Remove);
+    let unchecked = removes.filter(|(act, _)| match act.by {
+        Means::Script { compared } => !compared,
+        Means::Transaction { watched } => !watched,
+        Means::Plain => true,
+    });
+    unchecked
+        .filter(|(act, _)| case.of(act).is_some_and(gave_up))
+        .map(|(act, owner)| {
+            let sentence = format!(
+                "{}'s {} {} removed {}'s key{}, though {} had never got the lock.",
+                act.client,
+                case.named(act),
+                at(act.time),
+                owner.client,
+                on(case, act.node),
+                act.client
+            );
+            let harm = case.ended(&owner, act.time);
+            case.finding(act, &[owner.created, act.place], &[act.operation, owner.operation], harm, sentence)
+        })
+        .collect()
+}

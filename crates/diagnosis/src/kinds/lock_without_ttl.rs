@@ -1,0 +1,64 @@
+//! A lock whose key never ends.
+
+use super::super::acts::{Change, KeyEnd, KeyState};
+use super::super::case::{Case, at, on};
+use super::super::{Finding, Harm, Kind};
+use super::REDIS_SET;
+use base::words::length;
+use model::history::Phase;
+
+pub static KIND: Kind = Kind {
+    code: "RJ004",
+    name: "lock-without-ttl",
+    title: "The key of the lock has no TTL.",
+    rule: "A holder that dies gives nothing back. Without a TTL its key is there for ever, and nobody gets the lock again.",
+    source: REDIS_SET,
+    fix: "Set the TTL with the command that creates the key.",
+    commands: &["SET KEY TOKEN NX PX TTL"],
+    right: Some(("single", "crash-holder")),
+    inherent: false,
+    check,
+};
+
+fn check(case: &Case) -> Vec<Finding> {
+    let creates = case.acts.all.iter().filter(|act| act.is_done() && !act.by_watch());
+    let endless = creates.filter(|act| act.create().is_some_and(|create| create.ttl.is_none() && !create.gets));
+    endless
+        .filter_map(|act| {
+            let last = case.commands.last()?.time;
+            // Its first change afterwards, if there is one.
+            let next = case.acts.after(act).find(|other| !matches!(other.what, Change::Read) && other.done != Some(false));
+            let until = next.map_or(last, |next| next.time);
+            let is_whole = case.acts.was_watched(act.node, act.time, until);
+            let ends = next.is_some_and(|next| matches!(next.what, Change::Renew(_)));
+            // So that it is no lock that was just being set up when the run ended.
+            let stayed = until.saturating_sub(act.time) >= case.ttl;
+            let is_own = next.is_none_or(|next| match next.before {
+                KeyState::There(owned) => owned.created == act.place && owned.end == KeyEnd::Never,
+                _ => false,
+            });
+            if ends || !is_whole || !stayed || !is_own || !case.run.expires {
+                return None;
+            }
+            let operation = case.of(act)?;
+            let over = operation.completed.filter(|over| *over < until)?;
+            let released = operation.phase(Phase::Released).is_some();
+            let lay = until.saturating_sub(over);
+            // A holder that works for long and then gives it back leaves nothing.
+            if lay < case.ttl || released {
+                return None;
+            }
+            let sentence = format!(
+                "{}'s {} {} created the key{} without a TTL, and no command gave it one: it was still there {} after {}'s operation was \
+                 over.",
+                act.client,
+                case.named(act),
+                at(act.time),
+                on(case, act.node),
+                length(lay),
+                act.client
+            );
+            Some(case.finding(act, &[act.place], &[act.operation], Harm::Kept, sentence))
+        })
+        .collect()
+}

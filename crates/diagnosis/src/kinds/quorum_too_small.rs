@@ -1,0 +1,134 @@
+//! A lock over independent nodes that is handed out without a majority of them.
+
+use std::collections::BTreeMap;
+
+use super::super::acts::{Act, EDGE, KeyEnd, KeyState, Owned};
+use super::super::case::Case;
+use super::super::{Finding, Harm, Kind};
+use super::REDIS_LOCKS;
+use base::words::moment;
+
+pub static KIND: Kind = Kind {
+    code: "RJ008",
+    name: "quorum-too-small",
+    title: "The lock is handed out though a majority of the nodes did not grant it.",
+    rule: "Two majorities have a node in common, so two clients can't both have one. With fewer nodes they can.",
+    source: REDIS_LOCKS,
+    fix: "Hand the lock out only if more than half of all nodes created the key.",
+    commands: &[],
+    right: Some(("redlock", "two-holders")),
+    inherent: false,
+    check,
+};
+
+/// A lock that its client was given, and what was there of it at that moment.
+pub(super) struct Grant<'c, 'a> {
+    /// The first act that created a key for it.
+    pub first: &'c Act<'a>,
+    /// How many nodes created the key, and on how many it was there when the client was given the lock.
+    pub granted: usize,
+    pub alive: usize,
+    /// How many nodes the lock lives on.
+    pub of: usize,
+    /// The keys that had run out by then.
+    pub expired: Vec<Owned<'a>>,
+    pub acquired: u64,
+}
+
+impl Grant<'_, '_> {
+    /// It is the lock that is none.
+    pub fn harm(&self, case: &Case) -> Harm {
+        case.of(self.first).map_or(Harm::None, |operation| Harm::Ended(operation.index))
+    }
+}
+
+/// The locks that were handed out, as far as it is certain what was there of them.
+pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
+    // The keys of each operation, by node: those that it created last before it had the lock.
+    let mut created: BTreeMap<usize, BTreeMap<&str, &Act>> = BTreeMap::new();
+    for act in case.acts.all.iter().filter(|act| act.create().is_some()) {
+        let Some(place) = act.operation else { continue };
+        let operation = &case.history.operations[place];
+        let Some((start, _)) = case.history.certain_hold(operation) else { continue };
+        if i64::try_from(act.time).is_ok_and(|time| time <= start) && act.time + EDGE >= operation.invoked {
+            created.entry(place).or_default().insert(act.node, act);
+        }
+    }
+    let is_alone = case.run.nodes == 1 || created.values().all(|nodes| nodes.len() == 1);
+    let of = if is_alone { 1 } else { case.run.nodes as usize };
+    let mut all = Vec::new();
+    for (place, nodes) in created {
+        let operation = &case.history.operations[place];
+        let Some((start, _)) = case.history.certain_hold(operation) else { continue };
+        let error = case.history.clock.map_or(0, |clock| clock.error_ns);
+        let Ok(acquired) = u64::try_from(start) else { continue };
+        // A node whose command did what it was to do, or certainly did not.
+        if nodes.values().any(|act| act.done.is_none()) {
+            continue;
+        }
+        let (mut alive, mut granted, mut expired, mut first, mut is_certain) = (0, 0, Vec::new(), None, true);
+        for act in nodes.values().filter(|act| act.is_done()) {
+            granted += 1;
+            if first.is_none_or(|first: &Act| act.time < first.time) {
+                first = Some(*act);
+            }
+            // What the key was at the first act after the grant, or what it has come to since.
+            let changed = case.acts.after(act).find(|other| {
+                other.time > acquired || (other.is_done() && !matches!(other.what, super::super::acts::Change::Read))
+            });
+            match changed.map(|act| (act.before, act.time)) {
+                Some((KeyState::There(owned), _)) if owned.created == act.place && still(&owned, acquired, error) => alive += 1,
+                Some((KeyState::There(owned), _)) if owned.created == act.place && over(&owned, acquired, error) => {
+                    expired.push(owned);
+                }
+                Some((KeyState::Absent(end, _), _)) if end + EDGE + error < acquired => {
+                    let create = act.create().and_then(|create| create.ttl);
+                    let end = create.map_or(KeyEnd::Unknown, |ttl| KeyEnd::At(act.time + ttl));
+                    expired.push(Owned {
+                        client: act.client,
+                        token: "",
+                        created: act.place,
+                        since: act.time,
+                        end,
+                        operation: act.operation,
+                    });
+                }
+                Some((KeyState::Absent(end, _), _)) if end > acquired + EDGE + error => alive += 1,
+                _ => is_certain = false,
+            }
+        }
+        if let Some(first) = first.filter(|_| is_certain) {
+            all.push(Grant { first, granted, alive, of, expired, acquired });
+        }
+    }
+    all
+}
+
+fn still(owned: &Owned, time: u64, error: u64) -> bool {
+    match owned.end {
+        KeyEnd::Never => true,
+        KeyEnd::At(end) => end > time + EDGE + error,
+        KeyEnd::Unknown => false,
+    }
+}
+
+fn over(owned: &Owned, time: u64, error: u64) -> bool {
+    matches!(owned.end, KeyEnd::At(end) if end + EDGE + error < time)
+}
+
+fn check(case: &Case) -> Vec<Finding> {
+    grants(case)
+        .into_iter()
+        .filter(|grant| grant.of > 1 && grant.granted * 2 <= grant.of)
+        .map(|grant| {
+            let sentence = format!(
+                "{} was given the lock at {}, though only {} of {} nodes had created its key.",
+                grant.first.client,
+                moment(grant.acquired),
+                grant.granted,
+                grant.of
+            );
+            case.finding(grant.first, &[grant.first.place], &[grant.first.operation], grant.harm(case), sentence)
+        })
+        .collect()
+}

@@ -1,0 +1,63 @@
+//! A release that leaves its key where it is.
+
+use super::super::acts::{Act, Change, KeyEnd, KeyState};
+use super::super::case::{Case, on};
+use super::super::{Finding, Harm, Kind};
+use super::REDIS_LOCKS;
+use base::words::{length, moment};
+use model::history::{Outcome, Phase};
+
+pub static KIND: Kind = Kind {
+    code: "RJ016",
+    name: "release-frees-nothing",
+    title: "The release says that the lock is free, and its key is still there.",
+    rule: "A release removes its key from every node. Else all others wait until its TTL is over.",
+    source: REDIS_LOCKS,
+    fix: "Keep the value that the acquisition wrote, and delete the key by it. Look at what the server answers.",
+    commands: super::COMPARE_AND_DELETE,
+    right: Some(("single", "none")),
+    inherent: false,
+    check,
+};
+
+/// A key that has less than this part of its life left might as well have been given back by its end.
+const LEFT: u64 = 4;
+
+fn check(case: &Case) -> Vec<Finding> {
+    let created = case.acts.all.iter().filter(|act| act.is_done() && act.create().is_some());
+    created.filter_map(|act| left(case, act)).collect()
+}
+
+fn left(case: &Case, act: &Act) -> Option<Finding> {
+    let operation = case.of(act)?;
+    let over = operation.completed.filter(|_| operation.outcome == Outcome::Ok)?;
+    operation.phase(Phase::Released)?;
+    // What the key was at the first act after the release that tells.
+    let after = case.acts.after(act);
+    let told = after.clone().find(|other| other.time > over && other.before != KeyState::Unknown)?;
+    let KeyState::There(owned) = told.before else { return None };
+    let end = match owned.end {
+        KeyEnd::At(end) => end,
+        KeyEnd::Never => u64::MAX,
+        KeyEnd::Unknown => return None,
+    };
+    let stayed = end.min(told.time).saturating_sub(over);
+    let tried = after.clone().any(|other| {
+        other.client == act.client && other.time <= told.time && matches!(other.what, Change::Remove | Change::Other)
+    });
+    let is_whole = case.acts.was_watched(act.node, act.time, told.time);
+    // A release on its way to a node that could not be reached is another matter.
+    let is_quiet = case.was_quiet(act.time, told.time);
+    if owned.created != act.place || tried || !is_whole || !is_quiet || end.saturating_sub(over) < case.ttl / LEFT {
+        return None;
+    }
+    let sentence = format!(
+        "{}'s release was over at {}, and its key{} was still there {} later: no command of {} had removed it.",
+        act.client,
+        moment(over),
+        on(case, act.node),
+        length(stayed.max(1_000_000)),
+        act.client
+    );
+    Some(case.finding(act, &[act.place, told.place], &[act.operation], Harm::Kept, sentence))
+}

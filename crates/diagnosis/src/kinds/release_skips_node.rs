@@ -1,0 +1,26 @@
+//! A release that skips a node whose reply never came.
+
+use super::super::case::Case;
+use super::super::{Finding, Kind};
+use super::REDIS_LOCKS;
+use super::attempt_left_lock::{finding, left_behind};
+
+pub static KIND: Kind = Kind {
+    code: "RJ018",
+    name: "release-skips-node",
+    title: "The release skips a node that has the key.",
+    rule: "A node whose reply was lost may have created the key. So a release goes to every node, also to those that seemed to refuse.",
+    source: REDIS_LOCKS,
+    fix: "Send the release to all nodes, whatever they answered.",
+    commands: super::COMPARE_AND_DELETE,
+    right: Some(("redlock", "lost-reply")),
+    inherent: false,
+    check,
+};
+
+fn check(case: &Case) -> Vec<Finding> {
+    left_behind(case)
+        .filter(|(_, released_elsewhere)| *released_elsewhere)
+        .map(|(act, _)| finding(case, act, &format!("and sent its release to other nodes, and none to {}", act.node)))
+        .collect()
+}

@@ -1,0 +1,44 @@
+//! A release that removes whatever is there.
+
+use super::super::acts::{Change, Means};
+use super::super::case::{Case, at, gave_up, on};
+use super::super::{Finding, Kind};
+use super::{COMPARE_AND_DELETE, REDIS_LOCKS};
+
+pub static KIND: Kind = Kind {
+    code: "RJ001",
+    name: "release-without-compare",
+    title: "The release deletes the key without asking whose it is.",
+    rule: "A lock may have run out by the time of its release, and another client may have it. So the key is deleted only if it still \
+           has the value that its holder wrote.",
+    source: REDIS_LOCKS,
+    fix: "Write a random value with each acquisition. Release with one script that compares the value and deletes the key.",
+    commands: COMPARE_AND_DELETE,
+    right: Some(("single", "late-release")),
+    inherent: false,
+    check,
+};
+
+fn check(case: &Case) -> Vec<Finding> {
+    let removes = case.on_others().filter(|(act, _)| act.what == Change::Remove);
+    let blind = removes.filter(|(act, _)| match act.by {
+        Means::Plain | Means::Transaction { watched: false } => case.had_asked(act).is_none(),
+        Means::Script { compared } => !compared,
+        Means::Transaction { watched: true } => false,
+    });
+    let of_holders = blind.filter(|(act, _)| !case.of(act).is_some_and(gave_up));
+    of_holders
+        .map(|(act, owner)| {
+            let sentence = format!(
+                "{}'s {} {} removed {}'s key{}: its release does not ask whose the key is.",
+                act.client,
+                case.named(act),
+                at(act.time),
+                owner.client,
+                on(case, act.node)
+            );
+            let harm = case.ended(&owner, act.time);
+            case.finding(act, &[owner.created, act.place], &[act.operation, owner.operation], harm, sentence)
+        })
+        .collect()
+}

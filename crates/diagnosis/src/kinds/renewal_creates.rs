@@ -1,0 +1,66 @@
+//! A renewal that takes the lock again after it was lost.
+
+use super::super::acts::{Create, Gone, KeyState, Means, Only};
+use super::super::case::{Case, at, on};
+use super::super::{Finding, Harm, Kind};
+use super::REDIS_LOCKS;
+use base::words::moment;
+
+pub static KIND: Kind = Kind {
+    code: "RJ011",
+    name: "renewal-creates",
+    title: "The renewal creates the key again after the lock was lost, or overwrites another client's.",
+    rule: "Between the loss and the renewal others may have had the lock. A renewal that creates the key hides that from its holder.",
+    source: REDIS_LOCKS,
+    fix: "Renew with one script that compares the value and extends the key. If the key is gone, tell the holder that the lock is lost.",
+    commands: &[
+        r#"EVAL "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0" 1 KEY TOKEN TTL"#,
+    ],
+    right: Some(("redlock-watchdog", "pause-between-extensions")),
+    inherent: false,
+    check,
+};
+
+fn check(case: &Case) -> Vec<Finding> {
+    let creates = case.acts.all.iter().filter(|act| act.is_done() && !act.by_watch());
+    creates
+        .filter_map(|act| {
+            let Create { only, gets, token, .. } = act.create()?;
+            let operation = case.of(act)?;
+            // It has the lock, as far as it knows, so this is no acquisition.
+            if only == Only::IfThere || gets || !case.holds(operation, act.time) {
+                return None;
+            }
+            let own = case.acts.of_operation(act.operation?).find(|other| {
+                other.place < act.place && other.node == act.node && other.key == act.key && other.is_done() && other.create().is_some()
+            })?;
+            if own.create().is_none_or(|create| create.token != token) {
+                return None;
+            }
+            let (what, places, of, harm) = match act.before {
+                KeyState::There(owner) if owner.client != act.client && !matches!(act.by, Means::Script { compared: true }) => (
+                    format!("overwrote {}'s key", owner.client),
+                    vec![owner.created],
+                    owner.operation,
+                    case.ended(&owner, act.time),
+                ),
+                KeyState::Absent(_, Some(Gone::Expired(end))) => {
+                    (format!("created the key again, which had run out at {}", moment(end)), Vec::new(), None, Harm::None)
+                }
+                KeyState::Absent(since, Some(Gone::Removed(place))) => {
+                    (format!("created the key again, which had been removed at {}", moment(since)), vec![place], None, Harm::None)
+                }
+                _ => return None,
+            };
+            let sentence = format!(
+                "{}'s {} {}, meant to extend its lock, {what}{}.",
+                act.client,
+                case.named(act),
+                at(act.time),
+                on(case, act.node)
+            );
+            let places: Vec<usize> = places.into_iter().chain([own.place, act.place]).collect();
+            Some(case.finding(act, &places, &[act.operation, of], harm, sentence))
+        })
+        .collect()
+}

@@ -1,0 +1,57 @@
+//! A renewal that goes on after its holder has given the lock back.
+
+use super::super::acts::{Change, Only};
+use super::super::case::{Case, at, on};
+use super::super::{Finding, Harm, Kind};
+use super::REDIS_LOCKS;
+use base::words::length;
+use model::history::{Outcome, Phase};
+
+pub static KIND: Kind = Kind {
+    code: "RJ014",
+    name: "renewal-outlives-holder",
+    title: "The renewal goes on after its holder has given the lock back.",
+    rule: "A renewal belongs to one acquisition, and ends with it. Else it may extend a lock that nobody has, or another's.",
+    source: REDIS_LOCKS,
+    fix: "Stop the renewal, and wait until it has stopped, before the release is sent.",
+    commands: &[],
+    right: Some(("redlock-watchdog", "late-extension")),
+    inherent: false,
+    check,
+};
+
+/// What comes within this part of a TTL may have been on its way.
+const ON_ITS_WAY: u64 = 2;
+
+fn check(case: &Case) -> Vec<Finding> {
+    let extends = |what: Change| match what {
+        Change::Renew(_) => true,
+        Change::Create(create) => create.only == Only::IfThere,
+        _ => false,
+    };
+    let renews = case.acts.all.iter().filter(|act| extends(act.what));
+    renews
+        .filter_map(|act| {
+            let operation = case.of(act)?;
+            let over = operation.completed.filter(|_| operation.outcome == Outcome::Ok)?;
+            operation.phase(Phase::Released)?;
+            let after = act.time.checked_sub(over)?;
+            if after <= case.ttl / ON_ITS_WAY || !case.was_quiet(over, act.time) {
+                return None;
+            }
+            let sentence = format!(
+                "{}'s {} {} was meant to extend the key{} {} after {} had given the lock back.",
+                act.client,
+                case.named(act),
+                at(act.time),
+                on(case, act.node),
+                length(after),
+                act.client
+            );
+            let is_own = act.is_done() && act.owner().is_some_and(|owner| owner.client == act.client);
+            let harm = if is_own { Harm::Kept } else { Harm::None };
+            Some(case.finding(act, &[act.place], &[act.operation], harm, sentence))
+        })
+        .collect()
+}
+

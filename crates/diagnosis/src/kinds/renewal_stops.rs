@@ -1,0 +1,51 @@
+//! A renewal that ends while its holder still works.
+
+use super::super::acts::{Change, Gone, KeyState};
+use super::super::case::{Case, on};
+use super::super::{Finding, Harm, Kind};
+use super::REDIS_LOCKS;
+use base::words::{moment, plural};
+
+pub static KIND: Kind = Kind {
+    code: "RJ015",
+    name: "renewal-stops",
+    title: "The renewal ends while its holder still works, and the lock runs out.",
+    rule: "A lock that is renewed in the background is renewed until it is given back, or its holder is told that it is lost.",
+    source: REDIS_LOCKS,
+    fix: "Renew until the release, also after a renewal that failed. If that can't be done in time, tell the holder.",
+    commands: &[],
+    right: Some(("redlock-watchdog", "long-work")),
+    inherent: false,
+    check,
+};
+
+fn check(case: &Case) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for act in &case.acts.all {
+        let KeyState::Absent(_, Some(Gone::Expired(end))) = act.before else { continue };
+        // The first that finds it gone.
+        let before = || case.acts.before(act);
+        let Some(last) = before().rev().find(|other| other.is_done() && other.what != Change::Read) else { continue };
+        let is_first = !before().any(|other| other.place > last.place && matches!(other.before, KeyState::Absent(..)));
+        let Some(operation) = case.of(last).filter(|_| matches!(last.what, Change::Renew(_))) else { continue };
+        let renewals = before().filter(|other| {
+            other.operation == last.operation && other.is_done() && matches!(other.what, Change::Renew(_))
+        });
+        let renewals = renewals.count() as u64;
+        let is_whole = case.acts.was_watched(act.node, operation.invoked, act.time);
+        if !is_first || renewals < 2 || !is_whole || !case.holds(operation, end) || !case.was_quiet(last.time, end) {
+            continue;
+        }
+        let sentence = format!(
+            "{} extended its key{} {}, the last time at {}, and then no more: it ran out at {} while {} still counted on it.",
+            last.client,
+            on(case, act.node),
+            plural(renewals, "time"),
+            moment(last.time),
+            moment(end),
+            last.client
+        );
+        found.push(case.finding(last, &[last.place], &[last.operation, act.operation], Harm::Ended(operation.index), sentence));
+    }
+    found
+}

@@ -1,0 +1,49 @@
+//! A renewal that extends whatever is there.
+
+use super::super::acts::{Change, Create, Means, Only};
+use super::super::case::{Case, at, on};
+use super::super::{Finding, Harm, Kind};
+use super::REDIS_LOCKS;
+
+pub static KIND: Kind = Kind {
+    code: "RJ010",
+    name: "renewal-without-compare",
+    title: "The renewal extends the key without asking whose it is.",
+    rule: "A lock may have run out before its renewal, and another client may have it. So the key is extended only if it still has the \
+           value that its holder wrote.",
+    source: REDIS_LOCKS,
+    fix: "Renew with one script that compares the value and extends the key. If the value differs, tell the holder that the lock is lost.",
+    commands: &[
+        r#"EVAL "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0" 1 KEY TOKEN TTL"#,
+    ],
+    right: Some(("redlock-watchdog", "pause-between-extensions")),
+    inherent: false,
+    check,
+};
+
+fn check(case: &Case) -> Vec<Finding> {
+    let extends = |what: Change| {
+        matches!(what, Change::Renew(_) | Change::Create(Create { only: Only::IfThere, gets: false, .. }))
+    };
+    let renews = case.on_others().filter(|(act, _)| extends(act.what));
+    renews
+        .filter(|(act, _)| match act.by {
+            Means::Plain => true,
+            Means::Script { compared } => !compared,
+            Means::Transaction { watched } => !watched,
+        })
+        .map(|(act, owner)| {
+            let sentence = format!(
+                "{}'s {} {} extended {}'s key{}: its renewal does not ask whose the key is.",
+                act.client,
+                case.named(act),
+                at(act.time),
+                owner.client,
+                on(case, act.node)
+            );
+            let holder = case.of(act).is_some_and(|operation| case.holds(operation, act.time));
+            let harm = if holder { case.ended(&owner, act.time) } else { Harm::None };
+            case.finding(act, &[owner.created, act.place], &[act.operation, owner.operation], harm, sentence)
+        })
+        .collect()
+}

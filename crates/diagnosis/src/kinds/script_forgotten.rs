@@ -1,0 +1,53 @@
+//! A client that asks for a script by its name, and is lost without it.
+
+use super::super::acts::EDGE;
+use super::super::case::Case;
+use super::super::{Finding, Harm, Kind};
+use base::words::moment;
+use model::history::Phase;
+
+pub static KIND: Kind = Kind {
+    code: "RJ019",
+    name: "script-forgotten",
+    title: "The client gives up when the server has forgotten its script.",
+    rule: "A server forgets its scripts when it starts again, and at SCRIPT FLUSH. Then EVALSHA answers NOSCRIPT, and the client sends \
+           the text.",
+    source: ("Redis, Scripting with Lua", "https://redis.io/docs/latest/develop/programmability/eval-intro/"),
+    fix: "At NOSCRIPT, send the same call with EVAL, which loads the script again.",
+    commands: &["EVAL SCRIPT 1 KEY ARGUMENTS"],
+    right: Some(("redis-py", "forgotten-scripts")),
+    inherent: false,
+    check,
+};
+
+fn check(case: &Case) -> Vec<Finding> {
+    let failed = case.history.operations.iter().filter(|operation| {
+        [operation.error(), operation.text()].iter().flatten().any(|text| text.contains("NOSCRIPT"))
+    });
+    failed
+        .filter_map(|operation| {
+            let client = case.run.client_name(operation.process);
+            let over = operation.completed?;
+            let calls = case.commands.iter().enumerate().filter(|(_, command)| {
+                command.from.as_deref() == Some(&*client)
+                    && command.name() == "EVALSHA"
+                    && command.time + EDGE >= operation.invoked
+                    && command.time <= over + EDGE
+            });
+            let (call, command) = calls.last()?;
+            let did = if operation.phase(Phase::Releasing).is_some() { "release" } else { "acquisition" };
+            let sentence = format!(
+                "{client}'s EVALSHA at {} was answered with NOSCRIPT, and its {did} failed: the client did not send the script's text.",
+                moment(command.time)
+            );
+            Some(Finding {
+                time: command.time,
+                key: operation.key.to_string(),
+                sentence,
+                operations: vec![operation.index],
+                commands: vec![call as u64 + 1],
+                harm: Harm::Kept,
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,75 @@
+//! A value that several clients write.
+
+use std::collections::HashMap;
+
+use super::super::acts::Change;
+use super::super::case::{Case, at};
+use super::super::{Finding, Harm, Kind};
+use super::REDIS_LOCKS;
+use base::words::sanitize;
+
+pub static KIND: Kind = Kind {
+    code: "RJ009",
+    name: "shared-token",
+    title: "Two clients write the same value into the key.",
+    rule: "The value says whose key it is. It has to be unique among all clients and all acquisitions, so that nobody takes another's \
+           lock for its own.",
+    source: REDIS_LOCKS,
+    fix: "Draw 20 random bytes for each acquisition.",
+    commands: &[],
+    right: Some(("single", "late-release")),
+    inherent: false,
+    check,
+};
+
+fn check(case: &Case) -> Vec<Finding> {
+    let mut first: HashMap<(&str, &str), usize> = HashMap::new();
+    let mut found = Vec::new();
+    // Of values that say nothing of their writer; a number may be a count.
+    for (place, act) in case.acts.all.iter().enumerate().filter(|(_, act)| act.is_done()) {
+        let Change::Create(create) = act.what else { continue };
+        let key = (act.key, create.token);
+        let Some(earlier) = first.get(&key).map(|place| &case.acts.all[*place]) else {
+            first.insert(key, place);
+            continue;
+        };
+        if earlier.client != act.client {
+            let sentence = format!(
+                "{}'s {} {} wrote the value `{}`, which {} had written {}.",
+                act.client,
+                case.named(act),
+                at(act.time),
+                sanitize(create.token, 40),
+                earlier.client,
+                at(earlier.time)
+            );
+            found.push(case.finding(
+                act,
+                &[earlier.place, act.place],
+                &[act.operation, earlier.operation],
+                Harm::None,
+                sentence,
+            ));
+        }
+    }
+    // A release that compares such a value removes another's key.
+    for (act, owner) in case.on_others().filter(|(act, _)| act.what == Change::Remove) {
+        let own = case.acts.before(act).rev().find(|other| {
+            other.place < owner.created && other.client == act.client && other.is_done() && other.create().is_some()
+        });
+        if let Some(own) = own.filter(|own| own.create().is_some_and(|create| create.token == owner.token)) {
+            let sentence = format!(
+                "{}'s {} {} removed {}'s key: both clients write the value `{}`.",
+                act.client,
+                case.named(act),
+                at(act.time),
+                owner.client,
+                sanitize(owner.token, 40)
+            );
+            let harm = case.ended(&owner, act.time);
+            let places = [own.place, owner.created, act.place];
+            found.push(case.finding(act, &places, &[act.operation, owner.operation], harm, sentence));
+        }
+    }
+    found
+}

@@ -1,0 +1,48 @@
+//! A lock whose key gets its TTL by a second command.
+
+use super::super::acts::{Change, KeyState, Means};
+use super::super::case::{Case, at, on};
+use super::super::{Finding, Harm, Kind};
+use super::REDIS_SET;
+use base::words::length;
+
+pub static KIND: Kind = Kind {
+    code: "RJ005",
+    name: "ttl-in-second-command",
+    title: "The key of the lock gets its TTL by a second command.",
+    rule: "A client can die, and a connection can break, between two commands. Then the key has no TTL, and nobody gets the lock again.",
+    source: REDIS_SET,
+    fix: "Set the TTL with the command that creates the key, or do both in one script.",
+    commands: &["SET KEY TOKEN NX PX TTL"],
+    right: Some(("single", "between-set-and-expire")),
+    inherent: false,
+    check,
+};
+
+fn check(case: &Case) -> Vec<Finding> {
+    let renews = case.acts.all.iter().filter(|act| act.is_done() && matches!(act.what, Change::Renew(_)));
+    let first: Vec<Finding> = renews
+        .filter(|act| act.by == Means::Plain)
+        .filter_map(|act| {
+            let KeyState::There(owned) = act.before else { return None };
+            let created = case.acts.before(act).find(|other| other.place == owned.created)?;
+            let create = created.create()?;
+            let is_own = owned.client == act.client && owned.operation == act.operation && created.port == act.port;
+            let is_first = owned.end == super::super::acts::KeyEnd::Never && create.ttl.is_none();
+            if !is_own || !is_first || created.by != Means::Plain {
+                return None;
+            }
+            let sentence = format!(
+                "{}'s {} {} created the key{} without a TTL; its {} gave it one {} later.",
+                act.client,
+                case.named(created),
+                at(created.time),
+                on(case, act.node),
+                case.named(act),
+                length(act.time.saturating_sub(created.time))
+            );
+            Some(case.finding(created, &[created.place, act.place], &[act.operation], Harm::None, sentence))
+        })
+        .collect();
+    first
+}

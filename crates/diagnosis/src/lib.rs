@@ -1,0 +1,151 @@
+//! What is wrong with a lock, from the commands that its nodes carried out.
+//!
+//! A verdict says what became of the data, from the history alone. A diagnosis says which command of whose did it, which rule that
+//! breaks, and what to change. It is told only if the commands make it certain; what fits no diagnosis has none. No verdict rests on it.
+//!
+//! - [`acts`]: what each command did to a lock's key, and whose key it was at that moment
+//! - [`kinds`]: the diagnoses, one a file: its code, its rule, its fix, and the pattern that makes it certain
+//! - [`case`]: a run with what several of them rest on
+//! - [`biography`]: what became of a key, told line by line
+
+mod acts;
+mod biography;
+mod case;
+mod kinds;
+
+pub use biography::{KeyEvent, biography};
+pub use kinds::KINDS;
+
+use serde::{Deserialize, Serialize};
+
+use self::case::Case;
+use model::history::{History, RecordedCommand};
+
+/// The declaration of a diagnosis.
+pub struct Kind {
+    /// `RJ001`. It is in stored files, so it never changes.
+    pub code: &'static str,
+    /// `release-without-compare`
+    pub name: &'static str,
+    /// What is wrong, as a sentence.
+    pub title: &'static str,
+    /// The rule that it breaks, as sentences.
+    pub rule: &'static str,
+    /// Where that is said: a title and an address.
+    pub source: (&'static str, &'static str),
+    /// What to change, as sentences.
+    pub fix: &'static str,
+    /// The same as commands, if there are any.
+    pub commands: &'static [&'static str],
+    /// The workload of a lock that does it right, and the scenario that shows it.
+    pub right: Option<(&'static str, &'static str)>,
+    /// Whether every lock with a TTL has it, so that only the resource can help.
+    pub inherent: bool,
+    pub(crate) check: fn(&Case) -> Vec<Finding>,
+}
+
+/// A place in a run that shows a diagnosis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Nanoseconds since the run's start.
+    pub time: u64,
+    /// The key of the operations.
+    pub key: String,
+    /// What happened, with names and times, as a sentence.
+    pub sentence: String,
+    /// The operations concerned, as indices of their `invoke` events.
+    pub operations: Vec<u64>,
+    /// The lines of commands.jsonl that show it, counted from 1.
+    pub commands: Vec<u64>,
+    pub harm: Harm,
+}
+
+/// What harm it did in this run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Harm {
+    /// None, though it could have.
+    None,
+    /// It ended the lock of this operation, by the index of its `invoke` event, while its client counted on it.
+    Ended(u64),
+    /// It kept all others from the lock, which nobody had any more.
+    Kept,
+}
+
+/// A diagnosis of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Diagnosis {
+    pub code: String,
+    pub name: String,
+    pub title: String,
+    /// Those that did harm first, then by time. There is at least one.
+    pub findings: Vec<Finding>,
+    pub rule: String,
+    pub source: String,
+    pub fix: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commands: Vec<String>,
+    /// The command that shows a lock which does it right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub right: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub inherent: bool,
+}
+
+/// More places than this of one diagnosis help nobody.
+const MOST_FINDINGS: usize = 100;
+
+/// Everything that the commands make certain, most harmful first. Without commands there is nothing; and of locks that several may
+/// hold, or that may be taken from their holder, nothing is known here.
+pub fn diagnose(history: &History, commands: &[RecordedCommand]) -> Vec<Diagnosis> {
+    let Some(case) = Case::new(history, commands) else { return Vec::new() };
+    let mut all: Vec<Diagnosis> = Vec::new();
+    for kind in KINDS {
+        let mut findings = case.weighed((kind.check)(&case));
+        findings.sort_by_key(|finding| (finding.harm == Harm::None, finding.time));
+        findings.truncate(MOST_FINDINGS);
+        if !findings.is_empty() {
+            all.push(Diagnosis::new(kind, findings));
+        }
+    }
+    // The inherent ones last: what can be mended comes first.
+    all.sort_by_key(|diagnosis| (diagnosis.inherent, !diagnosis.is_harmful()));
+    all
+}
+
+impl Diagnosis {
+    fn new(kind: &Kind, findings: Vec<Finding>) -> Diagnosis {
+        Diagnosis {
+            code: kind.code.to_string(),
+            name: kind.name.to_string(),
+            title: kind.title.to_string(),
+            findings,
+            rule: kind.rule.to_string(),
+            source: format!("{}: {}", kind.source.0, kind.source.1),
+            fix: kind.fix.to_string(),
+            commands: kind.commands.iter().map(|line| (*line).to_string()).collect(),
+            right: kind.right.map(|(workload, nemesis)| shown_by(workload, nemesis)),
+            inherent: kind.inherent,
+        }
+    }
+
+    /// Whether it took a lock from somebody, or kept one from somebody.
+    pub fn is_harmful(&self) -> bool {
+        self.findings.iter().any(|finding| finding.harm != Harm::None)
+    }
+
+    /// What happened first, as a sentence.
+    pub fn sentence(&self) -> &str {
+        self.findings.first().map_or("", |finding| &finding.sentence)
+    }
+}
+
+/// The command that runs a workload under a scenario.
+pub fn shown_by(workload: &str, nemesis: &str) -> String {
+    format!("redjepsen run --workload {workload} --nemesis {nemesis}")
+}
+
+/// A diagnosis by its code or its name, in any case.
+pub fn find(word: &str) -> Option<&'static Kind> {
+    KINDS.iter().copied().find(|kind| [kind.code, kind.name].iter().any(|name| name.eq_ignore_ascii_case(word)))
+}

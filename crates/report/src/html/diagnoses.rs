@@ -1,0 +1,74 @@
+//! What is wrong with the lock, which rule that breaks, and what to change.
+
+use maud::{Markup, html};
+
+use super::{command, prose};
+use base::words::{moment, plural, sanitize};
+use diagnosis::{Diagnosis, KeyEvent};
+use summary::{DiagnosisAccount, RunSummary};
+
+/// The first so many incidents of a diagnosis are linked.
+const LINKED: usize = 8;
+
+pub fn diagnoses(summary: &RunSummary) -> Markup {
+    let (harmful, latent): (Vec<&DiagnosisAccount>, Vec<&DiagnosisAccount>) =
+        summary.diagnoses.iter().partition(|account| account.diagnosis.is_harmful());
+    html! {
+        @if !summary.diagnoses.is_empty() {
+            section id="diagnoses" {
+                h2 { "What is wrong " span class="count" { (plural(summary.diagnoses.len() as u64, "diagnosis").replace("diagnosiss", "diagnoses")) } }
+                @for account in harmful.iter().chain(&latent) { (in_full(account)) }
+                p class="fine" { "Each follows with certainty from the commands that the nodes carried out (commands.jsonl); no verdict rests on it." }
+            }
+        }
+    }
+}
+
+fn in_full(account: &DiagnosisAccount) -> Markup {
+    let Diagnosis { code, name, title, rule, source, fix, commands, right, inherent, findings } = &account.diagnosis;
+    let lines = findings.first().map(|finding| &finding.commands[..]).unwrap_or_default();
+    let lines: Vec<String> = lines.iter().map(u64::to_string).collect();
+    html! {
+        article id=(code) class={ "case" @if !account.diagnosis.is_harmful() { " unclaimed" } } {
+            h3 { span class="number" { (code) } (title.trim_end_matches('.')) span class="when" { (name) } }
+            p { b { (prose(&sanitize(account.sentence(), 400))) } }
+            p class="fine" {
+                (base::words::capital(&account.seen())) ". "
+                @if !account.incidents.is_empty() {
+                    "Told in " @for (place, number) in account.incidents.iter().take(LINKED).enumerate() {
+                        @if place > 0 { ", " } a href={ "#incident-" (number) } { "incident " (number) }
+                    }
+                    @if account.incidents.len() > LINKED { " and others" } ". "
+                }
+                @if !lines.is_empty() { "Lines of commands.jsonl: " (lines.join(", ")) "." }
+            }
+            @if *inherent { p class="note" { "Every lock with a TTL on such nodes has this; only the resource can help." } }
+            h4 { "What to change" }
+            p { (fix) }
+            @for line in commands { (command(line)) }
+            @if let Some(right) = right { p class="fine" { "A lock that does it right:" } (command(right)) }
+            h4 { "The rule" }
+            p { (rule) " " span class="fine" { (source) } }
+        }
+    }
+}
+
+/// What became of an incident's key.
+pub fn biography(events: &[KeyEvent], left_out: usize) -> Markup {
+    html! {
+        @if !events.is_empty() {
+            details {
+                summary { "What became of its key: " (plural(events.len() as u64, "command")) }
+                table {
+                    thead { tr { th { "time" } th { "node" } th { "what happened" } } }
+                    tbody {
+                        @for event in events {
+                            tr { td class="n" { (moment(event.time)) } td { (event.node) } td { (prose(&sanitize(&event.text, 200))) } }
+                        }
+                    }
+                }
+                @if left_out > 0 { p class="fine" { (plural(left_out as u64, "more command")) " in commands.jsonl." } }
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What is wrong with the lock, and which incidents that explains.
+
+use std::cmp::Reverse;
+
+use serde::{Deserialize, Serialize};
+
+use super::RunSummary;
+use super::story::{Incident, Story};
+use checker::{AnomalyKind, Validity};
+use diagnosis::{Diagnosis, Finding, Harm};
+
+/// A diagnosis with what it explains.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DiagnosisAccount {
+    #[serde(flatten)]
+    pub diagnosis: Diagnosis,
+    /// The incidents that it explains, counted from 1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incidents: Vec<usize>,
+}
+
+impl DiagnosisAccount {
+    /// What happened: in the first incident that it explains, or else wherever it was seen first.
+    pub fn sentence(&self) -> &str {
+        self.diagnosis.sentence()
+    }
+
+    /// `in 3 incidents`, `in 12 places, without harm in this run`
+    pub fn seen(&self) -> String {
+        let places = base::words::plural(self.diagnosis.findings.len() as u64, "place");
+        match (self.incidents.len() as u64, self.diagnosis.is_harmful()) {
+            (0, false) => format!("seen in {places}, without harm in this run"),
+            (0, true) => format!("seen in {places}"),
+            (many, _) => format!("seen in {places}; it explains {}", base::words::plural(many, "incident")),
+        }
+    }
+}
+
+impl RunSummary {
+    /// Tells what the commands of this run's nodes make certain, in the headline too if it explains a broken claim.
+    pub fn diagnose(&mut self, story: &Story, diagnoses: Vec<Diagnosis>) {
+        let mut accounts: Vec<DiagnosisAccount> =
+            diagnoses.into_iter().map(|diagnosis| DiagnosisAccount { diagnosis, incidents: Vec::new() }).collect();
+        for (number, incident) in story.incidents.iter().enumerate() {
+            let Some((account, finding)) = explains(&accounts, incident) else { continue };
+            let Diagnosis { code, name, .. } = &accounts[account].diagnosis;
+            self.incidents[number].diagnosis =
+                Some(Told { code: code.clone(), name: name.clone(), sentence: finding.sentence.clone() });
+            accounts[account].incidents.push(number + 1);
+        }
+        // What explains most comes first, and among equals the order of the diagnoses is kept.
+        accounts.sort_by_key(|account| (account.diagnosis.inherent, Reverse(account.incidents.len())));
+        let is_broken = |account: &&DiagnosisAccount| {
+            account.incidents.iter().any(|number| self.incidents[number - 1].claimed)
+        };
+        if self.valid == Validity::Invalid
+            && let Some(account) = accounts.iter().find(is_broken)
+        {
+            let Diagnosis { title, code, .. } = &account.diagnosis;
+            let title = base::words::small(title.trim_end_matches('.'));
+            self.headline = format!("{}: {title} ({code}).", self.headline.trim_end_matches('.'));
+            self.one_line.clone_from(&self.headline);
+        }
+        self.diagnoses = accounts;
+    }
+}
+
+/// The diagnosis of an incident.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    pub code: String,
+    pub name: String,
+    /// What happened in this incident.
+    pub sentence: String,
+}
+
+/// The diagnosis that explains an incident, and what shows that: it ended the lock of an operation of the incident before that was
+/// seen, or kept the lock from others where somebody waited. What can be mended goes before what is inherent.
+fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Option<(usize, &'a Finding)> {
+    let concerns = |finding: &&Finding| {
+        finding.key == incident.key
+            && match finding.harm {
+                Harm::None => false,
+                Harm::Ended(index) => {
+                    let is_involved = incident.operations.iter().any(|operation| operation.index == index);
+                    is_involved && finding.time <= incident.time
+                }
+                Harm::Kept => {
+                    let is_wait = incident.anomalies.iter().any(|anomaly| waits(anomaly.kind));
+                    is_wait && finding.time <= incident.time
+                }
+            }
+    };
+    let found = accounts.iter().enumerate().filter_map(|(place, account)| {
+        // The last one before it.
+        Some((place, account.diagnosis.findings.iter().filter(concerns).max_by_key(|finding| finding.time)?))
+    });
+    found.min_by_key(|(place, _)| (accounts[*place].diagnosis.inherent, *place))
+}
+
+/// Whether somebody waited for a lock that nobody had.
+fn waits(kind: AnomalyKind) -> bool {
+    use AnomalyKind::{AcquiredLate, LeftBehind, NotObtained, Unavailable, WaitedTooLong};
+    matches!(kind, AcquiredLate | LeftBehind | NotObtained | Unavailable | WaitedTooLong)
+}
