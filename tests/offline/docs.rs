@@ -277,6 +277,7 @@ fn tables() -> BTreeMap<&'static str, String> {
         ("scenarios", table(&["scenario", "what happens", "breaks", "spares"], scenarios.collect())),
         ("refutations", table(&["fault", "the history refutes it if"], refutations.collect())),
         ("properties", table(&["property", "rank", "what it says", "checked in"], properties.collect())),
+        ("diagnoses", table(&["code", "name", "what is wrong", "what to change", "done right"], diagnoses())),
         ("suites", table(&["suite", "what it is"], about("suites", "suites"))),
         ("modules", table(&["room", "names"], modules.collect())),
         ("mutants", mutants(planted::of_locks())),
@@ -290,6 +291,18 @@ fn tables() -> BTreeMap<&'static str, String> {
             ),
         ),
     ])
+}
+
+/// Each diagnosis with what to change, and the command that shows a lock which does it right.
+fn diagnoses() -> Vec<String> {
+    let told = |kind: &&diagnosis::Kind| {
+        let inherent = if kind.inherent { " *Inherent.*" } else { "" };
+        let right = kind.right.map_or(String::new(), |(workload, nemesis)| {
+            format!("`{}`", diagnosis::shown_by(workload, nemesis))
+        });
+        row(&[kind.code, &format!("`{}`", kind.name), &format!("{}{inherent}", kind.title), kind.fix, &right])
+    };
+    diagnosis::KINDS.iter().map(told).collect()
 }
 
 /// The text with each table between its marks regenerated, and the names of these tables.

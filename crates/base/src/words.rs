@@ -137,6 +137,11 @@ pub fn capital(text: &str) -> String {
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
+/// `a` or `an`, before this word.
+pub fn article(word: &str) -> &'static str {
+    if word.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
+}
+
 /// With a small letter.
 pub fn small(text: &str) -> String {
     let mut letters = text.chars();

@@ -29,7 +29,7 @@ pub fn biography(history: &History, commands: &[RecordedCommand], key: &str, fro
             && act.is_done()
         {
             let text = "its TTL was over".to_string();
-            events.push(KeyEvent { time: end, node: act.node.to_string(), client: None, text });
+            events.push(KeyEvent { time: end.min(act.time), node: act.node.to_string(), client: None, text });
         }
         if let Some(text) = text(act, &commands[act.place]) {
             let (node, client) = (act.node.to_string(), Some(act.client.to_string()));

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Finding, Harm};
 use super::acts::{Act, Acts, Change, EDGE, KeyEnd, Owned};
 use base::words;
+use model::fault_kinds::OnProcess;
 use model::history::{Header, History, Operation, Outcome, Phase, RecordedCommand, key_behind};
 
 pub(crate) struct Case<'a> {
@@ -77,7 +78,7 @@ impl<'a> Case<'a> {
         let is_its = |members: &[String]| members.iter().any(|member| member == client);
         !history.faults.iter().any(|window| {
             let (began, ended) = window.span();
-            is_its(&window.targets) && !window.kind.is_at_command() && meets(began, ended)
+            is_its(&window.targets) && window.kind.does.process != OnProcess::GoesOn && meets(began, ended)
         }) && !history.stalls.iter().any(|(began, ended)| meets(*began, Some(*ended)))
             && !history.brief_stalls.iter().any(|(began, ended)| meets(*began, Some(*ended)))
             && !history.kept_waiting.iter().any(|(_, waited)| {

@@ -43,7 +43,6 @@ pub use terminal::{Look, point_to, pointers, summary};
 use base::files::{self, FileError, Unwritten};
 use base::sync::both;
 use checker::{Validity, advise};
-use diagnosis::diagnose;
 use model::history::{RecordedCommand, Sighting};
 pub use summary::{RunFacts, Subject};
 use summary::{RunSummary, Story};
@@ -104,7 +103,7 @@ impl<'a> Report<'a> {
         if !artifacts.commands.is_empty() {
             let Subject { history, verdict, .. } = self.story.subject;
             self.summary.advisories = advise(history, verdict, &artifacts.commands);
-            self.summary.diagnose(&self.story, diagnose(history, &artifacts.commands));
+            self.summary.diagnose(&self.story, &artifacts.commands);
         }
         Report { artifacts: Some(artifacts), ..self }
     }

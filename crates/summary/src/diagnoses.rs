@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::RunSummary;
 use super::story::{Incident, Story};
 use checker::{AnomalyKind, Validity};
-use diagnosis::{Diagnosis, Finding, Harm};
+use diagnosis::{Diagnosis, Finding, Harm, KeyEvent};
+use model::history::RecordedCommand;
 
 /// A diagnosis with what it explains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,7 +39,8 @@ impl DiagnosisAccount {
 
 impl RunSummary {
     /// Tells what the commands of this run's nodes make certain, in the headline too if it explains a broken claim.
-    pub fn diagnose(&mut self, story: &Story, diagnoses: Vec<Diagnosis>) {
+    pub fn diagnose(&mut self, story: &Story, commands: &[RecordedCommand]) {
+        let diagnoses = diagnosis::diagnose(story.subject.history, commands);
         let mut accounts: Vec<DiagnosisAccount> =
             diagnoses.into_iter().map(|diagnosis| DiagnosisAccount { diagnosis, incidents: Vec::new() }).collect();
         for (number, incident) in story.incidents.iter().enumerate() {
@@ -63,6 +65,19 @@ impl RunSummary {
         }
         self.diagnoses = accounts;
     }
+}
+
+/// More of a key's life than this nobody reads.
+const LIFE: usize = 40;
+
+/// What became of an incident's key, from the first request of those involved to the last; and how much of it is left out.
+pub fn life_of_key(story: &Story, incident: &Incident, commands: &[RecordedCommand]) -> (Vec<KeyEvent>, usize) {
+    let from = incident.operations.iter().map(|operation| operation.invoked).min().unwrap_or(incident.time);
+    let to = incident.operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(incident.time);
+    let mut events = diagnosis::biography(story.subject.history, commands, incident.key, from, to);
+    let left_out = events.len().saturating_sub(LIFE);
+    events.truncate(LIFE);
+    (events, left_out)
 }
 
 /// The diagnosis of an incident.

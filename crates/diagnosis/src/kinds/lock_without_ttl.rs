@@ -37,7 +37,7 @@ fn check(case: &Case) -> Vec<Finding> {
                 KeyState::There(owned) => owned.created == act.place && owned.end == KeyEnd::Never,
                 _ => false,
             });
-            if ends || !is_whole || !stayed || !is_own || !case.run.expires {
+            if ends || !is_whole || !stayed || !is_own {
                 return None;
             }
             let operation = case.of(act)?;

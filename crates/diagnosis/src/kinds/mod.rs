@@ -12,6 +12,7 @@ mod expired_under_holder;
 mod failover_lost_lock;
 mod give_up_deletes;
 mod lock_without_ttl;
+mod node_clock_jumped;
 mod node_lost_lock;
 mod quorum_too_small;
 mod release_frees_nothing;
@@ -52,6 +53,7 @@ pub static KINDS: &[&Kind] = &[
     &failover_lost_lock::KIND,
     &node_lost_lock::KIND,
     &expired_under_holder::KIND,
+    &node_clock_jumped::KIND,
 ];
 
 /// `Distributed locks with Redis`

@@ -4,8 +4,9 @@ use super::super::acts::{Act, Change, EDGE};
 use super::super::case::Case;
 use super::super::{Finding, Harm, Kind};
 use super::KLEPPMANN;
-use base::words::moment;
+use base::words::{self, moment};
 use model::fault_kinds::OnData;
+use model::history::FaultWindow;
 
 pub static KIND: Kind = Kind {
     code: "RJ021",
@@ -23,31 +24,49 @@ pub static KIND: Kind = Kind {
 };
 
 fn check(case: &Case) -> Vec<Finding> {
-    let is_granted = |act: &&Act| act.is_done() && act.create().is_some() && act.operation.is_some();
-    let mut found = Vec::new();
-    for took in case.acts.all.iter().filter(is_granted).filter(|_| case.run.nodes == 1) {
-        let mut before = case.acts.before(took).rev();
-        let Some(lost) = before.find(|act| act.is_done() && act.what != Change::Read).filter(is_granted) else { continue };
-        let Some(end) = lost.create().and_then(|create| create.ttl).map(|ttl| lost.time + ttl) else { continue };
-        let windows = case.history.faults.iter().filter(|window| window.was_observed());
-        let fault = windows.filter(|window| window.targets.iter().any(|target| target == took.node)).find(|window| {
-            window.inject >= lost.time && window.inject <= took.time && matches!(window.kind.does.data, OnData::Lost)
-        });
-        let (Some(fault), Some(holder)) = (fault, case.of(lost)) else { continue };
-        if took.client == lost.client || took.time + EDGE >= end || !case.holds(holder, took.time) {
-            continue;
-        }
-        let sentence = format!(
-            "{} lost {}'s key by a {} at {}, before its TTL was over; {} took the lock at {}.",
+    let lost = |window: &FaultWindow| matches!(window.kind.does.data, OnData::Lost);
+    found(case, lost, |took, lost, fault| {
+        format!(
+            "{} lost {}'s key by {} {} at {}, before its TTL was over; {} took the lock there at {}.",
             took.node,
             lost.client,
+            words::article(fault.kind.says.name),
             fault.kind.says.name,
             moment(fault.inject),
             took.client,
             moment(took.time)
-        );
+        )
+    })
+}
+
+/// The keys that were created where another client's had not run out yet, after a fault of this kind on the node, while that client
+/// counted on its lock.
+pub(super) fn found(
+    case: &Case,
+    is_meant: impl Fn(&FaultWindow) -> bool,
+    say: impl Fn(&Act, &Act, &FaultWindow) -> String,
+) -> Vec<Finding> {
+    let is_granted = |act: &&Act| act.is_done() && act.create().is_some() && act.operation.is_some();
+    let mut found = Vec::new();
+    for took in case.acts.all.iter().filter(is_granted) {
+        let mut before = case.acts.before(took).rev();
+        let Some(lost) = before.find(|act| act.is_done() && act.what != Change::Read).filter(is_granted) else { continue };
+        let Some(end) = lost.create().and_then(|create| create.ttl).map(|ttl| lost.time + ttl) else { continue };
+        let here = case.history.faults.iter().filter(|window| window.targets.iter().any(|target| target == took.node));
+        let meanwhile = here.filter(|window| {
+            let lasted = window.span().1.is_none_or(|healed| healed >= lost.time);
+            let does = &window.kind.does;
+            window.inject <= took.time && lasted && (does.wall_clock || !matches!(does.data, OnData::Kept))
+        });
+        // Of two that could have done it, nobody knows which did.
+        let [fault] = meanwhile.collect::<Vec<_>>()[..] else { continue };
+        let Some(holder) = case.of(lost).filter(|_| fault.was_observed() && is_meant(fault)) else { continue };
+        if took.client == lost.client || took.time + EDGE >= end || !case.holds(holder, took.time) {
+            continue;
+        }
         let places = [lost.place, took.place];
-        found.push(case.finding(took, &places, &[lost.operation, took.operation], Harm::Ended(holder.index), sentence));
+        let of = [lost.operation, took.operation];
+        found.push(case.finding(took, &places, &of, Harm::Ended(holder.index), say(took, lost, fault)));
     }
     found
 }

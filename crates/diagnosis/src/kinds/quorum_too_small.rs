@@ -51,13 +51,19 @@ pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
         let operation = &case.history.operations[place];
         let Some((start, _)) = case.history.certain_hold(operation) else { continue };
         if i64::try_from(act.time).is_ok_and(|time| time <= start) && act.time + EDGE >= operation.invoked {
-            created.entry(place).or_default().insert(act.node, act);
+            // A request that was late may come after the one that created the key.
+            let kept = created.entry(place).or_default().entry(act.node).or_insert(act);
+            if act.is_done() || !kept.is_done() {
+                *kept = act;
+            }
         }
     }
-    let is_alone = case.run.nodes == 1 || created.values().all(|nodes| nodes.len() == 1);
-    let of = if is_alone { 1 } else { case.run.nodes as usize };
+    // Nodes that replicate, or share the keys among them, are asked one at a time.
+    let asks_many = |nodes: &&BTreeMap<&str, &Act>| nodes.len() * 2 > case.run.nodes as usize;
+    let is_over_all = created.values().filter(asks_many).count() * 2 > created.len();
+    let of = if is_over_all { case.run.nodes as usize } else { 1 };
     let mut all = Vec::new();
-    for (place, nodes) in created {
+    for (place, nodes) in created.into_iter().filter(|(_, nodes)| of > 1 || nodes.len() == 1) {
         let operation = &case.history.operations[place];
         let Some((start, _)) = case.history.certain_hold(operation) else { continue };
         let error = case.history.clock.map_or(0, |clock| clock.error_ns);

@@ -4,8 +4,7 @@ use maud::{Markup, html};
 
 use super::{command, prose};
 use base::words::{moment, plural, sanitize};
-use diagnosis::{Diagnosis, KeyEvent};
-use summary::{DiagnosisAccount, RunSummary};
+use summary::{Diagnosis, DiagnosisAccount, KeyEvent, RunSummary};
 
 /// The first so many incidents of a diagnosis are linked.
 const LINKED: usize = 8;

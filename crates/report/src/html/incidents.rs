@@ -8,7 +8,7 @@ use super::{command, figure, prose};
 use crate::counterexample::Counterexample;
 use crate::{INCIDENTS_IN_FULL, Report, incident, incident_png, timeline};
 use base::words::{count, list, moment, plural, sanitize};
-use summary::{Incident, IncidentAccount};
+use summary::{Incident, IncidentAccount, life_of_key};
 
 /// Longer tables are for programs, which have results.json.
 const ROWS: usize = 200;
@@ -58,27 +58,14 @@ fn in_full(report: &Report, held: Option<&timeline::HeldKeys>, number: usize) ->
             @if let Some(place) = timeline::place_of(report, number) { a class="jump" href={ "#" (place) } { "Show on the time axis" } }
             @if is_drawn { a class="jump" href=(incident_png(number)) { "Picture (PNG)" } }
             (cited(account))
-            (life_of_key(report, number))
+            @if let Some(artifacts) = report.artifacts.filter(|artifacts| !artifacts.commands.is_empty()) {
+                @let (events, left_out) = life_of_key(&report.story, &report.story.incidents[number], &artifacts.commands);
+                (diagnoses::biography(&events, left_out))
+            }
             @if let Some(held) = held { (of_nodes(held, &report.story.incidents[number])) }
             (remedies(account))
         }
     }
-}
-
-/// More lines of a key's life than this nobody reads.
-const LIFE: usize = 40;
-
-/// What became of the incident's key, from the first request of those involved to the last.
-fn life_of_key(report: &Report, number: usize) -> Markup {
-    let incident = &report.story.incidents[number];
-    let Some(artifacts) = report.artifacts.filter(|artifacts| !artifacts.commands.is_empty()) else { return html! {} };
-    let from = incident.operations.iter().map(|operation| operation.invoked).min().unwrap_or(incident.time);
-    let to = incident.operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(incident.time);
-    let history = report.story.subject.history;
-    let mut events = diagnosis::biography(history, &artifacts.commands, incident.key, from, to);
-    let left_out = events.len().saturating_sub(LIFE);
-    events.truncate(LIFE);
-    diagnoses::biography(&events, left_out)
 }
 
 /// What the nodes held meanwhile.

@@ -1,6 +1,6 @@
 //! What the lock's nodes carry out, recorded beside the history. No verdict rests on it, and each diagnosis does.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use tracing::warn;
@@ -28,7 +28,7 @@ impl Run<'_> {
         if !self.records_commands() {
             return Ok(());
         }
-        let names: HashMap<IpAddr, &str> = self
+        let names: BTreeMap<IpAddr, &str> = self
             .cluster
             .members()
             .filter_map(|member| Some((IpAddr::V4(member.address?), member.name.as_str())))

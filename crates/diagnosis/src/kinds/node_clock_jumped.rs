@@ -1,0 +1,34 @@
+//! A key that ended before its time since its node's clock was wrong.
+
+use super::super::case::Case;
+use super::super::{Finding, Kind};
+use super::KLEPPMANN;
+use super::node_lost_lock::found;
+use base::words::moment;
+
+pub static KIND: Kind = Kind {
+    code: "RJ023",
+    name: "node-clock-jumped",
+    title: "A node's clock was wrong, and the key ended before its TTL was over.",
+    rule: "Redis counts a key's life by its wall clock. Where that jumps ahead, the lock ends while its holder counts on it.",
+    source: KLEPPMANN,
+    fix: "Let the clocks of nodes be slewed and never stepped. Let the resource refuse late writes.",
+    commands: &[],
+    right: Some(("fenced-reads", "clock-jump-forward")),
+    inherent: true,
+    check,
+};
+
+fn check(case: &Case) -> Vec<Finding> {
+    found(case, |window| window.kind.does.wall_clock, |took, lost, fault| {
+        format!(
+            "{}'s clock was wrong from {} on, and {}'s key, created at {}, ended before its TTL was over; {} took the lock there at {}.",
+            took.node,
+            moment(fault.inject),
+            lost.client,
+            moment(lost.time),
+            took.client,
+            moment(took.time)
+        )
+    })
+}

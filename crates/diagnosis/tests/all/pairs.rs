@@ -1,0 +1,471 @@
+//! A pair of runs for each diagnosis.
+
+use diagnosis::{Harm, KINDS};
+
+use super::scene::diagnoses;
+
+/// What the diagnosis is told from, what is said, and the nearest run in which it is not told.
+struct Pair {
+    code: &'static str,
+    shows: &'static str,
+    says: &'static str,
+    harm: Harm,
+    spares: &'static str,
+}
+
+const PAIRS: &[Pair] = &[
+    Pair {
+        code: "RJ001",
+        shows: "
+            op c0 1-1300 ok acquired=10 releasing=1200 released=1290
+            op c1 2-1400 ok acquired=1110 releasing=1350 released=1390
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 1105 n0 c1 SET lock:k0 b NX PX 1000
+            at 1205 n0 c0 DEL lock:k0",
+        says: "c0's DEL at 1.205 s removed c1's key: its release does not ask whose the key is.",
+        harm: Harm::Ended(1),
+        // Its own key.
+        spares: "
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 805 n0 c0 DEL lock:k0",
+    },
+    Pair {
+        code: "RJ002",
+        shows: "
+            op c0 1-1300 ok acquired=10 releasing=900 released=1290
+            op c1 2-1400 ok acquired=1110 releasing=1350 released=1390
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 905 n0 c0 GET lock:k0
+            at 1105 n0 c1 SET lock:k0 b NX PX 1000
+            at 1205 n0 c0 DEL lock:k0",
+        says: "c0's DEL at 1.205 s removed c1's key: it had compared the value 300 ms before, in a command of its own (GET).",
+        harm: Harm::Ended(1),
+        // In one script.
+        spares: "
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 805 n0 c0 EVAL text 1 lock:k0 a
+            at 805 n0 lua get lock:k0
+            at 805 n0 lua del lock:k0",
+    },
+    Pair {
+        code: "RJ003",
+        shows: "
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            op c1 2-500 fail
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 15 n0 c1 SET lock:k0 b NX PX 1000
+            at 480 n0 c1 DEL lock:k0",
+        says: "c1's DEL at 0.480 s removed c0's key, though c1 had never got the lock.",
+        harm: Harm::Ended(0),
+        // It compares.
+        spares: "
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            op c1 2-500 fail
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 15 n0 c1 SET lock:k0 b NX PX 1000
+            at 480 n0 c1 EVAL text 1 lock:k0 b
+            at 480 n0 lua GET lock:k0
+            at 805 n0 c0 EVAL text 1 lock:k0 a
+            at 805 n0 lua GET lock:k0
+            at 805 n0 lua DEL lock:k0",
+    },
+    Pair {
+        code: "RJ004",
+        shows: "
+            op c0 1-50 info acquired=10
+            op c1 60-3000 fail
+            at 5 n0 c0 SETNX lock:k0 a
+            at 65 n0 c1 SETNX lock:k0 b
+            at 2995 n0 c1 SETNX lock:k0 b",
+        says: "c0's SETNX at 0.005 s created the key without a TTL, and no command gave it one: it was still there 2.94 s after c0's \
+               operation was over.",
+        harm: Harm::Kept,
+        // Its holder gives it back.
+        spares: "
+            op c0 1-1500 ok acquired=10 releasing=1400 released=1490
+            op c1 60-3000 fail
+            at 5 n0 c0 SETNX lock:k0 a
+            at 65 n0 c1 SETNX lock:k0 b
+            at 1405 n0 c0 DEL lock:k0
+            at 1500 n0 c1 GET lock:k0",
+    },
+    Pair {
+        code: "RJ005",
+        shows: "
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            at 5 n0 c0 SETNX lock:k0 a
+            at 7 n0 c0 PEXPIRE lock:k0 1000
+            at 805 n0 c0 DEL lock:k0",
+        says: "c0's SETNX at 0.005 s created the key without a TTL; its PEXPIRE gave it one 2 ms later.",
+        harm: Harm::None,
+        // In one script.
+        spares: "
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            at 5 n0 c0 EVAL text 1 lock:k0 a
+            at 5 n0 lua SETNX lock:k0 a
+            at 5 n0 lua PEXPIRE lock:k0 1000
+            at 805 n0 c0 DEL lock:k0",
+    },
+    Pair {
+        code: "RJ006",
+        shows: "
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            at 5 n0 c0 SET lock:k0 a NX EX 1000
+            at 805 n0 c0 DEL lock:k0",
+        says: "c0's SET at 0.005 s created the key with a TTL of 16 min 40 s; the TTL that was asked for is 1 s.",
+        harm: Harm::None,
+        // With a margin.
+        spares: "
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            at 5 n0 c0 SET lock:k0 a NX PX 1500
+            at 805 n0 c0 DEL lock:k0",
+    },
+    Pair {
+        code: "RJ007",
+        shows: "
+            op c0 1-1300 ok acquired=1100 releasing=1200 released=1290
+            op c1 2-1400 ok acquired=1350 releasing=1370 released=1390
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 1310 n0 c1 SET lock:k0 b NX PX 1000",
+        says: "c0 was given the lock at 1.100 s, 95 ms after its key had run out: the acquisition took 1.09 s, and nobody counted that.",
+        harm: Harm::Ended(0),
+        // It stood still after it had looked.
+        spares: "
+            op c0 1-1300 ok acquired=1100 releasing=1200 released=1290
+            op c1 2-1400 ok acquired=1350 releasing=1370 released=1390
+            fault pause c0 20-1095
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 1310 n0 c1 SET lock:k0 b NX PX 1000",
+    },
+    Pair {
+        code: "RJ008",
+        shows: "
+            nodes 3
+            op c0 1-900 ok acquired=20 releasing=800 released=890
+            op c1 1-500 fail
+            at 3 n1 c1 SET lock:k0 b NX PX 1000
+            at 3 n2 c1 SET lock:k0 b NX PX 1000
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 5 n1 c0 SET lock:k0 a NX PX 1000
+            at 5 n2 c0 SET lock:k0 a NX PX 1000
+            at 805 n0 c0 DEL lock:k0",
+        says: "c0 was given the lock at 0.020 s, though only 1 of 3 nodes had created its key.",
+        harm: Harm::Ended(0),
+        spares: "
+            nodes 3
+            op c0 1-900 ok acquired=20 releasing=800 released=890
+            op c1 1-500 fail
+            at 3 n2 c1 SET lock:k0 b NX PX 1000
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 5 n1 c0 SET lock:k0 a NX PX 1000
+            at 5 n2 c0 SET lock:k0 a NX PX 1000
+            at 805 n0 c0 DEL lock:k0
+            at 805 n1 c0 DEL lock:k0",
+    },
+    Pair {
+        code: "RJ009",
+        shows: "
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            op c1 2-1400 ok acquired=910 releasing=1350 released=1390
+            at 5 n0 c0 SET lock:k0 locked NX PX 1000
+            at 805 n0 c0 DEL lock:k0
+            at 905 n0 c1 SET lock:k0 locked NX PX 1000",
+        says: "c1's SET at 0.905 s wrote the value `locked`, which c0 had written at 0.005 s.",
+        harm: Harm::None,
+        // The same client, twice.
+        spares: "
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            op c0 902-1400 ok acquired=910 releasing=1350 released=1390
+            at 5 n0 c0 SET lock:k0 c0 NX PX 1000
+            at 805 n0 c0 DEL lock:k0
+            at 905 n0 c0 SET lock:k0 c0 NX PX 1000",
+    },
+    Pair {
+        code: "RJ010",
+        shows: "
+            op c0 1-1300 ok acquired=10 releasing=1250 released=1290
+            op c1 2-1400 ok acquired=1110 releasing=1350 released=1390
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 1105 n0 c1 SET lock:k0 b NX PX 1000
+            at 1205 n0 c0 PEXPIRE lock:k0 1000",
+        says: "c0's PEXPIRE at 1.205 s extended c1's key: its renewal does not ask whose the key is.",
+        harm: Harm::Ended(1),
+        spares: "
+            op c0 1-1300 ok acquired=10 releasing=1250 released=1290
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 605 n0 c0 PEXPIRE lock:k0 1000
+            at 1205 n0 c0 PEXPIRE lock:k0 1000
+            at 1260 n0 c0 DEL lock:k0",
+    },
+    Pair {
+        code: "RJ011",
+        shows: "
+            op c0 1-1300 ok acquired=10 releasing=1250 released=1290
+            op c1 2-1400 ok acquired=1110 releasing=1350 released=1390
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 1105 n0 c1 SET lock:k0 b NX PX 1000
+            at 1205 n0 c0 SET lock:k0 a PX 1000",
+        says: "c0's SET at 1.205 s, meant to extend its lock, overwrote c1's key.",
+        harm: Harm::Ended(1),
+        // While its key is there.
+        spares: "
+            op c0 1-1300 ok acquired=10 releasing=1250 released=1290
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 605 n0 c0 SET lock:k0 a PX 1000
+            at 1260 n0 c0 DEL lock:k0",
+    },
+    Pair {
+        code: "RJ012",
+        shows: "
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            op c1 2-950 ok acquired=30 releasing=800 released=940
+            at 4 n0 c1 GET lock:k0
+            at 5 n0 c0 SET lock:k0 a PX 1000
+            at 25 n0 c1 SET lock:k0 b PX 1000",
+        says: "c1's SET at 0.025 s overwrote c0's key: it had asked for the key 21 ms before, in a command of its own (GET).",
+        harm: Harm::Ended(0),
+        // In a transaction that watches the key.
+        spares: "
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            op c1 2-950 ok acquired=30 releasing=800 released=940
+            at 3 n0 c1 WATCH lock:k0
+            at 4 n0 c1 GET lock:k0
+            at 5 n0 c1 MULTI
+            at 5 n0 c1 SET lock:k0 b PX 1000
+            at 5 n0 c1 EXEC",
+    },
+    Pair {
+        code: "RJ013",
+        shows: "
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            op c1 2-950 ok acquired=30 releasing=800 released=940
+            at 5 n0 c0 SET lock:k0 a PX 1000
+            at 25 n0 c1 SET lock:k0 b PX 1000",
+        says: "c1's SET at 0.025 s overwrote c0's key, which was there since 0.005 s.",
+        harm: Harm::Ended(0),
+        // After its holder gave it back.
+        spares: "
+            op c0 1-20 ok acquired=10 releasing=15 released=19
+            op c1 2-950 ok acquired=30 releasing=800 released=940
+            at 5 n0 c0 SET lock:k0 a PX 1000
+            at 25 n0 c1 SET lock:k0 b PX 1000",
+    },
+    Pair {
+        code: "RJ014",
+        shows: "
+            op c0 1-500 ok acquired=10 releasing=400 released=490
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 405 n0 c0 DEL lock:k0
+            at 1200 n0 c0 PEXPIRE lock:k0 1000",
+        says: "c0's PEXPIRE at 1.200 s was meant to extend the key 700 ms after c0 had given the lock back.",
+        harm: Harm::None,
+        // It was on its way.
+        spares: "
+            op c0 1-500 ok acquired=10 releasing=400 released=490
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 405 n0 c0 DEL lock:k0
+            at 600 n0 c0 PEXPIRE lock:k0 1000",
+    },
+    Pair {
+        code: "RJ015",
+        shows: "
+            op c0 1-3000 ok acquired=10 releasing=2900 released=2990
+            op c1 2-2500 ok acquired=2010 releasing=2400 released=2490
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 505 n0 c0 PEXPIRE lock:k0 1000
+            at 905 n0 c0 PEXPIRE lock:k0 1000
+            at 2005 n0 c1 SET lock:k0 b NX PX 1000",
+        says: "c0 extended its key 2 times, the last time at 0.905 s, and then no more: it ran out at 1.905 s while c0 still counted on it.",
+        harm: Harm::Ended(0),
+        // It could not.
+        spares: "
+            op c0 1-3000 ok acquired=10 releasing=2900 released=2990
+            op c1 2-2500 ok acquired=2010 releasing=2400 released=2490
+            fault pause c0 1000-2800
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 505 n0 c0 PEXPIRE lock:k0 1000
+            at 905 n0 c0 PEXPIRE lock:k0 1000
+            at 2005 n0 c1 SET lock:k0 b NX PX 1000",
+    },
+    Pair {
+        code: "RJ016",
+        shows: "
+            op c0 1-100 ok acquired=10 releasing=90 released=99
+            op c1 2-1200 ok acquired=1110 releasing=1150 released=1190
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 500 n0 c1 SET lock:k0 b NX PX 1000
+            at 1105 n0 c1 SET lock:k0 b NX PX 1000",
+        says: "c0's release was over at 0.100 s, and its key was still there 400 ms later: no command of c0 had removed it.",
+        harm: Harm::Kept,
+        spares: "
+            op c0 1-100 ok acquired=10 releasing=90 released=99
+            op c1 2-1200 ok acquired=510 releasing=1150 released=1190
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 95 n0 c0 DEL lock:k0
+            at 500 n0 c1 SET lock:k0 b NX PX 1000",
+    },
+    Pair {
+        code: "RJ017",
+        shows: "
+            op c0 1-300 fail
+            op c1 2-1200 ok acquired=1110 releasing=1150 released=1190
+            op c0 310-400 fail
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 20 n0 c1 SET lock:k0 b NX PX 1000
+            at 315 n0 c0 PING
+            at 1105 n0 c1 SET lock:k0 b NX PX 1000",
+        says: "c0's SET at 0.005 s created the key; c0 gave up at 0.300 s and sent no release, so the key kept others out for another 705 ms.",
+        harm: Harm::Kept,
+        // It does not reach the node again.
+        spares: "
+            op c0 1-300 fail
+            op c1 2-1200 ok acquired=1110 releasing=1150 released=1190
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 20 n0 c1 SET lock:k0 b NX PX 1000
+            at 1105 n0 c1 SET lock:k0 b NX PX 1000",
+    },
+    Pair {
+        code: "RJ018",
+        shows: "
+            nodes 3
+            op c0 1-300 fail
+            op c1 2-1200 ok acquired=1110 releasing=1150 released=1190
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 5 n1 c0 SET lock:k0 a NX PX 1000
+            at 20 n0 c1 SET lock:k0 b NX PX 1000
+            at 250 n1 c0 DEL lock:k0
+            at 315 n0 c0 PING
+            at 1105 n0 c1 SET lock:k0 b NX PX 1000",
+        says: "c0's SET at 0.005 s created the key on n0; c0 gave up at 0.300 s and sent its release to other nodes, and none to n0, so the \
+               key kept others out for another 705 ms.",
+        harm: Harm::Kept,
+        spares: "
+            nodes 3
+            op c0 1-300 fail
+            op c1 2-1200 ok acquired=1110 releasing=1150 released=1190
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 5 n1 c0 SET lock:k0 a NX PX 1000
+            at 20 n0 c1 SET lock:k0 b NX PX 1000
+            at 250 n1 c0 DEL lock:k0
+            at 315 n0 c0 DEL lock:k0
+            at 1105 n0 c1 SET lock:k0 b NX PX 1000",
+    },
+    Pair {
+        code: "RJ019",
+        shows: "
+            op c0 1-100 info acquired=10 releasing=90
+            failed c0 NOSCRIPT No matching script
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 95 n0 c0 EVALSHA abc 1 lock:k0 a",
+        says: "c0's EVALSHA at 0.095 s was answered with NOSCRIPT, and its release failed: the client did not send the script's text.",
+        harm: Harm::Kept,
+        spares: "
+            op c0 1-100 ok acquired=10 releasing=90 released=99
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 95 n0 c0 EVALSHA abc 1 lock:k0 a
+            at 96 n0 c0 EVAL text 1 lock:k0 a
+            at 96 n0 lua GET lock:k0
+            at 96 n0 lua DEL lock:k0",
+    },
+    Pair {
+        code: "RJ020",
+        shows: "
+            nodes 3
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            op c1 2-850 ok acquired=320 releasing=700 released=840
+            promoted n1 for n0 at 250
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 310 n1 c1 SET lock:k0 b NX PX 1000",
+        says: "n1 was promoted at 0.250 s without c0's key, which n0 had created at 0.005 s; c1 took the lock there at 0.310 s.",
+        harm: Harm::Ended(0),
+        // The lock was given back before.
+        spares: "
+            nodes 3
+            op c0 1-100 ok acquired=10 releasing=80 released=90
+            op c1 2-850 ok acquired=320 releasing=700 released=840
+            promoted n1 for n0 at 250
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 85 n0 c0 DEL lock:k0
+            at 310 n1 c1 SET lock:k0 b NX PX 1000",
+    },
+    Pair {
+        code: "RJ021",
+        shows: "
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            op c1 2-850 ok acquired=320 releasing=700 released=840
+            fault flush n0 200-210
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 310 n0 c1 SET lock:k0 b NX PX 1000",
+        says: "n0 lost c0's key by a flush at 0.200 s, before its TTL was over; c1 took the lock there at 0.310 s.",
+        harm: Harm::Ended(0),
+        // Its time was over.
+        spares: "
+            op c0 1-1900 ok acquired=10 releasing=1800 released=1890
+            op c1 2-1850 ok acquired=1320 releasing=1700 released=1840
+            fault flush n0 200-210
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 1310 n0 c1 SET lock:k0 b NX PX 1000",
+    },
+    Pair {
+        code: "RJ022",
+        shows: "
+            op c0 1-1900 ok acquired=10 releasing=1800 released=1890
+            op c1 2-1850 ok acquired=1120 releasing=1700 released=1840
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 1110 n0 c1 SET lock:k0 b NX PX 1000",
+        says: "c0's key, created at 0.005 s, ran out at 1.005 s while c0 still counted on it; c1 took the lock at 1.110 s.",
+        harm: Harm::Ended(0),
+        // It was told in time.
+        spares: "
+            op c0 1-1900 fail acquired=10 lost=1000
+            op c1 2-1850 ok acquired=1120 releasing=1700 released=1840
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 1110 n0 c1 SET lock:k0 b NX PX 1000",
+    },
+    Pair {
+        code: "RJ023",
+        shows: "
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            op c1 2-850 ok acquired=320 releasing=700 released=840
+            fault clock n0 200-600
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 310 n0 c1 SET lock:k0 b NX PX 1000",
+        says: "n0's clock was wrong from 0.200 s on, and c0's key, created at 0.005 s, ended before its TTL was over; c1 took the lock there \
+               at 0.310 s.",
+        harm: Harm::Ended(0),
+        // Its holder had given it back.
+        spares: "
+            op c0 1-100 ok acquired=10 releasing=80 released=90
+            op c1 2-850 ok acquired=320 releasing=700 released=840
+            fault clock n0 200-600
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 85 n0 c0 DEL lock:k0
+            at 310 n0 c1 SET lock:k0 b NX PX 1000",
+    },
+];
+
+#[test]
+fn every_diagnosis_is_told_of_a_run_that_shows_it_and_of_no_other() {
+    let codes: Vec<&str> = PAIRS.iter().map(|pair| pair.code).collect();
+    assert_eq!(codes, KINDS.iter().map(|kind| kind.code).collect::<Vec<_>>(), "each has a pair");
+    let mut wrong = Vec::new();
+    for pair in PAIRS {
+        let told = diagnoses(pair.shows);
+        match told.iter().find(|diagnosis| diagnosis.code == pair.code) {
+            None => wrong.push(format!("{} is not told, but {told:?}", pair.code)),
+            Some(diagnosis) => {
+                let (says, harm) = (diagnosis.sentence(), diagnosis.findings[0].harm);
+                if says != pair.says || harm != pair.harm {
+                    wrong.push(format!("{}: {harm:?} {says}", pair.code));
+                }
+            }
+        }
+        let spared = diagnoses(pair.spares);
+        if let Some(diagnosis) = spared.iter().find(|diagnosis| diagnosis.code == pair.code) {
+            wrong.push(format!("{} is told of the run that it spares: {}", pair.code, diagnosis.sentence()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

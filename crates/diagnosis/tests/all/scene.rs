@@ -1,0 +1,130 @@
+//! Short runs, written as text: what clients said of their operations, and what nodes carried out. Times are in milliseconds.
+
+use diagnosis::{Diagnosis, diagnose};
+use model::history::{
+    FaultKind, FaultWindow, Function, Header, History, Operation, Outcome, Phase, PhaseStamp, Phases, Process, Promotion,
+    RecordedCommand, SeenPromotion,
+};
+
+const MS: u64 = 1_000_000;
+
+/// Reads these lines:
+///
+/// - `nodes 5`: how many nodes the lock has
+/// - `op c0 5-900 ok acquired=12 releasing=880 released=895`: an operation on `k0`; without an end it is open
+/// - `failed c0 NOSCRIPT No matching script`: why the last operation failed
+/// - `at 20 n0 c0 SET lock:k0 a NX PX 1000`: a command; from `lua`, one that the script before it calls
+/// - `gap 30 n0`: the node was not watched then
+/// - `fault pause c0 100-400`, `promoted n1 for n0 at 500`
+///
+/// Operations are numbered from 0 in their order.
+pub fn run(text: &str) -> (History, Vec<RecordedCommand>) {
+    let mut history = History { run: Some(header()), ..History::default() };
+    let mut commands = Vec::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["nodes", count] => history.run.as_mut().unwrap().nodes = count.parse().unwrap(),
+            ["op", client, span, outcome, ref phases @ ..] => {
+                let index = history.operations.len() as u64;
+                history.operations.push(operation(index, client, span, outcome, phases));
+            }
+            ["failed", _, ref why @ ..] => {
+                let last = history.operations.last_mut().unwrap();
+                last.fails(Some("error".into()), Some(why.join(" ").as_str().into()));
+            }
+            ["at", time, node, from, ref words @ ..] => commands.push(RecordedCommand {
+                time: ms(time),
+                node: node.to_string(),
+                from: (from != "lua").then(|| from.to_string()),
+                port: (from != "lua").then_some(1),
+                in_script: from == "lua",
+                words: words.iter().map(|word| word.to_string()).collect(),
+                missed: None,
+            }),
+            ["gap", time, node] => commands.push(RecordedCommand {
+                time: ms(time),
+                node: node.to_string(),
+                missed: Some("it ended".to_string()),
+                ..RecordedCommand::default()
+            }),
+            ["fault", kind, target, span] => {
+                let kind: FaultKind = serde_json::from_value(kind.into()).unwrap();
+                let (from, to) = span.split_once('-').unwrap();
+                let mut window = FaultWindow::new(history.faults.len() as u32, kind);
+                window.targets = vec![target.to_string()];
+                (window.inject, window.injected) = (ms(from), Some((ms(from), true)));
+                (window.heal, window.healed) = (Some(ms(to)), Some((ms(to), true)));
+                history.faults.push(window);
+            }
+            ["promoted", node, "for", instead_of, "at", time] => history.promotions.push(SeenPromotion {
+                index: 0,
+                time: ms(time),
+                promotion: Promotion {
+                    key: "k0".to_string(),
+                    node: node.to_string(),
+                    instead_of: instead_of.to_string(),
+                    after_ns: 10 * MS,
+                },
+            }),
+            _ => panic!("{line}"),
+        }
+    }
+    commands.sort_by_key(|command| command.time);
+    history.last_time = commands.last().map_or(0, |last: &RecordedCommand| last.time);
+    (history, commands)
+}
+
+/// What is wrong in a run that is written as text.
+pub fn diagnoses(text: &str) -> Vec<Diagnosis> {
+    let (history, commands) = run(text);
+    diagnose(&history, &commands)
+}
+
+fn ms(word: &str) -> u64 {
+    word.parse::<u64>().unwrap_or_else(|_| panic!("{word}")) * MS
+}
+
+fn operation(index: u64, client: &str, span: &str, outcome: &str, phases: &[&str]) -> Operation {
+    let (invoked, completed) = span.split_once('-').unwrap();
+    let stamps = phases.iter().map(|phase| {
+        let (phase, time) = phase.split_once('=').unwrap();
+        PhaseStamp {
+            index: 0,
+            phase: serde_json::from_value::<Phase>(phase.into()).unwrap(),
+            received: ms(time),
+            stamped: i64::try_from(ms(time)).ok(),
+            token: None,
+            validity_ms: None,
+        }
+    });
+    let mut all = Phases::default();
+    all.edit(|kept| kept.extend(stamps));
+    Operation {
+        index,
+        completed_index: None,
+        process: Process::Client(client[1..].parse().unwrap()),
+        f: Function::Rmw,
+        key: "k0".into(),
+        invoked: ms(invoked),
+        completed: (!completed.is_empty()).then(|| ms(completed)),
+        outcome: match outcome {
+            "ok" => Outcome::Ok,
+            "fail" => Outcome::Fail,
+            _ => Outcome::Info,
+        },
+        old: model::history::Reading::Unknown,
+        amount: None,
+        new: None,
+        failure: None,
+        phases: all,
+    }
+}
+
+fn header() -> Header {
+    serde_json::from_value(serde_json::json!({
+        "format": 1, "redjepsen": "0.1.0", "workload": "single", "nemesis": "none", "seed": 1, "clients": 5, "nodes": 1,
+        "keys": 1, "ttl_ms": 1000, "time_limit_ms": 1000, "claims": [], "faults_expected": false, "started": "",
+    }))
+    .unwrap()
+}

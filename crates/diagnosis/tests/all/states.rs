@@ -1,0 +1,75 @@
+//! What is not certain is not told.
+
+use diagnosis::biography;
+
+use super::scene::{diagnoses, run};
+
+/// c0's release removes the key of c1; what stands in the middle may make that doubtful.
+fn with(middle: &str) -> Vec<String> {
+    let text = format!(
+        "op c0 1-1300 ok acquired=10 releasing=1200 released=1290
+         op c1 2-1400 ok acquired=1110 releasing=1350 released=1390
+         at 5 n0 c0 SET lock:k0 a NX PX 1000
+         at 1105 n0 c1 SET lock:k0 b NX PX 1000
+         {middle}
+         at 1205 n0 c0 DEL lock:k0"
+    );
+    diagnoses(&text).into_iter().map(|diagnosis| diagnosis.code).collect()
+}
+
+#[test]
+fn a_key_that_may_have_changed_unseen_is_nobodys() {
+    assert_eq!(with(""), ["RJ001", "RJ022"]);
+    for middle in ["gap 1150 n0", "fault flush n0 1150-1160", "promoted n0 for n1 at 1150", "at 1150 n0 c2 FLUSHALL"] {
+        assert!(!with(middle).contains(&"RJ001".to_string()), "{middle}");
+    }
+}
+
+#[test]
+fn at_the_end_of_a_keys_life_only_what_follows_tells_who_got_it() {
+    // Nobody knows whose request found it absent; the script that compares and deletes tells.
+    let edge = "op c0 1-1900 ok acquired=10 releasing=1800 released=1890
+        op c1 2-1850 fail
+        op c2 2-1850 fail
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 1004 n0 c1 SET lock:k0 b NX PX 1000
+        at 1005 n0 c2 SET lock:k0 c NX PX 1000";
+    let (history, commands) = run(edge);
+    let told = |commands: &[_]| -> Vec<String> {
+        biography(&history, commands, "k0", 0, u64::MAX).into_iter().map(|event| event.text).collect()
+    };
+    assert!(told(&commands)[1].ends_with("as far as is known"), "{:?}", told(&commands));
+    let (_, commands) = run(&format!(
+        "{edge}
+        at 1010 n0 c1 EVAL text 1 lock:k0 b
+        at 1010 n0 lua GET lock:k0
+        at 1010 n0 lua DEL lock:k0"
+    ));
+    let told = told(&commands);
+    assert_eq!(told[1], "c1's SET created the key, for 1 s", "{told:?}");
+    assert_eq!(told.len(), 3, "c2's request did nothing: {told:?}");
+}
+
+#[test]
+fn locks_of_several_holders_have_no_diagnosis() {
+    let text = "op c0 1-1300 ok acquired=10 releasing=1200 released=1290
+        op c1 2-1400 ok acquired=1110 releasing=1350 released=1390
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 1105 n0 c1 SET lock:k0 b NX PX 1000
+        at 1205 n0 c0 DEL lock:k0";
+    let (mut history, commands) = run(text);
+    assert!(!diagnosis::diagnose(&history, &commands).is_empty());
+    assert!(diagnosis::diagnose(&history, &[]).is_empty(), "nor has a run without commands");
+    history.run.as_mut().unwrap().permits = 2;
+    assert!(diagnosis::diagnose(&history, &commands).is_empty());
+}
+
+#[test]
+fn a_key_beside_a_lock_is_none() {
+    let text = "op c0 1-100 ok acquired=10 releasing=80 released=90
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 6 n0 c0 SET lock:k0:token 7
+        at 85 n0 c0 DEL lock:k0
+        at 500 n0 c1 GET lock:k0:token";
+    assert!(diagnoses(text).is_empty(), "{:?}", diagnoses(text));
+}
