@@ -16,7 +16,9 @@ pub fn explain(word: Option<&str>) -> Result<Exit, Failure> {
 
 fn unknown(word: &str) -> Failure {
     let last = KINDS.last().map_or("", |kind| kind.code);
-    Failure::arguments(format!("no diagnosis is called {word:?}: they are RJ001 to {last}, as `redjepsen explain` lists them"))
+    Failure::arguments(format!(
+        "no diagnosis is called {word:?}: they are RJ001 to {last}, as `redjepsen explain` lists them"
+    ))
 }
 
 /// What there is to know of it, in paragraphs.

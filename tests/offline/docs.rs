@@ -297,9 +297,9 @@ fn tables() -> BTreeMap<&'static str, String> {
 fn diagnoses() -> Vec<String> {
     let told = |kind: &&diagnosis::Kind| {
         let inherent = if kind.inherent { " *Inherent.*" } else { "" };
-        let right = kind.right.map_or(String::new(), |(workload, nemesis)| {
-            format!("`{}`", diagnosis::shown_by(workload, nemesis))
-        });
+        let right = kind
+            .right
+            .map_or(String::new(), |(workload, nemesis)| format!("`{}`", diagnosis::shown_by(workload, nemesis)));
         row(&[kind.code, &format!("`{}`", kind.name), &format!("{}{inherent}", kind.title), kind.fix, &right])
     };
     diagnosis::KINDS.iter().map(told).collect()

@@ -1,6 +1,6 @@
 //! Prints the life of a key: run folder, key, from and to in seconds.
-use std::path::Path;
 use model::history::{self, RecordedCommand};
+use std::path::Path;
 fn main() {
     let words: Vec<String> = std::env::args().collect();
     let path = Path::new(&words[1]);

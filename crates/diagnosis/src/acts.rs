@@ -381,7 +381,9 @@ impl<'a> Reader<'a> {
     /// doubt since then have created none, since theirs would be there still.
     fn found_absent(&mut self, act: &Act<'a>) -> KeyState<'a> {
         let name = (act.node, act.key);
-        let Some(Owned { end: KeyEnd::At(end), since, .. }) = self.last.get(&name).copied() else { return KeyState::Unknown };
+        let Some(Owned { end: KeyEnd::At(end), since, .. }) = self.last.get(&name).copied() else {
+            return KeyState::Unknown;
+        };
         let is_over = act.time.saturating_add(EDGE) >= end;
         let in_doubt = self.in_doubt.get(&name).cloned().unwrap_or_default();
         let would_be_there = |place: &usize| {
@@ -536,7 +538,8 @@ fn changes<'a>(name: &str, words: &'a [String]) -> Vec<(&'a str, Change<'a>)> {
     let word = |place: usize| words.get(place).map_or("", String::as_str);
     let ms = |place: usize| word(place).parse::<u64>().ok().map(|ms| ms.saturating_mul(1_000_000));
     let seconds = |place: usize| word(place).parse::<u64>().ok().map(|s| s.saturating_mul(1_000_000_000));
-    let create = |token: &'a str, ttl: Option<u64>, only: Only| Change::Create(Create { token, ttl, only, gets: false });
+    let create =
+        |token: &'a str, ttl: Option<u64>, only: Only| Change::Create(Create { token, ttl, only, gets: false });
     match name {
         "SET" => one(set(words)),
         "SETNX" => one(create(word(2), None, Only::IfAbsent)),

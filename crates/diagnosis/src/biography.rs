@@ -25,7 +25,9 @@ pub fn biography(history: &History, commands: &[RecordedCommand], key: &str, fro
     for act in acts.all.iter().filter(|act| key_behind(act.key) == Some(key) && (from..=to).contains(&act.time)) {
         if let KeyState::Absent(_, Some(Gone::Expired(end))) = act.before
             && end >= from
-            && !events.iter().any(|event: &KeyEvent| event.node == act.node && event.time >= end && event.client.is_none())
+            && !events
+                .iter()
+                .any(|event: &KeyEvent| event.node == act.node && event.time >= end && event.client.is_none())
             && act.is_done()
         {
             let text = "its TTL was over".to_string();

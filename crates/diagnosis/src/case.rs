@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Finding, Harm};
 use super::acts::{Act, Acts, Change, EDGE, KeyEnd, Owned};
+use super::{Finding, Harm};
 use base::words;
 use model::fault_kinds::OnProcess;
 use model::history::{Header, History, Operation, Outcome, Phase, RecordedCommand, key_behind};
@@ -65,9 +65,10 @@ impl<'a> Case<'a> {
         let meets = |began: u64, ended: Option<u64>| began <= to && ended.is_none_or(|ended| ended >= from);
         let history = self.history;
         let faults = history.faults.iter().filter(|window| window.skipped.is_none());
-        !faults.map(|window| (window.span(), window.aftermath_ns)).any(|((began, ended), after)| {
-            meets(began, ended.map(|ended| ended.saturating_add(after.unwrap_or(0))))
-        }) && !history.stalls.iter().any(|(began, ended)| meets(*began, Some(*ended)))
+        !faults
+            .map(|window| (window.span(), window.aftermath_ns))
+            .any(|((began, ended), after)| meets(began, ended.map(|ended| ended.saturating_add(after.unwrap_or(0)))))
+            && !history.stalls.iter().any(|(began, ended)| meets(*began, Some(*ended)))
             && !history.kept_waiting.iter().any(|(_, waited)| meets(waited.from_ns, Some(waited.to_ns)))
     }
 
@@ -81,9 +82,10 @@ impl<'a> Case<'a> {
             is_its(&window.targets) && window.kind.does.process != OnProcess::GoesOn && meets(began, ended)
         }) && !history.stalls.iter().any(|(began, ended)| meets(*began, Some(*ended)))
             && !history.brief_stalls.iter().any(|(began, ended)| meets(*began, Some(*ended)))
-            && !history.kept_waiting.iter().any(|(_, waited)| {
-                is_its(&waited.members) && meets(waited.from_ns, Some(waited.to_ns))
-            })
+            && !history
+                .kept_waiting
+                .iter()
+                .any(|(_, waited)| is_its(&waited.members) && meets(waited.from_ns, Some(waited.to_ns)))
     }
 
     /// A finding that rests on these acts' commands and concerns these operations.

@@ -52,9 +52,8 @@ impl RunSummary {
         }
         // What explains most comes first, and among equals the order of the diagnoses is kept.
         accounts.sort_by_key(|account| (account.diagnosis.inherent, Reverse(account.incidents.len())));
-        let is_broken = |account: &&DiagnosisAccount| {
-            account.incidents.iter().any(|number| self.incidents[number - 1].claimed)
-        };
+        let is_broken =
+            |account: &&DiagnosisAccount| account.incidents.iter().any(|number| self.incidents[number - 1].claimed);
         if self.valid == Validity::Invalid
             && let Some(account) = accounts.iter().find(is_broken)
         {

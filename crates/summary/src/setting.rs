@@ -8,7 +8,7 @@ use base::words::{length, sanitize};
 use checker::Validity;
 use model::history::{Header, ResourceKind};
 use model::nemesis::Expectation;
-use model::scenario::{Fencing, OperationMix, Scenario};
+use model::scenario::{Cause, Fencing, OperationMix, Scenario};
 
 /// A name, and what it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -157,7 +157,25 @@ pub(super) fn notes(story: &Story) -> Vec<String> {
         let start = if expected == seen { "As expected" } else { "Not as expected" };
         notes.push(format!("{start}: this workload should show {what} under this nemesis."));
     }
+    notes.extend(known(story));
     notes
+}
+
+/// What the catalogue knows of this library under this nemesis, if the run shows a violation: `Known of redis-py 8.1.0 under pause, a
+/// defect of its own: …`.
+fn known(story: &Story) -> Option<String> {
+    let Scenario { workload, nemesis_name, .. } = story.subject.scenario?;
+    let library = workload.library.as_ref().filter(|_| story.subject.verdict.valid == Validity::Invalid)?;
+    let finding = library.findings.iter().find(|finding| finding.nemesis.contains(nemesis_name))?;
+    let whose = match finding.cause {
+        Cause::Library => "a defect of its own",
+        Cause::Kind => "as of every lock of its kind",
+    };
+    let places: Vec<&str> = [&finding.source, &finding.issue].into_iter().flatten().map(String::as_str).collect();
+    let places = if places.is_empty() { String::new() } else { format!(" ({})", places.join("; ")) };
+    let (name, version) = (&library.name, &library.version);
+    let what = finding.what.trim_end_matches('.');
+    Some(format!("Known of {name} {version} under {nemesis_name}, {whose}: {what}{places}."))
 }
 
 /// What the command repeats.

@@ -19,7 +19,8 @@ pub static KIND: Kind = Kind {
 };
 
 fn check(case: &Case) -> Vec<Finding> {
-    let unasked = overwrites(case).filter(|(act, owner)| case.had_asked(act).is_none_or(|asked| asked.place > owner.created));
+    let unasked =
+        overwrites(case).filter(|(act, owner)| case.had_asked(act).is_none_or(|asked| asked.place > owner.created));
     unasked
         .map(|(act, owner)| {
             let sentence = format!(
@@ -31,7 +32,13 @@ fn check(case: &Case) -> Vec<Finding> {
                 on(case, act.node),
                 base::words::moment(owner.since)
             );
-            case.finding(act, &[owner.created, act.place], &[act.operation, owner.operation], case.ended(&owner, act.time), sentence)
+            case.finding(
+                act,
+                &[owner.created, act.place],
+                &[act.operation, owner.operation],
+                case.ended(&owner, act.time),
+                sentence,
+            )
         })
         .collect()
 }

@@ -41,7 +41,8 @@ pub(super) fn left_behind<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = (&
         }
         let after = || case.acts.after(act);
         let removes = |other: &&Act| other.client == act.client && matches!(other.what, Change::Remove | Change::Other);
-        let asks_to_remove = |other: &&Act| other.client == act.client && other.operation == act.operation && other.what == Change::Read;
+        let asks_to_remove =
+            |other: &&Act| other.client == act.client && other.operation == act.operation && other.what == Change::Read;
         if after().any(|other| (removes(&other) || asks_to_remove(&other)) && other.time <= end) {
             return None;
         }
@@ -51,9 +52,10 @@ pub(super) fn left_behind<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = (&
                 && command.from.as_deref() == Some(act.client)
                 && (over..end).contains(&command.time)
         });
-        let elsewhere = case.acts.of_operation(act.operation?).any(|other| {
-            other.node != act.node && other.place > act.place && matches!(other.what, Change::Remove)
-        });
+        let elsewhere = case
+            .acts
+            .of_operation(act.operation?)
+            .any(|other| other.node != act.node && other.place > act.place && matches!(other.what, Change::Remove));
         let owned = after().next().and_then(|next| next.owner());
         let is_seen = owned.is_some_and(|owned| owned.created == act.place && owned.end != KeyEnd::Unknown);
         (again && is_seen).then_some((act, elsewhere))

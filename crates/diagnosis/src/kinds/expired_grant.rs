@@ -2,8 +2,8 @@
 
 use super::super::case::{Case, end_of};
 use super::super::{Finding, Kind};
-use super::quorum_too_small::{Grant, grants};
 use super::REDIS_LOCKS;
+use super::quorum_too_small::{Grant, grants};
 use base::words::{length, moment};
 
 pub static KIND: Kind = Kind {

@@ -29,13 +29,15 @@ fn check(case: &Case) -> Vec<Finding> {
         let before = || case.acts.before(took);
         let Some(lost) = before().rev().find(is_granted) else { continue };
         let (Some(holder), Some(other)) = (case.of(lost), case.of(took)) else { continue };
-        let has_it = case.history.certain_hold(other).is_some_and(|(start, _)| {
-            u64::try_from(start).is_ok_and(|start| case.holds(holder, start))
-        });
+        let has_it = case
+            .history
+            .certain_hold(other)
+            .is_some_and(|(start, _)| u64::try_from(start).is_ok_and(|start| case.holds(holder, start)));
         if took.client == lost.client || !has_it || holder.index == other.index {
             continue;
         }
-        let renewals = before().filter(|act| act.place > lost.place && act.is_done() && matches!(act.what, Change::Renew(_)));
+        let renewals =
+            before().filter(|act| act.place > lost.place && act.is_done() && matches!(act.what, Change::Renew(_)));
         let renewed = match renewals.count() as u64 {
             0 => String::new(),
             many => format!(", extended {}", plural(many, "time")),

@@ -28,13 +28,15 @@ fn check(case: &Case) -> Vec<Finding> {
         // Acquired on the old primary before, and still to live.
         for lost in case.acts.all.iter().filter(|act| act.node == old && act.time < seen.time).filter(is_granted) {
             let Some(end) = lost.create().and_then(|create| create.ttl).map(|ttl| lost.time + ttl) else { continue };
-            let took = case.acts.all.iter().filter(|act| act.node == new && act.key == lost.key && act.client != lost.client);
+            let took =
+                case.acts.all.iter().filter(|act| act.node == new && act.key == lost.key && act.client != lost.client);
             let took = took.filter(is_granted).find(|act| act.time + EDGE > began && act.time + EDGE < end);
             let Some(took) = took else { continue };
             let (Some(holder), Some(other)) = (case.of(lost), case.of(took)) else { continue };
-            let removed = case.acts.after(lost).any(|act| {
-                act.time <= took.time && act.is_done() && act.what == super::super::acts::Change::Remove
-            });
+            let removed = case
+                .acts
+                .after(lost)
+                .any(|act| act.time <= took.time && act.is_done() && act.what == super::super::acts::Change::Remove);
             if removed || !case.holds(holder, took.time) || holder.index == other.index {
                 continue;
             }
@@ -47,7 +49,13 @@ fn check(case: &Case) -> Vec<Finding> {
                 moment(took.time)
             );
             let places = [lost.place, took.place];
-            found.push(case.finding(took, &places, &[lost.operation, took.operation], Harm::Ended(holder.index), sentence));
+            found.push(case.finding(
+                took,
+                &places,
+                &[lost.operation, took.operation],
+                Harm::Ended(holder.index),
+                sentence,
+            ));
         }
     }
     found

@@ -57,10 +57,8 @@ pub static KINDS: &[&Kind] = &[
 ];
 
 /// `Distributed locks with Redis`
-const REDIS_LOCKS: (&str, &str) = (
-    "Redis, Distributed locks",
-    "https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/",
-);
+const REDIS_LOCKS: (&str, &str) =
+    ("Redis, Distributed locks", "https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/");
 const REDIS_SET: (&str, &str) = ("Redis, SET", "https://redis.io/docs/latest/commands/set/");
 const KLEPPMANN: (&str, &str) = (
     "M. Kleppmann, How to do distributed locking",
@@ -68,8 +66,9 @@ const KLEPPMANN: (&str, &str) = (
 );
 
 /// The script that compares and deletes.
-const COMPARE_AND_DELETE: &[&str] =
-    &[r#"EVAL "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0" 1 KEY TOKEN"#];
+const COMPARE_AND_DELETE: &[&str] = &[
+    r#"EVAL "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0" 1 KEY TOKEN"#,
+];
 
 #[cfg(test)]
 mod tests {

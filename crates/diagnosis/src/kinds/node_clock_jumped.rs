@@ -20,15 +20,19 @@ pub static KIND: Kind = Kind {
 };
 
 fn check(case: &Case) -> Vec<Finding> {
-    found(case, |window| window.kind.does.wall_clock, |took, lost, fault| {
-        format!(
-            "{}'s clock was wrong from {} on, and {}'s key, created at {}, ended before its TTL was over; {} took the lock there at {}.",
-            took.node,
-            moment(fault.inject),
-            lost.client,
-            moment(lost.time),
-            took.client,
-            moment(took.time)
-        )
-    })
+    found(
+        case,
+        |window| window.kind.does.wall_clock,
+        |took, lost, fault| {
+            format!(
+                "{}'s clock was wrong from {} on, and {}'s key, created at {}, ended before its TTL was over; {} took the lock there at {}.",
+                took.node,
+                moment(fault.inject),
+                lost.client,
+                moment(lost.time),
+                took.client,
+                moment(took.time)
+            )
+        },
+    )
 }

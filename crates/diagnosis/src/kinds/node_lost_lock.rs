@@ -50,7 +50,9 @@ pub(super) fn found(
     let mut found = Vec::new();
     for took in case.acts.all.iter().filter(is_granted) {
         let mut before = case.acts.before(took).rev();
-        let Some(lost) = before.find(|act| act.is_done() && act.what != Change::Read).filter(is_granted) else { continue };
+        let Some(lost) = before.find(|act| act.is_done() && act.what != Change::Read).filter(is_granted) else {
+            continue;
+        };
         let Some(end) = lost.create().and_then(|create| create.ttl).map(|ttl| lost.time + ttl) else { continue };
         let here = case.history.faults.iter().filter(|window| window.targets.iter().any(|target| target == took.node));
         let meanwhile = here.filter(|window| {

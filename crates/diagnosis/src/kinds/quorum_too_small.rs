@@ -83,7 +83,9 @@ pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
                 other.time > acquired || (other.is_done() && !matches!(other.what, super::super::acts::Change::Read))
             });
             match changed.map(|act| (act.before, act.time)) {
-                Some((KeyState::There(owned), _)) if owned.created == act.place && still(&owned, acquired, error) => alive += 1,
+                Some((KeyState::There(owned), _)) if owned.created == act.place && still(&owned, acquired, error) => {
+                    alive += 1
+                }
                 Some((KeyState::There(owned), _)) if owned.created == act.place && over(&owned, acquired, error) => {
                     expired.push(owned);
                 }

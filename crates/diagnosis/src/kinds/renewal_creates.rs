@@ -32,24 +32,38 @@ fn check(case: &Case) -> Vec<Finding> {
                 return None;
             }
             let own = case.acts.of_operation(act.operation?).find(|other| {
-                other.place < act.place && other.node == act.node && other.key == act.key && other.is_done() && other.create().is_some()
+                other.place < act.place
+                    && other.node == act.node
+                    && other.key == act.key
+                    && other.is_done()
+                    && other.create().is_some()
             })?;
             if own.create().is_none_or(|create| create.token != token) {
                 return None;
             }
             let (what, places, of, harm) = match act.before {
-                KeyState::There(owner) if owner.client != act.client && !matches!(act.by, Means::Script { compared: true }) => (
-                    format!("overwrote {}'s key", owner.client),
-                    vec![owner.created],
-                    owner.operation,
-                    case.ended(&owner, act.time),
+                KeyState::There(owner)
+                    if owner.client != act.client && !matches!(act.by, Means::Script { compared: true }) =>
+                {
+                    (
+                        format!("overwrote {}'s key", owner.client),
+                        vec![owner.created],
+                        owner.operation,
+                        case.ended(&owner, act.time),
+                    )
+                }
+                KeyState::Absent(_, Some(Gone::Expired(end))) => (
+                    format!("created the key again, which had run out at {}", moment(end)),
+                    Vec::new(),
+                    None,
+                    Harm::None,
                 ),
-                KeyState::Absent(_, Some(Gone::Expired(end))) => {
-                    (format!("created the key again, which had run out at {}", moment(end)), Vec::new(), None, Harm::None)
-                }
-                KeyState::Absent(since, Some(Gone::Removed(place))) => {
-                    (format!("created the key again, which had been removed at {}", moment(since)), vec![place], None, Harm::None)
-                }
+                KeyState::Absent(since, Some(Gone::Removed(place))) => (
+                    format!("created the key again, which had been removed at {}", moment(since)),
+                    vec![place],
+                    None,
+                    Harm::None,
+                ),
                 _ => return None,
             };
             let sentence = format!(

@@ -54,4 +54,3 @@ fn check(case: &Case) -> Vec<Finding> {
         })
         .collect()
 }
-

@@ -45,7 +45,13 @@ fn check(case: &Case) -> Vec<Finding> {
             moment(end),
             last.client
         );
-        found.push(case.finding(last, &[last.place], &[last.operation, act.operation], Harm::Ended(operation.index), sentence));
+        found.push(case.finding(
+            last,
+            &[last.place],
+            &[last.operation, act.operation],
+            Harm::Ended(operation.index),
+            sentence,
+        ));
     }
     found
 }

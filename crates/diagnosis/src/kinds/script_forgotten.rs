@@ -28,13 +28,13 @@ fn check(case: &Case) -> Vec<Finding> {
         .filter_map(|operation| {
             let client = case.run.client_name(operation.process);
             let over = operation.completed?;
-            let calls = case.commands.iter().enumerate().filter(|(_, command)| {
+            let mut calls = case.commands.iter().enumerate().filter(|(_, command)| {
                 command.from.as_deref() == Some(&*client)
                     && command.name() == "EVALSHA"
                     && command.time + EDGE >= operation.invoked
                     && command.time <= over + EDGE
             });
-            let (call, command) = calls.last()?;
+            let (call, command) = calls.next_back()?;
             let did = if operation.phase(Phase::Releasing).is_some() { "release" } else { "acquisition" };
             let sentence = format!(
                 "{client}'s EVALSHA at {} was answered with NOSCRIPT, and its {did} failed: the client did not send the script's text.",

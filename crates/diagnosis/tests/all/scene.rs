@@ -2,8 +2,8 @@
 
 use diagnosis::{Diagnosis, diagnose};
 use model::history::{
-    FaultKind, FaultWindow, Function, Header, History, Operation, Outcome, Phase, PhaseStamp, Phases, Process, Promotion,
-    RecordedCommand, SeenPromotion,
+    FaultKind, FaultWindow, Function, Header, History, Operation, Outcome, Phase, PhaseStamp, Phases, Process,
+    Promotion, RecordedCommand, SeenPromotion,
 };
 
 const MS: u64 = 1_000_000;

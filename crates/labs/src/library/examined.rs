@@ -10,6 +10,7 @@ use super::endless::Endless;
 use super::kind::{Baseline, Kind};
 use super::struck::FaultHit;
 use checker::{AnomalyKind, Remark, Validity};
+use summary::DiagnosisAccount;
 
 /// The scenario that tells what a crowd of processes does from what a crowd of threads does.
 const CROWD_OF_PROCESSES: &str = "crowd-of-processes";
@@ -86,6 +87,8 @@ pub struct TriedRun {
     pub endless: Endless,
     /// What no workload claims, and its users want to know.
     pub advisories: Vec<Remark>,
+    /// What is wrong with the lock, from the commands that its nodes carried out.
+    pub diagnoses: Vec<DiagnosisAccount>,
     /// Its folder, relative to the page.
     pub folder: String,
     /// The command that repeats it.

@@ -196,7 +196,12 @@ fn seen(line: &MonitorLine, ahead: u64) -> Option<SeenCommand> {
     let text = match &line.text {
         Ok(text) => text,
         Err(why) => {
-            return Some(SeenCommand { mono_ns: came, from: None, words: Vec::new(), missed: Some((*why).to_string()) });
+            return Some(SeenCommand {
+                mono_ns: came,
+                from: None,
+                words: Vec::new(),
+                missed: Some((*why).to_string()),
+            });
         }
     };
     let (time, rest) = text.strip_prefix('+')?.split_once(" [")?;
@@ -273,7 +278,8 @@ mod tests {
         let lines = ["10.0.0.3:1", "lua", "10.0.0.9:1", "lua", "10.0.0.9:2", "10.0.0.4:1"];
         let all = lines.map(|from| seen(&line(&format!("+1.000001 [0 {from}] \"EVAL\" \"x\"")), 0).unwrap());
         let of = BTreeSet::from([Ipv4Addr::new(10, 0, 0, 3), Ipv4Addr::new(10, 0, 0, 4)]);
-        let kept: Vec<_> = theirs(all.to_vec(), &of).iter().map(|command| command.from.map(|from| from.port())).collect();
+        let kept: Vec<_> =
+            theirs(all.to_vec(), &of).iter().map(|command| command.from.map(|from| from.port())).collect();
         assert_eq!(kept, [Some(1), None, Some(1)]);
     }
 
@@ -282,7 +288,8 @@ mod tests {
         let word = "\\x01".repeat(1000);
         let asked = line(&format!("+1.000001 [0 10.0.0.3:1] \"EVAL\" \"{word}\""));
         let called = line(&format!("+1.000001 [0 lua] \"SET\" \"{word}\""));
-        let mut lines: Vec<MonitorLine> = (0..300).map(|place| if place % 2 == 0 { &asked } else { &called }.clone()).collect();
+        let mut lines: Vec<MonitorLine> =
+            (0..300).map(|place| if place % 2 == 0 { &asked } else { &called }.clone()).collect();
         let mut parts = Vec::new();
         while !lines.is_empty() {
             let part: Vec<SeenCommand> = fitting(&mut lines).iter().filter_map(|line| seen(line, 0)).collect();

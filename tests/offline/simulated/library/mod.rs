@@ -150,6 +150,7 @@ fn run(valid: Validity, when: Option<When>, anomaly: &str) -> TriedRun {
         account: String::new(),
         endless: Default::default(),
         advisories: Vec::new(),
+        diagnoses: Vec::new(),
         folder: "../runs/one".into(),
         repeat: "redjepsen run --seed 1".into(),
     }

@@ -147,6 +147,7 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         account: String::new(),
         endless: endless::Endless::default(),
         advisories: Vec::new(),
+        diagnoses: Vec::new(),
         folder: folder.as_ref().map_or(String::new(), |folder| relative(page_folder, folder)),
         repeat: outcome.repeat.clone(),
     };
@@ -162,6 +163,7 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         run.endless = endless::endless(&history);
         judge(&mut run, &history, &summary, scenario);
         run.advisories = summary.advisories;
+        run.diagnoses = summary.diagnoses;
     } else if let Ok(folder) = folder
         && let Ok(history) = history::load(&folder.join("history.jsonl"))
     {

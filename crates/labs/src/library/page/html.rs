@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::defects::{Defect, defects};
 use super::remarks::{FaultFree, fault_free, remarks};
 use super::{broken, command, facts, headline, is_too_little, meaning, shows_little, shrunk, symptom, withstood};
 use crate::library::examined::{Examined, Found, Symptom, Tried};
@@ -43,6 +44,8 @@ pub fn html(examined: &Examined) -> String {
                     }
                 }
             }
+            (wrong(examined, "wrong", "What is wrong with it", false))
+            (wrong(examined, "inherent", "What every lock with a TTL on such nodes has", true))
             @for alike in symptoms.chunk_by(|one, other| meaning(one, examined) == meaning(other, examined)) {
                 section {
                     h2 { (prose(&meaning(&alike[0], examined))) }
@@ -60,6 +63,32 @@ pub fn html(examined: &Examined) -> String {
         }
     };
     whole_page(&[&examined.name], STYLE, &body)
+}
+
+/// Each defect once: what happened, what shows it, and what to change.
+fn wrong(examined: &Examined, id: &str, title: &str, inherent: bool) -> Markup {
+    let all = defects(examined);
+    let all: Vec<&Defect> = all.iter().filter(|defect| defect.diagnosis.inherent == inherent).collect();
+    html! {
+        @if !all.is_empty() {
+            section id=(id) {
+                h2 { (title) " " span class="count" { (all.len()) } }
+                @for defect in all {
+                    article class="case" {
+                        h3 { span class="number" { (defect.diagnosis.code) } (defect.diagnosis.title.trim_end_matches('.')) span class="when" { (defect.diagnosis.name) } }
+                        p { b { (prose(&sanitize(defect.diagnosis.sentence(), 400))) } }
+                        p { (defect.shown_by(examined)) ". " a href=(address(&format!("{}/report.html", defect.run.folder))) { "The report" } }
+                        p { (defect.diagnosis.fix) }
+                        @for line in &defect.diagnosis.commands { p { code { (line) } } }
+                        p class="fine" {
+                            code { (defect.run.repeat) }
+                            @if let Some(right) = &defect.diagnosis.right { br; "A lock that does it right: " code { (right) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// What breaks it in one way.

@@ -1,5 +1,6 @@
 //! What was tried of a library and what came of it, as text and as a page.
 
+mod defects;
 mod html;
 mod remarks;
 mod text;
@@ -7,6 +8,7 @@ mod text;
 pub use html::html;
 pub use text::terminal;
 
+use defects::{defects, named};
 use remarks::{fault_free, remarks};
 
 use crate::library::commands::ObservedCommand;
@@ -18,8 +20,16 @@ use checker::Validity;
 /// The page's name, in the folder of the catalogue's runs.
 pub const FILE: &str = "library.html";
 
-/// `redis-py Lock 8.1.0 falls to 8 of 46 scenarios: to 3 as every lock with a TTL, on one node; to 5 that such a lock can withstand`.
+/// What is wrong with it by its commands, and what it falls to.
 fn headline(examined: &Examined) -> String {
+    match named(examined, &defects(examined)) {
+        Some(named) => format!("{named}. {}", base::words::capital(&fallen(examined))),
+        None => fallen(examined),
+    }
+}
+
+/// `redis-py Lock 8.1.0 falls to 8 of 46 scenarios: to 3 as every lock with a TTL, on one node; to 5 that such a lock can withstand`.
+fn fallen(examined: &Examined) -> String {
     let fell = examined.that(Validity::Invalid).len();
     let shown = fell + examined.that(Validity::Valid).len();
     if fell == 0

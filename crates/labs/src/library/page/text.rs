@@ -1,5 +1,6 @@
 //! What was tried of a library, in a terminal.
 
+use super::defects::{Defect, defects};
 use super::remarks::{FaultFree, fault_free, remarks};
 use super::{broken, command, facts, headline, meaning, shrunk, symptom, withstood};
 use crate::library::examined::Examined;
@@ -12,12 +13,34 @@ const LONGEST: usize = 300;
 /// How much of what was withstood is listed.
 const MOST_HELD: usize = 25;
 
+/// A defect: what happened, which scenarios show it, what to change, and the run to look at.
+fn wrong(defect: &Defect, examined: &Examined, look: Look) -> Vec<String> {
+    let diagnosis = defect.diagnosis;
+    let told = |text: &str| wrap(&sanitize(text, 2 * LONGEST), look.line() - 4);
+    let mut lines = vec![format!("  {} {}: {}", diagnosis.code, diagnosis.name, diagnosis.title)];
+    let fix = format!("→ {}", diagnosis.fix);
+    let texts = [diagnosis.sentence().to_string(), defect.shown_by(examined) + ".", fix];
+    lines.extend(texts.iter().flat_map(|text| told(text)).map(|line| format!("    {line}")));
+    lines.push(format!("    repeat  {}", sanitize(&defect.run.repeat, 400)));
+    lines
+}
+
 /// The headline, what breaks it by symptom, what it withstands, and what shows nothing.
 pub fn terminal(examined: &Examined, look: Look) -> String {
     let mut lines = vec![format!("{}.", look.paint("1", &line(&headline(examined), LONGEST)))];
     for FaultFree { what, run, .. } in fault_free(examined) {
         lines.push(look.paint("1;31", &format!("{}.", line(&what, 2 * LONGEST))));
         lines.push(format!("  repeat  {}", sanitize(&run.repeat, 400)));
+    }
+    let all = defects(examined);
+    for (title, inherent) in [("What is wrong with it", false), ("What every lock with a TTL on such nodes has", true)]
+    {
+        let of_kind = all.iter().filter(|defect| defect.diagnosis.inherent == inherent);
+        let told: Vec<String> = of_kind.flat_map(|defect| wrong(defect, examined, look)).collect();
+        if !told.is_empty() {
+            lines.extend([String::new(), look.paint(if inherent { "1" } else { "1;31" }, title)]);
+            lines.extend(told);
+        }
     }
     lines.push(String::new());
     lines.extend(facts(examined).into_iter().map(|(name, text)| format!("  {name:<14} {}", line(&text, LONGEST))));

@@ -4,7 +4,8 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
 use simulated_redis::{
-    Action, Clocks, Config, Connection, Disk, ExecutedCommand, Persistence, Process, ProcessEvent, Sentinel, SentinelConfig, Server,
+    Action, Clocks, Config, Connection, Disk, ExecutedCommand, Persistence, Process, ProcessEvent, Sentinel,
+    SentinelConfig, Server,
 };
 
 use super::super::spec::{ClusterSpec, Member};

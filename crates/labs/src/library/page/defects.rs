@@ -1,0 +1,75 @@
+//! What is wrong with a library, each defect once: from the diagnoses of all its runs.
+
+use crate::library::examined::{Examined, Tried, TriedRun};
+use summary::Diagnosis;
+
+/// A diagnosis with the scenarios whose runs show it.
+pub struct Defect<'a> {
+    pub diagnosis: &'a Diagnosis,
+    /// The first run that shows it; one in which it did harm, if there is any.
+    pub run: &'a TriedRun,
+    /// In which it did harm, then the others.
+    pub harmed: Vec<&'a Tried>,
+    pub showed: Vec<&'a Tried>,
+}
+
+/// All of them: what is the library's own first, and among that what did harm; what every lock of its kind has last.
+pub fn defects(examined: &Examined) -> Vec<Defect<'_>> {
+    let mut found: Vec<Defect> = Vec::new();
+    for tried in &examined.tried {
+        for run in &tried.runs {
+            for diagnosis in run.diagnoses.iter().map(|account| &account.diagnosis) {
+                let place = found.iter().position(|defect| defect.diagnosis.code == diagnosis.code);
+                let place = place.unwrap_or_else(|| {
+                    found.push(Defect { diagnosis, run, harmed: Vec::new(), showed: Vec::new() });
+                    found.len() - 1
+                });
+                let defect = &mut found[place];
+                let is_new = |all: &[&Tried]| !all.iter().any(|other| other.scenario == tried.scenario);
+                if diagnosis.is_harmful() {
+                    if defect.harmed.is_empty() {
+                        (defect.diagnosis, defect.run) = (diagnosis, run);
+                    }
+                    defect.showed.retain(|other| other.scenario != tried.scenario);
+                    defect.harmed.extend(is_new(&defect.harmed).then_some(tried));
+                } else if is_new(&defect.harmed) && is_new(&defect.showed) {
+                    defect.showed.push(tried);
+                }
+            }
+        }
+    }
+    found.sort_by(|one, other| {
+        let key = |defect: &Defect| (defect.diagnosis.inherent, defect.harmed.is_empty());
+        key(one).cmp(&key(other)).then(one.diagnosis.code.cmp(&other.diagnosis.code))
+    });
+    found
+}
+
+impl Defect<'_> {
+    /// `in 3 of 40 scenarios: pause, late-release and double-pause`
+    pub fn shown_by(&self, examined: &Examined) -> String {
+        let all = examined.tried.len();
+        let names = |tried: &[&Tried]| {
+            let names: Vec<String> = tried.iter().take(MOST_NAMED).map(|tried| tried.scenario.clone()).collect();
+            let more = tried.len().saturating_sub(MOST_NAMED);
+            base::words::list(&names) + &if more > 0 { format!(" and {more} more") } else { String::new() }
+        };
+        match (self.harmed.len(), self.showed.len()) {
+            (0, shown) => format!("It did no harm yet; seen in {shown} of {all} scenarios: {}", names(&self.showed)),
+            (harmed, _) => format!("It did harm in {harmed} of {all} scenarios: {}", names(&self.harmed)),
+        }
+    }
+}
+
+/// Longer lists of scenarios nobody reads.
+const MOST_NAMED: usize = 6;
+
+/// `naivelock has 2 defects that its commands show (RJ002 compare-then-delete and RJ010 renewal-without-compare)`; nothing if there is none.
+pub fn named(examined: &Examined, all: &[Defect]) -> Option<String> {
+    let own: Vec<&Defect> = all.iter().filter(|defect| !defect.diagnosis.inherent).collect();
+    let names = own.iter().map(|defect| format!("{} {}", defect.diagnosis.code, defect.diagnosis.name));
+    let names: Vec<String> = names.collect();
+    let many = base::words::plural(own.len() as u64, "defect");
+    (!own.is_empty())
+        .then(|| format!("{} has {many} that its commands show ({})", examined.name, base::words::list(&names)))
+}
