@@ -411,6 +411,11 @@ impl<'a> Reader<'a> {
             self.acts[*place].done = Some(false);
         }
         self.acts[last].done = Some(true);
+        // It found the key absent, so that of an earlier owner had run out.
+        let name = (act.node, act.key);
+        self.in_doubt.insert(name, in_doubt.iter().copied().filter(|place| *place < last).collect());
+        let created = self.acts[last].clone();
+        self.acts[last].before = self.found_absent(&created);
         match self.after(&self.acts[last]) {
             KeyState::There(owned) => {
                 for place in in_doubt.iter().filter(|place| **place > last) {
