@@ -4,6 +4,7 @@
 mod advice;
 mod client_check;
 mod cold;
+mod diagnoses;
 mod digests;
 mod hunts;
 mod library;

@@ -273,3 +273,15 @@ fn an_endless_script_keeps_everybody_waiting_until_its_threshold_and_is_killed_a
     // Its clock went on, and what was refused was not done.
     assert_eq!(server.words(late, &["EXISTS", "k", "lost"]), ":0\r\n");
 }
+
+#[test]
+fn nothing_is_recorded_unless_it_is_wanted() {
+    let mut simulated = Simulated::with(Persistence::None);
+    let connection = simulated.connect();
+    simulated.words(connection, &["SET", "k", "v"]);
+    assert!(simulated.take_executed().is_empty());
+    simulated.record_commands();
+    simulated.words(connection, &["SET", "k", "w"]);
+    assert_eq!(simulated.take_executed().len(), 1);
+    assert!(simulated.take_executed().is_empty(), "it is told once");
+}

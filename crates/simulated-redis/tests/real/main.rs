@@ -3,5 +3,6 @@
 mod commands;
 mod generate;
 mod groups;
+mod recorded;
 #[path = "../support/mod.rs"]
 mod support;

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use simulated_redis::{Action, Clocks, Config, Connection, Disk, Persistence, Process, ProcessEvent, Server};
+use simulated_redis::{Action, Clocks, Config, Connection, Disk, ExecutedCommand, Persistence, Process, ProcessEvent, Server};
 
 use super::request;
 
@@ -82,6 +82,14 @@ impl Simulated {
     pub fn follow_real_clocks(&mut self, since: Instant) {
         self.clocks.wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         self.clocks.monotonic = Duration::from_secs(5) + since.elapsed();
+    }
+
+    pub fn record_commands(&mut self) {
+        self.server.as_mut().unwrap().record_commands();
+    }
+
+    pub fn take_executed(&mut self) -> Vec<ExecutedCommand> {
+        self.server.as_mut().unwrap().take_executed()
     }
 
     pub fn kill_and_restart(&mut self) {

@@ -1,5 +1,6 @@
 //! What `redjepsen library` makes of what a library sends, and of what came of it. Its scenarios are played in virtual time.
 
+mod named;
 mod remarked;
 mod sent;
 mod strikes;
