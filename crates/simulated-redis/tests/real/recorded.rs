@@ -6,7 +6,8 @@ use super::support::real::Real;
 use super::support::request;
 use super::support::simulated::Simulated;
 
-const COMPARE_AND_DELETE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
+const COMPARE_AND_DELETE: &str =
+    "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
 
 const COMMANDS: &[&[&str]] = &[
     &["SET", "lock:k0", "a b", "NX", "PX", "100000"],

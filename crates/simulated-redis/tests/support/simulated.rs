@@ -3,7 +3,9 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use simulated_redis::{Action, Clocks, Config, Connection, Disk, ExecutedCommand, Persistence, Process, ProcessEvent, Server};
+use simulated_redis::{
+    Action, Clocks, Config, Connection, Disk, ExecutedCommand, Persistence, Process, ProcessEvent, Server,
+};
 
 use super::request;
 

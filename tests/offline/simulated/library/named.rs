@@ -1,13 +1,13 @@
 //! Each defect of a library is told once, by its diagnosis, however many scenarios show it.
 
 use checker::Validity;
-use labs::library::{html, terminal};
+use labs::library::examined::TriedRun;
+use labs::library::kind::Baseline;
+use labs::library::page::{html, terminal};
 use report::Look;
 use summary::DiagnosisAccount;
 
 use super::{examined, run, tried};
-use labs::library::Baseline;
-use labs::library::TriedRun;
 
 /// A run that shows this diagnosis.
 fn shows(code: &str, harm: &str, sentence: &str) -> TriedRun {
