@@ -54,7 +54,7 @@ pub struct RunFlags {
     /// Keep the cluster running afterwards, in Docker (`redjepsen clean` removes it)
     #[arg(long)]
     pub keep: bool,
-    /// Do not watch what the lock's nodes hold meanwhile, which the timeline shows (servers.jsonl)
+    /// Do not watch what the lock's nodes hold and carry out, which the timeline and diagnoses rest on (servers.jsonl, commands.jsonl)
     #[arg(long)]
     pub no_observer: bool,
     /// Open the report in a browser afterwards; does nothing where standard output is no terminal

@@ -55,7 +55,7 @@ pub struct SuiteFlags {
     /// Start a new cluster for each run, instead of reusing one
     #[arg(long)]
     new_clusters: bool,
-    /// Do not watch what the lock's nodes hold meanwhile, which timelines show (servers.jsonl)
+    /// Do not watch what the lock's nodes hold and carry out, which timelines and diagnoses rest on (servers.jsonl, commands.jsonl)
     #[arg(long)]
     no_observer: bool,
     /// Only this cell: its name as `--dry-run` shows it, or its workload or nemesis; may be given several times
