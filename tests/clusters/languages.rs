@@ -59,7 +59,12 @@ fn holds_and_falls(workload: &str, name: &str, missing: Option<impl Display>) {
     assert!(history.contains(name), "{name} in what clients said of themselves");
     let (code, text) = run(store.path(), &format!("--workload {workload} --nemesis pause-before-write"));
     assert_eq!(code, Some(1), "{text}");
-    let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // The terminal has the beginning of a story, results.json the whole.
+    let results = std::fs::read_to_string(store.path().join("latest/results.json")).unwrap();
+    let results: serde_json::Value = serde_json::from_str(&results).unwrap();
+    let stories = results["incidents"].as_array().unwrap().iter().flat_map(|one| one["sentences"].as_array().unwrap());
+    let stories: String = stories.map(|sentence| sentence["text"].as_str().unwrap().replace('`', "") + " ").collect();
+    let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ") + " " + &stories;
     // A reply that reached the holder late leaves open whether its lock had run out when the next one took it. The pause is
     // told in any case, as its cause only where that is certain.
     let told = ["when its holder was paused", "In effect meanwhile: pause client:0."];
