@@ -65,3 +65,18 @@ fn without_commands_there_is_the_same_verdict_and_no_diagnosis() {
     let history = |folder: &Path| fs::read(folder.join("history.jsonl")).unwrap();
     assert!(history(&with) == history(&without), "nobody in a run notices that it is recorded");
 }
+
+#[test]
+fn the_lock_that_does_it_right_is_valid_where_the_diagnosis_says_so() {
+    let store = tempfile::tempdir().unwrap();
+    let mut pairs: Vec<(&str, &str)> = diagnosis::KINDS.iter().filter_map(|kind| kind.right).collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    // A published library is no part of a simulation.
+    pairs.retain(|(workload, _)| model::scenario::catalogue::workload(workload).unwrap().1.library.is_none());
+    assert!(pairs.len() > 8, "{pairs:?}");
+    for (workload, nemesis) in pairs {
+        let (_, printed) = run(store.path(), &format!("--workload {workload} --nemesis {nemesis}"));
+        assert!(printed.starts_with("VALID"), "{workload} under {nemesis}: {printed}");
+    }
+}

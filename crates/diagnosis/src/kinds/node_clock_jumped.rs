@@ -14,7 +14,7 @@ pub static KIND: Kind = Kind {
     source: KLEPPMANN,
     fix: "Let the clocks of nodes be slewed and never stepped. Let the resource refuse late writes.",
     commands: &[],
-    right: Some(("fenced-reads", "clock-jump-forward")),
+    right: Some(("redlock-guarded", "clock-jump-forward")),
     inherent: true,
     check,
 };

@@ -18,7 +18,7 @@ pub static KIND: Kind = Kind {
     fix: "Keep locks on servers that evict nothing and sync each write; after a crash, wait for a TTL before a node is used again. Let the \
           resource refuse late writes.",
     commands: &["CONFIG SET maxmemory-policy noeviction", "CONFIG SET appendfsync always"],
-    right: Some(("fenced-reads", "crash-no-persistence")),
+    right: Some(("redlock-guarded", "crash-no-persistence")),
     inherent: true,
     check,
 };

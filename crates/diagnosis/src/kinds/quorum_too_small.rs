@@ -16,7 +16,7 @@ pub static KIND: Kind = Kind {
     source: REDIS_LOCKS,
     fix: "Hand the lock out only if more than half of all nodes created the key.",
     commands: &[],
-    right: Some(("redlock", "two-holders")),
+    right: Some(("redlock", "lost-reply")),
     inherent: false,
     check,
 };

@@ -16,7 +16,7 @@ pub static KIND: Kind = Kind {
     commands: &[
         r#"EVAL "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0" 1 KEY TOKEN TTL"#,
     ],
-    right: Some(("redlock-watchdog", "pause-between-extensions")),
+    right: Some(("redlock-watchdog", "long-work")),
     inherent: false,
     check,
 };

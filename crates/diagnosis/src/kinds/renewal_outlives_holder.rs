@@ -15,7 +15,7 @@ pub static KIND: Kind = Kind {
     source: REDIS_LOCKS,
     fix: "Stop the renewal, and wait until it has stopped, before the release is sent.",
     commands: &[],
-    right: Some(("redlock-watchdog", "late-extension")),
+    right: Some(("redlock-watchdog", "long-work")),
     inherent: false,
     check,
 };
