@@ -36,7 +36,10 @@ fn page(kind: &Kind) -> String {
     fix.extend(kind.commands.iter().map(|line| format!("  {line}")));
     paragraph("What to change", fix);
     if kind.inherent {
-        paragraph("Whose fault", told("Every lock with a TTL on such nodes has this; only the resource can help."));
+        paragraph(
+            "Whose fault",
+            told("Every lock with a TTL on such nodes can come to this; only the resource can prevent the harm."),
+        );
     }
     if let Some((workload, nemesis)) = kind.right {
         paragraph("A lock that does it right", vec![shown_by(workload, nemesis)]);

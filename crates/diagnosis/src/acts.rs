@@ -345,7 +345,8 @@ impl<'a> Reader<'a> {
     fn operation_of(&self, client: &str, key: &str, time: u64) -> Option<usize> {
         let of = key_behind(key).filter(|_| self.is_by_client)?;
         let places = self.operations.get(&(client.to_string(), of))?;
-        let begun = places.partition_point(|place| self.history.operations[*place].invoked <= time + EDGE);
+        let begun =
+            places.partition_point(|place| self.history.operations[*place].invoked <= time.saturating_add(EDGE));
         places[..begun].last().copied()
     }
 
@@ -406,6 +407,11 @@ impl<'a> Reader<'a> {
     fn settled(&mut self, act: &Act<'a>) -> Option<KeyState<'a>> {
         let in_doubt = self.in_doubt.get(&(act.node, act.key))?.clone();
         let last = *in_doubt.iter().rev().find(|place| self.acts[**place].client == act.client)?;
+        // It compared with what the request wrote.
+        let token = self.acts[last].create()?.token;
+        if !self.commands[act.sent].words.iter().skip(1).any(|word| word == token) {
+            return None;
+        }
         // Of those that came after it, none found the key absent.
         for place in in_doubt.iter().filter(|place| **place > last) {
             self.acts[*place].done = Some(false);
@@ -494,7 +500,7 @@ impl<'a> Reader<'a> {
         // The last of its requests before it had the lock, all of which went to this node.
         let asked = self.requests.get(&(act.client, act.key))?;
         let time = |place: &usize| self.commands[*place].time;
-        let from = asked.partition_point(|place| time(place) + EDGE < operation.invoked);
+        let from = asked.partition_point(|place| time(place).saturating_add(EDGE) < operation.invoked);
         let to = asked.partition_point(|place| time(place) <= acquired.saturating_add(EDGE));
         let meanwhile = asked.get(from..to)?;
         let is_alone = meanwhile.iter().all(|place| self.commands[*place].node == act.node);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::acts::{Act, Acts, Change, EDGE, KeyEnd, Owned};
 use super::{Finding, Harm};
 use base::words;
-use model::fault_kinds::OnProcess;
+use model::fault_kinds::{CallEffect, OnProcess};
 use model::history::{Header, History, Operation, Outcome, Phase, RecordedCommand, key_behind};
 
 pub(crate) struct Case<'a> {
@@ -49,6 +49,19 @@ impl<'a> Case<'a> {
         before.find(|other| other.client == act.client && other.what == Change::Read)
     }
 
+    /// Whether the client had read, since it had the lock, whose the key is, before this act.
+    pub fn had_compared<'s>(&'s self, act: &Act) -> Option<&'s Act<'a>> {
+        let asked = self.had_asked(act)?;
+        let tells = matches!(&*self.commands[asked.place].name(), "GET" | "MGET" | "GETRANGE");
+        (tells && self.had_lock(self.of(act)?, asked.time)).then_some(asked)
+    }
+
+    /// Whether the client had asked nothing of the key since it had the lock, which it certainly had.
+    pub fn asked_nothing(&self, act: &Act) -> bool {
+        let Some(operation) = self.of(act).filter(|operation| self.had_lock(operation, act.time)) else { return false };
+        self.had_asked(act).is_none_or(|asked| !self.had_lock(operation, asked.time))
+    }
+
     /// Whether an operation had its lock by then, as its client said.
     pub fn had_lock(&self, operation: &Operation, time: u64) -> bool {
         operation.phase(Phase::Acquired).is_some_and(|stamp| stamp.time() <= time.saturating_add(EDGE))
@@ -86,6 +99,21 @@ impl<'a> Case<'a> {
                 .kept_waiting
                 .iter()
                 .any(|(_, waited)| is_its(&waited.members) && meets(waited.from_ns, Some(waited.to_ns)))
+    }
+
+    /// Whether all that a client sent to a node between two moments came there: no fault was in effect on either of them, or only
+    /// one that takes a reply.
+    pub fn requests_pass(&self, client: &str, node: &str, from: u64, to: u64) -> bool {
+        let mut faults = self.history.faults.iter().filter(|window| window.skipped.is_none());
+        !faults.any(|window| {
+            let (began, ended) = window.span();
+            let meets = began <= to && ended.is_none_or(|ended| ended >= from);
+            let is_end = |member: &String| member == client || member == node;
+            let links = window.links.iter().flatten();
+            let concerns =
+                window.targets.iter().any(is_end) || links.into_iter().any(|(from, to)| is_end(from) && is_end(to));
+            meets && concerns && !window.on_call.is_some_and(CallEffect::waits_for_the_reply)
+        })
     }
 
     /// A finding that rests on these acts' commands and concerns these operations.

@@ -68,7 +68,7 @@ pub enum Harm {
     None,
     /// It ended the lock of this operation, by the index of its `invoke` event, while its client counted on it.
     Ended(u64),
-    /// It kept all others from the lock, which nobody had any more.
+    /// It kept all others from the lock, which no client had any more.
     Kept,
 }
 
@@ -129,7 +129,7 @@ impl Diagnosis {
         }
     }
 
-    /// Whether it took a lock from somebody, or kept one from somebody.
+    /// Whether it ended a lock, or kept others from one, in this run.
     pub fn is_harmful(&self) -> bool {
         self.findings.iter().any(|finding| finding.harm != Harm::None)
     }

@@ -21,7 +21,7 @@ pub struct DiagnosisAccount {
 }
 
 impl DiagnosisAccount {
-    /// What happened: in the first incident that it explains, or else wherever it was seen first.
+    /// What happened first; harm before what only could have done harm.
     pub fn sentence(&self) -> &str {
         self.diagnosis.sentence()
     }

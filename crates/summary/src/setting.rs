@@ -8,7 +8,7 @@ use base::words::{length, sanitize};
 use checker::Validity;
 use model::history::{Header, ResourceKind};
 use model::nemesis::Expectation;
-use model::scenario::{Cause, Fencing, OperationMix, Scenario};
+use model::scenario::{Cause, Fencing, OperationMix, Scenario, catalogue};
 
 /// A name, and what it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,10 +166,15 @@ pub(super) fn notes(story: &Story) -> Vec<String> {
 fn known(story: &Story) -> Option<String> {
     let Scenario { workload, nemesis_name, .. } = story.subject.scenario?;
     let library = workload.library.as_ref().filter(|_| story.subject.verdict.valid == Validity::Invalid)?;
+    // Findings are of the version that the catalogue pins.
+    let pinned = catalogue::workload(story.workload()?).ok().and_then(|(_, workload)| workload.library);
+    if pinned.is_some_and(|pinned| pinned.version != library.version) {
+        return None;
+    }
     let finding = library.findings.iter().find(|finding| finding.nemesis.contains(nemesis_name))?;
     let whose = match finding.cause {
         Cause::Library => "a defect of its own",
-        Cause::Kind => "as of every lock of its kind",
+        Cause::Kind => "as every lock of its kind has it",
     };
     let places: Vec<&str> = [&finding.source, &finding.issue].into_iter().flatten().map(String::as_str).collect();
     let places = if places.is_empty() { String::new() } else { format!(" ({})", places.join("; ")) };

@@ -23,7 +23,7 @@ pub static KIND: Kind = Kind {
 fn check(case: &Case) -> Vec<Finding> {
     left_behind(case)
         .filter(|(_, released_elsewhere)| !released_elsewhere)
-        .map(|(act, _)| finding(case, act, "and sent no release"))
+        .map(|(act, _)| finding(case, act, "and no release of its came"))
         .collect()
 }
 
@@ -44,6 +44,10 @@ pub(super) fn left_behind<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = (&
         let asks_to_remove =
             |other: &&Act| other.client == act.client && other.operation == act.operation && other.what == Change::Read;
         if after().any(|other| (removes(&other) || asks_to_remove(&other)) && other.time <= end) {
+            return None;
+        }
+        // What it sent meanwhile came to the node: else its release may be on its way, or lost.
+        if !case.requests_pass(act.client, act.node, act.time, end) {
             return None;
         }
         // It reached the node again while the key was there.

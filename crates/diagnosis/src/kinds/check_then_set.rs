@@ -1,6 +1,6 @@
 //! An acquisition that asks in one command and sets in another.
 
-use super::super::acts::{Act, Change, Create, Only, Owned};
+use super::super::acts::{Act, Change, Create, Means, Only, Owned};
 use super::super::case::{Case, at, on};
 use super::super::{Finding, Harm, Kind};
 use super::REDIS_SET;
@@ -26,6 +26,7 @@ pub(super) fn overwrites<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = (&'
         let acquires = case.of(act).is_some_and(|operation| !case.had_lock(operation, act.time));
         sets && acquires
             && !act.by_watch()
+            && act.by != (Means::Script { compared: true })
             && act.time.saturating_sub(owner.since) < case.ttl
             && case.ended(owner, act.time) != Harm::None
     })

@@ -26,11 +26,11 @@ fn check(case: &Case) -> Vec<Finding> {
     apart
         .filter(|(act, _)| !case.of(act).is_some_and(gave_up))
         .filter_map(|(act, owner)| {
-            let asked = case.had_asked(act)?;
+            let asked = case.had_compared(act)?;
             // Another client's key that was there when it asked was no reason to delete.
             let was_own = asked.owner().is_none_or(|then| then.client == act.client);
             let sentence = format!(
-                "{}'s {} {} removed {}'s key{}: it had compared the value {} before, in a command of its own ({}).",
+                "{}'s {} {} removed {}'s key{}: it had read the value {} before, in a command of its own ({}).",
                 act.client,
                 case.named(act),
                 at(act.time),

@@ -32,11 +32,12 @@ fn check(case: &Case) -> Vec<Finding> {
                 return None;
             }
             let sentence = format!(
-                "{} was given the lock at {}, {} after its key had run out: the acquisition took {}, and nobody counted that.",
+                "{} was given the lock at {}, {} after its key had run out: the acquisition took {}, and its TTL is {}.",
                 first.client,
                 moment(*acquired),
                 length(acquired.saturating_sub(end)),
-                length(acquired.saturating_sub(first.time))
+                length(acquired.saturating_sub(first.time)),
+                length(end.saturating_sub(first.time))
             );
             let places: Vec<usize> = expired.iter().map(|owned| owned.created).collect();
             Some(case.finding(first, &places, &[first.operation], grant.harm(case), sentence))

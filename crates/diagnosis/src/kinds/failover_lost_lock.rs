@@ -1,6 +1,6 @@
 //! A lock that was acknowledged by a primary, and that its successor never had.
 
-use super::super::acts::{Act, EDGE};
+use super::super::acts::{Act, Change, EDGE};
 use super::super::case::Case;
 use super::super::{Finding, Harm, Kind};
 use base::words::moment;
@@ -27,16 +27,20 @@ fn check(case: &Case) -> Vec<Finding> {
         let is_granted = |act: &&Act| act.is_done() && act.create().is_some() && act.operation.is_some();
         // Acquired on the old primary before, and still to live.
         for lost in case.acts.all.iter().filter(|act| act.node == old && act.time < seen.time).filter(is_granted) {
-            let Some(end) = lost.create().and_then(|create| create.ttl).map(|ttl| lost.time + ttl) else { continue };
+            let Some(end) = lost.create().and_then(|create| create.ttl).map(|ttl| lost.time.saturating_add(ttl)) else {
+                continue;
+            };
             let took =
                 case.acts.all.iter().filter(|act| act.node == new && act.key == lost.key && act.client != lost.client);
-            let took = took.filter(is_granted).find(|act| act.time + EDGE > began && act.time + EDGE < end);
+            let took = took
+                .filter(is_granted)
+                .find(|act| act.time.saturating_add(EDGE) > began && act.time.saturating_add(EDGE) < end);
             let Some(took) = took else { continue };
             let (Some(holder), Some(other)) = (case.of(lost), case.of(took)) else { continue };
             let removed = case
                 .acts
                 .after(lost)
-                .any(|act| act.time <= took.time && act.is_done() && act.what == super::super::acts::Change::Remove);
+                .any(|act| act.time <= took.time && act.done != Some(false) && act.what == Change::Remove);
             if removed || !case.holds(holder, took.time) || holder.index == other.index {
                 continue;
             }

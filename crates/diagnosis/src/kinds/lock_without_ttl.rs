@@ -1,6 +1,6 @@
 //! A lock whose key never ends.
 
-use super::super::acts::{Change, KeyEnd, KeyState};
+use super::super::acts::{Act, Change, KeyEnd, KeyState};
 use super::super::case::{Case, at, on};
 use super::super::{Finding, Harm, Kind};
 use super::REDIS_SET;
@@ -11,7 +11,7 @@ pub static KIND: Kind = Kind {
     code: "RJ004",
     name: "lock-without-ttl",
     title: "The key of the lock has no TTL.",
-    rule: "A holder that dies gives nothing back. Without a TTL its key is there for ever, and nobody gets the lock again.",
+    rule: "A holder that dies gives nothing back. Without a TTL its key is there for ever, and no client gets the lock again.",
     source: REDIS_SET,
     fix: "Set the TTL with the command that creates the key.",
     commands: &["SET KEY TOKEN NX PX TTL"],
@@ -25,19 +25,14 @@ fn check(case: &Case) -> Vec<Finding> {
     let endless = creates.filter(|act| act.create().is_some_and(|create| create.ttl.is_none() && !create.gets));
     endless
         .filter_map(|act| {
-            let last = case.commands.last()?.time;
-            // Its first change afterwards, if there is one.
-            let next = case.acts.after(act).find(|other| !matches!(other.what, Change::Read) && other.done != Some(false));
-            let until = next.map_or(last, |next| next.time);
-            let is_whole = case.acts.was_watched(act.node, act.time, until);
-            let ends = next.is_some_and(|next| matches!(next.what, Change::Renew(_)));
-            // So that it is no lock that was just being set up when the run ended.
-            let stayed = until.saturating_sub(act.time) >= case.ttl;
-            let is_own = next.is_none_or(|next| match next.before {
+            // The last that found it as it was created.
+            let is_it = |other: &&Act| match other.before {
                 KeyState::There(owned) => owned.created == act.place && owned.end == KeyEnd::Never,
                 _ => false,
-            });
-            if ends || !is_whole || !stayed || !is_own {
+            };
+            let until = case.acts.after(act).rfind(is_it)?.time;
+            let renewed = case.acts.after(act).any(|other| is_it(&other) && matches!(other.what, Change::Renew(_)));
+            if renewed || !case.acts.was_watched(act.node, act.time, until) {
                 return None;
             }
             let operation = case.of(act)?;

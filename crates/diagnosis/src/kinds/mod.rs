@@ -70,6 +70,11 @@ const COMPARE_AND_DELETE: &[&str] = &[
     r#"EVAL "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0" 1 KEY TOKEN"#,
 ];
 
+/// The script that compares and extends.
+const COMPARE_AND_EXTEND: &[&str] = &[
+    r#"EVAL "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0" 1 KEY TOKEN TTL"#,
+];
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

@@ -50,10 +50,13 @@ pub(super) fn found(
     let mut found = Vec::new();
     for took in case.acts.all.iter().filter(is_granted) {
         let mut before = case.acts.before(took).rev();
-        let Some(lost) = before.find(|act| act.is_done() && act.what != Change::Read).filter(is_granted) else {
+        let Some(lost) = before.find(|act| act.done != Some(false) && act.what != Change::Read).filter(is_granted)
+        else {
             continue;
         };
-        let Some(end) = lost.create().and_then(|create| create.ttl).map(|ttl| lost.time + ttl) else { continue };
+        let Some(end) = lost.create().and_then(|create| create.ttl).map(|ttl| lost.time.saturating_add(ttl)) else {
+            continue;
+        };
         let here = case.history.faults.iter().filter(|window| window.targets.iter().any(|target| target == took.node));
         let meanwhile = here.filter(|window| {
             let lasted = window.span().1.is_none_or(|healed| healed >= lost.time);
@@ -63,7 +66,7 @@ pub(super) fn found(
         // Of two that could have done it, nobody knows which did.
         let [fault] = meanwhile.collect::<Vec<_>>()[..] else { continue };
         let Some(holder) = case.of(lost).filter(|_| fault.was_observed() && is_meant(fault)) else { continue };
-        if took.client == lost.client || took.time + EDGE >= end || !case.holds(holder, took.time) {
+        if took.client == lost.client || took.time.saturating_add(EDGE) >= end || !case.holds(holder, took.time) {
             continue;
         }
         let places = [lost.place, took.place];

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::acts::{Act, EDGE, KeyEnd, KeyState, Owned};
+use super::super::acts::{Act, Change, EDGE, KeyEnd, KeyState, Owned};
 use super::super::case::Case;
 use super::super::{Finding, Harm, Kind};
 use super::REDIS_LOCKS;
@@ -50,7 +50,8 @@ pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
         let Some(place) = act.operation else { continue };
         let operation = &case.history.operations[place];
         let Some((start, _)) = case.history.certain_hold(operation) else { continue };
-        if i64::try_from(act.time).is_ok_and(|time| time <= start) && act.time + EDGE >= operation.invoked {
+        if i64::try_from(act.time).is_ok_and(|time| time <= start) && act.time.saturating_add(EDGE) >= operation.invoked
+        {
             // A request that was late may come after the one that created the key.
             let kept = created.entry(place).or_default().entry(act.node).or_insert(act);
             if act.is_done() || !kept.is_done() {
@@ -79,9 +80,10 @@ pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
                 first = Some(*act);
             }
             // What the key was at the first act after the grant, or what it has come to since.
-            let changed = case.acts.after(act).find(|other| {
-                other.time > acquired || (other.is_done() && !matches!(other.what, super::super::acts::Change::Read))
-            });
+            let changed = case
+                .acts
+                .after(act)
+                .find(|other| other.time > acquired || (other.is_done() && !matches!(other.what, Change::Read)));
             match changed.map(|act| (act.before, act.time)) {
                 Some((KeyState::There(owned), _)) if owned.created == act.place && still(&owned, acquired, error) => {
                     alive += 1
@@ -89,9 +91,9 @@ pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
                 Some((KeyState::There(owned), _)) if owned.created == act.place && over(&owned, acquired, error) => {
                     expired.push(owned);
                 }
-                Some((KeyState::Absent(end, _), _)) if end + EDGE + error < acquired => {
+                Some((KeyState::Absent(end, _), _)) if end.saturating_add(EDGE + error) < acquired => {
                     let create = act.create().and_then(|create| create.ttl);
-                    let end = create.map_or(KeyEnd::Unknown, |ttl| KeyEnd::At(act.time + ttl));
+                    let end = create.map_or(KeyEnd::Unknown, |ttl| KeyEnd::At(act.time.saturating_add(ttl)));
                     expired.push(Owned {
                         client: act.client,
                         token: "",
@@ -101,7 +103,7 @@ pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
                         operation: act.operation,
                     });
                 }
-                Some((KeyState::Absent(end, _), _)) if end > acquired + EDGE + error => alive += 1,
+                Some((KeyState::Absent(end, _), _)) if end > acquired.saturating_add(EDGE + error) => alive += 1,
                 _ => is_certain = false,
             }
         }
@@ -115,13 +117,13 @@ pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
 fn still(owned: &Owned, time: u64, error: u64) -> bool {
     match owned.end {
         KeyEnd::Never => true,
-        KeyEnd::At(end) => end > time + EDGE + error,
+        KeyEnd::At(end) => end > time.saturating_add(EDGE + error),
         KeyEnd::Unknown => false,
     }
 }
 
 fn over(owned: &Owned, time: u64, error: u64) -> bool {
-    matches!(owned.end, KeyEnd::At(end) if end + EDGE + error < time)
+    matches!(owned.end, KeyEnd::At(end) if end.saturating_add(EDGE + error) < time)
 }
 
 fn check(case: &Case) -> Vec<Finding> {

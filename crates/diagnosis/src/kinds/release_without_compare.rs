@@ -22,7 +22,7 @@ pub static KIND: Kind = Kind {
 fn check(case: &Case) -> Vec<Finding> {
     let removes = case.on_others().filter(|(act, _)| act.what == Change::Remove);
     let blind = removes.filter(|(act, _)| match act.by {
-        Means::Plain | Means::Transaction { watched: false } => case.had_asked(act).is_none(),
+        Means::Plain | Means::Transaction { watched: false } => case.asked_nothing(act),
         Means::Script { compared } => !compared,
         Means::Transaction { watched: true } => false,
     });

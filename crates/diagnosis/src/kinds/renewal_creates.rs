@@ -3,7 +3,7 @@
 use super::super::acts::{Create, Gone, KeyState, Means, Only};
 use super::super::case::{Case, at, on};
 use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
+use super::{COMPARE_AND_EXTEND, REDIS_LOCKS};
 use base::words::moment;
 
 pub static KIND: Kind = Kind {
@@ -13,9 +13,7 @@ pub static KIND: Kind = Kind {
     rule: "Between the loss and the renewal others may have had the lock. A renewal that creates the key hides that from its holder.",
     source: REDIS_LOCKS,
     fix: "Renew with one script that compares the value and extends the key. If the key is gone, tell the holder that the lock is lost.",
-    commands: &[
-        r#"EVAL "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0" 1 KEY TOKEN TTL"#,
-    ],
+    commands: COMPARE_AND_EXTEND,
     right: Some(("redlock-watchdog", "long-work")),
     inherent: false,
     check,

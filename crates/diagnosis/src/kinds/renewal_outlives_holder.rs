@@ -11,7 +11,7 @@ pub static KIND: Kind = Kind {
     code: "RJ014",
     name: "renewal-outlives-holder",
     title: "The renewal goes on after its holder has given the lock back.",
-    rule: "A renewal belongs to one acquisition, and ends with it. Else it may extend a lock that nobody has, or another's.",
+    rule: "A renewal belongs to one acquisition, and ends with it. Else it may extend a lock that no client has, or another's.",
     source: REDIS_LOCKS,
     fix: "Stop the renewal, and wait until it has stopped, before the release is sent.",
     commands: &[],

@@ -3,7 +3,7 @@
 use super::super::acts::{Change, Create, Means, Only};
 use super::super::case::{Case, at, on};
 use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
+use super::{COMPARE_AND_EXTEND, REDIS_LOCKS};
 
 pub static KIND: Kind = Kind {
     code: "RJ010",
@@ -13,9 +13,7 @@ pub static KIND: Kind = Kind {
            value that its holder wrote.",
     source: REDIS_LOCKS,
     fix: "Renew with one script that compares the value and extends the key. If the value differs, tell the holder that the lock is lost.",
-    commands: &[
-        r#"EVAL "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0" 1 KEY TOKEN TTL"#,
-    ],
+    commands: COMPARE_AND_EXTEND,
     right: Some(("redlock-watchdog", "long-work")),
     inherent: false,
     check,
@@ -28,9 +26,9 @@ fn check(case: &Case) -> Vec<Finding> {
     let renews = case.on_others().filter(|(act, _)| extends(act.what));
     renews
         .filter(|(act, _)| match act.by {
-            Means::Plain => true,
+            Means::Plain | Means::Transaction { watched: false } => case.asked_nothing(act),
             Means::Script { compared } => !compared,
-            Means::Transaction { watched } => !watched,
+            Means::Transaction { watched: true } => false,
         })
         .map(|(act, owner)| {
             let sentence = format!(

@@ -31,10 +31,16 @@ fn check(case: &Case) -> Vec<Finding> {
             let mut calls = case.commands.iter().enumerate().filter(|(_, command)| {
                 command.from.as_deref() == Some(&*client)
                     && command.name() == "EVALSHA"
-                    && command.time + EDGE >= operation.invoked
-                    && command.time <= over + EDGE
+                    && command.time.saturating_add(EDGE) >= operation.invoked
+                    && command.time <= over.saturating_add(EDGE)
             });
             let (call, command) = calls.next_back()?;
+            let again = case.commands[call + 1..].iter().any(|other| {
+                other.from.as_deref() == Some(&*client) && other.node == command.node && other.name() == "EVAL" && other.time <= over
+            });
+            if again {
+                return None;
+            }
             let did = if operation.phase(Phase::Releasing).is_some() { "release" } else { "acquisition" };
             let sentence = format!(
                 "{client}'s EVALSHA at {} was answered with NOSCRIPT, and its {did} failed: the client did not send the script's text.",

@@ -12,7 +12,7 @@ pub static KIND: Kind = Kind {
     code: "RJ009",
     name: "shared-token",
     title: "Two clients write the same value into the key.",
-    rule: "The value says whose key it is. It has to be unique among all clients and all acquisitions, so that nobody takes another's \
+    rule: "The value says whose key it is. It has to be unique among all clients and all acquisitions, so that no client takes another's \
            lock for its own.",
     source: REDIS_LOCKS,
     fix: "Draw 20 random bytes for each acquisition.",
@@ -25,7 +25,6 @@ pub static KIND: Kind = Kind {
 fn check(case: &Case) -> Vec<Finding> {
     let mut first: HashMap<(&str, &str), usize> = HashMap::new();
     let mut found = Vec::new();
-    // Of values that say nothing of their writer; a number may be a count.
     for (place, act) in case.acts.all.iter().enumerate().filter(|(_, act)| act.is_done()) {
         let Change::Create(create) = act.what else { continue };
         let key = (act.key, create.token);

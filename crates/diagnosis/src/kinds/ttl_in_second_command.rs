@@ -1,6 +1,6 @@
 //! A lock whose key gets its TTL by a second command.
 
-use super::super::acts::{Change, KeyState, Means};
+use super::super::acts::{Change, KeyEnd, KeyState, Means};
 use super::super::case::{Case, at, on};
 use super::super::{Finding, Harm, Kind};
 use super::REDIS_SET;
@@ -10,7 +10,7 @@ pub static KIND: Kind = Kind {
     code: "RJ005",
     name: "ttl-in-second-command",
     title: "The key of the lock gets its TTL by a second command.",
-    rule: "A client can die, and a connection can break, between two commands. Then the key has no TTL, and nobody gets the lock again.",
+    rule: "A client can die, and a connection can break, between two commands. Then the key has no TTL, and no client gets the lock again.",
     source: REDIS_SET,
     fix: "Set the TTL with the command that creates the key, or do both in one script.",
     commands: &["SET KEY TOKEN NX PX TTL"],
@@ -21,14 +21,14 @@ pub static KIND: Kind = Kind {
 
 fn check(case: &Case) -> Vec<Finding> {
     let renews = case.acts.all.iter().filter(|act| act.is_done() && matches!(act.what, Change::Renew(_)));
-    let first: Vec<Finding> = renews
+    renews
         .filter(|act| act.by == Means::Plain)
         .filter_map(|act| {
             let KeyState::There(owned) = act.before else { return None };
             let created = case.acts.before(act).find(|other| other.place == owned.created)?;
             let create = created.create()?;
             let is_own = owned.client == act.client && owned.operation == act.operation && created.port == act.port;
-            let is_first = owned.end == super::super::acts::KeyEnd::Never && create.ttl.is_none();
+            let is_first = owned.end == KeyEnd::Never && create.ttl.is_none();
             if !is_own || !is_first || created.by != Means::Plain {
                 return None;
             }
@@ -43,6 +43,5 @@ fn check(case: &Case) -> Vec<Finding> {
             );
             Some(case.finding(created, &[created.place, act.place], &[act.operation], Harm::None, sentence))
         })
-        .collect();
-    first
+        .collect()
 }

@@ -26,7 +26,7 @@ fn check(case: &Case) -> Vec<Finding> {
         let times = ttl as f64 / case.ttl.max(1) as f64;
         [1000.0, 0.001].into_iter().find(|off| (times / off - 1.0).abs() < MARGIN)
     };
-    let creates = case.acts.all.iter().filter(|act| act.is_done());
+    let creates = case.acts.all.iter().filter(|act| act.is_done() && case.run.expires);
     creates
         .filter_map(|act| {
             let ttl = act.create()?.ttl?;

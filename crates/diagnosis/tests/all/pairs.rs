@@ -39,7 +39,7 @@ const PAIRS: &[Pair] = &[
             at 905 n0 c0 GET lock:k0
             at 1105 n0 c1 SET lock:k0 b NX PX 1000
             at 1205 n0 c0 DEL lock:k0",
-        says: "c0's DEL at 1.205 s removed c1's key: it had compared the value 300 ms before, in a command of its own (GET).",
+        says: "c0's DEL at 1.205 s removed c1's key: it had read the value 300 ms before, in a command of its own (GET).",
         harm: Harm::Ended(1),
         // In one script.
         spares: "
@@ -129,7 +129,7 @@ const PAIRS: &[Pair] = &[
             op c1 2-1400 ok acquired=1350 releasing=1370 released=1390
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 1310 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c0 was given the lock at 1.100 s, 95 ms after its key had run out: the acquisition took 1.09 s, and nobody counted that.",
+        says: "c0 was given the lock at 1.100 s, 95 ms after its key had run out: the acquisition took 1.09 s, and its TTL is 1 s.",
         harm: Harm::Ended(0),
         // It stood still after it had looked.
         spares: "
@@ -316,7 +316,7 @@ const PAIRS: &[Pair] = &[
             at 20 n0 c1 SET lock:k0 b NX PX 1000
             at 315 n0 c0 PING
             at 1105 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c0's SET at 0.005 s created the key; c0 gave up at 0.300 s and sent no release, so the key kept others out for another 705 ms.",
+        says: "c0's SET at 0.005 s created the key; c0 gave up at 0.300 s and no release of its came, so the key kept others out for another 705 ms.",
         harm: Harm::Kept,
         // It does not reach the node again.
         spares: "
@@ -338,7 +338,7 @@ const PAIRS: &[Pair] = &[
             at 250 n1 c0 DEL lock:k0
             at 315 n0 c0 PING
             at 1105 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c0's SET at 0.005 s created the key on n0; c0 gave up at 0.300 s and sent its release to other nodes, and none to n0, so the \
+        says: "c0's SET at 0.005 s created the key on n0; c0 gave up at 0.300 s and its release came to other nodes and not to n0, so the \
                key kept others out for another 705 ms.",
         harm: Harm::Kept,
         spares: "

@@ -73,3 +73,77 @@ fn a_key_beside_a_lock_is_none() {
         at 500 n0 c1 GET lock:k0:token";
     assert!(diagnoses(text).is_empty(), "{:?}", diagnoses(text));
 }
+
+/// c0's release removes the key of c1 after it had asked something of its own key.
+fn asked(question: &str, more: &str) -> Vec<String> {
+    let text = format!(
+        "op c0 1-1300 ok acquired=10 releasing=900 released=1290
+         op c1 2-1400 ok acquired=1110 releasing=1350 released=1390
+         {more}
+         at 5 n0 c0 SET lock:k0 a NX PX 1000
+         {question}
+         at 1105 n0 c1 SET lock:k0 b NX PX 1000
+         at 1205 n0 c0 DEL lock:k0"
+    );
+    diagnoses(&text).into_iter().map(|diagnosis| diagnosis.code).filter(|code| code != "RJ022").collect()
+}
+
+#[test]
+fn what_a_release_asked_is_told_only_as_far_as_commands_show_it() {
+    assert_eq!(asked("at 905 n0 c0 GET lock:k0", ""), ["RJ002"]);
+    assert!(asked("at 905 n0 c0 PTTL lock:k0", "").is_empty(), "how long it lives says nothing of whose it is");
+    assert_eq!(asked("at 4 n0 c0 GET lock:k0", ""), ["RJ001"], "what it asked before it had the lock is no comparison");
+}
+
+#[test]
+fn a_release_that_may_be_lost_on_its_way_is_not_missed() {
+    let of = |fault: &str| {
+        let text = format!(
+            "op c0 1-300 fail
+             op c1 2-1200 ok acquired=1110 releasing=1150 released=1190
+             {fault}
+             at 5 n0 c0 SET lock:k0 a NX PX 1000
+             at 20 n0 c1 SET lock:k0 b NX PX 1000
+             at 815 n0 c0 PING
+             at 1105 n0 c1 SET lock:k0 b NX PX 1000"
+        );
+        diagnoses(&text).iter().any(|diagnosis| diagnosis.code == "RJ017")
+    };
+    assert!(of(""));
+    for fault in ["fault partition c0 100-500", "fault loss n0 100-500", "fault pause c0 100-500"] {
+        assert!(!of(fault), "{fault}");
+    }
+}
+
+#[test]
+fn a_key_that_another_may_have_removed_was_not_lost_by_its_node() {
+    let of = |middle: &str| {
+        let text = format!(
+            "op c0 1-900 ok acquired=10 releasing=800 released=890
+             op c1 2-850 ok acquired=320 releasing=700 released=840
+             fault flush n0 200-210
+             at 5 n0 c0 SET lock:k0 a NX PX 1000
+             {middle}
+             at 310 n0 c1 SET lock:k0 b NX PX 1000"
+        );
+        diagnoses(&text).iter().any(|diagnosis| diagnosis.code == "RJ021")
+    };
+    assert!(of("") && !of("at 205 n0 c2 DEL lock:k0") && !of("fault evict n0 220-230"));
+}
+
+#[test]
+fn numbers_that_no_server_takes_are_no_harm() {
+    let huge = u64::MAX;
+    let text = format!(
+        "op c0 1-900 ok acquired=10 releasing=800 released=890
+         op c1 2-850 ok acquired=320 releasing=700 released=840
+         promoted n1 for n0 at 250
+         at 5 n0 c0 SET lock:k0 a NX PX {huge}
+         at 6 n0 c0 PEXPIRE lock:k0 {huge}
+         at 310 n1 c1 SET lock:k0 b NX EX {huge}"
+    );
+    let (history, mut commands) = run(&text);
+    commands.last_mut().unwrap().time = huge;
+    diagnosis::diagnose(&history, &commands);
+    biography(&history, &commands, "k0", 0, huge);
+}

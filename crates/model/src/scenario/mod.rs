@@ -73,7 +73,7 @@ pub struct Scenario {
     /// What the lock's nodes keep on their disks.
     #[serde(default)]
     pub persistence: Persistence,
-    /// Whether the commands that the lock's nodes carry out are recorded, if the user said so; else in runs that somebody looks at.
+    /// Whether the commands that the lock's nodes carry out are recorded, if the user said so; else in runs with a page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record_commands: Option<bool>,
     /// What the run is expected to show, if the user said so.

@@ -15,7 +15,7 @@ pub fn diagnoses(summary: &RunSummary) -> Markup {
     html! {
         @if !summary.diagnoses.is_empty() {
             section id="diagnoses" {
-                h2 { "What is wrong " span class="count" { (plural(summary.diagnoses.len() as u64, "diagnosis").replace("diagnosiss", "diagnoses")) } }
+                h2 { "What is wrong " span class="count" { (summary.diagnoses.len()) } }
                 @for account in harmful.iter().chain(&latent) { (in_full(account)) }
                 p class="fine" { "Each follows with certainty from the commands that the nodes carried out (commands.jsonl); no verdict rests on it." }
             }
@@ -41,7 +41,7 @@ fn in_full(account: &DiagnosisAccount) -> Markup {
                 }
                 @if !lines.is_empty() { "Lines of commands.jsonl: " (lines.join(", ")) "." }
             }
-            @if *inherent { p class="note" { "Every lock with a TTL on such nodes has this; only the resource can help." } }
+            @if *inherent { p class="note" { "Every lock with a TTL on such nodes can come to this; only the resource can prevent the harm." } }
             h4 { "What to change" }
             p { (fix) }
             @for line in commands { (command(line)) }

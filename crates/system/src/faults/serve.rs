@@ -311,6 +311,7 @@ impl Agent {
         if let Some(fault) = broken.first() {
             return Err(format!("fault {fault} was not undone"));
         }
+        self.monitors.forget();
         self.observers.forget();
         self.sampler.forget();
         self.host.run(|host| host.reset()).await

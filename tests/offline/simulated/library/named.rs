@@ -1,4 +1,4 @@
-//! Each defect of a library is told once, by its diagnosis, however many scenarios show it.
+//! The page of a library names each defect once, by its diagnosis, however many scenarios show it.
 
 use checker::Validity;
 use labs::library::examined::TriedRun;
