@@ -25,6 +25,10 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     let from_file = flags.path.as_os_str() != "-";
     let (scenario, facts) = if from_file { beside(&flags.path)? } else { (None, RunFacts::default()) };
     let mut checked = Checked::new(history, scenario, facts);
+    // A folder has the commands as well, which a history alone has not.
+    if flags.path.is_dir() {
+        checked.read_artifacts(&flags.path);
+    }
     if flags.json {
         checked.play_remedies();
     }

@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(command.mono_ns, 1_123_456_000);
         assert_eq!(command.from, Some("10.0.0.3:5123".parse().unwrap()));
         assert_eq!(command.words, ["SET", "lock:k0", "a\"b\\\n\u{1}", "NX"]);
-        let of_a_script = seen(&line(r#"+1699999990.000001 [0 lua] "GET" "lock:k0""#), AHEAD).unwrap();
+        let of_a_script = seen(&line(r#"+1700000009.000001 [0 lua] "GET" "lock:k0""#), AHEAD).unwrap();
         assert!(of_a_script.from.is_none());
         assert_eq!(of_a_script.mono_ns, 1_130_000_000, "the time of a wrong clock is not believed");
         let gap = MonitorLine { mono_ns: 5, text: Err("it ended") };
