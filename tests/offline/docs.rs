@@ -1,7 +1,8 @@
 //! README.md and docs/ agree with the program: their tables are generated from it, their commands are understood, and
 //! what they link to exists.
 //!
-//! `UPDATE_DOCS=1 cargo test --test offline docs` regenerates the tables.
+//! `UPDATE_DOCS=1 cargo test --test offline docs` regenerates the tables, and the pages of docs/libraries down to their
+//! `<!-- end -->`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,12 +11,13 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use model::fault_kinds::FaultKind;
 use model::nemesis::Expectation;
-use model::scenario::{self, Cause, Library, Side, catalogue};
+use model::scenario::catalogue;
 
 use crate::architecture::rooms;
-use crate::citations::Citations;
 use crate::kit::planted::{self, OfChecker, OfLock};
 use crate::simulated::sides::ONE_SIDED;
+
+mod libraries;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -23,7 +25,8 @@ fn root() -> &'static Path {
 
 /// Every page with its text.
 fn pages() -> Vec<(PathBuf, String)> {
-    let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let folders = [root().join("docs"), root().join("docs").join(libraries::FOLDER)];
+    let docs = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path());
     // Its links are those of the site, which tests/packaging makes.
     let is_page = |path: &PathBuf| path.extension().is_some_and(|end| end == "md") && !path.ends_with("SUMMARY.md");
     let mut pages: Vec<PathBuf> = docs.filter(is_page).collect();
@@ -101,77 +104,6 @@ fn issue(text: &str) -> String {
     }
 }
 
-/// One place where something is wrong, and who has it from there.
-struct Defect<'l> {
-    root: &'l str,
-    issue: Option<&'l String>,
-    /// The workloads that show it, each with the line by which it comes to the place, if that is in another library.
-    whose: Vec<(&'l String, Option<&'l str>)>,
-}
-
-/// What is wrong, where, and the commands that show it, each with whether it comes to the place through another library.
-type Row<'l> = (&'l str, Vec<Defect<'l>>, Vec<(bool, String)>);
-
-/// Every defect that is a library's own: what it is, in which line, who has it from there, and the command that shows it.
-fn defects(libraries: &BTreeMap<String, Library>) -> Vec<String> {
-    let citations = Citations::read();
-    let mut rows: Vec<Row> = Vec::new();
-    for (name, library) in libraries {
-        for finding in library.findings.iter().filter(|finding| finding.cause == Cause::Library) {
-            let source = finding.source.as_deref().unwrap_or_default();
-            let (root, via) = source.split_once(", by ").map_or((source, None), |(root, via)| (root, Some(via)));
-            let command = format!("`redjepsen run --workload {name} --nemesis {}`", finding.nemesis[0]);
-            if !rows.iter().any(|(what, ..)| *what == finding.what) {
-                rows.push((&finding.what, Vec::new(), Vec::new()));
-            }
-            let (_, places, commands) = rows.iter_mut().find(|(what, ..)| *what == finding.what).unwrap();
-            commands.push((via.is_some(), command));
-            match places.iter_mut().find(|place| (place.root, place.issue) == (root, finding.issue.as_ref())) {
-                Some(place) => place.whose.push((name, via)),
-                None => places.push(Defect { root, issue: finding.issue.as_ref(), whose: vec![(name, via)] }),
-            }
-        }
-    }
-    let told = |defect: &Defect| {
-        let one = |(name, via): &(&String, Option<&str>)| match via {
-            Some(via) => format!("`{name}` by {}", citations.linked(via)),
-            None => format!("`{name}`"),
-        };
-        // Those whose own it is come first.
-        let mut whose = defect.whose.clone();
-        whose.sort_by_key(|(_, via)| via.is_some());
-        let whose = whose.iter().map(one).collect::<Vec<_>>().join(", ");
-        let at = if defect.root.is_empty() { String::new() } else { format!("{}: ", citations.linked(defect.root)) };
-        format!("{at}{whose}{}", defect.issue.map(|text| format!(" ({})", issue(text))).unwrap_or_default())
-    };
-    let rows = rows.iter().map(|(what, places, commands)| {
-        let (_, command) = commands.iter().min_by_key(|(through_another, _)| *through_another).unwrap();
-        row(&[what, &places.iter().map(told).collect::<Vec<_>>().join("; "), command])
-    });
-    rows.collect()
-}
-
-/// Every known issue of a library: what it says, in which version, and since when no more.
-fn issues() -> Vec<String> {
-    let told = |(file, _): &catalogue::EmbeddedFile| {
-        let (name, issue) = scenario::known_issue(file).unwrap();
-        let side = |side: &Side| match (&side.workload, &side.note) {
-            (workload, note) if workload.is_some() || note.is_some() => {
-                let workload = workload.as_ref().map(|workload| format!("`{workload}`"));
-                let more = workload.into_iter().chain(note.clone()).collect::<Vec<_>>().join(", ");
-                format!("{} ({more})", side.version)
-            }
-            _ => side.version.clone(),
-        };
-        let holds = issue.holds.as_ref().map_or_else(|| "none".to_string(), side);
-        let file = format!("[`{}`](../issues/{file}.toml)", issue.workload);
-        let nemesis = format!("`{}`", issue.nemesis);
-        let (link, claim) = (format!("[{name}]({})", issue.url), issue.breaks.name());
-        row(&[&link, &issue.says, &file, &nemesis, claim, &side(&issue.falls), &holds])
-    };
-    catalogue::ISSUES.iter().map(told).collect()
-}
-
 /// A bug planted in a lock, and what finds it.
 fn mutant(OfLock { bug, workload, what, cells, found, by, why }: OfLock) -> String {
     let such_as = if found == 0 { why } else { format!("`{by}`") };
@@ -198,16 +130,13 @@ fn mutant_counts() -> Vec<String> {
 }
 
 /// The tables that pages contain, by name.
-fn tables() -> BTreeMap<&'static str, String> {
+fn tables() -> BTreeMap<String, String> {
     let (listed, expected) = (listed(), expectations());
     let link = |folder: &str, name: &str| format!("[`{name}`](../{folder}/{name}.toml)");
     let about = |section: &str, folder: &str| {
         listed[section].iter().map(|(name, about)| row(&[&link(folder, name), about])).collect::<Vec<_>>()
     };
-    let libraries: BTreeMap<String, Library> = catalogue::WORKLOADS
-        .iter()
-        .filter_map(|(name, _)| Some((name.to_string(), catalogue::workload(name).unwrap().1.library?)))
-        .collect();
+    let is_published = |workload: &String| catalogue::workload(workload).unwrap().1.library.is_some();
     let workloads = listed["workloads"].iter().map(|(name, about)| {
         let falls =
             expected.iter().filter(|((workload, _), what)| workload == name && **what == Expectation::Violation);
@@ -217,80 +146,45 @@ fn tables() -> BTreeMap<&'static str, String> {
         let with = |wanted: Expectation| {
             let of_it = expected.iter().filter(|((_, nemesis), what)| nemesis == name && **what == wanted);
             let (of_libraries, of_ours): (Vec<&String>, Vec<&String>) =
-                of_it.map(|((workload, _), _)| workload).partition(|workload| libraries.contains_key(*workload));
+                of_it.map(|((workload, _), _)| workload).partition(|workload| is_published(workload));
             let elsewhere = ONE_SIDED.iter().find(|side| side.scenario == name && side.missing == wanted);
             elsewhere.map_or_else(|| code(if of_ours.is_empty() { of_libraries } else { of_ours }), |side| side.cell())
         };
-        let (breaks, spares) = (with(Expectation::Violation), with(Expectation::Valid));
-        row(&[&link("nemeses", name), about, &breaks, &spares])
+        let (fails, passes) = (with(Expectation::Violation), with(Expectation::Valid));
+        row(&[&link("nemeses", name), about, &fails, &passes])
     });
     let modules = rooms().into_iter().map(|(room, others)| row(&[&format!("`{room}`"), &code(&others)]));
-    let by_library = listed["libraries"].iter().filter_map(|(name, about)| {
-        let library = libraries.get(name)?;
-        let of = |wanted: Expectation, cause: Option<Cause>| {
-            let cells = expected.iter().filter(|((workload, _), what)| workload == name && **what == wanted);
-            let with_cause = |nemesis: &String| {
-                let finding = library.findings.iter().find(|finding| finding.nemesis.contains(nemesis));
-                finding.map_or(Cause::Kind, |finding| finding.cause)
-            };
-            code(
-                cells
-                    .map(|((_, nemesis), _)| nemesis)
-                    .filter(|nemesis| cause.is_none_or(|is| with_cause(nemesis) == is)),
-            )
-        };
-        let what = match &library.home {
-            Some(home) => format!("[{}]({home}) {}", library.name, library.version),
-            None => format!("{} {}", library.name, library.version),
-        };
-        let (own, kind) = (Some(Cause::Library), Some(Cause::Kind));
-        let falls = |cause| of(Expectation::Violation, cause);
-        Some(row(&[&link("workloads", name), &what, about, &falls(own), &falls(kind), &of(Expectation::Valid, None)]))
-    });
     let refutations = FaultKind::ALL.iter().map(|kind| row(&[&format!("`{kind}`"), &kind.does.rules_out.words()]));
     let properties = checker::properties_by_rank().into_iter().map(|one| {
         let key = one.parameter.map_or(String::new(), |key| format!("; with `{key}`"));
         row(&[&format!("`{}`", one.id), one.rank, one.title, &format!("{}{key}", one.applies)])
     });
     let mutants = |rows: Vec<OfLock>| {
-        table(&["bug", "what is wrong", "lock", "found by", "such as"], rows.into_iter().map(mutant).collect())
+        table(&["bug", "what is wrong", "lock", "found in", "example"], rows.into_iter().map(mutant).collect())
     };
-    BTreeMap::from([
-        (
-            "libraries",
-            table(
-                &[
-                    "workload",
-                    "library",
-                    "what it is",
-                    "its own defects show under",
-                    "falls as any of its kind to",
-                    "withstands",
-                ],
-                by_library.collect(),
-            ),
-        ),
-        ("findings", table(&["what is wrong", "where, and in which workloads", "see it"], defects(&libraries))),
-        ("issues", table(&["issue", "what it says", "workload", "under", "breaks", "falls", "holds"], issues())),
-        ("workloads", table(&["workload", "what it is", "expected to fall to"], workloads.collect())),
+    let mut tables = BTreeMap::from([
+        ("workloads", table(&["workload", "lock", "fails"], workloads.collect())),
         ("nemeses", table(&["nemesis", "what happens"], about("nemeses", "nemeses"))),
-        ("scenarios", table(&["scenario", "what happens", "breaks", "spares"], scenarios.collect())),
-        ("refutations", table(&["fault", "the history refutes it if"], refutations.collect())),
+        ("scenarios", table(&["scenario", "what happens", "fails", "passes"], scenarios.collect())),
+        ("refutations", table(&["fault", "the history contradicts it if"], refutations.collect())),
         ("properties", table(&["property", "rank", "what it says", "checked in"], properties.collect())),
-        ("diagnoses", table(&["code", "name", "what is wrong", "what to change", "done right"], diagnoses())),
+        ("diagnoses", table(&["code", "name", "what is wrong", "what to change", "a correct lock"], diagnoses())),
         ("suites", table(&["suite", "what it is"], about("suites", "suites"))),
         ("modules", table(&["room", "names"], modules.collect())),
         ("mutants", mutants(planted::of_locks())),
-        ("mutant-counts", table(&["bugs of", "found", "equivalent"], mutant_counts())),
+        ("mutant-counts", table(&["bugs in", "found", "equivalent"], mutant_counts())),
         ("hardest-mutants", mutants(planted::hardest())),
         (
             "checker-mutants",
             table(
-                &["bug", "what is wrong", "tests that find it", "such as"],
+                &["bug", "what is wrong", "tests that find it", "example"],
                 planted::of_checker().into_iter().map(checker_mutant).collect(),
             ),
         ),
-    ])
+    ]
+    .map(|(name, table)| (name.to_string(), table)));
+    tables.extend(libraries::tables());
+    tables
 }
 
 /// Each diagnosis with what to change, and the command that shows a lock which does it right.
@@ -306,7 +200,7 @@ fn diagnoses() -> Vec<String> {
 }
 
 /// The text with each table between its marks regenerated, and the names of these tables.
-fn with_tables(text: &str, tables: &BTreeMap<&'static str, String>) -> (String, Vec<String>) {
+fn with_tables(text: &str, tables: &BTreeMap<String, String>) -> (String, Vec<String>) {
     let (mut parts, mut names) = (text.split("<!-- made by tests/offline/docs.rs: "), Vec::new());
     let mut made = parts.next().unwrap_or_default().to_string();
     for part in parts {
@@ -319,26 +213,42 @@ fn with_tables(text: &str, tables: &BTreeMap<&'static str, String>) -> (String, 
     (made, names)
 }
 
+/// Makes the pages of libraries that have none yet, without what they say.
+fn begin_pages(tables: &BTreeMap<String, String>) {
+    for name in tables.keys().filter(|name| name.starts_with(libraries::FOLDER)) {
+        let page = root().join("docs").join(format!("{name}.md"));
+        if !page.exists() {
+            fs::write(page, format!("<!-- made by tests/offline/docs.rs: {name} -->\n<!-- end -->\n")).unwrap();
+        }
+    }
+}
+
 #[test]
 fn tables_say_what_the_catalogue_says() {
-    let tables = tables();
+    let (tables, updates) = (tables(), std::env::var_os("UPDATE_DOCS").is_some());
     let mut seen = Vec::new();
+    if updates {
+        begin_pages(&tables);
+    }
     for (page, text) in pages() {
         let (made, names) = with_tables(&text, &tables);
+        for name in names.iter().filter(|name| name.starts_with(libraries::FOLDER)) {
+            assert!(page.ends_with(format!("docs/{name}.md")), "`{name}` stands in {}", page.display());
+        }
         seen.extend(names);
-        if std::env::var_os("UPDATE_DOCS").is_some() {
+        if updates && made != text {
             fs::write(&page, &made).unwrap();
         } else {
             assert!(made == text, "a table of {} is not up to date; see the head of this file", page.display());
         }
     }
     seen.sort();
-    assert_eq!(seen, tables.keys().copied().collect::<Vec<_>>(), "each table stands in one page");
+    assert_eq!(seen, tables.keys().cloned().collect::<Vec<_>>(), "each table stands in one page");
 }
 
 #[test]
 fn a_table_that_says_something_else_is_found() {
-    let tables = BTreeMap::from([("suites", "| new |\n".to_string())]);
+    let tables = BTreeMap::from([("suites".to_string(), "| new |\n".to_string())]);
     let page = |body: &str| format!("Text\n<!-- made by tests/offline/docs.rs: suites -->\n{body}<!-- end -->\nmore\n");
     assert_eq!(with_tables(&page("| old |\n"), &tables), (page("| new |\n"), vec!["suites".to_string()]));
 }
