@@ -208,7 +208,7 @@ impl Published {
             let passed = format!("{} of {}", with(Some(Expectation::Valid)), with(None));
             row(&[&link, &workload.description, &more, &passed])
         });
-        table(&["workload", "lock", "further claims", "passes"], rows.collect())
+        table(&["workload", "lock", "further claims", "scenarios passed"], rows.collect())
     }
 
     /// What stands between the marks of its page.
