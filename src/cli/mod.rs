@@ -43,7 +43,7 @@ use console::{Exit, Failure, QUIET, tell};
     about,
     after_help = "Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 could not run.\n\
                   With --expect violation, a violation exits 0 and its absence 1.\n\
-                  A suite exits 0 if all came out as expected, 1 with a surprise, 2 if too little was shown.\n\
+                  A suite exits 0 if each cell is as expected, 1 if a cell is unexpected, 2 if too little was shown.\n\
                   `compare` exits 0 if B is not worse, 1 if it is, 2 if that cannot be said."
 )]
 struct Arguments {

@@ -8,10 +8,10 @@ await play(matrix, program, (tab) => tab.waitForSelector(".filter"), async (open
   await copies(tab, tab.locator(".command").first());
 
   // What differs comes first, and its links lead to where it is told.
-  assert.match(await tab.locator(".grid:has(.surprise) tbody tr").first().innerText(), /SURPRISE/);
+  assert.match(await tab.locator(".grid:has(.surprise) tbody tr").first().innerText(), /UNEXPECTED/);
   await tab.locator(".grid .surprise .shown").first().click();
   const cell = await tab.evaluate(() => location.hash);
-  assert.match(await tab.locator(cell).innerText(), /SURPRISE/);
+  assert.match(await tab.locator(cell).innerText(), /UNEXPECTED/);
   assert.match(await tab.locator(".grid .run").first().getAttribute("href"), /^runs\/.*\/report\.html$/);
 
   // Filtered by a name and by what came out; rows and columns of which nothing is left are folded.

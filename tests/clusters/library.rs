@@ -34,7 +34,7 @@ fn a_lock_is_examined_by_its_own_commands_and_goes_on_where_its_time_was_over() 
     assert!(text.contains("goes on where it was"), "{text}");
     let page = text.lines().find_map(|line| line.trim().strip_prefix("page  ")).expect(&text);
     let page = std::fs::read_to_string(page.trim()).unwrap();
-    assert!(page.contains("What it sends") && page.contains("DEL lock:k0"), "{page}");
+    assert!(page.contains("Commands that it sends") && page.contains("DEL lock:k0"), "{page}");
     // What was made is not made again.
     let (_, text) = examine("1s");
     assert!(text.contains("going on with") && text.contains("DEL lock:k0"), "{text}");

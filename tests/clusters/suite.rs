@@ -305,8 +305,8 @@ with = { keys = 2 }
 "#,
     );
     let text = bench.run(&["./mine.toml", "--jobs", "2"], 1);
-    assert!(text.contains("so it may be made again alone") && text.contains("1 run again, alone"), "{text}");
-    assert!(text.contains("made again alone with the same seed: the first attempt was valid"), "{text}");
+    assert!(text.contains("so it may be rerun alone") && text.contains("1 run again, alone"), "{text}");
+    assert!(text.contains("rerun alone with the same seed: the first attempt was valid"), "{text}");
     let matrix = bench.matrix("mine");
     let run = |cell: usize| &matrix["cells"][cell]["runs"][0];
     let timing = |run: &Value| [run["timing"]["beside_others"].clone(), run["first_attempt"]["valid"].clone()];
@@ -409,7 +409,7 @@ expect = "nothing"
 "#,
     );
     let text = bench.run(&["./mine.toml", "--fail-fast"], 1);
-    assert!(text.contains("stopped at the first surprise"), "{text}");
+    assert!(text.contains("stopped at the first unexpected cell"), "{text}");
     let matrix = bench.matrix("mine");
     let standings: Vec<&Value> = matrix["cells"].as_array().unwrap().iter().map(|cell| &cell["standing"]).collect();
     assert_eq!(standings, ["unknown", "surprise", "not-run"]);
@@ -417,7 +417,7 @@ expect = "nothing"
     // A suite that was stopped is over: the next one is new, and this time it completes.
     let text = bench.run(&["./mine.toml"], 1);
     assert!(!text.contains("going on with"), "{text}");
-    assert!(text.contains("none under none: SURPRISE") && text.contains("0 of 2 cells"), "{text}");
+    assert!(text.contains("none under none: UNEXPECTED") && text.contains("0 of 2 cells"), "{text}");
     let matrix = bench.matrix("mine");
     assert_eq!((&matrix["counts"]["observed"], &matrix["counts"]["as_expected"]), (&1.into(), &0.into()));
     let junit = fs::read_to_string(bench.latest("mine").join("junit.xml")).unwrap();

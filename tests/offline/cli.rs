@@ -459,7 +459,7 @@ fn a_machine_learns_its_part_from_what_runs_it_and_all_cut_alike() {
         let arguments = ["suite", "smoke", "--shard", "1/2", "--durations", path];
         redjepsen().args(arguments).assert().code(254).stderr(contains(format!("--durations {path}: {word}")));
     }
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/suites.md")).unwrap();
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/suite-reference.md")).unwrap();
     for launcher in shard::LAUNCHERS {
         assert!(page.contains(launcher.name) && page.contains(&format!("`{}`", launcher.index)), "{}", launcher.name);
     }

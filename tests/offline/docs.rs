@@ -162,27 +162,29 @@ fn tables() -> BTreeMap<String, String> {
     let mutants = |rows: Vec<OfLock>| {
         table(&["bug", "what is wrong", "lock", "found in", "example"], rows.into_iter().map(mutant).collect())
     };
-    let mut tables = BTreeMap::from([
-        ("workloads", table(&["workload", "lock", "fails"], workloads.collect())),
-        ("nemeses", table(&["nemesis", "what happens"], about("nemeses", "nemeses"))),
-        ("scenarios", table(&["scenario", "what happens", "fails", "passes"], scenarios.collect())),
-        ("refutations", table(&["fault", "the history contradicts it if"], refutations.collect())),
-        ("properties", table(&["property", "rank", "what it says", "checked in"], properties.collect())),
-        ("diagnoses", table(&["code", "name", "what is wrong", "what to change", "a correct lock"], diagnoses())),
-        ("suites", table(&["suite", "what it is"], about("suites", "suites"))),
-        ("modules", table(&["room", "names"], modules.collect())),
-        ("mutants", mutants(planted::of_locks())),
-        ("mutant-counts", table(&["bugs in", "found", "equivalent"], mutant_counts())),
-        ("hardest-mutants", mutants(planted::hardest())),
-        (
-            "checker-mutants",
-            table(
-                &["bug", "what is wrong", "tests that find it", "example"],
-                planted::of_checker().into_iter().map(checker_mutant).collect(),
+    let mut tables = BTreeMap::from(
+        [
+            ("workloads", table(&["workload", "lock", "fails"], workloads.collect())),
+            ("nemeses", table(&["nemesis", "what happens"], about("nemeses", "nemeses"))),
+            ("scenarios", table(&["scenario", "what happens", "fails", "passes"], scenarios.collect())),
+            ("refutations", table(&["fault", "the history contradicts it if"], refutations.collect())),
+            ("properties", table(&["property", "rank", "what it says", "checked in"], properties.collect())),
+            ("diagnoses", table(&["code", "name", "what is wrong", "what to change", "a correct lock"], diagnoses())),
+            ("suites", table(&["suite", "what it is"], about("suites", "suites"))),
+            ("modules", table(&["room", "names"], modules.collect())),
+            ("mutants", mutants(planted::of_locks())),
+            ("mutant-counts", table(&["bugs in", "found", "equivalent"], mutant_counts())),
+            ("hardest-mutants", mutants(planted::hardest())),
+            (
+                "checker-mutants",
+                table(
+                    &["bug", "what is wrong", "tests that find it", "example"],
+                    planted::of_checker().into_iter().map(checker_mutant).collect(),
+                ),
             ),
-        ),
-    ]
-    .map(|(name, table)| (name.to_string(), table)));
+        ]
+        .map(|(name, table)| (name.to_string(), table)),
+    );
     tables.extend(libraries::tables());
     tables
 }
@@ -491,5 +493,5 @@ fn what_is_said_about_security_is_tried_by_the_tests_that_are_named() {
 #[test]
 fn the_readme_is_short() {
     let lines = fs::read_to_string(root().join("README.md")).unwrap().lines().count();
-    assert!(lines <= 150, "README.md has {lines} lines, and is to have 150 at most; the rest belongs into docs/");
+    assert!(lines <= 120, "README.md has {lines} lines, and may have 120 at most; the rest belongs into docs/");
 }

@@ -351,7 +351,7 @@ fn unavailable(gap: &Gap) -> Anomaly {
         gap.to,
         Vec::new(),
         format!(
-            "the lock of {} was free and requested from {} on, yet no client acquired it for {}, which is longer than the workload allows",
+            "no client acquired the lock of {}, free and requested from {} on, for {}, which is longer than the workload allows",
             gap.key,
             seconds(gap.from),
             length(length_of(gap)),

@@ -63,6 +63,8 @@ pub(crate) struct Create<'a> {
     pub only: Only,
     /// Whether it answers the value that was there, as GETSET does.
     pub gets: bool,
+    /// The value that the key must have before, as `SET … IFEQ` says it.
+    pub if_value: Option<&'a str>,
 }
 
 /// Under which condition a key is set.
@@ -363,6 +365,9 @@ impl<'a> Reader<'a> {
         if act.is_done() && act.before == KeyState::Unknown {
             act.before = self.found_absent(&act);
         }
+        if self.completes_a_creation(&act) {
+            return;
+        }
         let after = if act.what == Change::Read { act.before } else { self.after(&act) };
         match (act.done, act.create()) {
             (None, Some(_)) => self.in_doubt.entry(name).or_default().push(self.acts.len()),
@@ -376,6 +381,30 @@ impl<'a> Reader<'a> {
         }
         self.keys.insert(name, after);
         self.acts.push(act);
+    }
+
+    /// Whether an act gives the key that the same script has just created its TTL. Then it is part of that creation.
+    fn completes_a_creation(&mut self, act: &Act<'a>) -> bool {
+        let Change::Renew(Some(ttl)) = act.what else { return false };
+        let is_same_key = |other: &&mut Act| other.node == act.node && other.key == act.key;
+        let last = self.acts.iter_mut().rev().take_while(|other| other.sent == act.sent).find(is_same_key);
+        let Some(creation) = last.filter(|last| act.sent != act.place && last.sent == act.sent) else { return false };
+        let Change::Create(create) = &mut creation.what else { return false };
+        if create.ttl.is_some() || creation.done == Some(false) {
+            return false;
+        }
+        create.ttl = Some(ttl);
+        let end = KeyEnd::At(act.time.saturating_add(ttl));
+        let name = (act.node, act.key);
+        let states = self.keys.get_mut(&name).into_iter().filter_map(|state| match state {
+            KeyState::There(owned) => Some(owned),
+            _ => None,
+        });
+        states
+            .chain(self.last.get_mut(&name))
+            .filter(|owned| owned.created == creation.place)
+            .for_each(|owned| owned.end = end);
+        true
     }
 
     /// The state before a request that created the key only if it was absent: the key that was known last had run out. Requests in
@@ -485,6 +514,10 @@ impl<'a> Reader<'a> {
             Change::Create(Create { only: Only::IfAbsent, .. }) => {
                 is_there.map(|there| !there).or_else(|| self.was_granted(act))
             }
+            Change::Create(Create { only: Only::IfThere, if_value: Some(value), .. }) => match act.before {
+                KeyState::There(owner) => Some(owner.token == value),
+                _ => is_there,
+            },
             Change::Create(Create { only: Only::IfThere, .. })
             | Change::Renew(_)
             | Change::Persist
@@ -549,18 +582,30 @@ fn changes<'a>(name: &str, words: &'a [String]) -> Vec<(&'a str, Change<'a>)> {
     let word = |place: usize| words.get(place).map_or("", String::as_str);
     let ms = |place: usize| word(place).parse::<u64>().ok().map(|ms| ms.saturating_mul(1_000_000));
     let seconds = |place: usize| word(place).parse::<u64>().ok().map(|s| s.saturating_mul(1_000_000_000));
-    let create =
-        |token: &'a str, ttl: Option<u64>, only: Only| Change::Create(Create { token, ttl, only, gets: false });
+    let create = |token: &'a str, ttl: Option<u64>, only: Only| {
+        Change::Create(Create { token, ttl, only, gets: false, if_value: None })
+    };
     match name {
         "SET" => one(set(words)),
         "SETNX" => one(create(word(2), None, Only::IfAbsent)),
         "PSETEX" => one(ms(2).map_or(Change::Other, |ttl| create(word(3), Some(ttl), Only::Always))),
         "SETEX" => one(seconds(2).map_or(Change::Other, |ttl| create(word(3), Some(ttl), Only::Always))),
-        "GETSET" => one(Change::Create(Create { token: word(2), ttl: None, only: Only::Always, gets: true })),
+        "GETSET" => {
+            let (token, only) = (word(2), Only::Always);
+            one(Change::Create(Create { token, ttl: None, only, gets: true, if_value: None }))
+        }
+        // A time that is over removes the key.
+        "PEXPIRE" | "EXPIRE" if word(2).parse::<i64>().is_ok_and(|time| time <= 0) => one(Change::Remove),
         "PEXPIRE" if words.len() == 3 => one(Change::Renew(ms(2))),
         "EXPIRE" if words.len() == 3 => one(Change::Renew(seconds(2))),
         "PERSIST" => one(Change::Persist),
         "DEL" | "UNLINK" | "GETDEL" => all(Change::Remove),
+        // A lock that counts its owner's entries in a field, as Redisson does; one more entry of the same owner changes no owner.
+        "HSET" | "HSETNX" | "HMSET" => one(create(word(2), None, Only::IfAbsent)),
+        "HINCRBY" if word(3).starts_with('-') => Vec::new(),
+        "HINCRBY" => one(create(word(2), None, Only::IfAbsent)),
+        // A lock that is a count: the first to count has it.
+        "INCR" => one(create("", None, Only::IfAbsent)),
         "MULTI" | "EXEC" | "WATCH" | "PUBLISH" | "SPUBLISH" | "SUBSCRIBE" | "SSUBSCRIBE" => Vec::new(),
         "MGET" | "EXISTS" | "TOUCH" => all(Change::Read),
         name if asks(name) => one(Change::Read),
@@ -571,7 +616,7 @@ fn changes<'a>(name: &str, words: &'a [String]) -> Vec<(&'a str, Change<'a>)> {
 
 /// `SET key value [NX | XX] [GET] [PX ms | EX s | …]`.
 fn set(words: &[String]) -> Change<'_> {
-    let (mut ttl, mut only, mut gets) = (None, Only::Always, false);
+    let (mut ttl, mut only, mut gets, mut if_value) = (None, Only::Always, false, None);
     let Some(token) = words.get(2) else { return Change::Other };
     let mut options = words[3..].iter();
     while let Some(option) = options.next() {
@@ -582,11 +627,13 @@ fn set(words: &[String]) -> Change<'_> {
             "GET" => gets = true,
             "PX" => ttl = number().map(|ms| Some(ms.saturating_mul(1_000_000))).unwrap_or_default(),
             "EX" => ttl = number().map(|seconds| Some(seconds.saturating_mul(1_000_000_000))).unwrap_or_default(),
+            // `SET … IFEQ value`, of Redis 8.4 and Valkey 8.1: it sets a key that is there, if it has this value.
+            "IFEQ" => (only, if_value) = (Only::IfThere, options.next().map(String::as_str)),
             // Its end can't be read from the command alone.
             _ => return Change::Other,
         }
     }
-    Change::Create(Create { token, ttl, only, gets })
+    Change::Create(Create { token, ttl, only, gets, if_value })
 }
 
 impl<'a> Act<'a> {

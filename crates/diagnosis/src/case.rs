@@ -5,8 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::acts::{Act, Acts, Change, EDGE, KeyEnd, Owned};
 use super::{Finding, Harm};
 use base::words;
-use model::fault_kinds::{CallEffect, OnProcess};
-use model::history::{Header, History, Operation, Outcome, Phase, RecordedCommand, key_behind};
+use model::fault_kinds::{CallEffect, OnPackets, OnProcess};
+use model::history::{FaultWindow, Header, History, Operation, Outcome, Phase, RecordedCommand, key_behind};
+
+/// So much later than its command a strike is seen at most, in ns.
+const STRIKE: u64 = 20_000_000;
 
 pub(crate) struct Case<'a> {
     pub history: &'a History,
@@ -101,6 +104,29 @@ impl<'a> Case<'a> {
                 .any(|(_, waited)| is_its(&waited.members) && meets(waited.from_ns, Some(waited.to_ns)))
     }
 
+    /// How long this client certainly ran between two moments, in ns.
+    pub fn ran_for(&self, client: &str, from: u64, to: u64) -> u64 {
+        self.ran_but_for(client, 0, from, to)
+    }
+
+    /// The same, counting only the stops that began after a moment.
+    pub fn ran_but_for(&self, client: &str, after: u64, from: u64, to: u64) -> u64 {
+        let history = self.history;
+        let is_its = |members: &[String]| members.iter().any(|member| member == client);
+        let within = |began: u64, ended: u64| ended.min(to).saturating_sub(began.max(from));
+        let stops = history.faults.iter().filter(|window| {
+            let is_over = window.injected.is_some_and(|(time, observed)| observed && time <= after);
+            is_its(&window.targets) && window.kind.does.process != OnProcess::GoesOn && !is_over
+        });
+        let stops = stops.map(|window| within(window.span().0, window.span().1.unwrap_or(u64::MAX)));
+        let waits = history.kept_waiting.iter().filter(|(_, waited)| is_its(&waited.members));
+        let waits = waits.map(|(_, waited)| within(waited.from_ns, waited.to_ns).min(waited.waited_ns));
+        let stalls = history.stalls.iter().chain(&history.brief_stalls).filter(|(began, _)| *began > after);
+        let stalls = stalls.map(|(began, ended)| within(*began, *ended));
+        let stood = stops.chain(waits).chain(stalls).fold(0, u64::saturating_add);
+        to.saturating_sub(from).saturating_sub(stood)
+    }
+
     /// Whether all that a client sent to a node between two moments came there: no fault was in effect on either of them, or only
     /// one that takes a reply.
     pub fn requests_pass(&self, client: &str, node: &str, from: u64, to: u64) -> bool {
@@ -113,6 +139,54 @@ impl<'a> Case<'a> {
             let concerns =
                 window.targets.iter().any(is_end) || links.into_iter().any(|(from, to)| is_end(from) && is_end(to));
             meets && concerns && !window.on_call.is_some_and(CallEffect::waits_for_the_reply)
+        })
+    }
+
+    /// When the reply to an act can have come to its client at the earliest.
+    pub fn replied(&self, act: &Act) -> u64 {
+        let holds = |window: &&FaultWindow| {
+            let mut links = window.links.iter().flatten();
+            window.on_call == Some(CallEffect::HoldReply)
+                && links.any(|(from, to)| [from, to].iter().all(|end| *end == act.client || *end == act.node))
+                // A strike is told a moment after the command.
+                && window.inject <= act.time.saturating_add(STRIKE)
+                && window.heal.is_none_or(|heal| heal > act.time)
+                && window.was_observed()
+        };
+        let held = self.history.faults.iter().filter(|window| window.skipped.is_none()).filter(holds);
+        held.map(|window| window.heal.unwrap_or(u64::MAX)).max().unwrap_or(act.time)
+    }
+
+    /// Whether requests and replies between a client and a node passed all the time between two moments. The client may stand still.
+    pub fn replies_pass(&self, client: &str, node: &str, from: u64, to: u64) -> bool {
+        let mut faults = self.history.faults.iter().filter(|window| window.skipped.is_none());
+        !faults.any(|window| {
+            let (began, ended) = window.span();
+            let meets = began <= to && ended.is_none_or(|ended| ended >= from);
+            let does = &window.kind.does;
+            let hits = |member: &str| window.targets.iter().any(|target| target == member);
+            let links = window.links.iter().flatten();
+            let mut between = links.filter(|(from, to)| [from, to].iter().all(|end| *end == client || *end == node));
+            let on_packets = does.packets != OnPackets::Pass || window.on_call.is_some();
+            let stops_node = (does.process != OnProcess::GoesOn || does.silences) && hits(node);
+            let breaks = on_packets && (between.next().is_some() || hits(client) || hits(node));
+            meets && (stops_node || breaks)
+        })
+    }
+
+    /// Whether a client could send requests to a node between two moments, but for one call that a fault struck.
+    pub fn could_send(&self, client: &str, node: &str, from: u64, to: u64) -> bool {
+        let takes_one_reply =
+            |effect: CallEffect| effect.waits_for_the_reply() || effect == CallEffect::ResetConnection;
+        let strikes_once =
+            |window: &&FaultWindow| window.on_call.is_some_and(takes_one_reply) && window.on_each.is_none();
+        let mut faults = self.history.faults.iter().filter(|window| window.skipped.is_none() && !strikes_once(window));
+        !faults.any(|window| {
+            let (began, ended) = window.span();
+            let meets = began <= to && ended.is_none_or(|ended| ended >= from);
+            let is_end = |member: &String| member == client || member == node;
+            let mut links = window.links.iter().flatten();
+            meets && (window.targets.iter().any(is_end) || links.any(|(from, to)| is_end(from) && is_end(to)))
         })
     }
 

@@ -68,6 +68,8 @@ pub enum Harm {
     None,
     /// It ended the lock of this operation, by the index of its `invoke` event, while its client counted on it.
     Ended(u64),
+    /// It told the client of this operation something untrue of its lock, or did not tell it of the loss.
+    Misled(u64),
     /// It kept all others from the lock, which no client had any more.
     Kept,
 }

@@ -119,7 +119,8 @@ fn diagnoses(summary: &RunSummary, look: Look) -> Vec<String> {
         let room = look.line() - code.len() - 4;
         let (sentence, fix) = (sanitize(account.sentence(), 400), format!("→ {}", account.diagnosis.fix));
         let starts = std::iter::once(look.paint("1", code)).chain(std::iter::repeat(" ".repeat(code.len())));
-        let told = wrap(&sentence, room).into_iter().chain(wrap(&fix, room));
+        let known = account.known.iter().flat_map(|known| wrap(&sanitize(known, 600), room));
+        let told = wrap(&sentence, room).into_iter().chain(known).chain(wrap(&fix, room));
         lines.extend(told.zip(starts).map(|(line, start)| format!("  {start}  {line}")));
     }
     let more = summary.diagnoses.len().saturating_sub(DIAGNOSES);

@@ -518,6 +518,7 @@ fn outcome(
             ..Timing::of(results.as_ref().and_then(|results| results.late_ms), due.cell.scenario.ttl)
         },
         numbers: results.as_ref().map_or(Numbers::default(), |results| results.numbers()),
+        misdiagnosed: results.as_ref().and_then(|results| results.misdiagnosed.clone()),
         advisories: results.map(|results| results.advisories).unwrap_or_default(),
         first_attempt: None,
     }

@@ -36,6 +36,9 @@ pub struct RunOutcome {
     /// What speaks against advisories.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub advisories: Vec<Remark>,
+    /// That its diagnosis is not the one that the catalogue knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misdiagnosed: Option<String>,
     #[serde(default)]
     pub timing: Timing,
     /// The attempt that this run replaces, see [`needs_rerun`](RunOutcome::needs_rerun).
@@ -177,7 +180,7 @@ impl CellStatus {
     /// As it is shown.
     pub fn word(self) -> &'static str {
         match self {
-            CellStatus::Surprise => "SURPRISE",
+            CellStatus::Surprise => "UNEXPECTED",
             CellStatus::Unknown => "UNKNOWN",
             CellStatus::NotRun => "not run",
             CellStatus::AsExpected => "as expected",
@@ -194,6 +197,13 @@ pub struct Tally {
     pub invalid: u32,
     pub unknown: u32,
     pub could_not_run: u32,
+    /// How many of the invalid runs show another defect than the catalogue knows.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub misdiagnosed: u32,
+}
+
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 impl Tally {
@@ -201,6 +211,7 @@ impl Tally {
     pub fn of<'a>(planned: u32, expected: Option<Expectation>, runs: impl Iterator<Item = &'a RunOutcome>) -> Tally {
         let mut tally = Tally { planned, ..Tally::default() };
         for run in runs {
+            tally.misdiagnosed += u32::from(run.misdiagnosed.is_some());
             match run.valid {
                 Some(Validity::Valid) if run.needs_rerun(expected) => tally.unknown += 1,
                 Some(Validity::Valid) => tally.valid += 1,
@@ -219,6 +230,9 @@ impl Tally {
     /// The status of a cell with these runs. One run that contradicts the expectation decides, whatever the others
     /// prove; a run that proves nothing never counts for the expectation.
     pub fn status(&self, expected: Option<Expectation>, found: Option<FoundIn>) -> CellStatus {
+        if self.misdiagnosed > 0 {
+            return CellStatus::Surprise;
+        }
         let complete = self.done() >= self.planned;
         let proven = self.unknown + self.could_not_run == 0;
         let (contradicted, met) = match (expected, found) {
@@ -257,6 +271,7 @@ mod tests {
             seconds: 1.5,
             numbers: Numbers::default(),
             advisories: Vec::new(),
+            misdiagnosed: None,
             timing: Timing { late_ms, limit_ms: 50, beside_others, asks_for_quiet: false },
             first_attempt: None,
         }
@@ -310,8 +325,14 @@ mod tests {
     fn a_cell_is_what_its_runs_certainly_show() {
         use CellStatus::*;
         use Expectation::{Valid, Violation};
-        let tally =
-            |valid, invalid, unknown, could_not_run| Tally { planned: 3, valid, invalid, unknown, could_not_run };
+        let tally = |valid, invalid, unknown, could_not_run| Tally {
+            planned: 3,
+            valid,
+            invalid,
+            unknown,
+            could_not_run,
+            misdiagnosed: 0,
+        };
         for (runs, expected, found, standing) in [
             (tally(3, 0, 0, 0), Some(Valid), None, AsExpected),
             (tally(2, 0, 1, 0), Some(Valid), None, Unknown),

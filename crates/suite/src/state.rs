@@ -247,6 +247,7 @@ mod tests {
             seconds: 1.5,
             numbers: Numbers::default(),
             advisories: Vec::new(),
+            misdiagnosed: None,
             timing: Timing::default(),
             first_attempt: None,
         }

@@ -119,7 +119,7 @@ mod tests {
         let since = Since::of(&now, &earlier).unwrap();
         assert_eq!((since.started.as_str(), since.compared), ("3", 4), "`e` is new");
         assert_eq!(since.sentence(), "Since 3: 2 worse and 1 as expected again.");
-        let lines = ["a: SURPRISE, was as expected", "d: not run, was as expected", "b: as expected, was UNKNOWN"];
+        let lines = ["a: UNEXPECTED, was as expected", "d: not run, was as expected", "b: as expected, was UNKNOWN"];
         assert_eq!(since.lines(), lines);
         let same = night("4", &[("a", AsExpected)]);
         assert_eq!(Since::of(&same, &earlier).unwrap().sentence(), "Nothing changed since 2.");

@@ -25,7 +25,7 @@ pub(super) fn cause(story: &Story, of_updates: bool) -> String {
             && story.subject.history.faults.iter().all(|fault| fault.injected.is_none()) =>
         {
             match story.incidents.iter().filter(is_relevant).all(|incident| all_ran(story, incident)) {
-                true => ", with no fault at all".to_string(),
+                true => ", without any fault".to_string(),
                 false => ", with no fault, though members did not run or answer all the time".to_string(),
             }
         }

@@ -91,7 +91,7 @@ impl ClaimAccount {
 /// What was found, in a few words.
 fn found(story: &Story, claim: Claim) -> String {
     if story.status(claim) == ClaimStatus::NotShown {
-        return "did not come up".to_string();
+        return "not exercised".to_string();
     }
     let seen = story.seen(claim);
     (seen.def.found)(&seen)

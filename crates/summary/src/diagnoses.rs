@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use serde::{Deserialize, Serialize};
 
 use super::RunSummary;
+use super::setting::{known, known_finding, known_of_code};
 use super::story::{Incident, Story};
 use checker::{AnomalyKind, Validity};
 use diagnosis::{Diagnosis, Finding, Harm, KeyEvent};
@@ -18,9 +19,17 @@ pub struct DiagnosisAccount {
     /// The incidents that it explains, counted from 1.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incidents: Vec<usize>,
+    /// What the catalogue knows of this defect in this library: its sentence, source lines and issue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<String>,
 }
 
 impl DiagnosisAccount {
+    fn new(story: &Story, diagnosis: Diagnosis) -> DiagnosisAccount {
+        let known = known_of_code(story, &diagnosis.code);
+        DiagnosisAccount { diagnosis, incidents: Vec::new(), known }
+    }
+
     /// What happened first; harm before what only could have done harm.
     pub fn sentence(&self) -> &str {
         self.diagnosis.sentence()
@@ -42,7 +51,7 @@ impl RunSummary {
     pub fn diagnose(&mut self, story: &Story, commands: &[RecordedCommand]) {
         let diagnoses = diagnosis::diagnose(story.subject.history, commands);
         let mut accounts: Vec<DiagnosisAccount> =
-            diagnoses.into_iter().map(|diagnosis| DiagnosisAccount { diagnosis, incidents: Vec::new() }).collect();
+            diagnoses.into_iter().map(|diagnosis| DiagnosisAccount::new(story, diagnosis)).collect();
         for (number, incident) in story.incidents.iter().enumerate() {
             let Some((account, finding)) = explains(&accounts, incident) else { continue };
             let Diagnosis { code, name, .. } = &accounts[account].diagnosis;
@@ -62,8 +71,27 @@ impl RunSummary {
             self.headline = format!("{}: {title} ({code}).", self.headline.trim_end_matches('.'));
             self.one_line.clone_from(&self.headline);
         }
+        // What the catalogue knows stands beside its diagnosis, and need not stand among the notes.
+        if let Some(known) = known(story).filter(|_| accounts.iter().any(|account| account.known.is_some())) {
+            self.notes.retain(|note| *note != known);
+        }
+        self.misdiagnosed = misdiagnosed(story, &accounts);
         self.diagnoses = accounts;
     }
+}
+
+/// Says that a violation is not diagnosed as the catalogue has it; None if it is, or the catalogue has no code for it.
+fn misdiagnosed(story: &Story, accounts: &[DiagnosisAccount]) -> Option<String> {
+    let finding = known_finding(story)?;
+    // A finding's code is that of its plainest nemesis, the first.
+    let is_first = finding.nemesis.first() == story.subject.scenario.map(|scenario| &scenario.nemesis_name);
+    let known = finding.code.as_ref().filter(|_| is_first)?;
+    if accounts.iter().any(|account| account.diagnosis.code == *known) {
+        return None;
+    }
+    let shown: Vec<String> = accounts.iter().map(|account| account.diagnosis.code.clone()).collect();
+    let shown = if shown.is_empty() { "no diagnosis".to_string() } else { base::words::list(&shown) };
+    Some(format!("The catalogue expects {known} of this library under this nemesis; the commands show {shown}."))
 }
 
 /// More of a key's life than this nobody reads.
@@ -91,14 +119,15 @@ pub struct Told {
 /// The diagnosis that explains an incident, and what shows that: it ended the lock of an operation of the incident before that was
 /// seen, or kept the lock from others where somebody waited. What can be mended goes before what is inherent.
 fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Option<(usize, &'a Finding)> {
+    let is_involved = |index: u64| incident.operations.iter().any(|operation| operation.index == index);
+    let last = incident.operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(0);
     let concerns = |finding: &&Finding| {
         finding.key == incident.key
             && match finding.harm {
                 Harm::None => false,
-                Harm::Ended(index) => {
-                    let is_involved = incident.operations.iter().any(|operation| operation.index == index);
-                    is_involved && finding.time <= incident.time
-                }
+                Harm::Ended(index) => is_involved(index) && finding.time <= incident.time,
+                // What it was told, or not told, mattered until its end.
+                Harm::Misled(index) => is_involved(index) && finding.time <= incident.time.max(last),
                 Harm::Kept => {
                     let is_wait = incident.anomalies.iter().any(|anomaly| waits(anomaly.kind));
                     is_wait && finding.time <= incident.time

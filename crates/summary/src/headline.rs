@@ -45,7 +45,7 @@ fn ended(story: &Story) -> String {
         1 => String::new(),
         many => format!(", the first of {}", count(many)),
     };
-    format!("The program of {client} ended by itself{times}; beyond that, this run proves nothing about the lock.")
+    format!("{client} exited unexpectedly{times}; otherwise this run proves nothing about the lock.")
 }
 
 /// What was broken: the first claim in the order in which reports tell them.

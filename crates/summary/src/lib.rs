@@ -84,6 +84,9 @@ pub struct RunSummary {
     /// What is wrong with the lock, from the commands that its nodes carried out: first what can be mended, and what did harm.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub diagnoses: Vec<DiagnosisAccount>,
+    /// That the diagnosis is not the one that the catalogue knows of this library under this nemesis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misdiagnosed: Option<String>,
     /// Why the verdict is not valid, most important first, each said once.
     pub reasons: Vec<String>,
     /// What to do about each reason, in their order, if the run proves nothing.
@@ -177,6 +180,7 @@ impl RunSummary {
             one_line: headline::with_reason(&headline, verdict),
             headline,
             diagnoses: Vec::new(),
+            misdiagnosed: None,
             // Several gates may find that no fault was observed.
             reasons: table::distinct(verdict.reasons.iter().map(String::as_str)),
             advice: advice::advice(story),

@@ -8,7 +8,7 @@ use base::words::{length, sanitize};
 use checker::Validity;
 use model::history::{Header, ResourceKind};
 use model::nemesis::Expectation;
-use model::scenario::{Cause, Fencing, OperationMix, Scenario, catalogue};
+use model::scenario::{Cause, Fencing, Finding, Library, OperationMix, Scenario, catalogue};
 
 /// A name, and what it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,26 +161,48 @@ pub(super) fn notes(story: &Story) -> Vec<String> {
     notes
 }
 
-/// What the catalogue knows of this library under this nemesis, if the run shows a violation: `Known of redis-py 8.1.0 under pause, a
-/// defect of its own: …`.
-fn known(story: &Story) -> Option<String> {
-    let Scenario { workload, nemesis_name, .. } = story.subject.scenario?;
-    let library = workload.library.as_ref().filter(|_| story.subject.verdict.valid == Validity::Invalid)?;
-    // Findings are of the version that the catalogue pins.
+/// The findings of the catalogue on the library of this run, if the run has the version that they are of.
+fn findings<'s>(story: &Story<'s>) -> Option<&'s Library> {
+    let library = story.subject.scenario?.workload.library.as_ref()?;
     let pinned = catalogue::workload(story.workload()?).ok().and_then(|(_, workload)| workload.library);
-    if pinned.is_some_and(|pinned| pinned.version != library.version) {
+    pinned.is_none_or(|pinned| pinned.version == library.version).then_some(library)
+}
+
+/// The finding that a violation of this library under this nemesis shows.
+pub(super) fn known_finding<'s>(story: &Story<'s>) -> Option<&'s Finding> {
+    if story.subject.verdict.valid != Validity::Invalid {
         return None;
     }
-    let finding = library.findings.iter().find(|finding| finding.nemesis.contains(nemesis_name))?;
+    let nemesis = &story.subject.scenario?.nemesis_name;
+    findings(story)?.findings.iter().find(|finding| finding.nemesis.contains(nemesis))
+}
+
+/// What the catalogue knows of this library under this nemesis, if the run shows a violation: `Known of redis-py 8.1.0 under pause, a
+/// defect of its own: …`.
+pub(super) fn known(story: &Story) -> Option<String> {
+    let (finding, library) = (known_finding(story)?, findings(story)?);
     let whose = match finding.cause {
         Cause::Library => "a defect of its own",
         Cause::Kind => "as every lock of its kind has it",
     };
+    let nemesis = &story.subject.scenario?.nemesis_name;
+    Some(format!("Known of {} {} under {nemesis}, {whose}: {}.", library.name, library.version, told(finding)))
+}
+
+/// What the catalogue knows of the defect with this code in this library.
+pub(super) fn known_of_code(story: &Story, code: &str) -> Option<String> {
+    let library = findings(story)?;
+    let nemesis = &story.subject.scenario?.nemesis_name;
+    let has_it = |finding: &&Finding| finding.code.as_deref() == Some(code);
+    let of_code = || library.findings.iter().filter(has_it);
+    let finding = of_code().find(|finding| finding.nemesis.contains(nemesis)).or_else(|| of_code().next())?;
+    Some(format!("Known of {} {}: {}.", library.name, library.version, told(finding)))
+}
+
+fn told(finding: &Finding) -> String {
     let places: Vec<&str> = [&finding.source, &finding.issue].into_iter().flatten().map(String::as_str).collect();
     let places = if places.is_empty() { String::new() } else { format!(" ({})", places.join("; ")) };
-    let (name, version) = (&library.name, &library.version);
-    let what = finding.what.trim_end_matches('.');
-    Some(format!("Known of {name} {version} under {nemesis_name}, {whose}: {what}{places}."))
+    format!("{}{places}", finding.what.trim_end_matches('.'))
 }
 
 /// What the command repeats.

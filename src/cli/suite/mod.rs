@@ -37,7 +37,7 @@ pub struct SuiteFlags {
     /// List the cells with what is expected and how long they take; run nothing
     #[arg(long)]
     dry_run: bool,
-    /// Stop at the first surprise
+    /// Stop at the first unexpected cell
     #[arg(long)]
     fail_fast: bool,
     /// Runs at the same time, each on its own cluster; `auto`: as many as the machine can take
@@ -184,7 +184,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
         Ended::Done => {
             beside(json, &format!("{} could not be made; the same command tries again\n", plural(failed, "run")))
         }
-        Ended::FailFast => beside(json, "stopped at the first surprise (--fail-fast)\n"),
+        Ended::FailFast => beside(json, "stopped at the first unexpected cell (--fail-fast)\n"),
         Ended::OutOfTime | Ended::Interrupted => beside(json, "interrupted; the same command goes on where it was\n"),
         Ended::CannotRun(reason) => Err(Failure::could_not_run(reason)),
     };

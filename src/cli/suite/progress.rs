@@ -191,7 +191,7 @@ fn told(cell: &PlannedCell, outcome: &RunOutcome) -> String {
     };
     if outcome.needs_rerun(cell.expected) {
         let why = outcome.timing.why_not_kept().unwrap_or_else(|| "others were made beside it".to_string());
-        return format!("{word}, but {why}, so it may be made again alone");
+        return format!("{word}, but {why}, so it may be rerun alone");
     }
     let note = match (outcome.valid, cell.expected, cell.found) {
         // Its summary begins with that word's meaning, and has the reason after it.

@@ -28,6 +28,7 @@ struct Shown {
     what: String,
     sources: BTreeSet<String>,
     issues: BTreeSet<String>,
+    codes: BTreeSet<String>,
     workloads: BTreeSet<String>,
     scenarios: BTreeSet<String>,
     /// A workload and a scenario that show it.
@@ -132,6 +133,7 @@ impl Published {
                 let shown = all.iter_mut().find(|shown| shown.what == finding.what).unwrap();
                 shown.sources.extend(finding.source.clone());
                 shown.issues.extend(finding.issue.clone());
+                shown.codes.extend(finding.code.clone());
                 shown.workloads.insert(name.clone());
                 shown.scenarios.extend(finding.nemesis.iter().cloned());
             }
@@ -155,6 +157,7 @@ impl Published {
             format!("- **{}**\n", shown.what),
             listed("Source", shown.sources.iter().map(linked).collect()),
             listed("Issue", shown.issues.iter().map(|text| issue(text)).collect()),
+            listed("Diagnosis", shown.codes.iter().map(|code| format!("[{code}](../diagnoses.md)")).collect()),
             listed("Workloads", workloads),
             format!("  Show it: `redjepsen run --workload {workload} --nemesis {nemesis}`\n"),
         ]
@@ -172,10 +175,10 @@ impl Published {
                     let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
                     format!("{}{more}", side.version)
                 };
-                let passes = issue.holds.as_ref().map_or_else(
-                    || "No release passes.".to_string(),
-                    |holds| format!("{} passes.", side(holds)),
-                );
+                let passes = issue
+                    .holds
+                    .as_ref()
+                    .map_or_else(|| "No release passes.".to_string(), |holds| format!("{} passes.", side(holds)));
                 format!(
                     "- [{name}]({}): {} {} fails the claim {}. {passes}\n  Show it: `redjepsen run --issue {name}`\n",
                     issue.url,

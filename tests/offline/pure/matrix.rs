@@ -74,6 +74,7 @@ pub fn run(cell: &PlannedCell, run: u32, valid: Option<Validity>) -> RunOutcome 
             latency_ms: None,
         },
         advisories: Vec::new(),
+        misdiagnosed: None,
         timing: Timing { late_ms: Some(3), limit_ms: 50, beside_others: true, asks_for_quiet: false },
         first_attempt: None,
     }
@@ -117,7 +118,7 @@ fn each_page_says_what_came_out() {
     ]
     .join("\n----------\n\n");
     insta::assert_snapshot!(text);
-    assert!(pages::terminal(&SuiteSummary::new(&matrix), COLORED).starts_with("\u{1b}[1;31mSURPRISE"));
+    assert!(pages::terminal(&SuiteSummary::new(&matrix), COLORED).starts_with("\u{1b}[1;31mUNEXPECTED"));
     let table = SuiteSummary::new(&matrix);
     let again: SuiteSummary = serde_json::from_str(&serde_json::to_string(&table).unwrap()).unwrap();
     assert_eq!(pages::html(&again), pages::html(&table), "a table reads back as it was written");
@@ -148,14 +149,14 @@ fn the_page_needs_nothing_but_itself_and_leads_to_the_reports_of_its_runs() {
     for forbidden in ["<link", "src=\"", "href=\"http", "@import", "url(", "fetch(", "eval(", "innerHTML"] {
         assert!(!page.contains(forbidden), "{forbidden} in the page");
     }
-    let order = ["<h1>SURPRISE", "id=\"alarms\"", "id=\"matrix\"", "id=\"numbers\"", "id=\"terms\"", "id=\"repeat\""];
+    let order = ["<h1>UNEXPECTED", "id=\"alarms\"", "id=\"matrix\"", "id=\"numbers\"", "id=\"terms\"", "id=\"repeat\""];
     let places: Vec<usize> = order.iter().map(|part| page.find(part).expect(part)).collect();
     assert!(places.is_sorted(), "{places:?}");
     for run in matrix.cells.iter().flat_map(|cell| &cell.runs).filter(|run| run.valid.is_some()) {
         assert!(page.contains(&format!("href=\"{}/report.html\"", run.folder)), "{}", run.folder);
     }
     // Nothing is expressed by colour alone.
-    for word in ["broken", "held", "unknown", "SURPRISE", "as expected", "observed", "expected: held"] {
+    for word in ["broken", "held", "unknown", "UNEXPECTED", "as expected", "observed", "expected: held"] {
         assert!(page.contains(word), "{word}");
     }
 }
@@ -215,7 +216,7 @@ fn a_run_that_was_late_or_made_again_is_named_on_every_page() {
         "until it is made again"
     );
     let matrix = matrix(&again);
-    let words = "seed 1: made again alone with the same seed: the first attempt was valid, and its timing was not kept: \
+    let words = "seed 1: rerun alone with the same seed: the first attempt was valid, and its timing was not kept: \
                  timers were 130 ms late, where 50 ms are allowed; this time too, its timing was not kept";
     let also = "seed 2: its timing was not kept";
     for page in
@@ -224,8 +225,8 @@ fn a_run_that_was_late_or_made_again_is_named_on_every_page() {
         assert!(page.contains(words) && page.contains(also) && !page.contains("seed 3"), "{page}");
     }
     let page = pages::html(&SuiteSummary::new(&matrix));
-    assert!(page.contains("id=\"timing\"") && page.contains(&words[8..]) && page.contains("1 made again alone"));
-    assert!(pages::terminal(&SuiteSummary::new(&matrix), Look::PLAIN).contains("broken in 3 of 3, 1 made again alone"));
+    assert!(page.contains("id=\"timing\"") && page.contains(&words[8..]) && page.contains("1 rerun alone"));
+    assert!(pages::terminal(&SuiteSummary::new(&matrix), Look::PLAIN).contains("broken in 3 of 3, 1 rerun alone"));
     assert!(!pages::html(&SuiteSummary::new(&mixed())).contains("id=\"timing\""));
     let again: Matrix = serde_json::from_str(&pages::json(&matrix)).unwrap();
     assert_eq!(again.cells[0].runs[0].first_attempt, matrix.cells[0].runs[0].first_attempt);
@@ -398,6 +399,7 @@ fn libraries_with(is_known: fn(&Finding) -> bool) -> Matrix {
             Finding {
                 nemesis: vec!["late-acquire-reply".into()],
                 cause: Cause::Library,
+                code: None,
                 what: "It never looks at the <time>.".into(),
                 source: Some("lock.py:243".into()),
                 issue: None,
@@ -405,6 +407,7 @@ fn libraries_with(is_known: fn(&Finding) -> bool) -> Matrix {
             Finding {
                 nemesis: vec!["pause".into()],
                 cause: Cause::Kind,
+                code: None,
                 what: "A lock that runs out does not stop its holder.".into(),
                 source: None,
                 issue: None,

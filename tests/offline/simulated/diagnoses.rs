@@ -80,3 +80,47 @@ fn the_lock_that_does_it_right_is_valid_where_the_diagnosis_says_so() {
         assert!(printed.starts_with("VALID"), "{workload} under {nemesis}: {printed}");
     }
 }
+
+#[test]
+fn codes_of_the_catalogue_are_those_of_diagnoses() {
+    let workloads = model::scenario::catalogue::WORKLOADS.iter().map(|(name, _)| *name);
+    let libraries =
+        workloads.filter_map(|name| Some((name, model::scenario::catalogue::workload(name).unwrap().1.library?)));
+    let mut codes = 0;
+    for (name, library) in libraries {
+        for code in library.findings.iter().filter_map(|finding| finding.code.as_ref()) {
+            let kind = diagnosis::find(code).filter(|kind| kind.code == code);
+            assert!(kind.is_some(), "{name}: `{code}` is not a code of `redjepsen list diagnoses`");
+            codes += 1;
+        }
+    }
+    assert!(codes > 80, "{codes} findings have a code");
+}
+
+/// A workload file of a published library that is the lock with the release in two commands, and a finding that says what it shows.
+fn library_with(folder: &Path, code: &str) -> PathBuf {
+    let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/workloads/single-get-del.toml")).unwrap();
+    let library = format!(
+        "[library]\nname = \"two-step\"\nversion = \"1.0\"\n\n[[library.findings]]\n\
+         nemesis = \"between-check-and-delete\"\ncause = \"library\"\ncode = \"{code}\"\nwhat = \"Its release deletes in a second command.\"\n\
+         source = \"lib.rs:7\"\n\n"
+    );
+    let first_table = text.find("\n[").unwrap() + 1;
+    let file = folder.join("two-step.toml");
+    fs::write(&file, format!("{}{library}{}", &text[..first_table], &text[first_table..])).unwrap();
+    file
+}
+
+#[test]
+fn a_known_finding_stands_beside_its_diagnosis_and_another_one_is_said() {
+    let store = tempfile::tempdir().unwrap();
+    for (code, fits) in [("RJ002", true), ("RJ001", false)] {
+        let file = library_with(store.path(), code);
+        let words = format!("--workload {} --nemesis between-check-and-delete", file.display());
+        let results = results(&run(store.path(), &words).0);
+        let known = results["diagnoses"][0]["known"].as_str().unwrap_or_default();
+        assert_eq!(known.contains("(lib.rs:7)"), fits, "{known}");
+        let wrong = results["misdiagnosed"].as_str().unwrap_or_default();
+        assert_eq!(wrong.contains("expects RJ001") && wrong.contains("RJ002"), !fits, "{wrong}");
+    }
+}

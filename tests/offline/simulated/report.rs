@@ -179,7 +179,7 @@ fn the_headline_says_whose_claim_is_broken() {
     };
     assert_eq!(
         headline(&no_lock_no_fault),
-        "Running without a lock lost 3 of 113 acknowledged updates (2.7 %), with no fault at all."
+        "Running without a lock lost 3 of 113 acknowledged updates (2.7 %), without any fault."
     );
     let stale = |run: &mut Checked| {
         run.verdict.lost_updates.count = 0;

@@ -99,7 +99,7 @@ fn a_part_is_chosen_by_name_or_by_what_failed_and_the_headline_says_what_changed
     fs::write(folder.path().join("mine.toml"), with("violation")).unwrap();
     let (code, out, _) = suite("--failed");
     assert!(code == Some(0) && out.contains("1 as expected again."), "{out}");
-    assert!(out.contains("single under pause-before-write: as expected, was SURPRISE"), "{out}");
+    assert!(out.contains("single under pause-before-write: as expected, was UNEXPECTED"), "{out}");
     let (code, out, _) = suite("--failed");
     assert!(code == Some(0) && out.contains("nothing to run again"), "{out}");
     // What was never run was not as expected either.

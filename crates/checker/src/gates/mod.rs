@@ -131,7 +131,7 @@ fn clients_steady(history: &History) -> Gate {
 
 /// Nobody killed it, so that its program ended is the client's own doing, or its library's.
 fn what_ended(client: &str, time: u64) -> String {
-    format!("{client}'s program ended by itself at {}, with no fault that kills it", seconds(time))
+    format!("{client} exited unexpectedly at {}, without a fault that kills it", seconds(time))
 }
 
 /// The clients whose programs ended by themselves: no claim says that they do not, so none is broken, and what such a run

@@ -16,7 +16,7 @@ pub static DEF: Property = Property {
 /// A client's program ended by itself, with no fault that ends it.
 pub static ENDED_BY_ITSELF: AnomalyDef = AnomalyDef {
     name: "program that ended by itself",
-    incident: "A program that ended by itself",
+    incident: "Client exited unexpectedly",
     lines: Lines::Operations,
     blames: Blames::Nothing,
 };

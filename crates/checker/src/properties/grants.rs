@@ -19,7 +19,7 @@ pub static DEF: Property = Property {
         Claim::Grants,
         |run| run.claims.contains(&Claim::Grants),
         found,
-        |seen, of| format!("{} handed out a lock that had run out by its own word{}.", of.lock, seen.times()),
+        |seen, of| format!("{} handed out a lock whose reported validity was 0{}.", of.lock, seen.times()),
     )),
     title: "No lock is handed out that has run out",
     applies: "runs whose clients say how long their lock is valid",

@@ -84,10 +84,13 @@ fn headline(seen: &Seen, of: &Circumstances) -> String {
         return format!("{lock} could not be acquired: {key}, was still there at the end{died}.");
     }
     if verdict.has(AnomalyKind::NotObtained) {
-        return format!("{lock} was free, yet no client acquired it.");
+        return format!("No client could acquire {lock}, though no live client held it.");
     }
     match verdict.lock.longest_gap.as_ref().filter(|_| verdict.has(AnomalyKind::Unavailable)) {
-        Some(gap) => format!("{lock} was free for {}, yet no client acquired it.", length(gap.to - gap.from)),
+        Some(gap) => {
+            let lasted = length(gap.to - gap.from);
+            format!("No client could acquire {lock} for {lasted}, though no live client held it.")
+        }
         None => format!("{lock} could not be acquired when it should have been available."),
     }
 }

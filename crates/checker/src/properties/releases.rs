@@ -36,7 +36,7 @@ pub static DEF: Property = Property {
 /// when it gave it back.
 pub static FALSE_RELEASE: AnomalyDef = AnomalyDef {
     name: "release that says what is not so",
-    incident: "A release that says what is not so",
+    incident: "Release reported the wrong result",
     lines: Lines::Answers,
     blames: Blames::Nothing,
 };

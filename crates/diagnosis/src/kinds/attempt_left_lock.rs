@@ -50,19 +50,17 @@ pub(super) fn left_behind<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = (&
         if !case.requests_pass(act.client, act.node, act.time, end) {
             return None;
         }
-        // It reached the node again while the key was there.
-        let again = case.commands.iter().any(|command| {
-            command.node == act.node
-                && command.from.as_deref() == Some(act.client)
-                && (over..end).contains(&command.time)
-        });
+        // It had the time to release.
+        if case.ran_for(act.client, over, end) < case.ttl / 4 {
+            return None;
+        }
         let elsewhere = case
             .acts
             .of_operation(act.operation?)
             .any(|other| other.node != act.node && other.place > act.place && matches!(other.what, Change::Remove));
         let owned = after().next().and_then(|next| next.owner());
         let is_seen = owned.is_some_and(|owned| owned.created == act.place && owned.end != KeyEnd::Unknown);
-        (again && is_seen).then_some((act, elsewhere))
+        is_seen.then_some((act, elsewhere))
     })
 }
 

@@ -3,7 +3,9 @@
 use super::super::acts::{Act, Change, EDGE};
 use super::super::case::Case;
 use super::super::{Finding, Harm, Kind};
+use super::wait_ignored::ignored;
 use base::words::moment;
+use model::history::{Operation, SeenPromotion};
 
 pub static KIND: Kind = Kind {
     code: "RJ020",
@@ -19,7 +21,35 @@ pub static KIND: Kind = Kind {
     check,
 };
 
+/// A lock that was acquired on a primary before its failover, and that another client acquired on the successor while its holder
+/// still counted on it.
+pub(super) struct LostLock<'c, 'a> {
+    pub seen: &'a SeenPromotion,
+    pub lost: &'c Act<'a>,
+    pub took: &'c Act<'a>,
+    pub holder: &'a Operation,
+}
+
 fn check(case: &Case) -> Vec<Finding> {
+    let lost = lost_locks(case).into_iter().filter(|lock| ignored(case, lock).is_none());
+    lost.map(|LostLock { seen, lost, took, holder }| {
+        let sentence = format!(
+            "{} was promoted at {} without {}'s key, which {} had created at {}; {} took the lock there at {}.",
+            seen.promotion.node,
+            moment(seen.time),
+            lost.client,
+            seen.promotion.instead_of,
+            moment(lost.time),
+            took.client,
+            moment(took.time)
+        );
+        let of = [lost.operation, took.operation];
+        case.finding(took, &[lost.place, took.place], &of, Harm::Ended(holder.index), sentence)
+    })
+    .collect()
+}
+
+pub(super) fn lost_locks<'c, 'a>(case: &'c Case<'a>) -> Vec<LostLock<'c, 'a>> {
     let mut found = Vec::new();
     for seen in &case.history.promotions {
         let (new, old) = (seen.promotion.node.as_str(), seen.promotion.instead_of.as_str());
@@ -41,25 +71,9 @@ fn check(case: &Case) -> Vec<Finding> {
                 .acts
                 .after(lost)
                 .any(|act| act.time <= took.time && act.done != Some(false) && act.what == Change::Remove);
-            if removed || !case.holds(holder, took.time) || holder.index == other.index {
-                continue;
+            if !removed && case.holds(holder, took.time) && holder.index != other.index {
+                found.push(LostLock { seen, lost, took, holder });
             }
-            let sentence = format!(
-                "{new} was promoted at {} without {}'s key, which {old} had created at {}; {} took the lock there at {}.",
-                moment(seen.time),
-                lost.client,
-                moment(lost.time),
-                took.client,
-                moment(took.time)
-            );
-            let places = [lost.place, took.place];
-            found.push(case.finding(
-                took,
-                &places,
-                &[lost.operation, took.operation],
-                Harm::Ended(holder.index),
-                sentence,
-            ));
         }
     }
     found

@@ -7,25 +7,43 @@ mod acquire_overwrites;
 mod attempt_left_lock;
 mod check_then_set;
 mod compare_then_delete;
+mod compare_then_renew;
+mod expired_extension;
 mod expired_grant;
 mod expired_under_holder;
 mod failover_lost_lock;
+mod false_ownership;
+mod fencing_token_repeated;
 mod give_up_deletes;
+mod grant_without_server;
+mod lock_shared_by_threads;
 mod lock_without_ttl;
+mod loss_not_told;
 mod node_clock_jumped;
 mod node_lost_lock;
+mod nodes_asked_in_turn;
 mod quorum_too_small;
+mod release_claims_success;
 mod release_frees_nothing;
+mod release_not_repeated;
 mod release_skips_node;
 mod release_without_compare;
+mod removes_own_lock;
 mod renewal_creates;
 mod renewal_outlives_holder;
+mod renewal_removes_ttl;
 mod renewal_stops;
 mod renewal_without_compare;
+mod retry_meets_own_lock;
 mod script_forgotten;
 mod shared_token;
 mod ttl_in_second_command;
 mod ttl_in_wrong_unit;
+mod ttl_longer_than_asked;
+mod validity_by_wall_clock;
+mod votes_kept;
+mod wait_ignored;
+mod waiter_asleep;
 
 use super::Kind;
 
@@ -54,6 +72,24 @@ pub static KINDS: &[&Kind] = &[
     &node_lost_lock::KIND,
     &expired_under_holder::KIND,
     &node_clock_jumped::KIND,
+    &compare_then_renew::KIND,
+    &renewal_removes_ttl::KIND,
+    &loss_not_told::KIND,
+    &retry_meets_own_lock::KIND,
+    &nodes_asked_in_turn::KIND,
+    &release_claims_success::KIND,
+    &fencing_token_repeated::KIND,
+    &wait_ignored::KIND,
+    &validity_by_wall_clock::KIND,
+    &waiter_asleep::KIND,
+    &lock_shared_by_threads::KIND,
+    &removes_own_lock::KIND,
+    &ttl_longer_than_asked::KIND,
+    &votes_kept::KIND,
+    &expired_extension::KIND,
+    &false_ownership::KIND,
+    &release_not_repeated::KIND,
+    &grant_without_server::KIND,
 ];
 
 /// `Distributed locks with Redis`

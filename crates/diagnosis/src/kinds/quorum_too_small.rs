@@ -25,8 +25,8 @@ pub static KIND: Kind = Kind {
 pub(super) struct Grant<'c, 'a> {
     /// The first act that created a key for it.
     pub first: &'c Act<'a>,
-    /// How many nodes created the key, and on how many it was there when the client was given the lock.
-    pub granted: usize,
+    /// The acts that created the key, one on each node that granted it; and on how many nodes the key was there when the client was given the lock.
+    pub granted: Vec<&'c Act<'a>>,
     pub alive: usize,
     /// How many nodes the lock lives on.
     pub of: usize,
@@ -73,9 +73,9 @@ pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
         if nodes.values().any(|act| act.done.is_none()) {
             continue;
         }
-        let (mut alive, mut granted, mut expired, mut first, mut is_certain) = (0, 0, Vec::new(), None, true);
+        let (mut alive, mut granted, mut expired, mut first, mut is_certain) = (0, Vec::new(), Vec::new(), None, true);
         for act in nodes.values().filter(|act| act.is_done()) {
-            granted += 1;
+            granted.push(*act);
             if first.is_none_or(|first: &Act| act.time < first.time) {
                 first = Some(*act);
             }
@@ -129,13 +129,13 @@ fn over(owned: &Owned, time: u64, error: u64) -> bool {
 fn check(case: &Case) -> Vec<Finding> {
     grants(case)
         .into_iter()
-        .filter(|grant| grant.of > 1 && grant.granted * 2 <= grant.of)
+        .filter(|grant| grant.of > 1 && grant.granted.len() * 2 <= grant.of)
         .map(|grant| {
             let sentence = format!(
                 "{} was given the lock at {}, though only {} of {} nodes had created its key.",
                 grant.first.client,
                 moment(grant.acquired),
-                grant.granted,
+                grant.granted.len(),
                 grant.of
             );
             case.finding(grant.first, &[grant.first.place], &[grant.first.operation], grant.harm(case), sentence)

@@ -42,8 +42,9 @@ fn left(case: &Case, act: &Act) -> Option<Finding> {
         KeyEnd::Unknown => return None,
     };
     let stayed = end.min(told.time).saturating_sub(over);
+    // A release that returns at a majority reaches the other nodes a moment later.
     let tried = after.clone().any(|other| {
-        other.client == act.client && other.time <= told.time && matches!(other.what, Change::Remove | Change::Other)
+        other.client == act.client && other.time <= end && matches!(other.what, Change::Remove | Change::Other)
     });
     let is_whole = case.acts.was_watched(act.node, act.time, told.time);
     // A release on its way to a node that could not be reached is another matter.

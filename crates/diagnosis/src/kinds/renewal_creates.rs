@@ -51,16 +51,16 @@ fn check(case: &Case) -> Vec<Finding> {
                     )
                 }
                 KeyState::Absent(_, Some(Gone::Expired(end))) => (
-                    format!("created the key again, which had run out at {}", moment(end)),
+                    format!("created the key again, which had expired at {}", moment(end)),
                     Vec::new(),
                     None,
-                    Harm::None,
+                    Harm::Misled(operation.index),
                 ),
                 KeyState::Absent(since, Some(Gone::Removed(place))) => (
                     format!("created the key again, which had been removed at {}", moment(since)),
                     vec![place],
                     None,
-                    Harm::None,
+                    Harm::Misled(operation.index),
                 ),
                 _ => return None,
             };

@@ -1,7 +1,7 @@
 //! A renewal that goes on after its holder has given the lock back.
 
 use super::super::acts::{Change, Only};
-use super::super::case::{Case, at, on};
+use super::super::case::{Case, at, gave_up, on};
 use super::super::{Finding, Harm, Kind};
 use super::REDIS_LOCKS;
 use base::words::length;
@@ -10,7 +10,7 @@ use model::history::{Outcome, Phase};
 pub static KIND: Kind = Kind {
     code: "RJ014",
     name: "renewal-outlives-holder",
-    title: "The renewal goes on after its holder has given the lock back.",
+    title: "The renewal goes on after its client has released the lock or given up.",
     rule: "A renewal belongs to one acquisition, and ends with it. Else it may extend a lock that no client has, or another's.",
     source: REDIS_LOCKS,
     fix: "Stop the renewal, and wait until it has stopped, before the release is sent.",
@@ -33,20 +33,24 @@ fn check(case: &Case) -> Vec<Finding> {
     renews
         .filter_map(|act| {
             let operation = case.of(act)?;
-            let over = operation.completed.filter(|_| operation.outcome == Outcome::Ok)?;
-            operation.phase(Phase::Released)?;
+            let over = operation.completed?;
+            let released = operation.outcome == Outcome::Ok && operation.phase(Phase::Released).is_some();
+            if !released && !gave_up(operation) {
+                return None;
+            }
             let after = act.time.checked_sub(over)?;
             if after <= case.ttl / ON_ITS_WAY || !case.was_quiet(over, act.time) {
                 return None;
             }
             let sentence = format!(
-                "{}'s {} {} was meant to extend the key{} {} after {} had given the lock back.",
+                "{}'s {} {} was meant to extend the key{} {} after {} had {}.",
                 act.client,
                 case.named(act),
                 at(act.time),
                 on(case, act.node),
                 length(after),
-                act.client
+                act.client,
+                if released { "released the lock" } else { "given up" }
             );
             let is_own = act.is_done() && act.owner().is_some_and(|owner| owner.client == act.client);
             let harm = if is_own { Harm::Kept } else { Harm::None };

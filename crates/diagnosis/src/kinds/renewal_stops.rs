@@ -5,6 +5,7 @@ use super::super::case::{Case, on};
 use super::super::{Finding, Harm, Kind};
 use super::REDIS_LOCKS;
 use base::words::{moment, plural};
+use model::history::Phase;
 
 pub static KIND: Kind = Kind {
     code: "RJ015",
@@ -33,11 +34,20 @@ fn check(case: &Case) -> Vec<Finding> {
         });
         let renewals = renewals.count() as u64;
         let is_whole = case.acts.was_watched(act.node, operation.invoked, act.time);
-        if !is_first || renewals < 2 || !is_whole || !case.holds(operation, end) || !case.was_quiet(last.time, end) {
+        if !is_first || renewals == 0 || !is_whole || !case.holds(operation, end) {
+            continue;
+        }
+        // Without a fault, two renewals show that the library renews. Else the client must have been able to send the next for most of a
+        // TTL; a holder that extends its lock itself may wait for the answer.
+        let lived = end.saturating_sub(last.time);
+        let extends_itself = operation.phase(Phase::Extended).is_some();
+        let could_go_on = case.could_send(last.client, last.node, last.time, end)
+            && case.ran_for(last.client, last.time, end) >= lived / 10 * 9;
+        if !(renewals >= 2 && case.was_quiet(last.time, end)) && (extends_itself || !could_go_on) {
             continue;
         }
         let sentence = format!(
-            "{} extended its key{} {}, the last time at {}, and then no more: it ran out at {} while {} still counted on it.",
+            "{} extended its key{} {}, the last time at {}, and sent no more renewals: it expired at {} while {} still counted on it.",
             last.client,
             on(case, act.node),
             plural(renewals, "time"),

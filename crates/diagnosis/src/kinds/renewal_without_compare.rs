@@ -21,7 +21,7 @@ pub static KIND: Kind = Kind {
 
 fn check(case: &Case) -> Vec<Finding> {
     let extends = |what: Change| {
-        matches!(what, Change::Renew(_) | Change::Create(Create { only: Only::IfThere, gets: false, .. }))
+        matches!(what, Change::Renew(_) | Change::Create(Create { only: Only::IfThere, if_value: None, .. }))
     };
     let renews = case.on_others().filter(|(act, _)| extends(act.what));
     renews

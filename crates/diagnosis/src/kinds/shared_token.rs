@@ -26,7 +26,11 @@ fn check(case: &Case) -> Vec<Finding> {
     let mut first: HashMap<(&str, &str), usize> = HashMap::new();
     let mut found = Vec::new();
     for (place, act) in case.acts.all.iter().enumerate().filter(|(_, act)| act.is_done()) {
+        // A count is no value.
         let Change::Create(create) = act.what else { continue };
+        if create.token.is_empty() {
+            continue;
+        }
         let key = (act.key, create.token);
         let Some(earlier) = first.get(&key).map(|place| &case.acts.all[*place]) else {
             first.insert(key, place);
@@ -56,7 +60,9 @@ fn check(case: &Case) -> Vec<Finding> {
         let own = case.acts.before(act).rev().find(|other| {
             other.place < owner.created && other.client == act.client && other.is_done() && other.create().is_some()
         });
-        if let Some(own) = own.filter(|own| own.create().is_some_and(|create| create.token == owner.token)) {
+        if let Some(own) =
+            own.filter(|own| own.create().is_some_and(|create| create.token == owner.token && !create.token.is_empty()))
+        {
             let sentence = format!(
                 "{}'s {} {} removed {}'s key: both clients write the value `{}`.",
                 act.client,

@@ -3,7 +3,9 @@
 use super::super::case::{Case, at, on};
 use super::super::{Finding, Harm, Kind};
 use super::REDIS_SET;
+use super::ttl_longer_than_asked::is_met_late;
 use base::words::length;
+use model::history::Phase;
 
 pub static KIND: Kind = Kind {
     code: "RJ006",
@@ -40,7 +42,9 @@ fn check(case: &Case) -> Vec<Finding> {
                 length(ttl),
                 length(case.ttl)
             );
-            Some(case.finding(act, &[act.place], &[act.operation], Harm::None, sentence))
+            let released = case.of(act).is_some_and(|operation| operation.phase(Phase::Released).is_some());
+            let harm = if !released && is_met_late(case, act) { Harm::Kept } else { Harm::None };
+            Some(case.finding(act, &[act.place], &[act.operation], harm, sentence))
         })
         .collect()
 }

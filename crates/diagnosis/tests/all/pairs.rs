@@ -259,7 +259,7 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 405 n0 c0 DEL lock:k0
             at 1200 n0 c0 PEXPIRE lock:k0 1000",
-        says: "c0's PEXPIRE at 1.200 s was meant to extend the key 700 ms after c0 had given the lock back.",
+        says: "c0's PEXPIRE at 1.200 s was meant to extend the key 700 ms after c0 had released the lock.",
         harm: Harm::None,
         // It was on its way.
         spares: "
@@ -277,7 +277,7 @@ const PAIRS: &[Pair] = &[
             at 505 n0 c0 PEXPIRE lock:k0 1000
             at 905 n0 c0 PEXPIRE lock:k0 1000
             at 2005 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c0 extended its key 2 times, the last time at 0.905 s, and then no more: it ran out at 1.905 s while c0 still counted on it.",
+        says: "c0 extended its key 2 times, the last time at 0.905 s, and sent no more renewals: it expired at 1.905 s while c0 still counted on it.",
         harm: Harm::Ended(0),
         // It could not.
         spares: "
@@ -318,9 +318,10 @@ const PAIRS: &[Pair] = &[
             at 1105 n0 c1 SET lock:k0 b NX PX 1000",
         says: "c0's SET at 0.005 s created the key; c0 gave up at 0.300 s and no release of its came, so the key kept others out for another 705 ms.",
         harm: Harm::Kept,
-        // It does not reach the node again.
+        // Its release may be lost on its way.
         spares: "
             op c0 1-300 fail
+            fault partition c0 250-1100
             op c1 2-1200 ok acquired=1110 releasing=1150 released=1190
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 20 n0 c1 SET lock:k0 b NX PX 1000
@@ -443,6 +444,311 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 85 n0 c0 DEL lock:k0
             at 310 n0 c1 SET lock:k0 b NX PX 1000",
+    },
+    Pair {
+        code: "RJ024",
+        shows: "
+            op c0 1-1900 ok acquired=10 releasing=1800 released=1890
+            op c1 2-1850 ok acquired=1110 releasing=1700 released=1840
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 905 n0 c0 GET lock:k0
+            at 1105 n0 c1 SET lock:k0 b NX PX 1000
+            at 1205 n0 c0 PEXPIRE lock:k0 1000",
+        says: "c0's PEXPIRE at 1.205 s extended c1's key: c0 had read the value 300 ms before, in a command of its own (GET).",
+        harm: Harm::Ended(1),
+        // In one script.
+        spares: "
+            op c0 1-1900 ok acquired=10 releasing=1800 released=1890
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 905 n0 c0 EVAL text 1 lock:k0 a
+            at 905 n0 lua GET lock:k0
+            at 905 n0 lua PEXPIRE lock:k0 1000",
+    },
+    Pair {
+        code: "RJ025",
+        shows: "
+            op c0 1-900 info acquired=10 extended=410
+            op c1 2-3000 fail
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 405 n0 c0 SET lock:k0 a IFEQ a
+            at 2905 n0 c1 SET lock:k0 b NX PX 1000",
+        says: "c0's SET at 0.405 s, meant to extend its lock, removed the TTL of the key: the key would have expired at 1.005 s.",
+        harm: Harm::Kept,
+        // With a TTL.
+        spares: "
+            op c0 1-900 info acquired=10 extended=410
+            op c1 2-3000 fail
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 405 n0 c0 SET lock:k0 a IFEQ a PX 3000
+            at 2905 n0 c1 SET lock:k0 b NX PX 1000",
+    },
+    Pair {
+        code: "RJ026",
+        shows: "
+            op c0 1-1900 ok acquired=10 before-write=1600 releasing=1800 released=1890
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 1105 n0 c0 PEXPIRE lock:k0 1000",
+        says: "c0's renewal at 1.105 s found no key: it had expired at 1.005 s; c0 was not told, and still worked at 1.600 s.",
+        harm: Harm::Misled(0),
+        // It was told.
+        spares: "
+            op c0 1-1900 fail acquired=10 lost=1120
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 1105 n0 c0 PEXPIRE lock:k0 1000",
+    },
+    Pair {
+        code: "RJ027",
+        shows: "
+            op c0 1-900 fail
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 405 n0 c0 SET lock:k0 b NX PX 1000",
+        says: "c0's SET at 0.005 s created the key; its SET at 0.405 s was refused by that key, and c0 gave up.",
+        harm: Harm::Kept,
+        // It released before it tried again.
+        spares: "
+            op c0 1-900 fail
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 205 n0 c0 DEL lock:k0
+            at 405 n0 c0 SET lock:k0 b NX PX 1000",
+    },
+    Pair {
+        code: "RJ028",
+        shows: "
+            nodes 3
+            op c0 1-900 ok acquired=710 releasing=800 released=890
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 705 n2 c0 SET lock:k0 a NX PX 1000",
+        says: "c0's SET at 0.005 s came to n0, and the last of its requests came to n2 700 ms later; the TTL is 1 s.",
+        harm: Harm::None,
+        // All at once.
+        spares: "
+            nodes 3
+            op c0 1-900 ok acquired=710 releasing=800 released=890
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 6 n2 c0 SET lock:k0 a NX PX 1000",
+    },
+    Pair {
+        code: "RJ029",
+        shows: "
+            claims releases
+            op c0 1-1300 ok acquired=10 releasing=1200 released=1290
+            op c1 2-1850 ok acquired=1110 releasing=1700 released=1840
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 1105 n0 c1 SET lock:k0 b NX PX 1000
+            at 1205 n0 c0 EVAL text 1 lock:k0 a
+            at 1205 n0 lua GET lock:k0",
+        says: "c0's release at 1.205 s found c1's key, and told c0 at 1.290 s that the lock was released.",
+        harm: Harm::Misled(0),
+        // It said that the lock was lost.
+        spares: "
+            claims releases
+            op c0 1-1300 ok acquired=10 releasing=1200 lost=1290
+            op c1 2-1850 ok acquired=1110 releasing=1700 released=1840
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 1105 n0 c1 SET lock:k0 b NX PX 1000
+            at 1205 n0 c0 EVAL text 1 lock:k0 a
+            at 1205 n0 lua GET lock:k0",
+    },
+    Pair {
+        code: "RJ030",
+        shows: "
+            op c0 1-900 ok acquired=10#7 releasing=800 released=890
+            op c1 1000-1900 ok acquired=1010#7 releasing=1800 released=1890
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 1005 n0 c1 SET lock:k0 b NX PX 1000",
+        says: "c1 got the token 7 at 1.010 s, after c0 had got the token 7 at 0.010 s.",
+        harm: Harm::Misled(1),
+        // Both asked at the same time.
+        spares: "
+            op c0 1-900 ok acquired=10#8 releasing=800 released=890
+            op c1 2-1900 ok acquired=1010#7 releasing=1800 released=1890
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 1005 n0 c1 SET lock:k0 b NX PX 1000",
+    },
+    Pair {
+        code: "RJ031",
+        shows: "
+            op c0 1-900 ok acquired=120 releasing=800 released=890
+            op c1 2-850 ok acquired=520 releasing=700 released=840
+            promoted n1 for n0 at 500
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 6 n0 c0 WAIT 1 100
+            at 510 n1 c1 SET lock:k0 b NX PX 1000",
+        says: "c0's WAIT 1 100 at 0.006 s ended when its time was over, and c0 was given the lock; n1 was promoted at 0.500 s without its \
+               key, and c1 took the lock there 10 ms later.",
+        harm: Harm::Ended(0),
+        // It ended at once: a replica had it.
+        spares: "
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            op c1 2-850 ok acquired=520 releasing=700 released=840
+            promoted n1 for n0 at 500
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 6 n0 c0 WAIT 1 100
+            at 510 n1 c1 SET lock:k0 b NX PX 1000",
+    },
+    Pair {
+        code: "RJ032",
+        shows: "
+            op c0 1-900 ok acquired=10~1500 releasing=800 released=890
+            fault clock c0 6-700
+            at 5 n0 c0 SET lock:k0 a NX PX 1000",
+        says: "c0 was given the lock at 0.010 s with a validity of 1.5 s, and its keys have a TTL of 1 s: c0's clock was set at 0.006 s.",
+        harm: Harm::Misled(0),
+        // No more than the TTL.
+        spares: "
+            op c0 1-900 ok acquired=10~990 releasing=800 released=890
+            fault clock c0 6-700
+            at 5 n0 c0 SET lock:k0 a NX PX 1000",
+    },
+    Pair {
+        code: "RJ033",
+        shows: "
+            op c0 1-300 info acquired=10
+            op c1 2-4000 ok acquired=3510 releasing=3700 released=3840
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 15 n0 c1 SET lock:k0 b NX PX 1000
+            at 3505 n0 c1 SET lock:k0 b NX PX 1000",
+        says: "The key expired at 1.005 s; c1, waiting since 0.002 s, sent no request for it in the next 2.5 s.",
+        harm: Harm::Kept,
+        // It came later.
+        spares: "
+            op c0 1-300 info acquired=10
+            op c1 3500-4000 ok acquired=3510 releasing=3700 released=3840
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 3505 n0 c1 SET lock:k0 b NX PX 1000",
+    },
+    Pair {
+        code: "RJ034",
+        shows: "
+            threads 5
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            op c1 2-850 ok acquired=320 releasing=700 released=840
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 15 n0 c0 SET lock:k0 a NX PX 1000",
+        says: "c1 was given the lock at 0.320 s, which c0, a thread of the same process, had had since 0.010 s: no command created a key \
+               for c1.",
+        harm: Harm::Misled(1),
+        // The key was removed, and created for it.
+        spares: "
+            threads 5
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            op c1 2-850 ok acquired=320 releasing=700 released=840
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 300 n0 c0 DEL lock:k0
+            at 310 n0 c0 SET lock:k0 b NX PX 1000",
+    },
+    Pair {
+        code: "RJ035",
+        shows: "
+            op c0 1-900 ok acquired=10 before-write=700 releasing=800 released=890
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 405 n0 c0 DEL lock:k0",
+        says: "c0's DEL at 0.405 s removed its own key while c0 counted on the lock until 0.800 s.",
+        harm: Harm::Ended(0),
+        // It was told before.
+        spares: "
+            op c0 1-900 fail acquired=10 lost=400
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 405 n0 c0 DEL lock:k0",
+    },
+    Pair {
+        code: "RJ036",
+        shows: "
+            op c0 1-300 info
+            op c1 2-1900 fail
+            at 5 n0 c0 SET lock:k0 a NX PX 6000
+            at 1805 n0 c1 SET lock:k0 b NX PX 6000",
+        says: "c0's SET at 0.005 s created the key with a TTL of 6 s; the TTL that was asked for is 1 s.",
+        harm: Harm::Kept,
+        // With a margin.
+        spares: "
+            op c0 1-300 info
+            op c1 2-1900 fail
+            at 5 n0 c0 SET lock:k0 a NX PX 1200
+            at 1105 n0 c1 SET lock:k0 b NX PX 1200",
+    },
+    Pair {
+        code: "RJ037",
+        shows: "
+            nodes 3
+            op c0 1-900 fail
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 305 n0 c0 SET lock:k0 a NX PX 1000",
+        says: "c0 had its key on 1 of 3 nodes at 0.005 s, and had it still 300 ms later, when it asked again.",
+        harm: Harm::Kept,
+        // It released between its tries.
+        spares: "
+            nodes 3
+            op c0 1-900 fail
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 105 n0 c0 DEL lock:k0
+            at 305 n0 c0 SET lock:k0 a NX PX 1000",
+    },
+    Pair {
+        code: "RJ038",
+        shows: "
+            op c0 1-1900 ok acquired=10 extended=1700 releasing=1800 released=1890
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 605 n0 c0 PEXPIRE lock:k0 1000",
+        says: "c0 was told at 1.700 s that its lock was extended, 95 ms after the key had expired: the reply came 1.09 s after the key was \
+               extended.",
+        harm: Harm::Misled(0),
+        // In time.
+        spares: "
+            op c0 1-1900 ok acquired=10 extended=1500 releasing=1550 released=1890
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 605 n0 c0 PEXPIRE lock:k0 1000",
+    },
+    Pair {
+        code: "RJ039",
+        shows: "
+            op c0 1-1900 ok acquired=10 owned=1300 releasing=1800 released=1890
+            op c1 2-1850 ok acquired=1110 releasing=1700 released=1840
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 1105 n0 c1 SET lock:k0 b NX PX 1000
+            at 1705 n0 c1 DEL lock:k0",
+        says: "c0 asked at 1.300 s whether it had the lock, and the library said yes; the key was c1's since 1.105 s.",
+        harm: Harm::Misled(0),
+        // It asked before.
+        spares: "
+            op c0 1-1900 ok acquired=10 owned=900 releasing=1800 released=1890
+            op c1 2-1850 ok acquired=1110 releasing=1700 released=1840
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 1105 n0 c1 SET lock:k0 b NX PX 1000
+            at 1705 n0 c1 DEL lock:k0",
+    },
+    Pair {
+        code: "RJ040",
+        shows: "
+            op c0 1-300 info acquired=10 releasing=280
+            op c1 2-1200 ok acquired=1110 releasing=1150 released=1190
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 320 n0 c1 SET lock:k0 b NX PX 1000
+            at 1105 n0 c1 SET lock:k0 b NX PX 1000",
+        says: "c0's SET at 0.005 s created the key; its release had ended at 0.300 s without removing it, and no other came, so the key \
+               kept others out for another 705 ms.",
+        harm: Harm::Kept,
+        // It came again.
+        spares: "
+            op c0 1-300 info acquired=10 releasing=280
+            op c1 2-1200 ok acquired=1110 releasing=1150 released=1190
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 320 n0 c1 SET lock:k0 b NX PX 1000
+            at 330 n0 c0 DEL lock:k0",
+    },
+    Pair {
+        code: "RJ041",
+        shows: "
+            op c0 100-900 ok acquiring=110 acquired=310 releasing=800 released=890
+            fault kill n0 50-500
+            at 5 n0 c0 PING",
+        says: "c0 was given the lock at 0.310 s, though n0 was down from 0.050 s on.",
+        harm: Harm::Misled(0),
+        // It asked before.
+        spares: "
+            op c0 10-900 ok acquiring=20 acquired=310 releasing=800 released=890
+            fault kill n0 50-500
+            at 25 n0 c0 SET lock:k0 a NX PX 1000",
     },
 ];
 

@@ -14,6 +14,9 @@ const MS: u64 = 1_000_000;
 /// - `op c0 5-900 ok acquired=12 releasing=880 released=895`: an operation on `k0`; without an end it is open
 /// - `failed c0 NOSCRIPT No matching script`: why the last operation failed
 /// - `at 20 n0 c0 SET lock:k0 a NX PX 1000`: a command; from `lua`, one that the script before it calls
+/// - `acquired=12#7` is a lock with the fencing token 7, `acquired=12~900` one that is valid for another 900 ms
+/// - `threads 5`: how many clients are threads of one process; c0 sends the commands of them all
+/// - `claims releases`: what the lock is held to
 /// - `gap 30 n0`: the node was not watched then
 /// - `fault pause c0 100-400`, `promoted n1 for n0 at 500`
 ///
@@ -25,6 +28,10 @@ pub fn run(text: &str) -> (History, Vec<RecordedCommand>) {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             ["nodes", count] => history.run.as_mut().unwrap().nodes = count.parse().unwrap(),
+            ["threads", count] => history.run.as_mut().unwrap().threads = count.parse().unwrap(),
+            ["claims", claim] => {
+                history.run.as_mut().unwrap().claims.push(serde_json::from_value(claim.into()).unwrap())
+            }
             ["op", client, span, outcome, ref phases @ ..] => {
                 let index = history.operations.len() as u64;
                 history.operations.push(operation(index, client, span, outcome, phases));
@@ -89,13 +96,15 @@ fn operation(index: u64, client: &str, span: &str, outcome: &str, phases: &[&str
     let (invoked, completed) = span.split_once('-').unwrap();
     let stamps = phases.iter().map(|phase| {
         let (phase, time) = phase.split_once('=').unwrap();
+        let (time, token) = time.split_once('#').map_or((time, None), |(time, token)| (time, token.parse().ok()));
+        let (time, validity) = time.split_once('~').map_or((time, None), |(time, ms)| (time, ms.parse().ok()));
         PhaseStamp {
             index: 0,
             phase: serde_json::from_value::<Phase>(phase.into()).unwrap(),
             received: ms(time),
             stamped: i64::try_from(ms(time)).ok(),
-            token: None,
-            validity_ms: None,
+            token,
+            validity_ms: validity,
         }
     });
     let mut all = Phases::default();

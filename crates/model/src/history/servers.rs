@@ -200,6 +200,8 @@ impl Held {
 pub fn locked_key(name: &str) -> Option<&str> {
     let key = key_behind(name)?;
     let (before, rest) = name.trim_end_matches('}').split_once("lock:k")?;
+    // Some libraries say after the name, too, that it is a lock: `lock:k0:lock`.
+    let rest = [":lock", "_lock", "-lock", ".lock"].iter().find_map(|end| rest.strip_suffix(end)).unwrap_or(rest);
     let mut words = before.split(|c: char| !c.is_ascii_alphanumeric());
     let is_beside = words.any(|word| BESIDE_A_LOCK.iter().any(|other| word.eq_ignore_ascii_case(other)));
     (rest == &key[1..] && !rest.is_empty() && !is_beside).then_some(key)
@@ -229,9 +231,14 @@ mod tests {
 
     #[test]
     fn what_is_kept_beside_a_lock_is_no_lock() {
-        for (lock, key) in
-            [("lock:k0", "k0"), ("redlock:lock:k12", "k12"), ("{lock:k3}", "k3"), ("locks:{lock:k0}", "k0")]
-        {
+        for (lock, key) in [
+            ("lock:k0", "k0"),
+            ("redlock:lock:k12", "k12"),
+            ("{lock:k3}", "k3"),
+            ("locks:{lock:k0}", "k0"),
+            ("lock:k0:lock", "k0"),
+            ("_tooz_lock:k0_lock", "k0"),
+        ] {
             assert_eq!((locked_key(lock), key_behind(lock)), (Some(key), Some(key)), "{lock}");
         }
         for other in [

@@ -45,6 +45,9 @@ pub struct Finding {
     #[serde(deserialize_with = "names")]
     pub nemesis: Vec<String>,
     pub cause: Cause,
+    /// The diagnosis that a run under the first of these nemeses shows: `RJ002`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
     /// One sentence.
     pub what: String,
     /// The library's own lines, such as `redis/lock.py:253`.

@@ -41,6 +41,7 @@ fn in_full(account: &DiagnosisAccount) -> Markup {
                 }
                 @if !lines.is_empty() { "Lines of commands.jsonl: " (lines.join(", ")) "." }
             }
+            @if let Some(known) = &account.known { p { (prose(&sanitize(known, 600))) } }
             @if *inherent { p class="note" { "Every lock with a TTL on such nodes can come to this; only the resource can prevent the harm." } }
             h4 { "What to change" }
             p { (fix) }

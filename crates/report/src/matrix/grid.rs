@@ -44,7 +44,7 @@ pub fn grid(table: &SuiteSummary) -> Markup {
                 li { b class="held" { "held" } " no violation in these runs" }
                 li { b class="broken" { "broken" } " in so many of the runs" }
                 li { b class="unproven" { "unknown" } " the runs prove too little" }
-                li { span class="badge" { "SURPRISE" } "not what is expected" }
+                li { span class="badge" { "UNEXPECTED" } "not what is expected" }
                 li { i { "italics" } " nothing is expected" }
                 li { u { "1" } " the report of run 1" }
             }
@@ -146,7 +146,7 @@ fn slot(number: usize, cell: &CellAccount, named: bool) -> Markup {
         div class={ "slot " (class(cell)) " of-" (result) } data-name=(sanitize(&cell.name, 200))
             title={ "expected: " (cell.expected) "; seen: " (cell.seen) } {
             @if named { span class="under" { (sanitize(&cell.nemesis, 60)) } " " }
-            @if cell.standing == CellStatus::Surprise { span class="badge" { "SURPRISE" } }
+            @if cell.standing == CellStatus::Surprise { span class="badge" { "UNEXPECTED" } }
             a class={ "shown " (result) } href={ "#cell-" (number + 1) } {
                 (cell.shown.word())
                 @if let Some(part) = &cell.part { small { " " (part) } }

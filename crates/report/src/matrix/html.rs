@@ -207,7 +207,7 @@ fn mistimed(table: &SuiteSummary) -> Markup {
     html! {
         @if !table.mistimed.is_empty() {
             section id="timing" {
-                h2 { "Late, or made again " span class="count" { (table.mistimed.len()) } }
+                h2 { "Late, or rerun " span class="count" { (table.mistimed.len()) } }
                 ul class="reasons" {
                     @for (cell, run, what) in table.mistimed() {
                         li { (sanitize(&cell.name, 200)) ", " (link(run, &format!("seed {}", run.seed))) ": " (what) }
@@ -229,15 +229,15 @@ const TERMS: [(&str, &str); 8] = [
         "Where no violation is expected, every run is valid; where one is, every run, or some run, shows it. A run that proves too little never counts.",
     ),
     (
-        "surprise",
-        "At least one run certainly contradicts what is expected. A surprise ranks above everything that is unknown.",
+        "unexpected",
+        "At least one run contradicts the expectation with certainty. An unexpected cell ranks above unknown cells.",
     ),
     (
         "runs",
         "Each with a seed of its own, on a cluster that is new or was reset. They are repeated to see how often something is found, never until it looks right.",
     ),
     (
-        "made again alone",
+        "rerun alone",
         "Where several runs are made at the same time, one whose timers were late by more than a twentieth of the TTL, and that is unknown or lacks an expected violation, counts as unknown and is made again, once, alone, with the same seed, unless its cell is as expected anyway. A violation stays one.",
     ),
     (

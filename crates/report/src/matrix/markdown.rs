@@ -91,7 +91,7 @@ fn mark(cell: &CellAccount) -> String {
     let part = cell.part.as_ref().map_or(String::new(), |part| format!(" {part}"));
     let sign = match cell.standing {
         CellStatus::AsExpected => "✅",
-        CellStatus::Surprise => "❌ SURPRISE:",
+        CellStatus::Surprise => "❌ UNEXPECTED:",
         CellStatus::Unknown => "❔",
         CellStatus::NotRun => "▫️",
         CellStatus::Observed => "👁",

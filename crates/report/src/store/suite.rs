@@ -123,7 +123,7 @@ fn last(trend: &Trend) -> Markup {
     html! {
         b class=(class) { (word) } " " small { (seen) "/" (point.judged) }
         @match point.standing {
-            CellStatus::Surprise => { br; b class="badge" { "SURPRISE" } },
+            CellStatus::Surprise => { br; b class="badge" { "UNEXPECTED" } },
             CellStatus::Unknown => { br; span class="unproven" { "unknown" } },
             _ => {},
         }

@@ -29,6 +29,7 @@ pub struct Results {
     pub latency: Option<Latency>,
     #[serde(default)]
     pub advisories: Vec<Remark>,
+    pub misdiagnosed: Option<String>,
     #[serde(default)]
     pub busy_s: f64,
     #[serde(default)]

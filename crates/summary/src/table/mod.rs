@@ -23,7 +23,7 @@ pub struct SuiteSummary {
     pub suite: String,
     pub description: String,
     pub verdict: Overall,
-    /// The verdict as it is shown: `SURPRISE`.
+    /// The verdict as it is shown: `UNEXPECTED`.
     pub word: String,
     pub headline: String,
     /// Whether any of its runs was simulated.

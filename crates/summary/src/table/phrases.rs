@@ -17,7 +17,7 @@ pub const NOTHING: &str = "–";
 pub fn verdict(overall: Overall) -> &'static str {
     match overall {
         Overall::AsExpected => "AS EXPECTED",
-        Overall::Surprise => "SURPRISE",
+        Overall::Surprise => "UNEXPECTED",
         Overall::Unknown => "UNKNOWN",
     }
 }
@@ -42,6 +42,7 @@ pub fn note(cell: &Cell) -> &'static str {
     match cell.standing {
         CellStatus::AsExpected => "as expected",
         CellStatus::Observed => "observed",
+        CellStatus::Surprise if cell.tally.misdiagnosed > 0 => "another defect than the known one",
         CellStatus::Surprise | CellStatus::Unknown if cell.expected == Some(Expectation::Valid) => "expected: held",
         CellStatus::Surprise | CellStatus::Unknown => "expected: broken",
         CellStatus::NotRun if cell.tally.done() > 0 => "not all run",
@@ -66,7 +67,7 @@ pub fn seen(cell: &Cell) -> String {
     }
     let again = cell.runs.iter().filter(|run| run.first_attempt.is_some()).count();
     if again > 0 {
-        text.push_str(&format!(", {again} made again alone"));
+        text.push_str(&format!(", {again} rerun alone"));
     }
     if tally.done() > 0 && tally.done() < tally.planned {
         text.push_str(&format!(", {} to go", tally.planned - tally.done()));
@@ -88,7 +89,7 @@ pub fn timing(run: &RunOutcome) -> Option<String> {
     };
     let why = late(first.timing).unwrap_or_else(|| "others were made beside it".to_string());
     let now = now.map_or(String::new(), |now| format!("; this time too, {now}"));
-    Some(format!("made again alone with the same seed: the first attempt {verdict}, and {why}{now}"))
+    Some(format!("rerun alone with the same seed: the first attempt {verdict}, and {why}{now}"))
 }
 
 /// Each advisory that is not kept: in how many runs, and the worst of them.

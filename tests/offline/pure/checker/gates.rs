@@ -290,7 +290,7 @@ fn an_operation_that_was_cancelled_has_to_end_by_that() {
 
 #[test]
 fn a_program_that_ended_by_itself_is_told_as_that() {
-    let reason = "c1's program ended by itself at 0.005 s, with no fault that kills it: it ended with exit code 3";
+    let reason = "c1 exited unexpectedly at 0.005 s, without a fault that kills it: it ended with exit code 3";
     only_fails("clients-steady", reason, |build| {
         let text = "it ended with exit code 3; its last words: unhandled".to_string();
         build.history.clients.push((5_000_000, ClientEvent { process: 1, step: ClientStep::Ended, text }));

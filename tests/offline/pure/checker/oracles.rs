@@ -1,4 +1,4 @@
-//! Liveness, promises, blame and what refutes a fault, against naive readers written from docs/guide.md: on small random
+//! Liveness, promises, blame and what refutes a fault, against naive readers written from docs/verdicts.md: on small random
 //! runs both must say the same.
 //!
 //! Time goes in steps of 100 ms, and the TTL is ten of them, so that a reader can ask of each step what was the case.

@@ -408,7 +408,7 @@ fn a_program_that_ends_by_itself_is_a_finding_and_no_violation() {
     assert_eq!(
         found(&crashed, EndedByItself),
         [
-            "c1's program ended by itself at 1.500 s, with no fault that kills it: it ended with exit code 1; its last words: \
+            "c1 exited unexpectedly at 1.500 s, without a fault that kills it: it ended with exit code 1; its last words: \
           Error: unhandled rejection"
         ]
     );

@@ -66,8 +66,8 @@ const FORMS: &[(&str, &str, Check)] = &[
         "{x=lock} could not be acquired: its key `{x=key}` on {x=node}, which never ends, was still there at the end[; {x}].",
         nothing_more,
     ),
-    ("headline: stuck", "{x=lock} was free, yet no client acquired it.", nothing_more),
-    ("headline: stuck", "{x=lock} was free for {l=long}, yet no client acquired it.", out_of_reach),
+    ("headline: stuck", "No client could acquire {x=lock}, though no live client held it.", nothing_more),
+    ("headline: stuck", "No client could acquire {x=lock} for {l=long}, though no live client held it.", out_of_reach),
     ("headline: stuck", "{x=lock} could not be acquired when it should have been available.", nothing_more),
     ("headline: waited", "{x=lock} let {n} attempt[s] overrun {w} timeout[{x=why}].", explained),
     ("headline: amounts", "{x=lock} left a wrong amount: {x=first}.", amount),
@@ -206,7 +206,7 @@ fn explained(lines: &Lines, holes: &Holes) -> Result<(), String> {
         let kept = lines.events.iter().any(|event| event["type"] == "waited" || event["type"] == "stall");
         return ensure(kept, || "all ran".to_string());
     }
-    if why == ", with no fault at all" || why == "with no fault at all" || why.is_empty() {
+    if why == ", without any fault" || why == "without any fault" || why.is_empty() {
         let injected = lines.events.iter().any(|event| event["step"] == "injected");
         return ensure(!injected || why.is_empty(), || "there was a fault".to_string());
     }

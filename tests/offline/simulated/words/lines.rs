@@ -247,7 +247,7 @@ impl Lines {
         self.header["resource"] != "none" && stopped.chain(stood).any(|(began, ended)| began < to && from < ended)
     }
 
-    /// From the acquisition to the release, or to the last act as the holder: docs/guide.md, "What a verdict rests on".
+    /// From the acquisition to the release, or to the last act as the holder: docs/verdicts.md, "Claims".
     pub fn hold(&self, operation: &Operation) -> Option<(u64, u64)> {
         let from = *self.stamps(operation, "acquired").first()?;
         let after = operation.phases.iter().copied().skip_while(|place| *place != from).skip(1);

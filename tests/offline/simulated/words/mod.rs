@@ -1,5 +1,5 @@
 //! What reports say of simulated runs, read by somebody who knows nothing but docs/histories.md, docs/client-protocol.md and
-//! docs/guide.md, and believes only the history. And causes that are named are tried by leaving them out. `REDJEPSEN_CASES=2000` reads so
+//! docs/verdicts.md, and believes only the history. And causes that are named are tried by leaving them out. `REDJEPSEN_CASES=2000` reads so
 //! many incidents.
 
 mod headlines;

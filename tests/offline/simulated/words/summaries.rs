@@ -109,7 +109,7 @@ pub const SUMMARIES: &[(&str, Check)] = &[
         left_behind,
     ),
     (
-        "the lock of {w=key} was free and requested from {t=free} on, yet no client acquired it for {l=long}, which is longer than the workload allows.",
+        "no client acquired the lock of {w=key}, free and requested from {t=free} on, for {l=long}, which is longer than the workload allows.",
         nobody_got_it,
     ),
     (

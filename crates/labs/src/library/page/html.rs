@@ -20,14 +20,14 @@ pub fn html(examined: &Examined) -> String {
     let own = symptoms.iter().any(|symptom| !symptom.of_its_kind.is_inherent());
     let first = fault_free.first();
     let (word, class) = match (symptoms.is_empty(), own) {
-        (_, true) => ("FALLS", "invalid"),
-        (false, false) => ("AS ITS KIND", "unknown"),
+        (_, true) => ("FAILS", "invalid"),
+        (false, false) => ("KNOWN LIMITATIONS", "unknown"),
         (true, false) if examined.that(Validity::Valid).is_empty() => ("UNKNOWN", "unknown"),
         (true, false) if first.is_none() && (shows_little(examined) || is_too_little(examined)) => {
-            ("HARDLY TRIED", "unknown")
+            ("TOO FEW RUNS", "unknown")
         }
         (true, false) if first.is_none() && !remarks(examined).is_empty() => ("OTHER DEFECTS", "unknown"),
-        (true, false) => first.map_or(("WITHSTANDS", "valid"), |remark| (remark.word, "unknown")),
+        (true, false) => first.map_or(("PASSES", "valid"), |remark| (remark.word, "unknown")),
     };
     let held = examined.that(Validity::Valid);
     let sends = examined.sent.iter().map(|sent| {
@@ -35,31 +35,31 @@ pub fn html(examined: &Examined) -> String {
     });
     let body = html! {
         main {
-            (header(class, &["everything that was tried of one library"], word, &html! { (prose(&headline(examined))) "." }, &html! {}))
+            (header(class, &["every scenario tried on one library"], word, &html! { (prose(&headline(examined))) "." }, &html! {}))
             @if !fault_free.is_empty() {
                 section id="by-itself" {
-                    h2 { "What it does by itself" }
+                    h2 { "Without any fault" }
                     @for FaultFree { what, run, .. } in &fault_free {
                         p { (what) "." br; code { (run.repeat) } br; a href=(address(&format!("{}/report.html", run.folder))) { "Its report" } }
                     }
                 }
             }
-            (wrong(examined, "wrong", "What is wrong with it", false))
-            (wrong(examined, "inherent", "What every lock with a TTL on such nodes has", true))
+            (wrong(examined, "wrong", "Defects", false))
+            (wrong(examined, "inherent", "Limitations of every lock with a TTL", true))
             @for alike in symptoms.chunk_by(|one, other| meaning(one, examined) == meaning(other, examined)) {
                 section {
                     h2 { (prose(&meaning(&alike[0], examined))) }
                     @for symptom in alike { (broke(symptom, examined)) }
                 }
             }
-            (table_section("shrunk", "As small as it could be made", &["from", "what is left", "again"], examined.found.iter().map(found)))
-            (table_section("withstands", "What it withstands", &["scenario", "what struck, and what it did"], held.into_iter().map(held_row)))
+            (table_section("shrunk", "Minimal reproductions", &["from", "script", "fails in"], examined.found.iter().map(found)))
+            (table_section("passes", "Scenarios that it passes", &["scenario", "fault, and what it did"], held.into_iter().map(held_row)))
             @for of_one in remarks(examined) {
-                (table_section(of_one.id, of_one.title, &["scenario", "what it did"], of_one.of.iter().map(|(tried, what)| html! { (name(tried)) td { (what) } })))
+                (table_section(of_one.id, of_one.title, &["scenario", "what the library did"], of_one.of.iter().map(|(tried, what)| html! { (name(tried)) td { (what) } })))
             }
-            (table_section("nothing", "What shows nothing of it", &["scenario", "why"], nothing(examined)))
-            section id="sends" { h2 { "What it sends" } (table(&["command", "when", "seen in"], sends)) }
-            (facts_section("made", "How it was made", &facts(examined), &format!("redjepsen library {}", examined.workload), &html! {}))
+            (table_section("nothing", "Inconclusive scenarios", &["scenario", "why"], nothing(examined)))
+            section id="sends" { h2 { "Commands that it sends" } (table(&["command", "when", "seen in"], sends)) }
+            (facts_section("made", "Setup", &facts(examined), &format!("redjepsen library {}", examined.workload), &html! {}))
         }
     };
     whole_page(&[&examined.name], STYLE, &body)
@@ -110,7 +110,7 @@ fn broke(group: &Symptom, examined: &Examined) -> Markup {
         article class="case" {
             h3 { (prose(&symptom(group, examined))) }
             @if !group.account().is_empty() { p { (prose(&line(group.account(), 2_000))) } }
-            (table(&["scenario", "broken in", "what happened"], runs))
+            (table(&["scenario", "failed in", "what happened"], runs))
         }
     }
 }

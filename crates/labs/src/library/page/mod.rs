@@ -23,13 +23,13 @@ pub const FILE: &str = "library.html";
 /// What is wrong with it by its commands, and what it falls to.
 fn headline(examined: &Examined) -> String {
     match named(examined, &defects(examined)) {
-        Some(named) => format!("{named}. {}", base::words::capital(&fallen(examined))),
-        None => fallen(examined),
+        Some(named) => format!("{named}. {}", base::words::capital(&failed(examined))),
+        None => failed(examined),
     }
 }
 
-/// `redis-py Lock 8.1.0 falls to 8 of 46 scenarios: to 3 as every lock with a TTL, on one node; to 5 that such a lock can withstand`.
-fn fallen(examined: &Examined) -> String {
+/// `redis-py Lock 8.1.0 fails 8 of 46 scenarios: 3 that a lock with a TTL, on one node fails, too; 5 that the reference lock passes`.
+fn failed(examined: &Examined) -> String {
     let fell = examined.that(Validity::Invalid).len();
     let shown = fell + examined.that(Validity::Valid).len();
     if fell == 0
@@ -39,39 +39,42 @@ fn fallen(examined: &Examined) -> String {
     }
     let of = |kind| examined.that(Validity::Invalid).iter().filter(|tried| tried.of_its_kind == kind).count();
     let parts = [
-        (Baseline::Falls, format!("as {} does", examined.kind)),
-        (Baseline::Holds, format!("that {} withstands", reference(examined))),
-        (Baseline::Unexcused, "in which nothing was injected".to_string()),
-        (Baseline::Outlived, "in which it was held for longer than its TTL".to_string()),
-        (Baseline::Unknown, "unexplained".to_string()),
+        (Baseline::Falls, format!("that {} fails, too", examined.kind)),
+        (Baseline::Holds, format!("that the reference lock {} passes", reference(examined))),
+        (Baseline::Unexcused, "without a fault on a live client".to_string()),
+        (Baseline::Outlived, "in which a client held the lock for longer than its TTL".to_string()),
+        (Baseline::Unknown, "without an explanation".to_string()),
     ];
     let parts = parts.into_iter().map(|(kind, what)| (of(kind), what)).filter(|(many, _)| *many > 0);
-    let parts: Vec<String> = parts.map(|(many, what)| format!("to {many} {what}")).collect();
+    let parts: Vec<String> = parts.map(|(many, what)| format!("{many} {what}")).collect();
     let scenarios = plural(shown as u64, "scenario");
     // Most runs were in vain, and what is said of the others has to be read by that.
     let (few, name) = match shows_little(examined) {
         true => {
-            let (all, show) = (examined.tried.len(), if shown == 1 { "shows" } else { "show" });
-            (format!("Only {shown} of {} {show} anything of {}: ", plural(all as u64, "scenario"), examined.name), "it")
+            let (all, was) = (examined.tried.len(), if shown == 1 { "was" } else { "were" });
+            (
+                format!("Only {shown} of {} {was} conclusive for {}: ", plural(all as u64, "scenario"), examined.name),
+                "it",
+            )
         }
         false => (String::new(), &*examined.name),
     };
     let plain: Vec<&Tried> = examined.that(Validity::Invalid).into_iter().filter(|tried| tried.plain).collect();
     let parts = parts.join("; ");
     let what = match fell {
-        0 if !few.is_empty() => format!("{name} withstood {}", if shown == 1 { "that one" } else { "those" }),
-        0 => format!("{name} withstood all of {scenarios} that show anything"),
+        0 if !few.is_empty() => format!("{name} passed {}", if shown == 1 { "that scenario" } else { "all of them" }),
+        0 => format!("{name} passed all {}", plural(shown as u64, "conclusive scenario")),
         _ if plain.iter().any(|tried| tried.is_certain()) => {
             let by_threads = plain.iter().filter(|tried| tried.is_certain()).all(|tried| tried.by_threads);
             let by = if by_threads { by_whom(examined) } else { String::new() };
-            format!("{name} breaks with no fault at all{by}; of {scenarios} it falls to {fell}: {parts}")
+            format!("{name} fails without any fault{by}; it fails {fell} of {scenarios}: {parts}")
         }
         _ if !plain.is_empty() => {
             let (broken, of) = plain.iter().map(|tried| tried.broken()).fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
             let runs = plural(of as u64, "run");
-            format!("{name} falls to {fell} of {scenarios}: {parts}; with no fault at all in {broken} of {runs}")
+            format!("{name} fails {fell} of {scenarios}: {parts}; without any fault it fails in {broken} of {runs}")
         }
-        _ => format!("{name} falls to {fell} of {scenarios}: {parts}"),
+        _ => format!("{name} fails {fell} of {scenarios}: {parts}"),
     };
     few + &what
 }
@@ -82,20 +85,20 @@ fn nothing_fell(examined: &Examined, shown: usize) -> Option<String> {
     let Examined { name, not_made, .. } = examined;
     let (made, all) = (examined.runs(), examined.tried.len());
     let scenarios = match shown {
-        0 => "no run shows anything".to_string(),
-        1 => format!("only 1 of {} shows anything, and it breaks no claim", plural(all as u64, "scenario")),
-        _ => format!("{shown} of {} show something, and no claim is broken", plural(all as u64, "scenario")),
+        0 => "no run was conclusive".to_string(),
+        1 => format!("only 1 of {} was conclusive, and the library passed it", plural(all as u64, "scenario")),
+        _ => format!("{shown} of {} were conclusive, and the library passed them", plural(all as u64, "scenario")),
     };
     let is_little = is_too_little(examined);
-    let too_little = format!("the time sufficed for {made} of {} so far", plural((made + not_made) as u64, "run"));
+    let too_little = format!("there was time for {made} of {} so far", plural((made + not_made) as u64, "run"));
     let (alone, beside) = (fault_free(examined).len() as u64, remarks(examined).len() as u64);
     let defects = match (alone, beside) {
         (0, 0) => None,
-        (0, beside) => Some(format!("{name} has {}, which no claim is about", plural(beside, "kind") + " of defect")),
-        (alone, _) => Some(format!("{name} has {} with no fault at all", plural(alone, "defect"))),
+        (0, beside) => Some(format!("{name} has {} that no claim covers", plural(beside, "kind") + " of defect")),
+        (alone, _) => Some(format!("{name} has {} without any fault", plural(alone, "defect"))),
     };
     match (defects, is_little) {
-        (Some(defects), true) => Some(format!("{defects}; of its claims nothing is known yet: {too_little}")),
+        (Some(defects), true) => Some(format!("{defects}; its claims are not tested enough yet: {too_little}")),
         (Some(defects), false) => Some(format!("{defects}; {scenarios}")),
         (None, true) => Some(format!("Nothing is known of {name} yet: {too_little}, and {scenarios}")),
         (None, false) if shown == 0 => Some(format!("Nothing is known of {name}: {scenarios}")),
@@ -113,14 +116,14 @@ fn is_too_little(examined: &Examined) -> bool {
 const FEW: usize = 10;
 
 /// Who breaks it, where one client in each program does not.
-const BY_THREADS: &str = "by threads that share a program";
+const BY_THREADS: &str = "if threads share a process";
 
 /// The same where there is no fault. Unless as many processes hold, it may be their number; if these fall too, it is not the threads.
 fn by_whom(examined: &Examined) -> String {
     match examined.crowd_of_processes() {
         Some(Validity::Valid) => format!(", {BY_THREADS}"),
         Some(Validity::Invalid) => String::new(),
-        _ => format!(", {BY_THREADS}, as far as is known"),
+        _ => format!(", {BY_THREADS} (no run with as many processes decides)"),
     }
 }
 
@@ -137,20 +140,20 @@ fn reference(examined: &Examined) -> String {
 /// What symptoms like this one mean: those of one rank have it in common.
 fn meaning(symptom: &Symptom, examined: &Examined) -> String {
     match symptom.of_its_kind {
-        _ if symptom.is_plain() => "It breaks by itself: nothing was done to anybody".to_string(),
-        Baseline::Holds => format!("Its own: {}, {}, withstands the same", reference(examined), examined.kind),
+        _ if symptom.is_plain() => "Fails without any fault".to_string(),
+        Baseline::Holds => format!("Library defect: the reference lock {}, {}, passes", reference(examined), examined.kind),
         Baseline::Unknown => {
-            "Unexplained: nothing to compare it with that was struck in the same way, or it does not happen every time, \
-             only when the machine is late, or with no fault too"
+            "Not explained: no reference run was struck in the same way, or it happens only in some runs, only on a late machine, or also \
+             without a fault"
                 .to_string()
         }
-        Baseline::Unexcused => "Its own: nobody who lived was struck, and no TTL excuses it".to_string(),
-        Baseline::Outlived => "Its kind: it was held for longer than its TTL, and nothing renews it".to_string(),
-        Baseline::Falls => format!("Its kind: {} falls to the same, {}", reference(examined), examined.kind),
+        Baseline::Unexcused => "Library defect: no fault hit a live client, and no TTL excuses it".to_string(),
+        Baseline::Outlived => "Known limitation: a client held the lock for longer than its TTL, and nothing renews it".to_string(),
+        Baseline::Falls => format!("Known limitation: the reference lock {}, {}, fails, too", reference(examined), examined.kind),
     }
 }
 
-/// `EVAL while it takes the lock: lost update, in 7 of 7 runs of 4 scenarios; \`single\` withstands it`.
+/// `EVAL while it takes the lock: lost update, in 7 of 7 runs of 4 scenarios; \`single\` passes`.
 fn symptom(symptom: &Symptom, examined: &Examined) -> String {
     let mut struck: Vec<String> = Vec::new();
     for (place, when) in symptom.when.iter().enumerate() {
@@ -160,9 +163,9 @@ fn symptom(symptom: &Symptom, examined: &Examined) -> String {
     }
     let struck = match struck.is_empty() {
         true if symptom.is_plain() && symptom.is_by_threads() => {
-            format!("with no fault at all{}", by_whom(examined))
+            format!("without any fault{}", by_whom(examined))
         }
-        true if symptom.is_plain() => "with no fault at all".to_string(),
+        true if symptom.is_plain() => "without any fault".to_string(),
         true if symptom.is_by_threads() => BY_THREADS.to_string(),
         true => at_no_client(symptom),
         false => struck.join(", then "),
@@ -170,12 +173,12 @@ fn symptom(symptom: &Symptom, examined: &Examined) -> String {
     let (broken, of) = symptom.broken();
     let scenarios = plural(symptom.tried.len() as u64, "scenario");
     let fate = match symptom.of_its_kind {
-        Baseline::Holds => format!("{} withstands it{}", reference(examined), seldom_by_itself(symptom, examined)),
-        Baseline::Falls => format!("{} falls too", reference(examined)),
-        Baseline::Unexcused => "nobody who lived was struck".to_string(),
+        Baseline::Holds => format!("{} passes{}", reference(examined), seldom_by_itself(symptom, examined)),
+        Baseline::Falls => format!("{} fails, too", reference(examined)),
+        Baseline::Unexcused => "no fault hit a live client".to_string(),
         Baseline::Outlived => "its TTL was over".to_string(),
         Baseline::Unknown if examined.share_by_itself(symptom).is_some() && !symptom.is_plain() => {
-            "so it does with no fault too".to_string()
+            "it fails without a fault, too".to_string()
         }
         Baseline::Unknown => symptom.why_unexplained().unwrap_or("nothing to compare with").to_string(),
     };
@@ -186,7 +189,7 @@ fn symptom(symptom: &Symptom, examined: &Examined) -> String {
 fn seldom_by_itself(symptom: &Symptom, examined: &Examined) -> String {
     let share = examined.share_by_itself(symptom).filter(|_| !symptom.is_plain());
     share.map_or(String::new(), |(broken, of)| {
-        format!("; with no fault it happens in {broken} of {}", plural(of as u64, "run"))
+        format!("; without a fault it fails in {broken} of {}", plural(of as u64, "run"))
     })
 }
 
@@ -195,7 +198,7 @@ fn at_no_client(symptom: &Symptom) -> String {
     let first = symptom.tried.iter().find_map(|tried| tried.telling());
     let mut struck: Vec<&str> = first.iter().flat_map(|run| &run.struck).map(|struck| &*struck.what).collect();
     struck.dedup();
-    if struck.is_empty() { "with no fault".to_string() } else { struck.join(", then ") }
+    if struck.is_empty() { "without a fault".to_string() } else { struck.join(", then ") }
 }
 
 /// What struck a lock that held, how often, and what that did.

@@ -20,7 +20,7 @@ static WORDS: [RemarkWords; 7] = [
         Some(&client_crashes::DEF),
         "",
         "Its program ends under a fault that ends nobody: no claim is broken by that, but it is gone",
-        Some(("ENDS BY ITSELF", "Its program ended by itself, with no fault")),
+        Some(("EXITS", "Its client exits without any fault")),
     ),
     (
         Some(&false_losses::DEF),

@@ -25,7 +25,7 @@ fn wrong(defect: &Defect, examined: &Examined, look: Look) -> Vec<String> {
     lines
 }
 
-/// The headline, what breaks it by symptom, what it withstands, and what shows nothing.
+/// The headline, what breaks it by symptom, what it passes, and what is inconclusive.
 pub fn terminal(examined: &Examined, look: Look) -> String {
     let mut lines = vec![format!("{}.", look.paint("1", &line(&headline(examined), LONGEST)))];
     for FaultFree { what, run, .. } in fault_free(examined) {
@@ -33,8 +33,7 @@ pub fn terminal(examined: &Examined, look: Look) -> String {
         lines.push(format!("  repeat  {}", sanitize(&run.repeat, 400)));
     }
     let all = defects(examined);
-    for (title, inherent) in [("What is wrong with it", false), ("What every lock with a TTL on such nodes has", true)]
-    {
+    for (title, inherent) in [("Defects", false), ("Limitations of every lock with a TTL", true)] {
         let of_kind = all.iter().filter(|defect| defect.diagnosis.inherent == inherent);
         let told: Vec<String> = of_kind.flat_map(|defect| wrong(defect, examined, look)).collect();
         if !told.is_empty() {
@@ -68,7 +67,7 @@ pub fn terminal(examined: &Examined, look: Look) -> String {
         }
     }
     if !examined.found.is_empty() {
-        lines.extend([String::new(), look.paint("1", "As small as it could be made")]);
+        lines.extend([String::new(), look.paint("1", "Minimal reproductions")]);
         for found in &examined.found {
             lines.push(format!("  {}: {}", found.scenario, shrunk(found)));
             lines.push(format!("    repeat  {}", sanitize(&found.repeat, 400)));
@@ -76,10 +75,7 @@ pub fn terminal(examined: &Examined, look: Look) -> String {
     }
     let held = examined.that(Validity::Valid);
     if !held.is_empty() {
-        lines.extend([
-            String::new(),
-            look.paint("1;32", &format!("Withstands {}", plural(held.len() as u64, "scenario"))),
-        ]);
+        lines.extend([String::new(), look.paint("1;32", &format!("Passes {}", plural(held.len() as u64, "scenario")))]);
         for tried in held.iter().take(MOST_HELD) {
             let struck = withstood(tried);
             let struck = if struck.is_empty() { struck } else { format!(": {}", sanitize(&struck, LONGEST)) };
@@ -95,7 +91,7 @@ pub fn terminal(examined: &Examined, look: Look) -> String {
     }
     let nothing = examined.nothing_shown();
     if !nothing.is_empty() {
-        lines.extend([String::new(), look.paint("1;33", "Shows nothing of it")]);
+        lines.extend([String::new(), look.paint("1;33", "Inconclusive scenarios")]);
         for (why, tried) in nothing {
             let names: Vec<&str> = tried.iter().map(|tried| &*tried.scenario).collect();
             lines.push(format!("  {}: {}", names.join(", "), sanitize(&why, LONGEST)));

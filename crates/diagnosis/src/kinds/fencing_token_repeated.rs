@@ -1,0 +1,59 @@
+//! A fencing token that is not greater than one that was given before.
+
+use std::collections::BTreeMap;
+
+use super::super::case::Case;
+use super::super::{Finding, Harm, Kind};
+use super::KLEPPMANN;
+use base::words::moment;
+use model::history::{Operation, Phase};
+
+pub static KIND: Kind = Kind {
+    code: "RJ030",
+    name: "fencing-token-repeated",
+    title: "A fencing token is not greater than the token of an earlier lock.",
+    rule: "The resource refuses writes with a smaller token. A token that repeats lets the earlier holder write, or shuts the later one out.",
+    source: KLEPPMANN,
+    fix: "Count tokens where the count survives restarts and failovers: on disk with appendfsync always, or in a store with consensus \
+          (etcd's revision, ZooKeeper's zxid). Let the resource refuse equal tokens of another client, too.",
+    commands: &[],
+    right: Some(("redlock-tokens", "pause")),
+    inherent: false,
+    check,
+};
+
+fn check(case: &Case) -> Vec<Finding> {
+    let mut by_key: BTreeMap<&str, Vec<(&Operation, u64, u64)>> = BTreeMap::new();
+    for operation in &case.history.operations {
+        let Some(acquired) = operation.phase(Phase::Acquired) else { continue };
+        if let Some(token) = acquired.token {
+            by_key.entry(&operation.key).or_default().push((operation, acquired.time(), token));
+        }
+    }
+    let mut found = Vec::new();
+    for (key, locks) in by_key {
+        for (later, time, token) in &locks {
+            // Given before this one was asked for.
+            let earlier = locks.iter().filter(|(_, given, _)| *given < later.invoked);
+            let Some((earlier, given, greatest)) = earlier.max_by_key(|(_, _, token)| *token) else { continue };
+            if greatest < token {
+                continue;
+            }
+            let (client, other) = (case.run.client_name(later.process), case.run.client_name(earlier.process));
+            let sentence = format!(
+                "{client} got the token {token} at {}, after {other} had got the token {greatest} at {}.",
+                moment(*time),
+                moment(*given)
+            );
+            found.push(Finding {
+                time: *time,
+                key: key.to_string(),
+                sentence,
+                operations: vec![earlier.index, later.index],
+                commands: Vec::new(),
+                harm: Harm::Misled(later.index),
+            });
+        }
+    }
+    found
+}

@@ -1,0 +1,63 @@
+//! A lock that is handed out while its only server is down.
+
+use super::super::acts::EDGE;
+use super::super::case::Case;
+use super::super::{Finding, Harm, Kind};
+use super::REDIS_LOCKS;
+use base::words::moment;
+use model::fault_kinds::OnProcess;
+use model::history::{Phase, Process};
+
+pub static KIND: Kind = Kind {
+    code: "RJ041",
+    name: "grant-without-server",
+    title: "The lock is handed out while the server is down.",
+    rule: "A request without a reply has acquired nothing. A library that lets the work begin then gives the lock to every client.",
+    source: REDIS_LOCKS,
+    fix: "Report that the lock was not acquired when the server does not answer. Let the caller decide whether to work without it.",
+    commands: &[],
+    right: Some(("redlock", "majority-down")),
+    inherent: false,
+    check,
+};
+
+fn check(case: &Case) -> Vec<Finding> {
+    if case.run.nodes > 1 {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let locked = case.history.operations.iter().filter(|one| one.process != Process::Controller);
+    for operation in locked {
+        let (Some(acquiring), Some((start, _))) =
+            (operation.phase(Phase::Acquiring), case.history.certain_hold(operation))
+        else {
+            continue;
+        };
+        let Ok(acquired) = u64::try_from(start) else { continue };
+        // Stopped, and seen to be, before the first request left, and started again after the grant.
+        let down = case.history.faults.iter().find(|window| {
+            window.kind.does.process != OnProcess::GoesOn
+                && window.nodes().next().is_some()
+                && window
+                    .injected
+                    .is_some_and(|(time, observed)| observed && time < acquiring.time().saturating_sub(EDGE))
+                && window.heal.is_none_or(|heal| heal > acquired.saturating_add(EDGE))
+        });
+        let Some(down) = down.filter(|_| acquiring.time() < acquired.saturating_add(EDGE)) else { continue };
+        let (client, node) = (case.run.client_name(operation.process), down.nodes().next().unwrap_or_default());
+        let sentence = format!(
+            "{client} was given the lock at {}, though {node} was down from {} on.",
+            moment(acquired),
+            moment(down.injected.map_or(down.inject, |(time, _)| time))
+        );
+        found.push(Finding {
+            time: acquired,
+            key: operation.key.to_string(),
+            sentence,
+            operations: vec![operation.index],
+            commands: Vec::new(),
+            harm: Harm::Misled(operation.index),
+        });
+    }
+    found
+}

@@ -1,0 +1,76 @@
+//! A lock that one thread holds, and that the library hands to another thread of the same process.
+
+use super::super::acts::Act;
+use super::super::case::Case;
+use super::super::{Finding, Harm, Kind};
+use super::REDIS_LOCKS;
+use base::words::moment;
+use model::history::{Operation, Phase, Process, key_behind};
+
+pub static KIND: Kind = Kind {
+    code: "RJ034",
+    name: "lock-shared-by-threads",
+    title: "The library hands the lock that one thread holds to another thread of its process.",
+    rule: "Each acquisition needs a value of its own at the server. A value that belongs to a process, a connection or a lock object does \
+           not keep its threads or tasks apart.",
+    source: REDIS_LOCKS,
+    fix: "Draw the value for each acquisition, and keep it where only its holder finds it: in the object that acquire returns.",
+    commands: &[],
+    right: Some(("single", "shared-lock")),
+    inherent: false,
+    check,
+};
+
+fn check(case: &Case) -> Vec<Finding> {
+    let threads = case.run.threads;
+    if threads < 2 {
+        return Vec::new();
+    }
+    let process = |operation: &Operation| match operation.process {
+        Process::Client(number) => Some(number % case.run.clients.max(1) / threads),
+        Process::Controller => None,
+    };
+    let operations = &case.history.operations;
+    let holds = |operation: &Operation| case.history.certain_hold(operation);
+    let mut found = Vec::new();
+    for second in operations {
+        let (Some(group), Some((start, _))) = (process(second), holds(second)) else { continue };
+        let Ok(acquired) = u64::try_from(start) else { continue };
+        let first = operations.iter().find(|first| {
+            first.index != second.index
+                && first.key == second.key
+                && process(first) == Some(group)
+                && holds(first).is_some_and(|(from, to)| from < start && start < to)
+        });
+        let Some(first) = first else { continue };
+        let from = holds(first).and_then(|(from, _)| u64::try_from(from).ok()).unwrap_or(0);
+        let sender = case.run.client_name(Process::Client(group * threads));
+        // The key that the first thread created, and no command since then that may have created one for the second.
+        let created =
+            case.acts.all.iter().filter(|act| {
+                act.client == sender && act.create().is_some() && key_behind(act.key) == Some(&*second.key)
+            });
+        let own: Option<&Act> = created.clone().rfind(|act| act.is_done() && act.time <= from);
+        let may_be_its = |act: &Act| act.done != Some(false) && act.time > from && act.time <= acquired;
+        let Some(own) = own.filter(|own| !created.clone().any(may_be_its) && is_alone(case, own, acquired)) else {
+            continue;
+        };
+        let (thread, other) = (case.run.client_name(second.process), case.run.client_name(first.process));
+        let sentence = format!(
+            "{thread} was given the lock at {}, which {other}, a thread of the same process, had had since {}: no command created a key \
+             for {thread}.",
+            moment(acquired),
+            first.phase(Phase::Acquired).map_or_else(|| moment(from), |stamp| moment(stamp.time())),
+        );
+        let mut finding = case.finding(own, &[own.place], &[], Harm::Misled(second.index), sentence);
+        finding.time = acquired;
+        finding.operations = vec![first.index, second.index];
+        found.push(finding);
+    }
+    found
+}
+
+/// Whether the key's node was watched from its creation on, and no other node was asked for it.
+fn is_alone(case: &Case, own: &Act, until: u64) -> bool {
+    case.run.nodes == 1 && case.acts.was_watched(own.node, own.time, until)
+}

@@ -1,0 +1,115 @@
+//! A renewal that finds the lock lost, and a holder that works on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::acts::{Act, Change, Gone, KeyState};
+use super::super::case::{Case, at, on};
+use super::super::{Finding, Harm, Kind};
+use super::REDIS_LOCKS;
+use base::words::{moment, plural};
+use model::history::{Operation, Phase, PhaseStamp};
+
+pub static KIND: Kind = Kind {
+    code: "RJ026",
+    name: "loss-not-told",
+    title: "The renewal finds that the lock is lost, and the library does not tell the holder.",
+    rule: "A holder that does not learn of the loss writes without the lock. A renewal that finds the key gone, or another client's, is \
+           the moment to tell it.",
+    source: REDIS_LOCKS,
+    fix: "Look at the answer of the renewal. If the key was gone or had another value, end the lock for its holder: cancel its context, \
+          call its handler, or make each later call fail.",
+    commands: &[],
+    right: Some(("redlock-watchdog", "long-work")),
+    inherent: false,
+    check,
+};
+
+/// A holder has this time, or a quarter of a TTL if that is longer, until it must know. In ns.
+const TO_TELL: u64 = 200_000_000;
+
+fn check(case: &Case) -> Vec<Finding> {
+    // The renewals that found the lock lost, by operation.
+    let mut found: BTreeMap<usize, Vec<&Act>> = BTreeMap::new();
+    for act in case.acts.all.iter().filter(|act| is_lost(act) && is_renewal(case, act)) {
+        if let Some(place) = act.operation {
+            found.entry(place).or_default().push(act);
+        }
+    }
+    found.into_iter().filter_map(|(place, acts)| finding(case, &case.history.operations[place], &acts)).collect()
+}
+
+fn finding(case: &Case, operation: &Operation, acts: &[&Act]) -> Option<Finding> {
+    let place = acts[0].operation?;
+    let created = case.acts.of_operation(place).filter(|act| act.is_done() && act.create().is_some());
+    let of = created.map(|act| act.node).collect::<BTreeSet<&str>>().len();
+    // Of a lock over several nodes, a majority of its keys.
+    let mut gone = BTreeSet::new();
+    let act = acts.iter().find(|act| {
+        gone.insert(act.node);
+        gone.len() * 2 > of
+    })?;
+    let is_work = |stamp: &PhaseStamp| {
+        matches!(stamp.phase, Phase::Owned | Phase::BeforeWrite | Phase::Written | Phase::Releasing)
+    };
+    // The release may say it, which is too late for the work.
+    let released = operation.phase(Phase::Releasing).map_or(u64::MAX, PhaseStamp::time);
+    let was_told = operation.phases.iter().any(|stamp| stamp.phase == Phase::Lost && stamp.time() < released);
+    let worked = operation
+        .phases
+        .iter()
+        .find(|stamp| is_work(stamp) && case.ran_for(act.client, act.time, stamp.time()) > TO_TELL.max(case.ttl / 4))?;
+    if was_told
+        || !case.replies_pass(act.client, act.node, act.time, worked.time())
+        || !case.had_lock(operation, act.time)
+    {
+        return None;
+    }
+    let how = match act.before {
+        KeyState::There(owner) => format!("found {}'s key{}", owner.client, on(case, act.node)),
+        KeyState::Absent(_, Some(Gone::Expired(end))) => {
+            format!("found no key{}: it had expired at {}", on(case, act.node), moment(end))
+        }
+        _ => format!("found no key{}", on(case, act.node)),
+    };
+    let later = acts.iter().filter(|other| other.place > act.place).count() as u64;
+    let again =
+        if later > 0 { format!(", and {} more found the same", plural(later, "renewal")) } else { String::new() };
+    let sentence = format!(
+        "{}'s renewal {} {how}{again}; {} was not told, and still worked at {}.",
+        act.client,
+        at(act.time),
+        act.client,
+        moment(worked.time())
+    );
+    Some(case.finding(act, &[act.place], &[act.operation], Harm::Misled(operation.index), sentence))
+}
+
+/// Whether an act found its client's key gone, or another client's.
+fn is_lost(act: &Act) -> bool {
+    match act.before {
+        KeyState::There(owner) => owner.client != act.client,
+        KeyState::Absent(_, gone) => gone.is_some(),
+        KeyState::Unknown => false,
+    }
+}
+
+/// Whether an act is of a renewal: it extends, or it is a script that extended this key before for the same operation.
+fn is_renewal(case: &Case, act: &Act) -> bool {
+    match act.what {
+        Change::Renew(_) => act.done == Some(false),
+        Change::Read => {
+            // The same script extended a key that was there before the call.
+            let script = |act: &Act| case.commands[act.sent].words.get(1);
+            act.sent != act.place
+                && case.acts.all.iter().any(|other| {
+                    other.sent != other.place
+                        && other.is_done()
+                        && matches!(other.what, Change::Renew(_))
+                        && script(other) == script(act)
+                        && other.owner().is_some_and(|owner| owner.created < other.sent)
+                })
+                && !case.acts.all.iter().any(|other| other.sent == act.sent && other.what != Change::Read)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,58 @@
+//! An acquisition that waits for one node before it asks the next.
+
+use std::collections::BTreeMap;
+
+use super::super::acts::Act;
+use super::super::case::{Case, at};
+use super::super::{Finding, Harm, Kind};
+use super::REDIS_LOCKS;
+use base::words::length;
+
+pub static KIND: Kind = Kind {
+    code: "RJ028",
+    name: "nodes-asked-in-turn",
+    title: "The acquisition asks one node after the other, and waits for a node that does not answer.",
+    rule: "The TTL of the first key runs while the client waits for the other nodes. So all nodes are asked at the same time, with a \
+           time-out that is short against the TTL.",
+    source: REDIS_LOCKS,
+    fix: "Send the requests to all nodes at once. Wait for each reply for a few per cent of the TTL at most.",
+    commands: &[],
+    right: Some(("redlock", "one-node-down")),
+    inherent: false,
+    check,
+};
+
+fn check(case: &Case) -> Vec<Finding> {
+    let mut by_operation: BTreeMap<usize, BTreeMap<&str, &Act>> = BTreeMap::new();
+    for act in case.acts.all.iter().filter(|act| act.create().is_some()) {
+        if let Some(place) = act.operation {
+            by_operation.entry(place).or_default().entry(act.node).or_insert(act);
+        }
+    }
+    by_operation.into_values().filter_map(|nodes| finding(case, nodes.into_values().collect())).collect()
+}
+
+fn finding(case: &Case, mut asked: Vec<&Act>) -> Option<Finding> {
+    if asked.len() * 2 <= case.run.nodes as usize || asked.len() < 2 {
+        return None;
+    }
+    asked.sort_by_key(|act| act.time);
+    let (first, last) = (asked.first()?, asked.last()?);
+    let took = last.time.saturating_sub(first.time);
+    // The request to each of them left when the one before was over: nothing kept it on its way.
+    let nothing_late = asked.iter().all(|act| case.requests_pass(act.client, act.node, first.time, act.time));
+    if took < case.ttl / 2 || !nothing_late || !case.ran(first.client, first.time, last.time) {
+        return None;
+    }
+    let sentence = format!(
+        "{}'s {} {} came to {}, and the last of its requests came to {} {} later; the TTL is {}.",
+        first.client,
+        case.named(first),
+        at(first.time),
+        first.node,
+        last.node,
+        length(took),
+        length(case.ttl)
+    );
+    Some(case.finding(first, &[first.place, last.place], &[first.operation], Harm::None, sentence))
+}

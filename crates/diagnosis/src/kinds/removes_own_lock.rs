@@ -1,0 +1,59 @@
+//! A library that deletes its holder's key while the holder still works.
+
+use super::super::acts::{Act, Change, EDGE};
+use super::super::case::{Case, at, on};
+use super::super::{Finding, Harm, Kind};
+use super::REDIS_LOCKS;
+use base::words::moment;
+
+pub static KIND: Kind = Kind {
+    code: "RJ035",
+    name: "removes-own-lock",
+    title: "The library deletes the key while its holder still counts on the lock.",
+    rule: "A renewal that fails on some nodes has not lost the lock: the keys live until their TTL is over. The holder needs that time to \
+           stop.",
+    source: REDIS_LOCKS,
+    fix: "Tell the holder first, and leave the keys until the holder has stopped or their TTL is over.",
+    commands: &[],
+    right: Some(("redlock-watchdog", "reset-in-renewal")),
+    inherent: false,
+    check,
+};
+
+fn check(case: &Case) -> Vec<Finding> {
+    let removes = case.acts.all.iter().filter(|act| act.is_done() && act.what == Change::Remove);
+    removes.filter_map(|act| finding(case, act)).collect()
+}
+
+fn finding(case: &Case, act: &Act) -> Option<Finding> {
+    let owner = act.owner().filter(|owner| owner.client == act.client && owner.operation == act.operation)?;
+    let operation = case.of(act)?;
+    let (start, end) = case.history.certain_hold(operation)?;
+    let (start, end) = (u64::try_from(start).ok()?, u64::try_from(end).ok()?);
+    let is_late = act.time > start.saturating_add(EDGE) && act.time.saturating_add(EDGE) < end;
+    // Before its client was given the lock, and nothing created the key again.
+    let is_early = act.time <= start
+        && case.run.nodes == 1
+        && !case.acts.of_operation(act.operation?).any(|other| {
+            other.place > act.place
+                && other.time <= start.saturating_add(EDGE)
+                && other.done != Some(false)
+                && other.create().is_some()
+        });
+    if !is_late && !is_early {
+        return None;
+    }
+    let when = if is_late {
+        format!("while {} counted on the lock until {}", act.client, moment(end))
+    } else {
+        format!("before {} was given the lock at {}", act.client, moment(start))
+    };
+    let sentence = format!(
+        "{}'s {} {} removed its own key{} {when}.",
+        act.client,
+        case.named(act),
+        at(act.time),
+        on(case, act.node)
+    );
+    Some(case.finding(act, &[owner.created, act.place], &[act.operation], Harm::Ended(operation.index), sentence))
+}

@@ -1,0 +1,56 @@
+//! A renewal that takes the TTL from the key.
+
+use super::super::acts::{Change, KeyEnd, Only};
+use super::super::case::{Case, at, on};
+use super::super::{Finding, Harm, Kind};
+use super::{COMPARE_AND_EXTEND, REDIS_SET};
+
+pub static KIND: Kind = Kind {
+    code: "RJ025",
+    name: "renewal-removes-ttl",
+    title: "The renewal removes the TTL from the key.",
+    rule: "SET without PX or EX removes the TTL of the key that it sets, also with XX or IFEQ. If the holder dies after that, no client \
+           acquires the lock again.",
+    source: REDIS_SET,
+    fix: "Give the TTL with each SET, or extend the key with PEXPIRE.",
+    commands: COMPARE_AND_EXTEND,
+    right: Some(("redlock-watchdog", "long-work")),
+    inherent: false,
+    check,
+};
+
+fn check(case: &Case) -> Vec<Finding> {
+    let sets = case.acts.all.iter().filter(|act| match act.what {
+        Change::Persist => true,
+        Change::Create(create) => create.ttl.is_none() && create.only != Only::IfAbsent && !create.gets,
+        _ => false,
+    });
+    sets.filter(|act| act.is_done())
+        .filter_map(|act| {
+            let owner = act.owner().filter(|owner| owner.client == act.client && owner.operation == act.operation)?;
+            let KeyEnd::At(_) = owner.end else { return None };
+            let operation = case.of(act)?;
+            if !case.holds(operation, act.time) {
+                return None;
+            }
+            // The next command that tells, from which the key has a TTL again only if it gave it one itself.
+            let told = case.acts.after(act).find(|other| other.owner().is_some())?;
+            let then = told.owner().filter(|then| then.end == KeyEnd::Never)?;
+            if matches!(told.what, Change::Renew(_)) && told.client == act.client && told.time == act.time {
+                return None;
+            }
+            let is_left = operation.completed.is_some_and(|over| over < told.time) && told.client != act.client;
+            let sentence = format!(
+                "{}'s {} {}, meant to extend its lock, removed the TTL of the key{}: the key would have expired at {}.",
+                act.client,
+                case.named(act),
+                at(act.time),
+                on(case, act.node),
+                super::super::case::end_of(&owner).map_or(String::new(), base::words::moment)
+            );
+            let places = [owner.created, act.place, told.place];
+            let harm = if is_left { Harm::Kept } else { Harm::None };
+            Some(case.finding(act, &places, &[act.operation, then.operation], harm, sentence))
+        })
+        .collect()
+}

@@ -1,0 +1,67 @@
+//! An acquisition without a majority that keeps the nodes which it has until its next try.
+
+use std::collections::BTreeSet;
+
+use super::super::acts::{Act, Change, Only};
+use super::super::case::{Case, at};
+use super::super::{Finding, Harm, Kind};
+use super::REDIS_LOCKS;
+use super::retry_meets_own_lock::RESENT;
+use base::words::length;
+use model::history::{Operation, Phase};
+
+pub static KIND: Kind = Kind {
+    code: "RJ037",
+    name: "votes-kept",
+    title: "A client without a majority keeps its keys between its tries.",
+    rule: "If several clients each keep some nodes, none of them gets a majority. So a try without a majority releases all nodes before \
+           the next.",
+    source: REDIS_LOCKS,
+    fix: "After a try without a majority, send the release to all nodes. Then wait for a random time before the next try.",
+    commands: super::COMPARE_AND_DELETE,
+    right: Some(("redlock", "split-votes")),
+    inherent: false,
+    check,
+};
+
+fn check(case: &Case) -> Vec<Finding> {
+    if case.run.nodes < 2 {
+        return Vec::new();
+    }
+    let operations = case.history.operations.iter().enumerate();
+    operations.filter_map(|(place, operation)| finding(case, place, operation)).collect()
+}
+
+fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> {
+    let acquired = operation.phase(Phase::Acquired).map_or(u64::MAX, |stamp| stamp.time());
+    let acts: Vec<&Act> = case.acts.of_operation(place).filter(|act| act.time < acquired).collect();
+    let created = || acts.iter().filter(|act| act.is_done() && act.create().is_some());
+    let again = acts.iter().find(|again| is_next_try(case, created().copied(), again))?;
+    let own = created().find(|own| again.owner().is_some_and(|owner| owner.created == own.place))?;
+    let nodes: BTreeSet<&str> = created().filter(|act| act.time <= again.time).map(|act| act.node).collect();
+    if nodes.len() * 2 > case.run.nodes as usize {
+        return None;
+    }
+    let sentence = format!(
+        "{} had its key on {} of {} nodes {}, and had it still {} later, when it asked again.",
+        own.client,
+        nodes.len(),
+        case.run.nodes,
+        at(own.time),
+        length(again.time.saturating_sub(own.time))
+    );
+    Some(case.finding(again, &[own.place, again.place], &[again.operation], Harm::Kept, sentence))
+}
+
+/// Whether an act asks for the key again on a node where its client's own key is still there.
+fn is_next_try<'c, 'a: 'c>(case: &Case, mut created: impl Iterator<Item = &'c Act<'a>>, again: &Act) -> bool {
+    let Some(owner) = again.owner() else { return false };
+    let asks = match again.what {
+        Change::Create(create) => create.only == Only::IfAbsent || again.is_done(),
+        Change::Renew(_) => again.is_done(),
+        _ => false,
+    };
+    asks && created
+        .any(|own| own.place == owner.created && own.sent != again.sent && own.time.saturating_add(RESENT) < again.time)
+        && case.acts.was_watched(again.node, owner.since, again.time)
+}
