@@ -144,6 +144,8 @@ struct Reader<'a> {
     operations: ByClient<'a>,
     /// Whether a client's commands can be told apart from those of others.
     is_by_client: bool,
+    /// When a node was not watched.
+    gaps: Vec<(&'a str, u64)>,
     /// By client and key, what may change the key, as places among the commands.
     requests: HashMap<(&'a str, &'a str), Vec<usize>>,
     keys: HashMap<(&'a str, &'a str), KeyState<'a>>,
@@ -186,6 +188,7 @@ impl<'a> Acts<'a> {
             commands,
             operations,
             is_by_client: history.run.as_ref().is_some_and(|run| run.threads == 1),
+            gaps: commands.iter().filter(|one| one.missed.is_some()).map(|one| (&*one.node, one.time)).collect(),
             requests: requests(commands),
             keys: HashMap::new(),
             scripts: HashMap::new(),
@@ -204,8 +207,10 @@ impl<'a> Acts<'a> {
             }
         }
         let mut all = reader.acts;
-        let locks = locks(&all);
+        let locks = locks(&all, commands);
         all.retain(|act| locks.contains(act.key));
+        let in_parts = in_parts(&all);
+        all.retain(|act| key_behind(act.key).is_none_or(|key| !in_parts.contains(key)));
         let mut by_key: Vec<Vec<usize>> = Vec::new();
         let mut numbers: HashMap<(&str, &str), usize> = HashMap::new();
         let mut by_operation: HashMap<usize, Vec<usize>> = HashMap::new();
@@ -249,14 +254,40 @@ impl<'a> Acts<'a> {
     }
 }
 
-/// The keys that are locks: they are created where they are absent, have a TTL, or are removed. Others are kept beside them.
-fn locks<'a>(acts: &[Act<'a>]) -> HashSet<&'a str> {
+/// The keys that are locks: they are created where they are absent, have a TTL, or are removed. Others are kept beside them. A key that is
+/// both set and counted is a count of holders, of which nothing is known here.
+fn locks<'a>(acts: &[Act<'a>], commands: &[RecordedCommand]) -> HashSet<&'a str> {
+    let has = |names: [&str; 3]| -> HashSet<&'a str> {
+        acts.iter().filter(|act| names.contains(&&*commands[act.place].name())).map(|act| act.key).collect()
+    };
+    let (set, counted) = (has(["SET", "SETNX", "GETSET"]), has(["INCR", "DECR", "INCRBY"]));
+    // Or its clients set the count: `0` and `1` in turn.
+    let mut values: HashMap<&str, HashSet<&str>> = HashMap::new();
+    for create in acts.iter().filter_map(|act| Some((act.key, act.create()?.token))) {
+        values.entry(create.0).or_default().insert(create.1);
+    }
+    let is_number =
+        |value: &&str| value.len() < 4 && value.bytes().all(|byte| byte.is_ascii_digit()) && !value.is_empty();
+    let is_count = |key: &str| values.get(key).is_some_and(|values| values.len() > 1 && values.iter().all(is_number));
     let is_of_a_lock = |act: &&Act| match act.what {
         Change::Create(create) => create.ttl.is_some() || create.only == Only::IfAbsent,
         Change::Remove => true,
         _ => false,
     };
-    acts.iter().filter(is_of_a_lock).map(|act| act.key).filter(|key| locked_key(key).is_some()).collect()
+    let keys = acts.iter().filter(is_of_a_lock).map(|act| act.key).filter(|key| locked_key(key).is_some());
+    keys.filter(|key| !(set.contains(key) && counted.contains(key)) && !is_count(key)).collect()
+}
+
+/// What is locked by several keys at once, such as one for readers and one for writers: none of them alone is the lock.
+fn in_parts<'a>(acts: &[Act<'a>]) -> HashSet<&'a str> {
+    let mut keys: HashMap<(usize, &str), HashSet<&'a str>> = HashMap::new();
+    for act in acts.iter().filter(|act| act.create().is_some()) {
+        if let Some(operation) = act.operation {
+            keys.entry((operation, act.node)).or_default().insert(act.key);
+        }
+    }
+    let parts = keys.into_values().filter(|keys| keys.len() > 1);
+    parts.flatten().filter_map(|key| key_behind(key)).collect()
 }
 
 /// What changes a key that is there, and creates none.
@@ -349,7 +380,13 @@ impl<'a> Reader<'a> {
         let places = self.operations.get(&(client.to_string(), of))?;
         let begun =
             places.partition_point(|place| self.history.operations[*place].invoked <= time.saturating_add(EDGE));
-        places[..begun].last().copied()
+        let last = places[..begun].last().copied()?;
+        // A moment before its invocation the one before was still under way.
+        let before = begun.checked_sub(2).map(|place| places[place]).filter(|place| {
+            let earlier = &self.history.operations[*place];
+            self.history.operations[last].invoked > time && earlier.completed.is_none_or(|over| over >= time)
+        });
+        Some(before.unwrap_or(last))
     }
 
     fn act(&mut self, mut act: Act<'a>) {
@@ -362,6 +399,15 @@ impl<'a> Reader<'a> {
             act.before = self.settled(&act).unwrap_or(KeyState::Unknown);
         }
         act.done = self.is_done(&act);
+        // A holder that sets its own value again extends its lock.
+        if let (Some(Create { ttl: Some(ttl), token, .. }), Some(owner), true) =
+            (act.create(), act.owner(), act.is_done())
+            && owner.client == act.client
+            && owner.token == token
+            && owner.operation == act.operation
+        {
+            act.what = Change::Renew(Some(ttl));
+        }
         if act.is_done() && act.before == KeyState::Unknown {
             act.before = self.found_absent(&act);
         }
@@ -536,7 +582,8 @@ impl<'a> Reader<'a> {
         let from = asked.partition_point(|place| time(place).saturating_add(EDGE) < operation.invoked);
         let to = asked.partition_point(|place| time(place) <= acquired.saturating_add(EDGE));
         let meanwhile = asked.get(from..to)?;
-        let is_alone = meanwhile.iter().all(|place| self.commands[*place].node == act.node);
+        let is_alone = meanwhile.iter().all(|place| self.commands[*place].node == act.node)
+            && !self.gaps.iter().any(|(node, time)| *node == act.node && (act.time..=acquired).contains(time));
         (is_alone && meanwhile.last() == Some(&act.sent)).then_some(true)
     }
 
@@ -601,6 +648,8 @@ fn changes<'a>(name: &str, words: &'a [String]) -> Vec<(&'a str, Change<'a>)> {
         "PERSIST" => one(Change::Persist),
         "DEL" | "UNLINK" | "GETDEL" => all(Change::Remove),
         // A lock that counts its owner's entries in a field, as Redisson does; one more entry of the same owner changes no owner.
+        // The mode of a lock for readers and writers is no owner.
+        "HSET" | "HSETNX" | "HMSET" if word(2) == "mode" => Vec::new(),
         "HSET" | "HSETNX" | "HMSET" => one(create(word(2), None, Only::IfAbsent)),
         "HINCRBY" if word(3).starts_with('-') => Vec::new(),
         "HINCRBY" => one(create(word(2), None, Only::IfAbsent)),

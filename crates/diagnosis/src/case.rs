@@ -134,11 +134,7 @@ impl<'a> Case<'a> {
         !faults.any(|window| {
             let (began, ended) = window.span();
             let meets = began <= to && ended.is_none_or(|ended| ended >= from);
-            let is_end = |member: &String| member == client || member == node;
-            let links = window.links.iter().flatten();
-            let concerns =
-                window.targets.iter().any(is_end) || links.into_iter().any(|(from, to)| is_end(from) && is_end(to));
-            meets && concerns && !window.on_call.is_some_and(CallEffect::waits_for_the_reply)
+            meets && concerns(window, client, node) && !window.on_call.is_some_and(CallEffect::waits_for_the_reply)
         })
     }
 
@@ -184,9 +180,7 @@ impl<'a> Case<'a> {
         !faults.any(|window| {
             let (began, ended) = window.span();
             let meets = began <= to && ended.is_none_or(|ended| ended >= from);
-            let is_end = |member: &String| member == client || member == node;
-            let mut links = window.links.iter().flatten();
-            meets && (window.targets.iter().any(is_end) || links.any(|(from, to)| is_end(from) && is_end(to)))
+            meets && concerns(window, client, node)
         })
     }
 
@@ -243,6 +237,15 @@ impl<'a> Case<'a> {
             _ => finding,
         };
         findings.into_iter().map(weigh).collect()
+    }
+}
+
+/// Whether a fault may come between a client and a node: it is on the link between them or, if its links are not known, on one of them.
+fn concerns(window: &FaultWindow, client: &str, node: &str) -> bool {
+    let is_end = |member: &String| member == client || member == node;
+    match &window.links {
+        Some(links) => links.iter().any(|(from, to)| is_end(from) && is_end(to)),
+        None => window.targets.iter().any(is_end),
     }
 }
 

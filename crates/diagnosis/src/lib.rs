@@ -70,6 +70,8 @@ pub enum Harm {
     Ended(u64),
     /// It told the client of this operation something untrue of its lock, or did not tell it of the loss.
     Misled(u64),
+    /// It made this operation wait.
+    Waited(u64),
     /// It kept all others from the lock, which no client had any more.
     Kept,
 }

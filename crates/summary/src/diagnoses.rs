@@ -9,7 +9,7 @@ use super::setting::{known, known_finding, known_of_code};
 use super::story::{Incident, Story};
 use checker::{AnomalyKind, Validity};
 use diagnosis::{Diagnosis, Finding, Harm, KeyEvent};
-use model::history::RecordedCommand;
+use model::history::{Operation, RecordedCommand};
 
 /// A diagnosis with what it explains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -120,6 +120,7 @@ pub struct Told {
 /// seen, or kept the lock from others where somebody waited. What can be mended goes before what is inherent.
 fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Option<(usize, &'a Finding)> {
     let is_involved = |index: u64| incident.operations.iter().any(|operation| operation.index == index);
+    let is_wait = incident.anomalies.iter().any(|anomaly| waits(anomaly.kind));
     let last = incident.operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(0);
     let concerns = |finding: &&Finding| {
         finding.key == incident.key
@@ -128,9 +129,11 @@ fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Option
                 Harm::Ended(index) => is_involved(index) && finding.time <= incident.time,
                 // What it was told, or not told, mattered until its end.
                 Harm::Misled(index) => is_involved(index) && finding.time <= incident.time.max(last),
+                Harm::Waited(_) => is_wait && finding.time <= incident.time.max(last),
+                // What an attempt itself left behind kept another one out.
                 Harm::Kept => {
-                    let is_wait = incident.anomalies.iter().any(|anomaly| waits(anomaly.kind));
-                    is_wait && finding.time <= incident.time
+                    let is_other = |operation: &&Operation| !finding.operations.contains(&operation.index);
+                    is_wait && finding.time <= incident.time && incident.operations.iter().any(|one| is_other(&&**one))
                 }
             }
     };

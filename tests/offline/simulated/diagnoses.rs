@@ -101,7 +101,7 @@ fn codes_of_the_catalogue_are_those_of_diagnoses() {
 fn library_with(folder: &Path, code: &str) -> PathBuf {
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/workloads/single-get-del.toml")).unwrap();
     let library = format!(
-        "[library]\nname = \"two-step\"\nversion = \"1.0\"\n\n[[library.findings]]\n\
+        "[library]\nname = \"two-step\"\nversion = \"0.1.0\"\n\n[[library.findings]]\n\
          nemesis = \"between-check-and-delete\"\ncause = \"library\"\ncode = \"{code}\"\nwhat = \"Its release deletes in a second command.\"\n\
          source = \"lib.rs:7\"\n\n"
     );

@@ -84,12 +84,12 @@ fn headline(seen: &Seen, of: &Circumstances) -> String {
         return format!("{lock} could not be acquired: {key}, was still there at the end{died}.");
     }
     if verdict.has(AnomalyKind::NotObtained) {
-        return format!("No client could acquire {lock}, though no live client held it.");
+        return format!("{lock} could not be acquired by any client, though no live client held it.");
     }
     match verdict.lock.longest_gap.as_ref().filter(|_| verdict.has(AnomalyKind::Unavailable)) {
         Some(gap) => {
             let lasted = length(gap.to - gap.from);
-            format!("No client could acquire {lock} for {lasted}, though no live client held it.")
+            format!("{lock} could not be acquired by any client for {lasted}, though no live client held it.")
         }
         None => format!("{lock} could not be acquired when it should have been available."),
     }

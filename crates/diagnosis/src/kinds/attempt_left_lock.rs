@@ -46,8 +46,9 @@ pub(super) fn left_behind<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = (&
         if after().any(|other| (removes(&other) || asks_to_remove(&other)) && other.time <= end) {
             return None;
         }
-        // What it sent meanwhile came to the node: else its release may be on its way, or lost.
-        if !case.requests_pass(act.client, act.node, act.time, end) {
+        // What it sent meanwhile came to the node: else its release may be on its way, or lost. And so before: else this may be a late request of
+        // an earlier attempt.
+        if !case.requests_pass(act.client, act.node, act.time.saturating_sub(case.ttl), end) {
             return None;
         }
         // It had the time to release.
@@ -68,7 +69,7 @@ pub(super) fn finding(case: &Case, act: &Act, what: &str) -> Finding {
     let over = case.of(act).and_then(|operation| operation.completed).unwrap_or(act.time);
     let end = act.time.saturating_add(act.create().and_then(|create| create.ttl).unwrap_or(0));
     let sentence = format!(
-        "{}'s {} {} created the key{}; {} gave up at {} {what}, so the key kept others out for another {}.",
+        "{}'s {} {} created the key{}; {}'s attempt ended at {} {what}, so the key stayed for another {}.",
         act.client,
         case.named(act),
         at(act.time),
@@ -77,5 +78,9 @@ pub(super) fn finding(case: &Case, act: &Act, what: &str) -> Finding {
         moment(over),
         length(end.saturating_sub(over))
     );
-    case.finding(act, &[act.place], &[act.operation], Harm::Kept, sentence)
+    let met = case.acts.after(act).any(|other| {
+        other.client != act.client && other.time > over && other.owner().is_some_and(|owner| owner.created == act.place)
+    });
+    let harm = if met { Harm::Kept } else { Harm::None };
+    case.finding(act, &[act.place], &[act.operation], harm, sentence)
 }

@@ -29,6 +29,14 @@ fn check(case: &Case) -> Vec<Finding> {
         let before = || case.acts.before(took);
         let Some(lost) = before().rev().find(is_granted) else { continue };
         let (Some(holder), Some(other)) = (case.of(lost), case.of(took)) else { continue };
+        // Of a lock over several nodes, a key that came after the grant is no part of it.
+        if case
+            .history
+            .certain_hold(holder)
+            .is_none_or(|(start, _)| i64::try_from(lost.time).is_ok_and(|time| time > start))
+        {
+            continue;
+        }
         let has_it = case
             .history
             .certain_hold(other)

@@ -3,9 +3,8 @@
 use super::super::acts::{Act, Change, EDGE};
 use super::super::case::Case;
 use super::super::{Finding, Harm, Kind};
-use super::wait_ignored::ignored;
 use base::words::moment;
-use model::history::{Operation, SeenPromotion};
+use model::history::{Operation, Phase, SeenPromotion};
 
 pub static KIND: Kind = Kind {
     code: "RJ020",
@@ -77,4 +76,22 @@ pub(super) fn lost_locks<'c, 'a>(case: &'c Case<'a>) -> Vec<LostLock<'c, 'a>> {
         }
     }
     found
+}
+
+/// The place of the WAIT of this lock's acquisition, if its client was given the lock only when the time of WAIT was over. A WAIT
+/// that gets its replicas ends at once.
+pub(super) fn ignored(case: &Case, lock: &LostLock) -> Option<usize> {
+    let LostLock { lost, holder, .. } = lock;
+    let acquired = holder.phase(Phase::Acquired)?.time();
+    let after = case.commands.iter().enumerate().skip(lost.place + 1);
+    let mut waits = after.filter(|(_, command)| {
+        command.from.as_deref() == Some(lost.client)
+            && command.node == lost.node
+            && command.time <= acquired
+            && command.name() == "WAIT"
+    });
+    let (place, wait) = waits.next()?;
+    let limit = wait.words.get(2)?.parse::<u64>().ok().filter(|limit| *limit > 0)?.checked_mul(1_000_000)?;
+    let over = wait.time.checked_add(limit)?;
+    (acquired >= over && case.ran(lost.client, wait.time, acquired)).then_some(place)
 }

@@ -29,7 +29,7 @@ fn check(case: &Case) -> Vec<Finding> {
         .filter(|(act, _)| case.of(act).is_some_and(gave_up))
         .map(|(act, owner)| {
             let sentence = format!(
-                "{}'s {} {} removed {}'s key{}, though {} had never got the lock.",
+                "{}'s {} {} removed {}'s key{}, though this attempt of {} had not acquired the lock.",
                 act.client,
                 case.named(act),
                 at(act.time),

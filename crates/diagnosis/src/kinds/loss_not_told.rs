@@ -40,13 +40,14 @@ fn check(case: &Case) -> Vec<Finding> {
 
 fn finding(case: &Case, operation: &Operation, acts: &[&Act]) -> Option<Finding> {
     let place = acts[0].operation?;
+    // The nodes that gave it the key, and those of them on which it was gone: without a majority the lock is lost.
     let created = case.acts.of_operation(place).filter(|act| act.is_done() && act.create().is_some());
-    let of = created.map(|act| act.node).collect::<BTreeSet<&str>>().len();
-    // Of a lock over several nodes, a majority of its keys.
+    let had: BTreeSet<&str> = created.map(|act| act.node).collect();
     let mut gone = BTreeSet::new();
-    let act = acts.iter().find(|act| {
+    let act = acts.iter().filter(|act| had.contains(act.node)).find(|act| {
         gone.insert(act.node);
-        gone.len() * 2 > of
+        let left = had.len() - gone.len();
+        left == 0 || (had.len() > 1 && left * 2 <= case.run.nodes as usize)
     })?;
     let is_work = |stamp: &PhaseStamp| {
         matches!(stamp.phase, Phase::Owned | Phase::BeforeWrite | Phase::Written | Phase::Releasing)

@@ -1,11 +1,12 @@
 //! An acquisition that waits for one node before it asks the next.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::acts::Act;
+use super::super::acts::{Act, Change};
 use super::super::case::{Case, at};
 use super::super::{Finding, Harm, Kind};
 use super::REDIS_LOCKS;
+use super::quorum_too_small::asks_a_majority;
 use base::words::length;
 
 pub static KIND: Kind = Kind {
@@ -23,11 +24,20 @@ pub static KIND: Kind = Kind {
 };
 
 fn check(case: &Case) -> Vec<Finding> {
+    // The first try of each operation: until it asks a node again, or releases.
     let mut by_operation: BTreeMap<usize, BTreeMap<&str, &Act>> = BTreeMap::new();
-    for act in case.acts.all.iter().filter(|act| act.create().is_some()) {
-        if let Some(place) = act.operation {
-            by_operation.entry(place).or_default().entry(act.node).or_insert(act);
+    let mut over: BTreeSet<usize> = BTreeSet::new();
+    for act in &case.acts.all {
+        let Some(place) = act.operation.filter(|place| !over.contains(place)) else { continue };
+        let tried = by_operation.entry(place).or_default();
+        match act.what {
+            Change::Create(_) if !tried.contains_key(act.node) => _ = tried.insert(act.node, act),
+            Change::Read if act.sent == act.place || !tried.contains_key(act.node) => {}
+            _ => _ = over.insert(place),
         }
+    }
+    if !asks_a_majority(case, by_operation.values().map(BTreeMap::len)) {
+        return Vec::new();
     }
     by_operation.into_values().filter_map(|nodes| finding(case, nodes.into_values().collect())).collect()
 }

@@ -42,6 +42,13 @@ impl Grant<'_, '_> {
     }
 }
 
+/// Whether most of these attempts asked a majority of the nodes. Nodes that replicate, or share the keys among them, are asked one at a
+/// time.
+pub(super) fn asks_a_majority(case: &Case, asked: impl ExactSizeIterator<Item = usize>) -> bool {
+    let all = asked.len();
+    case.run.nodes > 1 && asked.filter(|nodes| nodes * 2 > case.run.nodes as usize).count() * 2 > all
+}
+
 /// The locks that were handed out, as far as it is certain what was there of them.
 pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
     // The keys of each operation, by node: those that it created last before it had the lock.
@@ -59,10 +66,7 @@ pub(super) fn grants<'c, 'a>(case: &'c Case<'a>) -> Vec<Grant<'c, 'a>> {
             }
         }
     }
-    // Nodes that replicate, or share the keys among them, are asked one at a time.
-    let asks_many = |nodes: &&BTreeMap<&str, &Act>| nodes.len() * 2 > case.run.nodes as usize;
-    let is_over_all = created.values().filter(asks_many).count() * 2 > created.len();
-    let of = if is_over_all { case.run.nodes as usize } else { 1 };
+    let of = if asks_a_majority(case, created.values().map(BTreeMap::len)) { case.run.nodes as usize } else { 1 };
     let mut all = Vec::new();
     for (place, nodes) in created.into_iter().filter(|(_, nodes)| of > 1 || nodes.len() == 1) {
         let operation = &case.history.operations[place];

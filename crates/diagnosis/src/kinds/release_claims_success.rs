@@ -44,9 +44,9 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
     let mut of_others = acts.iter().filter(in_release).filter(|act| {
         matches!(act.what, Change::Read | Change::Remove) && act.owner().is_some_and(|owner| owner.client != act.client)
     });
-    let nodes: BTreeSet<&str> = of_others.clone().map(|act| act.node).collect();
+    let nodes: BTreeSet<&str> = of_others.clone().map(|act| act.node).filter(|node| created.contains(node)).collect();
     let act = of_others.next()?;
-    if ended || nodes.len() * 2 <= created.len() {
+    if ended || nodes.is_empty() || nodes.len() < created.len() {
         return None;
     }
     let owner = act.owner()?;

@@ -10,7 +10,7 @@ use model::history::Phase;
 pub static KIND: Kind = Kind {
     code: "RJ015",
     name: "renewal-stops",
-    title: "The renewal ends while its holder still works, and the lock runs out.",
+    title: "No renewal is sent for a whole TTL while the holder still works, and the lock expires.",
     rule: "A renewal in the background goes on until the release, or until the library tells the holder that the lock is lost.",
     source: REDIS_LOCKS,
     fix: "Renew until the release, also after a renewal that failed. If that can't be done in time, tell the holder.",

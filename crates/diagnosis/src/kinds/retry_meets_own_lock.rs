@@ -36,6 +36,10 @@ fn check(case: &Case) -> Vec<Finding> {
         let Some(own) = own.filter(|own| own.sent != again.sent && own.time.saturating_add(RESENT) < again.time) else {
             continue;
         };
+        // Requests that were kept on their way may come in a heap, with the release lost.
+        if !case.requests_pass(again.client, again.node, operation.invoked.saturating_sub(case.ttl), again.time) {
+            continue;
+        }
         // It was given the lock after all: by then it knew that the key was its own, unless that had expired.
         let acquired = operation.phase(model::history::Phase::Acquired).map(|stamp| stamp.time());
         let is_late = acquired.is_some_and(|time| super::super::case::end_of(&owner).is_some_and(|end| time >= end));
@@ -55,7 +59,13 @@ fn check(case: &Case) -> Vec<Finding> {
             case.named(again),
             moment(again.time)
         );
-        found.push(case.finding(again, &[own.place, again.place], &[again.operation], Harm::Kept, sentence));
+        found.push(case.finding(
+            again,
+            &[own.place, again.place],
+            &[again.operation],
+            Harm::Waited(operation.index),
+            sentence,
+        ));
     }
     found
 }

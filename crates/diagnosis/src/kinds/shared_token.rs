@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::super::acts::Change;
+use super::super::acts::{Act, Change, Means};
 use super::super::case::{Case, at};
 use super::super::{Finding, Harm, Kind};
 use super::REDIS_LOCKS;
@@ -56,7 +56,8 @@ fn check(case: &Case) -> Vec<Finding> {
         }
     }
     // A release that compares such a value removes another's key.
-    for (act, owner) in case.on_others().filter(|(act, _)| act.what == Change::Remove) {
+    let compares = |act: &Act| act.by == (Means::Script { compared: true }) || case.had_compared(act).is_some();
+    for (act, owner) in case.on_others().filter(|(act, _)| act.what == Change::Remove && compares(act)) {
         let own = case.acts.before(act).rev().find(|other| {
             other.place < owner.created && other.client == act.client && other.is_done() && other.create().is_some()
         });

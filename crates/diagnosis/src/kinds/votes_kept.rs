@@ -38,6 +38,14 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
     let created = || acts.iter().filter(|act| act.is_done() && act.create().is_some());
     let again = acts.iter().find(|again| is_next_try(case, created().copied(), again))?;
     let own = created().find(|own| again.owner().is_some_and(|owner| owner.created == own.place))?;
+    // A release that another node carried out may have been lost on its way to this one.
+    let released = acts.iter().any(|act| act.time >= own.time && act.time <= again.time && act.what == Change::Remove);
+    if released
+        || tried_to_release(case, &acts, own, again)
+        || !case.requests_pass(own.client, own.node, operation.invoked.saturating_sub(case.ttl), again.time)
+    {
+        return None;
+    }
     let nodes: BTreeSet<&str> = created().filter(|act| act.time <= again.time).map(|act| act.node).collect();
     if nodes.len() * 2 > case.run.nodes as usize {
         return None;
@@ -50,7 +58,20 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
         at(own.time),
         length(again.time.saturating_sub(own.time))
     );
-    Some(case.finding(again, &[own.place, again.place], &[again.operation], Harm::Kept, sentence))
+    Some(case.finding(again, &[own.place, again.place], &[again.operation], Harm::Waited(operation.index), sentence))
+}
+
+/// Whether the client called between these acts a script that removes keys in this run, and found nothing to remove.
+fn tried_to_release(case: &Case, acts: &[&Act], own: &Act, again: &Act) -> bool {
+    let script = |act: &Act| case.commands[act.sent].words.get(1);
+    let releases = |act: &Act| {
+        case.acts
+            .all
+            .iter()
+            .any(|other| other.sent != other.place && other.what == Change::Remove && script(other) == script(act))
+    };
+    let between = acts.iter().filter(|act| act.sent != act.place && act.time > own.time && act.time < again.time);
+    between.filter(|act| act.what == Change::Read).any(|act| releases(act))
 }
 
 /// Whether an act asks for the key again on a node where its client's own key is still there.

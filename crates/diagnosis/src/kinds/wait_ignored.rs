@@ -2,7 +2,7 @@
 
 use super::super::case::{Case, at};
 use super::super::{Finding, Harm, Kind};
-use super::failover_lost_lock::{LostLock, lost_locks};
+use super::failover_lost_lock::{LostLock, ignored, lost_locks};
 use base::words::{length, moment};
 
 pub static KIND: Kind = Kind {
@@ -43,22 +43,4 @@ fn check(case: &Case) -> Vec<Finding> {
             Some(case.finding(took, &[lost.place, wait, took.place], &of, Harm::Ended(holder.index), sentence))
         })
         .collect()
-}
-
-/// The place of the WAIT of this lock's acquisition, if its client was given the lock only when the time of WAIT was over. A WAIT
-/// that gets its replicas ends at once.
-pub(super) fn ignored(case: &Case, lock: &LostLock) -> Option<usize> {
-    let LostLock { lost, holder, .. } = lock;
-    let acquired = holder.phase(model::history::Phase::Acquired)?.time();
-    let after = case.commands.iter().enumerate().skip(lost.place + 1);
-    let mut waits = after.filter(|(_, command)| {
-        command.from.as_deref() == Some(lost.client)
-            && command.node == lost.node
-            && command.time <= acquired
-            && command.name() == "WAIT"
-    });
-    let (place, wait) = waits.next()?;
-    let limit = wait.words.get(2)?.parse::<u64>().ok().filter(|limit| *limit > 0)?.checked_mul(1_000_000)?;
-    let over = wait.time.checked_add(limit)?;
-    (acquired >= over && case.ran(lost.client, wait.time, acquired)).then_some(place)
 }

@@ -54,7 +54,8 @@ fn waits(case: &Case, operation: &Operation, act: &Act, since: u64) -> bool {
     let until = operation.completed.unwrap_or(u64::MAX).min(act.time);
     let acquired = operation.phase(Phase::Acquired).map_or(u64::MAX, |stamp| stamp.time());
     let asked = case.acts.before(act).any(|other| {
-        other.client == client && other.create().is_some() && (operation.invoked..since).contains(&other.time)
+        let is_refused = other.done == Some(false) && other.owner().is_some_and(|owner| owner.client != client);
+        other.client == client && is_refused && (operation.invoked..since).contains(&other.time)
     });
     asked
         && acquired > until
@@ -75,7 +76,7 @@ fn finding(case: &Case, act: &Act, since: u64, freed: Option<usize>, waiter: &Op
         moment(waiter.invoked),
         length(until.saturating_sub(since))
     );
-    let mut finding = case.finding(act, &[act.place], &[], Harm::Kept, sentence);
+    let mut finding = case.finding(act, &[act.place], &[], Harm::Waited(waiter.index), sentence);
     finding.time = since;
     finding.operations = vec![waiter.index];
     finding

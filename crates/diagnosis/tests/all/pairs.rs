@@ -57,7 +57,7 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 15 n0 c1 SET lock:k0 b NX PX 1000
             at 480 n0 c1 DEL lock:k0",
-        says: "c1's DEL at 0.480 s removed c0's key, though c1 had never got the lock.",
+        says: "c1's DEL at 0.480 s removed c0's key, though this attempt of c1 had not acquired the lock.",
         harm: Harm::Ended(0),
         // It compares.
         spares: "
@@ -313,10 +313,10 @@ const PAIRS: &[Pair] = &[
             op c1 2-1200 ok acquired=1110 releasing=1150 released=1190
             op c0 310-400 fail
             at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 20 n0 c1 SET lock:k0 b NX PX 1000
+            at 400 n0 c1 SET lock:k0 b NX PX 1000
             at 315 n0 c0 PING
             at 1105 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c0's SET at 0.005 s created the key; c0 gave up at 0.300 s and no release of its came, so the key kept others out for another 705 ms.",
+        says: "c0's SET at 0.005 s created the key; c0's attempt ended at 0.300 s and no release of its came, so the key stayed for another 705 ms.",
         harm: Harm::Kept,
         // Its release may be lost on its way.
         spares: "
@@ -335,12 +335,12 @@ const PAIRS: &[Pair] = &[
             op c1 2-1200 ok acquired=1110 releasing=1150 released=1190
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 5 n1 c0 SET lock:k0 a NX PX 1000
-            at 20 n0 c1 SET lock:k0 b NX PX 1000
+            at 400 n0 c1 SET lock:k0 b NX PX 1000
             at 250 n1 c0 DEL lock:k0
             at 315 n0 c0 PING
             at 1105 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c0's SET at 0.005 s created the key on n0; c0 gave up at 0.300 s and its release came to other nodes and not to n0, so the \
-               key kept others out for another 705 ms.",
+        says: "c0's SET at 0.005 s created the key on n0; c0's attempt ended at 0.300 s and its release came to other nodes and not to n0, so the \
+               key stayed for another 705 ms.",
         harm: Harm::Kept,
         spares: "
             nodes 3
@@ -503,7 +503,7 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 405 n0 c0 SET lock:k0 b NX PX 1000",
         says: "c0's SET at 0.005 s created the key; its SET at 0.405 s was refused by that key, and c0 gave up.",
-        harm: Harm::Kept,
+        harm: Harm::Waited(0),
         // It released before it tried again.
         spares: "
             op c0 1-900 fail
@@ -609,7 +609,7 @@ const PAIRS: &[Pair] = &[
             at 15 n0 c1 SET lock:k0 b NX PX 1000
             at 3505 n0 c1 SET lock:k0 b NX PX 1000",
         says: "The key expired at 1.005 s; c1, waiting since 0.002 s, sent no request for it in the next 2.5 s.",
-        harm: Harm::Kept,
+        harm: Harm::Waited(1),
         // It came later.
         spares: "
             op c0 1-300 info acquired=10
@@ -675,7 +675,7 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 305 n0 c0 SET lock:k0 a NX PX 1000",
         says: "c0 had its key on 1 of 3 nodes at 0.005 s, and had it still 300 ms later, when it asked again.",
-        harm: Harm::Kept,
+        harm: Harm::Waited(0),
         // It released between its tries.
         spares: "
             nodes 3
@@ -742,7 +742,7 @@ const PAIRS: &[Pair] = &[
             op c0 100-900 ok acquiring=110 acquired=310 releasing=800 released=890
             fault kill n0 50-500
             at 5 n0 c0 PING",
-        says: "c0 was given the lock at 0.310 s, though n0 was down from 0.050 s on.",
+        says: "c0 was given the lock at 0.310 s, though n0 was down from 0.050 s to 0.500 s.",
         harm: Harm::Misled(0),
         // It asked before.
         spares: "

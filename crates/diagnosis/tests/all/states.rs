@@ -147,3 +147,60 @@ fn numbers_that_no_server_takes_are_no_harm() {
     diagnosis::diagnose(&history, &commands);
     biography(&history, &commands, "k0", 0, huge);
 }
+
+#[test]
+fn a_count_of_holders_and_a_lock_of_several_keys_have_no_diagnosis() {
+    let counts = "
+        op c0 1-500 ok acquired=10 releasing=400 released=490
+        at 5 n0 c0 SET lock:k0 1 NX PX 1000
+        at 405 n0 c0 SET lock:k0 0 PX 1000
+        at 550 n0 c1 GET lock:k0";
+    assert_eq!(diagnoses(counts), []);
+    let stays = counts.replace("SET lock:k0 1", "SET lock:k0 a").replace("at 405 n0 c0 SET lock:k0 0 PX 1000", "");
+    assert_eq!(diagnoses(&stays)[0].code, "RJ016", "a value that stays is one");
+    let both = stays.replace("at 550", "at 6 n0 c0 SET readers:lock:k0 1 NX PX 1000\n at 550");
+    assert_eq!(diagnoses(&both), []);
+}
+
+#[test]
+fn a_node_that_never_gave_its_key_is_no_loss() {
+    // c1 has n1, n2 and n3; its renewal finds another's key, or none, on the two others.
+    let run = "
+        nodes 5
+        op c1 1-1900 ok acquired=20 before-write=1700 releasing=1800 released=1890
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 5 n4 c0 SET lock:k0 a NX PX 1000
+        at 10 n0 c1 SET lock:k0 b NX PX 1000
+        at 10 n1 c1 SET lock:k0 b NX PX 1000
+        at 10 n2 c1 SET lock:k0 b NX PX 1000
+        at 10 n3 c1 SET lock:k0 b NX PX 1000
+        at 10 n4 c1 SET lock:k0 b NX PX 1000
+        at 30 n0 c0 DEL lock:k0
+        at 30 n4 c0 DEL lock:k0
+        at 310 n0 c1 PEXPIRE lock:k0 1000
+        at 310 n4 c1 PEXPIRE lock:k0 1000
+        at 310 n1 c1 PEXPIRE lock:k0 3000
+        at 310 n2 c1 PEXPIRE lock:k0 3000
+        at 310 n3 c1 PEXPIRE lock:k0 3000";
+    assert!(!diagnoses(run).iter().any(|told| told.code == "RJ026"), "{:?}", diagnoses(run));
+    // Two of its three are gone.
+    let lost = run.replace("at 310 n1", "at 300 n1 c2 DEL lock:k0\n at 310 n1");
+    assert!(diagnoses(&lost).iter().any(|told| told.code == "RJ026"), "{:?}", diagnoses(&lost));
+}
+
+#[test]
+fn a_key_that_may_stay_since_its_release_is_on_its_way_is_not_kept() {
+    let run = |between: &str| {
+        format!(
+            "nodes 3
+            op c0 1-900 fail
+            {between}
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 305 n0 c0 SET lock:k0 a NX PX 1000"
+        )
+    };
+    let is_told = |text: &str| diagnoses(text).iter().any(|told| told.code == "RJ037");
+    assert!(is_told(&run("at 100 n1 c0 PING")));
+    assert!(!is_told(&run("fault partition c0 100-200")), "its release may be lost");
+    assert!(!is_told(&run("at 100 n1 c0 DEL lock:k0")), "it releases");
+}
