@@ -60,7 +60,7 @@ fn text(act: &Act, command: &RecordedCommand) -> Option<String> {
     let perhaps = if act.done.is_none() { ", as far as is known" } else { "" };
     Some(match act.what {
         Change::Create(create) => {
-            let ttl = create.ttl.map_or(", for ever".to_string(), |ttl| format!(", for {}", length(ttl)));
+            let ttl = create.ttl.map_or(", without an end".to_string(), |ttl| format!(", for {}", length(ttl)));
             let what = match (create.only, act.before) {
                 (Only::IfAbsent, _) | (_, KeyState::Absent(..)) => "created the key".to_string(),
                 _ => format!("set {whose}"),

@@ -21,7 +21,7 @@ pub static DEF: Property = Property {
         found,
         |seen, of| format!("{} handed out a lock whose reported validity was 0{}.", of.lock, seen.times()),
     )),
-    title: "No lock is handed out that has run out",
+    title: "Every lock is valid when a client gets it",
     applies: "runs whose clients say how long their lock is valid",
     parameter: None,
     check,

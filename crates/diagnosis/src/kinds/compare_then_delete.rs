@@ -10,7 +10,7 @@ pub static KIND: Kind = Kind {
     code: "RJ002",
     name: "compare-then-delete",
     title: "The release compares the key in one command and deletes it in another.",
-    rule: "Between two commands the lock can run out, and another client can take it. The comparison and the deletion have to be one \
+    rule: "Between two commands the lock can expire, and another client can acquire it. The comparison and the deletion have to be one \
            step at the server.",
     source: REDIS_LOCKS,
     fix: "Compare and delete in one script, or in a transaction that watches the key.",

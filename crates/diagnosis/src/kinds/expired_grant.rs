@@ -9,7 +9,7 @@ use base::words::{length, moment};
 pub static KIND: Kind = Kind {
     code: "RJ007",
     name: "expired-grant",
-    title: "The lock is handed out after its key has run out.",
+    title: "The lock is handed out after its key has expired.",
     rule: "The TTL counts from the moment at which the server creates the key. What the acquisition took is taken off, and if nothing is \
            left, the lock was not acquired.",
     source: REDIS_LOCKS,
@@ -39,7 +39,7 @@ fn check(case: &Case) -> Vec<Finding> {
                 return None;
             }
             let sentence = format!(
-                "{} was given the lock at {}, {} after its key had run out: the acquisition took {}, and its TTL is {}.",
+                "{} was given the lock at {}, {} after its key had expired: the acquisition took {}, and its TTL is {}.",
                 first.client,
                 moment(*acquired),
                 length(acquired.saturating_sub(end)),

@@ -9,7 +9,7 @@ use base::words::{moment, plural};
 pub static KIND: Kind = Kind {
     code: "RJ022",
     name: "expired-under-holder",
-    title: "The lock ran out while its holder still counted on it, and another client took it.",
+    title: "The lock expired while its holder still counted on it, and another client acquired it.",
     rule: "A client can be stopped at any moment, for longer than any TTL, and go on without knowing. No lock with a TTL can prevent that; \
            only the resource can.",
     source: KLEPPMANN,
@@ -51,7 +51,7 @@ fn check(case: &Case) -> Vec<Finding> {
             many => format!(", extended {}", plural(many, "time")),
         };
         let sentence = format!(
-            "{}'s key, created at {}{renewed}, ran out at {} while {} still counted on it; {} took the lock at {}.",
+            "{}'s key, created at {}{renewed}, expired at {} while {} still counted on it; {} acquired the lock at {}.",
             lost.client,
             moment(lost.time),
             moment(end),

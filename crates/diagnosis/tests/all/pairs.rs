@@ -129,7 +129,7 @@ const PAIRS: &[Pair] = &[
             op c1 2-1400 ok acquired=1350 releasing=1370 released=1390
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 1310 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c0 was given the lock at 1.100 s, 95 ms after its key had run out: the acquisition took 1.09 s, and its TTL is 1 s.",
+        says: "c0 was given the lock at 1.100 s, 95 ms after its key had expired: the acquisition took 1.09 s, and its TTL is 1 s.",
         harm: Harm::Ended(0),
         // It stood still after it had looked.
         spares: "
@@ -379,7 +379,7 @@ const PAIRS: &[Pair] = &[
             promoted n1 for n0 at 250
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 310 n1 c1 SET lock:k0 b NX PX 1000",
-        says: "n1 was promoted at 0.250 s without c0's key, which n0 had created at 0.005 s; c1 took the lock there at 0.310 s.",
+        says: "n1 was promoted at 0.250 s without c0's key, which n0 had created at 0.005 s; c1 acquired the lock there at 0.310 s.",
         harm: Harm::Ended(0),
         // The lock was given back before.
         spares: "
@@ -399,7 +399,7 @@ const PAIRS: &[Pair] = &[
             fault flush n0 200-210
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 310 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "n0 lost c0's key by a flush at 0.200 s, before its TTL was over; c1 took the lock there at 0.310 s.",
+        says: "n0 lost c0's key by a flush at 0.200 s, before its TTL was over; c1 acquired the lock there at 0.310 s.",
         harm: Harm::Ended(0),
         // Its time was over.
         spares: "
@@ -416,7 +416,7 @@ const PAIRS: &[Pair] = &[
             op c1 2-1850 ok acquired=1120 releasing=1700 released=1840
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 1110 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c0's key, created at 0.005 s, ran out at 1.005 s while c0 still counted on it; c1 took the lock at 1.110 s.",
+        says: "c0's key, created at 0.005 s, expired at 1.005 s while c0 still counted on it; c1 acquired the lock at 1.110 s.",
         harm: Harm::Ended(0),
         // It was told in time.
         spares: "
@@ -433,7 +433,7 @@ const PAIRS: &[Pair] = &[
             fault clock n0 200-600
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 310 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "n0's clock was wrong from 0.200 s on, and c0's key, created at 0.005 s, ended before its TTL was over; c1 took the lock there \
+        says: "n0's clock was wrong from 0.200 s on, and c0's key, created at 0.005 s, ended before its TTL was over; c1 acquired the lock there \
                at 0.310 s.",
         harm: Harm::Ended(0),
         // Its holder had given it back.
@@ -575,7 +575,7 @@ const PAIRS: &[Pair] = &[
             at 6 n0 c0 WAIT 1 100
             at 510 n1 c1 SET lock:k0 b NX PX 1000",
         says: "c0's WAIT 1 100 at 0.006 s ended when its time was over, and c0 was given the lock; n1 was promoted at 0.500 s without its \
-               key, and c1 took the lock there 10 ms later.",
+               key, and c1 acquired the lock there 10 ms later.",
         harm: Harm::Ended(0),
         // It ended at once: a replica had it.
         spares: "

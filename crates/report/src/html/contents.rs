@@ -23,6 +23,7 @@ pub fn contents(summary: &RunSummary) -> Markup {
             @if summary.counts.ok + summary.counts.fail + summary.counts.info > 0 {
                 a href="#timeline" { "Time axis" }
             }
+            a href="#claims" { "Claims" }
             a href="#plots" { "Plots" }
             a href="#gates" { "Gates" }
             a href="#terms" { "Words" }

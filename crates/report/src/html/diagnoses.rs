@@ -16,39 +16,61 @@ pub fn diagnoses(summary: &RunSummary) -> Markup {
         @if !summary.diagnoses.is_empty() {
             section id="diagnoses" {
                 h2 { "What is wrong " span class="count" { (summary.diagnoses.len()) } }
-                @for account in harmful.iter().chain(&latent) { (in_full(account)) }
-                p class="fine" { "Each follows with certainty from the commands that the nodes carried out (commands.jsonl); no verdict rests on it." }
+                @for (place, account) in harmful.iter().chain(&latent).enumerate() {
+                    @if place == 0 { (in_full(account)) } @else { (folded(account)) }
+                }
             }
         }
     }
 }
 
 fn in_full(account: &DiagnosisAccount) -> Markup {
-    let Diagnosis { code, name, title, rule, source, fix, commands, right, inherent, findings } = &account.diagnosis;
-    let lines = findings.first().map(|finding| &finding.commands[..]).unwrap_or_default();
-    let lines: Vec<String> = lines.iter().map(u64::to_string).collect();
+    let Diagnosis { code, name, title, rule, source, fix, commands, right, inherent, .. } = &account.diagnosis;
     html! {
         article id=(code) class={ "case" @if !account.diagnosis.is_harmful() { " unclaimed" } } {
             h3 { span class="number" { (code) } (title.trim_end_matches('.')) span class="when" { (name) } }
             p { b { (prose(&sanitize(account.sentence(), 400))) } }
-            p class="fine" {
-                (base::words::capital(&account.seen())) ". "
-                @if !account.incidents.is_empty() {
-                    "Told in " @for (place, number) in account.incidents.iter().take(LINKED).enumerate() {
-                        @if place > 0 { ", " } a href={ "#incident-" (number) } { "incident " (number) }
-                    }
-                    @if account.incidents.len() > LINKED { " and others" } ". "
-                }
-                @if !lines.is_empty() { "Lines of commands.jsonl: " (lines.join(", ")) "." }
-            }
             @if let Some(known) = &account.known { p { (prose(&sanitize(known, 600))) } }
             @if *inherent { p class="note" { "Every lock with a TTL on such nodes can come to this; only the resource can prevent the harm." } }
             h4 { "What to change" }
             p { (fix) }
             @for line in commands { (command(line)) }
             @if let Some(right) = right { p class="fine" { "A lock that does it right:" } (command(right)) }
-            h4 { "The rule" }
-            p { (rule) " " span class="fine" { (source) } }
+            details {
+                summary { "The rule, and where it is seen" }
+                p { (rule) " " span class="fine" { (source) } }
+                p class="fine" { "It follows with certainty from the commands that the nodes executed (commands.jsonl). No verdict rests on it." }
+                (where_seen(account))
+            }
+        }
+    }
+}
+
+/// One that is not the first: its sentence, with the rest to unfold.
+fn folded(account: &DiagnosisAccount) -> Markup {
+    let Diagnosis { code, title, .. } = &account.diagnosis;
+    html! {
+        details {
+            summary { b { (code) } " " (title) " " span class="fine" { (prose(&sanitize(account.sentence(), 300))) } }
+            (in_full(account))
+        }
+    }
+}
+
+/// In how many places, in which incidents, and in which lines of commands.jsonl.
+fn where_seen(account: &DiagnosisAccount) -> Markup {
+    let lines = account.diagnosis.findings.first().map(|finding| &finding.commands[..]).unwrap_or_default();
+    let lines: Vec<String> = lines.iter().map(u64::to_string).collect();
+    html! {
+        p class="fine" {
+            (base::words::capital(&account.seen())) ". "
+            @if !account.incidents.is_empty() {
+                "Told in " @for (place, number) in account.incidents.iter().take(LINKED).enumerate() {
+                    @if place > 0 { ", " } a href={ "#incident-" (number) } { "incident " (number) }
+                }
+                @if account.incidents.len() > LINKED { " and others" } ". "
+            }
+            @if !lines.is_empty() { "Lines of commands.jsonl: " (lines.join(", ")) "." }
         }
     }
 }

@@ -15,24 +15,40 @@ const ROWS: usize = 200;
 /// More lines than this nobody looks up; results.json has them all.
 const CITED: usize = 24;
 
-pub fn incidents(report: &Report) -> Markup {
+/// The first incident, which is told in full.
+pub fn first(report: &Report) -> Markup {
     let summary = &report.summary;
     let total = summary.incidents.len();
-    // Harmless incidents are shown, but only two of them in full.
-    let held = timeline::HeldKeys::of(report);
-    let full = if summary.incidents.iter().any(|incident| incident.claimed) { INCIDENTS_IN_FULL } else { 2 };
     html! {
         section id="incidents" {
             h2 { (summary.incidents_title) @if total > 0 { " " span class="count" { (plural(total as u64, "incident")) } } }
             @if let Some(text) = &summary.no_incident { p class="none" { (text) } }
-            @for number in 0..total.min(full) { (in_full(report, held.as_ref(), number)) }
             @if total > 0 {
+                (in_full(report, timeline::HeldKeys::of(report).as_ref(), 0))
                 p class="fine" {
-                    "Seconds since the run began. In the drawings time flows to the right, but moments close together are drawn apart. "
+                    "Seconds since the run began. In the drawing time flows to the right, but moments close together are drawn apart. "
                     @if let Some(text) = &summary.times_text { (text) }
                 }
             }
-            @if total > full { (rest(report, full)) }
+            @if total > 1 { p { a href="#others" { "The other " (plural(total as u64 - 1, "incident")) } } }
+        }
+    }
+}
+
+/// The others: the next ones in full, the rest in a table.
+pub fn others(report: &Report) -> Markup {
+    let summary = &report.summary;
+    let total = summary.incidents.len();
+    // Harmless incidents are shown, but only two of them in full.
+    let full = if summary.incidents.iter().any(|incident| incident.claimed) { INCIDENTS_IN_FULL } else { 2 };
+    let held = timeline::HeldKeys::of(report);
+    html! {
+        @if total > 1 {
+            section id="others" {
+                h2 { "Other incidents" }
+                @for number in 1..total.min(full) { (in_full(report, held.as_ref(), number)) }
+                @if total > full { (rest(report, full)) }
+            }
         }
     }
 }
@@ -50,20 +66,26 @@ fn in_full(report: &Report, held: Option<&timeline::HeldKeys>, number: usize) ->
                 (account.what)
                 span class="when" { "key " (sanitize(&account.key, 40)) ", from " (moment(account.time)) }
             }
-            @if let Some(told) = &account.diagnosis {
+            // The page begins with what is told of the first.
+            @if let Some(told) = account.diagnosis.as_ref().filter(|_| number > 0) {
                 p { a href={ "#" (told.code) } { (told.code) } " " b { (prose(&sanitize(&told.sentence, 400))) } }
             }
             p { (prose(&text)) }
             @if let Some(scene) = scene { (figure(&incident::draw(&scene, &text.replace('`', ""), false))) }
             @if let Some(place) = timeline::place_of(report, number) { a class="jump" href={ "#" (place) } { "Show on the time axis" } }
             @if is_drawn { a class="jump" href=(incident_png(number)) { "Picture (PNG)" } }
-            (cited(account))
-            @if let Some(artifacts) = report.artifacts.filter(|artifacts| !artifacts.commands.is_empty()) {
-                @let (events, left_out) = life_of_key(&report.story, &report.story.incidents[number], &artifacts.commands);
-                (diagnoses::biography(&events, left_out))
+            // Where the page says what to change, this is more on the same.
+            @if account.diagnosis.is_some() && !account.remedies.is_empty() { details { summary { "What would have prevented it" } (remedies(account)) } }
+            @else { (remedies(account)) }
+            details {
+                summary { "Evidence" }
+                (cited(account))
+                @if let Some(artifacts) = report.artifacts.filter(|artifacts| !artifacts.commands.is_empty()) {
+                    @let (events, left_out) = life_of_key(&report.story, &report.story.incidents[number], &artifacts.commands);
+                    (diagnoses::biography(&events, left_out))
+                }
+                @if let Some(held) = held { (of_nodes(held, &report.story.incidents[number])) }
             }
-            @if let Some(held) = held { (of_nodes(held, &report.story.incidents[number])) }
-            (remedies(account))
         }
     }
 }
@@ -83,7 +105,7 @@ fn of_nodes(held: &timeline::HeldKeys, incident: &Incident) -> Markup {
 fn remedies(account: &IncidentAccount) -> Markup {
     html! {
         @if !account.remedies.is_empty() {
-            h4 { "What would have prevented it" }
+            @if account.diagnosis.is_none() { h4 { "What would have prevented it" } }
             ul class="remedies" {
                 @for remedy in &account.remedies {
                     li {

@@ -1,5 +1,5 @@
-//! `report.html`: one file without network access, whose only script draws the timeline and copies commands. First the verdict,
-//! then the incidents, then the evidence. What all pages have in common is here too.
+//! `report.html`: one file without network access, whose only script draws the timeline and copies commands. First the verdict
+//! with its cause and what to change, then the first incident and the time axis, then the evidence. What all pages have in common is here too.
 
 mod contents;
 mod diagnoses;
@@ -27,9 +27,14 @@ pub fn html(report: &Report) -> String {
     let content = html! {
         (verdict::verdict(summary))
         (diagnoses::diagnoses(summary))
-        (incidents::incidents(report))
-        @if let Some(minimal_counterexample) = report.minimal_counterexample { (incidents::minimal_counterexample(minimal_counterexample)) }
+        (contents::contents(summary))
+        // A run without incidents is told by its claims.
+        @if summary.incidents.is_empty() { (verdict::claims(summary)) }
+        (incidents::first(report))
         (timeline::timeline(report))
+        (incidents::others(report))
+        @if let Some(minimal_counterexample) = report.minimal_counterexample { (incidents::minimal_counterexample(minimal_counterexample)) }
+        @if !summary.incidents.is_empty() { (verdict::claims(summary)) }
         (evidence::plots(report.plots()))
         (evidence::gates(summary))
         (evidence::advisories(summary))

@@ -1,10 +1,9 @@
-//! The top of the page: the result, the claims it is about, and the numbers behind it.
+//! The top of the page, and the claims with the numbers behind them.
 
 use std::cmp::Reverse;
 
 use maud::{Markup, html};
 
-use super::contents::contents;
 use super::{command, header, prose};
 use crate::verdict_word;
 use base::words::{count, length, line, percent, plural, sanitize};
@@ -15,7 +14,8 @@ use summary::{ClaimAccount, ClaimStatus, RunSummary};
 pub fn verdict(summary: &RunSummary) -> Markup {
     let (word, class) = verdict_word(summary.valid);
     let more = html! {
-        @if summary.valid != Validity::Valid && !summary.reasons.is_empty() {
+        // Of an invalid run the claims say the same with more.
+        @if summary.valid == Validity::Unknown && !summary.reasons.is_empty() {
             ul class="reasons" {
                 @for (number, reason) in summary.reasons.iter().enumerate().take(8) {
                     li {
@@ -35,11 +35,17 @@ pub fn verdict(summary: &RunSummary) -> Markup {
     let about: Vec<&str> = about.iter().map(String::as_str).collect();
     html! {
         (header(class, &about, word, &prose(&summary.headline), &more))
-        (contents(summary))
-        section class="claims" {
-            @for of in &summary.claims { (claim(summary, of)) }
+    }
+}
+
+/// What the lock was held to, and the numbers behind that.
+pub fn claims(summary: &RunSummary) -> Markup {
+    html! {
+        section id="claims" {
+            @if !summary.incidents.is_empty() { h2 { "Claims" } }
+            div class="claims" { @for of in &summary.claims { (claim(summary, of)) } }
+            (numbers(summary))
         }
-        (numbers(summary))
         (keys(summary))
     }
 }
