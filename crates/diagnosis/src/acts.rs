@@ -275,7 +275,7 @@ fn locks<'a>(acts: &[Act<'a>], commands: &[RecordedCommand]) -> HashSet<&'a str>
         _ => false,
     };
     let keys = acts.iter().filter(is_of_a_lock).map(|act| act.key).filter(|key| locked_key(key).is_some());
-    keys.filter(|key| !(set.contains(key) && counted.contains(key)) && !is_count(key)).collect()
+    keys.filter(|key| !(is_count(key) || set.contains(key) && counted.contains(key))).collect()
 }
 
 /// What is locked by several keys at once, such as one for readers and one for writers: none of them alone is the lock.

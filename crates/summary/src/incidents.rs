@@ -172,7 +172,7 @@ pub(super) fn anomalies(story: &Story, accounts: &[IncidentAccount]) -> Vec<Anom
 /// What the incidents are.
 pub(super) fn title(story: &Story) -> &'static str {
     match story.incidents.iter().any(|incident| incident.claimed) || story.incidents.is_empty() {
-        true => "What went wrong",
+        true => "What happened",
         false if story.refusal().is_some() => "Seen, but harmless here",
         false => "Seen, but not claimed",
     }

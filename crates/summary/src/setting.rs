@@ -177,16 +177,13 @@ pub(super) fn known_finding<'s>(story: &Story<'s>) -> Option<&'s Finding> {
     findings(story)?.findings.iter().find(|finding| finding.nemesis.contains(nemesis))
 }
 
-/// What the catalogue knows of this library under this nemesis, if the run shows a violation: `Known of redis-py 8.1.0 under pause, a
-/// defect of its own: …`.
+/// What the catalogue knows of this library under this nemesis, if the run shows a violation: `Known defect of redis-py 8.1.0
+/// under pause, not of every lock: …`.
 pub(super) fn known(story: &Story) -> Option<String> {
     let (finding, library) = (known_finding(story)?, findings(story)?);
-    let whose = match finding.cause {
-        Cause::Library => "a defect of its own",
-        Cause::Kind => "as every lock of its kind has it",
-    };
+    let (what, whose) = whose(finding);
     let nemesis = &story.subject.scenario?.nemesis_name;
-    Some(format!("Known of {} {} under {nemesis}, {whose}: {}.", library.name, library.version, told(finding)))
+    Some(format!("Known {what} of {} {} under {nemesis}, {whose}: {}.", library.name, library.version, told(finding)))
 }
 
 /// What the catalogue knows of the defect with this code in this library.
@@ -196,7 +193,16 @@ pub(super) fn known_of_code(story: &Story, code: &str) -> Option<String> {
     let has_it = |finding: &&Finding| finding.code.as_deref() == Some(code);
     let of_code = || library.findings.iter().filter(has_it);
     let finding = of_code().find(|finding| finding.nemesis.contains(nemesis)).or_else(|| of_code().next())?;
-    Some(format!("Known of {} {}: {}.", library.name, library.version, told(finding)))
+    let (what, whose) = whose(finding);
+    Some(format!("Known {what} of {} {}, {whose}: {}.", library.name, library.version, told(finding)))
+}
+
+/// What a finding is, and of which locks.
+fn whose(finding: &Finding) -> (&'static str, &'static str) {
+    match finding.cause {
+        Cause::Library => ("defect", "not of every lock"),
+        Cause::Kind => ("limitation", "as of every lock of its kind"),
+    }
 }
 
 fn told(finding: &Finding) -> String {

@@ -43,7 +43,8 @@ const fn anomaly(name: &'static str, incident: &'static str, lines: Lines) -> An
 pub static NOT_OBTAINED: AnomalyDef =
     anomaly("free lock that no client acquired", "A free lock that no client acquired", Lines::Operations);
 /// The lock was not acquired in the time that a script grants any live lock.
-pub static ACQUIRED_LATE: AnomalyDef = anomaly("lock acquired late", "A lock acquired too late", Lines::Operations);
+pub static ACQUIRED_LATE: AnomalyDef =
+    anomaly("lock acquired late", "A free lock was not acquired in time", Lines::Operations);
 /// Clients asked for a free lock for longer than the workload allows, and none acquired it.
 pub static UNAVAILABLE: AnomalyDef =
     anomaly("lock unavailable for too long", "A free lock not acquired for too long", Lines::Attempts);

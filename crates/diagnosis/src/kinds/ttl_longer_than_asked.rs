@@ -1,6 +1,6 @@
 //! A key whose TTL is longer than the one that was asked for.
 
-use super::super::acts::{Act, KeyState};
+use super::super::acts::KeyState;
 use super::super::case::{Case, at, on};
 use super::super::{Finding, Harm, Kind};
 use super::REDIS_LOCKS;
@@ -25,26 +25,16 @@ const LONGER: f64 = 1.5;
 /// From here on it is another unit, which is a diagnosis of its own.
 const OTHER_UNIT: f64 = 500.0;
 
-/// Whether another client met the key after the TTL that was asked for.
-pub(super) fn is_met_late(case: &Case, act: &Act) -> bool {
-    case.acts.after(act).any(|other| {
-        other.client != act.client
-            && other.time > act.time.saturating_add(case.ttl)
-            && matches!(other.before, KeyState::There(owned) if owned.created == act.place)
-    })
+fn check(case: &Case) -> Vec<Finding> {
+    of_another_ttl(case, |times| (LONGER..OTHER_UNIT).contains(&times))
 }
 
-fn check(case: &Case) -> Vec<Finding> {
-    let created = case.acts.all.iter().filter(|act| act.is_done() && case.run.expires && act.create().is_some());
+/// The keys that were created with so many times the TTL that was asked for.
+pub(super) fn of_another_ttl(case: &Case, is_meant: impl Fn(f64) -> bool) -> Vec<Finding> {
+    let created = case.acts.all.iter().filter(|act| act.is_done() && case.run.expires);
     created
         .filter_map(|act| {
-            let ttl = act.create()?.ttl?;
-            let times = ttl as f64 / case.ttl.max(1) as f64;
-            if !(LONGER..OTHER_UNIT).contains(&times) {
-                return None;
-            }
-            let operation = case.of(act)?;
-            let never_had = operation.phase(Phase::Acquired).is_none();
+            let ttl = act.create()?.ttl.filter(|ttl| is_meant(*ttl as f64 / case.ttl.max(1) as f64))?;
             let sentence = format!(
                 "{}'s {} {} created the key{} with a TTL of {}; the TTL that was asked for is {}.",
                 act.client,
@@ -54,7 +44,14 @@ fn check(case: &Case) -> Vec<Finding> {
                 length(ttl),
                 length(case.ttl)
             );
-            let harm = if never_had && is_met_late(case, act) { Harm::Kept } else { Harm::None };
+            // Another client met the key after the TTL that was asked for, and nobody had released it.
+            let released = case.of(act)?.phase(Phase::Released).is_some();
+            let met_late = case.acts.after(act).any(|other| {
+                other.client != act.client
+                    && other.time > act.time.saturating_add(case.ttl)
+                    && matches!(other.before, KeyState::There(owned) if owned.created == act.place)
+            });
+            let harm = if met_late && !released { Harm::Kept } else { Harm::None };
             Some(case.finding(act, &[act.place], &[act.operation], harm, sentence))
         })
         .collect()

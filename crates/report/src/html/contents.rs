@@ -14,7 +14,7 @@ pub fn contents(summary: &RunSummary) -> Markup {
     html! {
         nav class="contents" aria-label="Contents" {
             @if let Some(matrix) = matrix(&summary.folder) { a href=(matrix) { "← the suite's matrix" } }
-            @if !summary.diagnoses.is_empty() { a href="#diagnoses" { "What is wrong" } }
+            @if !summary.diagnoses.is_empty() { a href="#diagnoses" { "Cause" } }
             a href="#incidents" { "Incidents" }
             @for (number, incident) in summary.incidents.iter().enumerate().take(INCIDENTS_IN_FULL) {
                 a href={ "#incident-" (number + 1) } title=(sanitize(&incident.what, 200)) { (number + 1) }

@@ -15,7 +15,7 @@ pub fn diagnoses(summary: &RunSummary) -> Markup {
     html! {
         @if !summary.diagnoses.is_empty() {
             section id="diagnoses" {
-                h2 { "What is wrong " span class="count" { (summary.diagnoses.len()) } }
+                h2 { "Cause" @if summary.diagnoses.len() > 1 { " " span class="count" { (plural(summary.diagnoses.len() as u64, "defect")) } } }
                 @for (place, account) in harmful.iter().chain(&latent).enumerate() {
                     @if place == 0 { (in_full(account)) } @else { (folded(account)) }
                 }
@@ -32,10 +32,10 @@ fn in_full(account: &DiagnosisAccount) -> Markup {
             p { b { (prose(&sanitize(account.sentence(), 400))) } }
             @if let Some(known) = &account.known { p { (prose(&sanitize(known, 600))) } }
             @if *inherent { p class="note" { "Every lock with a TTL on such nodes can come to this; only the resource can prevent the harm." } }
-            h4 { "What to change" }
+            h4 { @if *inherent { "What to change at the resource" } @else { "What to change in the lock" } }
             p { (fix) }
             @for line in commands { (command(line)) }
-            @if let Some(right) = right { p class="fine" { "A lock that does it right:" } (command(right)) }
+            @if let Some(right) = right { p class="fine" { @if *inherent { "To run a resource or lock that prevents the harm:" } @else { "To run a lock without this defect:" } } (command(right)) }
             details {
                 summary { "The rule, and where it is seen" }
                 p { (rule) " " span class="fine" { (source) } }

@@ -66,8 +66,7 @@ fn in_full(report: &Report, held: Option<&timeline::HeldKeys>, number: usize) ->
                 (account.what)
                 span class="when" { "key " (sanitize(&account.key, 40)) ", from " (moment(account.time)) }
             }
-            // The page begins with what is told of the first.
-            @if let Some(told) = account.diagnosis.as_ref().filter(|_| number > 0) {
+            @if let Some(told) = &account.diagnosis {
                 p { a href={ "#" (told.code) } { (told.code) } " " b { (prose(&sanitize(&told.sentence, 400))) } }
             }
             p { (prose(&text)) }

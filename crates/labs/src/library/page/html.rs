@@ -82,7 +82,7 @@ fn wrong(examined: &Examined, id: &str, title: &str, inherent: bool) -> Markup {
                         @for line in &defect.diagnosis.commands { p { code { (line) } } }
                         p class="fine" {
                             code { (defect.run.repeat) }
-                            @if let Some(right) = &defect.diagnosis.right { br; "A lock that does it right: " code { (right) } }
+                            @if let Some(right) = &defect.diagnosis.right { br; "To run a lock without this defect: " code { (right) } }
                         }
                     }
                 }
