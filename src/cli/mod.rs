@@ -60,21 +60,21 @@ enum CliCommand {
     Run(Box<flags::RunFlags>),
     /// Run a suite: many workloads under many nemeses, each compared with what is expected
     Suite(Box<suite::SuiteFlags>),
-    /// Run one workload with several TTLs, holds, clients or the like, and draw what it loses by them
+    /// Run one workload with several values of an option, and plot the losses
     Sweep(Box<sweep::SweepFlags>),
-    /// Say whether runs, cells or nights of a suite are worse than others, so that CI can depend on it
+    /// Compare two runs, cells or suite runs: is B worse than A? The exit code is for CI
     Compare(compare::CompareFlags),
-    /// Show the runs and suites of a store in a browser, or write the same pages as files
+    /// Show the runs and suites of a store in a browser, or write these pages as files
     Serve(serve::ServeFlags),
-    /// Try everything there is on a published lock library: what it sends, what breaks it, and whether all of its kind fall
+    /// Try every scenario on a lock library: its defects, and the limitations of every lock of its kind
     Library(Box<library::LibraryFlags>),
-    /// Replay a run on real servers, such as one that `fuzz` found, and count how often its violation comes back
+    /// Replay a run on real servers, such as a run of `fuzz`, and count how often its violation comes back
     Replay(replay::ReplayFlags),
     /// Find a failing scenario in virtual time and shrink it; needs neither Docker nor Redis
     Fuzz(Box<fuzz::FuzzFlags>),
-    /// Find out whether a client of your own speaks the protocol, and which claims and scenarios it can serve
+    /// Check whether your client speaks the protocol, and which claims and scenarios it supports
     ClientCheck(Box<client_check::ClientCheckFlags>),
-    /// Check a history: a run's, or one from elsewhere against a model of a lock, register, counter, set or list
+    /// Check a history: of a run, or of another program against a model of a lock, register, counter, set or list
     Check(Box<linear::CheckFlags>),
     /// Search a small model of Redlock exhaustively, without Redis: the shortest violation, or none within the bounds
     Explore(Box<explore::ExploreFlags>),
@@ -87,12 +87,12 @@ enum CliCommand {
     },
     /// Write a run in a format that other tools read: a spreadsheet, Jepsen's tools, or ui.perfetto.dev
     Export(export::ExportFlags),
-    /// Say what a diagnosis means, which rule of locks it breaks, and what to change; all of them in a line each if none is given
+    /// Explain a diagnosis: which rule the lock breaks, and what to change. Without a code, list all
     Explain {
         /// Its code or its name, such as RJ002 or compare-then-delete
         diagnosis: Option<String>,
     },
-    /// Show the workloads, nemeses, suites, known issues and models, or the file of one
+    /// List the workloads, nemeses, suites, known issues and models, or show the file of one
     List {
         /// Name of a workload, nemesis, suite or issue; `issues` for all known issues of libraries
         name: Option<String>,
@@ -103,7 +103,7 @@ enum CliCommand {
         #[arg(long, value_name = "FOLDER", requires = "name")]
         save: Option<PathBuf>,
     },
-    /// Remove what dead runs left behind (containers, networks, folders), and nothing else; or old runs from a store
+    /// Remove the containers, networks and folders that dead runs left, or old runs from a store
     Clean(clean::CleanFlags),
     /// Install the clients that test published libraries ahead of their first run
     Install {
