@@ -114,6 +114,9 @@ await play(report, program, ready, async (opened) => {
   await phone.locator("#incident-1 .larger").tap();
   assert((await width()) >= 800);
   await phone.evaluate(() => { navigator.clipboard.writeText = () => Promise.reject(new Error("closed")); });
+  // Where the page names the defect, what would have prevented the incident is folded.
+  const folded = phone.locator("#incident-1 details summary").first();
+  if (!(await phone.locator("#incident-1 .copy").first().isVisible())) await folded.tap();
   await phone.locator("#incident-1 .copy").first().tap();
   await phone.waitForFunction(() => ["Copied", "Selected"].includes(document.querySelector("#incident-1 .copy").textContent));
   assert.equal(await phone.evaluate(() => getSelection().toString().trim()), await phone.locator("#incident-1 .command pre").first().textContent());
