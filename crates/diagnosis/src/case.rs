@@ -8,7 +8,7 @@ use base::words;
 use model::fault_kinds::{CallEffect, OnPackets, OnProcess};
 use model::history::{FaultWindow, Header, History, Operation, Outcome, Phase, RecordedCommand, key_behind};
 
-/// So much later than its command a strike is seen at most, in ns.
+/// The agent reports a strike at most so long after its command, in ns.
 const STRIKE: u64 = 20_000_000;
 
 pub(crate) struct Case<'a> {
@@ -144,7 +144,7 @@ impl<'a> Case<'a> {
             let mut links = window.links.iter().flatten();
             window.on_call == Some(CallEffect::HoldReply)
                 && links.any(|(from, to)| [from, to].iter().all(|end| *end == act.client || *end == act.node))
-                // A strike is told a moment after the command.
+                // The agent reports a strike a moment after the command.
                 && window.inject <= act.time.saturating_add(STRIKE)
                 && window.heal.is_none_or(|heal| heal > act.time)
                 && window.was_observed()
@@ -160,13 +160,10 @@ impl<'a> Case<'a> {
             let (began, ended) = window.span();
             let meets = began <= to && ended.is_none_or(|ended| ended >= from);
             let does = &window.kind.does;
-            let hits = |member: &str| window.targets.iter().any(|target| target == member);
-            let links = window.links.iter().flatten();
-            let mut between = links.filter(|(from, to)| [from, to].iter().all(|end| *end == client || *end == node));
             let on_packets = does.packets != OnPackets::Pass || window.on_call.is_some();
-            let stops_node = (does.process != OnProcess::GoesOn || does.silences) && hits(node);
-            let breaks = on_packets && (between.next().is_some() || hits(client) || hits(node));
-            meets && (stops_node || breaks)
+            let stops_node = (does.process != OnProcess::GoesOn || does.silences)
+                && window.targets.iter().any(|target| target == node);
+            meets && (stops_node || (on_packets && concerns(window, client, node)))
         })
     }
 

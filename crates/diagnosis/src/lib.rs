@@ -5,12 +5,14 @@
 //!
 //! - [`acts`]: what each command did to a lock's key, and whose key it was at that moment
 //! - [`kinds`]: the diagnoses, one a file: its code, its rule, its fix, and the pattern that makes it certain
+//! - [`commands`]: what a command does, from its words
 //! - [`case`]: a run with what several of them rest on
 //! - [`biography`]: what became of a key, told line by line
 
 mod acts;
 mod biography;
 mod case;
+mod commands;
 mod kinds;
 
 pub use biography::{KeyEvent, biography};
@@ -70,8 +72,8 @@ pub enum Harm {
     Ended(u64),
     /// It told the client of this operation something untrue of its lock, or did not tell it of the loss.
     Misled(u64),
-    /// It made this operation wait.
-    Waited(u64),
+    /// It made its own client wait.
+    Waited,
     /// It kept all others from the lock, which no client had any more.
     Kept,
 }

@@ -75,7 +75,10 @@ impl RunSummary {
         if let Some(known) = known(story).filter(|_| accounts.iter().any(|account| account.known.is_some())) {
             self.notes.retain(|note| *note != known);
         }
-        self.misdiagnosed = misdiagnosed(story, &accounts);
+        // Where a node was not watched all the time, a diagnosis that is absent says nothing.
+        let is_whole = commands.iter().all(|command| command.missed.is_none());
+        self.misdiagnosed = misdiagnosed(story, &accounts).filter(|_| is_whole);
+        self.notes.extend(self.misdiagnosed.clone());
         self.diagnoses = accounts;
     }
 }
@@ -129,7 +132,7 @@ fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Option
                 Harm::Ended(index) => is_involved(index) && finding.time <= incident.time,
                 // What it was told, or not told, mattered until its end.
                 Harm::Misled(index) => is_involved(index) && finding.time <= incident.time.max(last),
-                Harm::Waited(_) => is_wait && finding.time <= incident.time.max(last),
+                Harm::Waited => is_wait && finding.time <= incident.time.max(last),
                 // What an attempt itself left behind kept another one out.
                 Harm::Kept => {
                     let is_other = |operation: &&Operation| !finding.operations.contains(&operation.index);

@@ -19,7 +19,7 @@ pub static DEF: Property = Property {
         },
         |seen, of| format!("{} told a client that it had a lock that another one had{}.", of.lock, seen.times()),
     )),
-    title: "A client that is told that it has the lock has it",
+    title: "The library answers truthfully who holds the lock",
     applies: "runs whose holders ask whether they have the lock",
     parameter: Some("check_every"),
     check,

@@ -23,7 +23,7 @@ pub static KIND: Kind = Kind {
 fn check(case: &Case) -> Vec<Finding> {
     left_behind(case)
         .filter(|(_, released_elsewhere)| !released_elsewhere)
-        .map(|(act, _)| finding(case, act, "and no release of its came"))
+        .map(|(act, _)| finding(case, act, "no release followed"))
         .collect()
 }
 
@@ -69,7 +69,7 @@ pub(super) fn finding(case: &Case, act: &Act, what: &str) -> Finding {
     let over = case.of(act).and_then(|operation| operation.completed).unwrap_or(act.time);
     let end = act.time.saturating_add(act.create().and_then(|create| create.ttl).unwrap_or(0));
     let sentence = format!(
-        "{}'s {} {} created the key{}; {}'s attempt ended at {} {what}, so the key stayed for another {}.",
+        "{}'s {} {} created the key{}. {}'s attempt ended at {}, and {what}. The key stayed for another {}.",
         act.client,
         case.named(act),
         at(act.time),

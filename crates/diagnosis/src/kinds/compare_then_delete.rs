@@ -1,8 +1,8 @@
 //! A release that compares in one command and deletes in another.
 
-use super::super::acts::{Change, Means};
+use super::super::acts::{Act, Change, Means, Owned};
 use super::super::case::{Case, at, gave_up, on};
-use super::super::{Finding, Kind};
+use super::super::{Finding, Harm, Kind};
 use super::{COMPARE_AND_DELETE, REDIS_LOCKS};
 use base::words::length;
 
@@ -21,27 +21,38 @@ pub static KIND: Kind = Kind {
 };
 
 fn check(case: &Case) -> Vec<Finding> {
-    let removes = case.on_others().filter(|(act, _)| act.what == Change::Remove);
-    let apart = removes.filter(|(act, _)| matches!(act.by, Means::Plain | Means::Transaction { watched: false }));
+    let found = after_comparing(case, |change| change == Change::Remove, "removed");
+    let by_holders = found.into_iter().filter(|(act, _, _)| !case.of(act).is_some_and(gave_up));
+    by_holders.map(|(act, owner, finding)| Finding { harm: case.ended(&owner, act.time), ..finding }).collect()
+}
+
+/// What clients did to another's key, after they had read in another command that it was theirs. No harm is said yet.
+pub(super) fn after_comparing<'c, 'a>(
+    case: &'c Case<'a>,
+    is_meant: impl Fn(Change) -> bool,
+    did: &str,
+) -> Vec<(&'c Act<'a>, Owned<'a>, Finding)> {
+    let meant = case.on_others().filter(|(act, _)| is_meant(act.what));
+    let apart = meant.filter(|(act, _)| matches!(act.by, Means::Plain | Means::Transaction { watched: false }));
     apart
-        .filter(|(act, _)| !case.of(act).is_some_and(gave_up))
         .filter_map(|(act, owner)| {
             let asked = case.had_compared(act)?;
-            // Another client's key that was there when it asked was no reason to delete.
+            // Another client's key that was there when it asked was no reason.
             let was_own = asked.owner().is_none_or(|then| then.client == act.client);
             let sentence = format!(
-                "{}'s {} {} removed {}'s key{}: it had read the value {} before, in a command of its own ({}).",
+                "{}'s {} {} {did} {}'s key{}: {} had read the value {} before, in a command of its own ({}).",
                 act.client,
                 case.named(act),
                 at(act.time),
                 owner.client,
                 on(case, act.node),
+                act.client,
                 length(act.time.saturating_sub(asked.time)),
                 case.named(asked),
             );
-            let harm = case.ended(&owner, act.time);
             let places = [owner.created, asked.place, act.place];
-            was_own.then(|| case.finding(act, &places, &[act.operation, owner.operation], harm, sentence))
+            let finding = case.finding(act, &places, &[act.operation, owner.operation], Harm::None, sentence);
+            was_own.then_some((act, owner, finding))
         })
         .collect()
 }

@@ -1,6 +1,6 @@
 //! An extension that is reported after the key has expired.
 
-use super::super::acts::{Act, Change, KeyEnd};
+use super::super::acts::{Act, Change};
 use super::super::case::{Case, on};
 use super::super::{Finding, Harm, Kind};
 use super::REDIS_LOCKS;
@@ -43,10 +43,8 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
         .after(act)
         .take_while(|other| other.time <= stamped)
         .any(|other| other.done != Some(false) && other.client == act.client && other.what != Change::Read);
-    let gone = case.acts.after(act).next().is_none_or(|next| {
-        next.owner().is_none_or(|owner| owner.created != act.place && owner.end == KeyEnd::At(end)) || next.time > end
-    });
-    if again || !gone || case.ran_for(act.client, end, stamped) < TO_RETURN {
+    let is_whole = case.acts.was_watched(act.node, act.time, stamped);
+    if again || !is_whole || case.ran_for(act.client, end, stamped) < TO_RETURN {
         return None;
     }
     let sentence = format!(

@@ -93,5 +93,8 @@ pub(super) fn ignored(case: &Case, lock: &LostLock) -> Option<usize> {
     let (place, wait) = waits.next()?;
     let limit = wait.words.get(2)?.parse::<u64>().ok().filter(|limit| *limit > 0)?.checked_mul(1_000_000)?;
     let over = wait.time.checked_add(limit)?;
-    (acquired >= over && case.ran(lost.client, wait.time, acquired)).then_some(place)
+    // A reply that was late for another reason says nothing.
+    let in_time =
+        case.ran(lost.client, wait.time, acquired) && case.replies_pass(lost.client, &wait.node, wait.time, acquired);
+    (acquired >= over && in_time).then_some(place)
 }

@@ -57,9 +57,8 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
 
 /// Whose key it certainly was at this moment, and the act that shows it.
 fn owner_at<'c, 'a>(case: &'c Case<'a>, key: &str, time: u64) -> Option<(Owned<'a>, &'c super::super::acts::Act<'a>)> {
-    let mut later =
-        case.acts.all.iter().filter(|act| act.time > time.saturating_add(EDGE) && key_behind(act.key) == Some(key));
-    let next = later.next()?;
+    let from = case.acts.all.partition_point(|act| act.time <= time.saturating_add(EDGE));
+    let next = case.acts.all[from..].iter().find(|act| key_behind(act.key) == Some(key))?;
     let owner = next.owner().filter(|owner| owner.since.saturating_add(EDGE) < time)?;
     case.acts.was_watched(next.node, owner.since, next.time).then_some((owner, next))
 }

@@ -31,11 +31,19 @@ fn check(case: &Case) -> Vec<Finding> {
         }
     }
     let mut found = Vec::new();
-    for (key, locks) in by_key {
+    for (key, mut locks) in by_key {
+        locks.sort_by_key(|(_, given, _)| *given);
+        // The place of the greatest token so far, by place.
+        let mut greatest: Vec<usize> = Vec::new();
+        for (place, (_, _, token)) in locks.iter().enumerate() {
+            let best = greatest.last().copied().filter(|best| locks[*best].2 >= *token);
+            greatest.push(best.unwrap_or(place));
+        }
         for (later, time, token) in &locks {
             // Given before this one was asked for.
-            let earlier = locks.iter().filter(|(_, given, _)| *given < later.invoked);
-            let Some((earlier, given, greatest)) = earlier.max_by_key(|(_, _, token)| *token) else { continue };
+            let before = locks.partition_point(|(_, given, _)| *given < later.invoked);
+            let Some(best) = before.checked_sub(1).map(|last| greatest[last]) else { continue };
+            let (earlier, given, greatest) = &locks[best];
             if greatest < token {
                 continue;
             }

@@ -36,8 +36,8 @@ fn check(case: &Case) -> Vec<Finding> {
         let Ok(acquired) = u64::try_from(start) else { continue };
         // Stopped, and seen to be, before the first request left, and started again after the grant.
         let down = case.history.faults.iter().find(|window| {
-            window.kind.does.process != OnProcess::GoesOn
-                && window.nodes().next().is_some()
+            matches!(window.kind.does.process, OnProcess::Stops | OnProcess::Ends)
+                && window.nodes().next().is_some_and(|node| case.commands.iter().all(|command| command.node == node))
                 && window
                     .injected
                     .is_some_and(|(time, observed)| observed && time < acquiring.time().saturating_sub(EDGE))

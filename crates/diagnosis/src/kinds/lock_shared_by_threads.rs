@@ -5,7 +5,7 @@ use super::super::case::Case;
 use super::super::{Finding, Harm, Kind};
 use super::REDIS_LOCKS;
 use base::words::moment;
-use model::history::{Operation, Phase, Process, key_behind};
+use model::history::{Operation, Process, key_behind};
 
 pub static KIND: Kind = Kind {
     code: "RJ034",
@@ -30,20 +30,17 @@ fn check(case: &Case) -> Vec<Finding> {
         Process::Client(number) => Some(number % case.run.clients.max(1) / threads),
         Process::Controller => None,
     };
-    let operations = &case.history.operations;
-    let holds = |operation: &Operation| case.history.certain_hold(operation);
+    let held = case.history.operations.iter().filter_map(|operation| {
+        let (from, to) = case.history.certain_hold(operation)?;
+        Some((operation, process(operation)?, u64::try_from(from).ok()?, u64::try_from(to).ok()?))
+    });
+    let held: Vec<(&Operation, u32, u64, u64)> = held.collect();
     let mut found = Vec::new();
-    for second in operations {
-        let (Some(group), Some((start, _))) = (process(second), holds(second)) else { continue };
-        let Ok(acquired) = u64::try_from(start) else { continue };
-        let first = operations.iter().find(|first| {
-            first.index != second.index
-                && first.key == second.key
-                && process(first) == Some(group)
-                && holds(first).is_some_and(|(from, to)| from < start && start < to)
+    for (second, group, acquired, _) in held.iter().copied() {
+        let first = held.iter().copied().find(|(first, process, from, to)| {
+            *process == group && *from < acquired && acquired < *to && first.key == second.key
         });
-        let Some(first) = first else { continue };
-        let from = holds(first).and_then(|(from, _)| u64::try_from(from).ok()).unwrap_or(0);
+        let Some((first, _, from, _)) = first else { continue };
         let sender = case.run.client_name(Process::Client(group * threads));
         // The key that the first thread created, and no command since then that may have created one for the second.
         let created =
@@ -57,10 +54,10 @@ fn check(case: &Case) -> Vec<Finding> {
         };
         let (thread, other) = (case.run.client_name(second.process), case.run.client_name(first.process));
         let sentence = format!(
-            "{thread} was given the lock at {}, which {other}, a thread of the same process, had had since {}: no command created a key \
+            "{thread} was given the lock at {}. {other}, a thread of the same process, had held it since {}, and no command created a key \
              for {thread}.",
             moment(acquired),
-            first.phase(Phase::Acquired).map_or_else(|| moment(from), |stamp| moment(stamp.time())),
+            moment(from),
         );
         let mut finding = case.finding(own, &[own.place], &[], Harm::Misled(second.index), sentence);
         finding.time = acquired;

@@ -1,6 +1,6 @@
 //! A renewal that finds the lock lost, and a holder that works on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::super::acts::{Act, Change, Gone, KeyState};
 use super::super::case::{Case, at, on};
@@ -30,7 +30,8 @@ const TO_TELL: u64 = 200_000_000;
 fn check(case: &Case) -> Vec<Finding> {
     // The renewals that found the lock lost, by operation.
     let mut found: BTreeMap<usize, Vec<&Act>> = BTreeMap::new();
-    for act in case.acts.all.iter().filter(|act| is_lost(act) && is_renewal(case, act)) {
+    let calls = Calls::of(case);
+    for act in case.acts.all.iter().filter(|act| is_lost(act) && calls.is_renewal(case, act)) {
         if let Some(place) = act.operation {
             found.entry(place).or_default().push(act);
         }
@@ -94,23 +95,40 @@ fn is_lost(act: &Act) -> bool {
     }
 }
 
-/// Whether an act is of a renewal: it extends, or it is a script that extended this key before for the same operation.
-fn is_renewal(case: &Case, act: &Act) -> bool {
-    match act.what {
-        Change::Renew(_) => act.done == Some(false),
-        Change::Read => {
-            // The same script extended a key that was there before the call.
-            let script = |act: &Act| case.commands[act.sent].words.get(1);
-            act.sent != act.place
-                && case.acts.all.iter().any(|other| {
-                    other.sent != other.place
-                        && other.is_done()
-                        && matches!(other.what, Change::Renew(_))
-                        && script(other) == script(act)
-                        && other.owner().is_some_and(|owner| owner.created < other.sent)
-                })
-                && !case.acts.all.iter().any(|other| other.sent == act.sent && other.what != Change::Read)
-        }
-        _ => false,
+/// What the calls of scripts did.
+struct Calls<'a> {
+    /// The scripts that extended a key which was there before the call, by their text or name.
+    renew: HashSet<&'a str>,
+    /// The calls that did more than read.
+    change: HashSet<usize>,
+}
+
+impl<'a> Calls<'a> {
+    fn of(case: &Case<'a>) -> Calls<'a> {
+        let in_scripts = || case.acts.all.iter().filter(|act| act.sent != act.place);
+        let renews = in_scripts().filter(|act| {
+            let was_there = act.owner().is_some_and(|owner| owner.created < act.sent);
+            act.is_done() && was_there && matches!(act.what, Change::Renew(_))
+        });
+        let renew = renews.filter_map(|act| script(case, act)).collect();
+        let change = in_scripts().filter(|act| act.what != Change::Read).map(|act| act.sent).collect();
+        Calls { renew, change }
     }
+
+    /// Whether an act is of a renewal: it extends, or it is in a call that only read, of a script that extends.
+    fn is_renewal(&self, case: &Case<'a>, act: &Act) -> bool {
+        match act.what {
+            Change::Renew(_) => act.done == Some(false),
+            Change::Read => {
+                let renews = script(case, act).is_some_and(|script| self.renew.contains(script));
+                act.sent != act.place && renews && !self.change.contains(&act.sent)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The text, or the name, of the script that an act belongs to.
+fn script<'a>(case: &Case<'a>, act: &Act) -> Option<&'a str> {
+    case.commands[act.sent].words.get(1).map(String::as_str)
 }

@@ -55,11 +55,11 @@ fn finding(case: &Case, mut asked: Vec<&Act>) -> Option<Finding> {
         return None;
     }
     let sentence = format!(
-        "{}'s {} {} came to {}, and the last of its requests came to {} {} later; the TTL is {}.",
+        "{}'s {} reached {} {}, and the last of its requests reached {} {} later. The TTL is {}.",
         first.client,
         case.named(first),
-        at(first.time),
         first.node,
+        at(first.time),
         last.node,
         length(took),
         length(case.ttl)

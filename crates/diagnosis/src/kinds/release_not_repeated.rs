@@ -49,8 +49,8 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
         return None;
     }
     let sentence = format!(
-        "{}'s {} {} created the key{}; its release had ended at {} without removing it, and no other came, so the key kept others out for \
-         another {}.",
+        "{}'s {} {} created the key{}. The release ended at {} without removing the key, and no other followed. The key stayed for another \
+         {}.",
         act.client,
         case.named(act),
         at(act.time),

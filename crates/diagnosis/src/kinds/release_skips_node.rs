@@ -21,6 +21,6 @@ pub static KIND: Kind = Kind {
 fn check(case: &Case) -> Vec<Finding> {
     left_behind(case)
         .filter(|(_, released_elsewhere)| *released_elsewhere)
-        .map(|(act, _)| finding(case, act, &format!("and its release came to other nodes and not to {}", act.node)))
+        .map(|(act, _)| finding(case, act, &format!("its release reached other nodes, but not {}", act.node)))
         .collect()
 }

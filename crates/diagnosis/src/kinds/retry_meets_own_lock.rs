@@ -59,13 +59,7 @@ fn check(case: &Case) -> Vec<Finding> {
             case.named(again),
             moment(again.time)
         );
-        found.push(case.finding(
-            again,
-            &[own.place, again.place],
-            &[again.operation],
-            Harm::Waited(operation.index),
-            sentence,
-        ));
+        found.push(case.finding(again, &[own.place, again.place], &[again.operation], Harm::Waited, sentence));
     }
     found
 }

@@ -51,14 +51,14 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
         return None;
     }
     let sentence = format!(
-        "{} had its key on {} of {} nodes {}, and had it still {} later, when it asked again.",
+        "{} held its key on {} of {} nodes {}, and still held it {} later, when it asked again.",
         own.client,
         nodes.len(),
         case.run.nodes,
         at(own.time),
         length(again.time.saturating_sub(own.time))
     );
-    Some(case.finding(again, &[own.place, again.place], &[again.operation], Harm::Waited(operation.index), sentence))
+    Some(case.finding(again, &[own.place, again.place], &[again.operation], Harm::Waited, sentence))
 }
 
 /// Whether the client called between these acts a script that removes keys in this run, and found nothing to remove.

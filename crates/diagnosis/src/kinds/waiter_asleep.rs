@@ -76,7 +76,7 @@ fn finding(case: &Case, act: &Act, since: u64, freed: Option<usize>, waiter: &Op
         moment(waiter.invoked),
         length(until.saturating_sub(since))
     );
-    let mut finding = case.finding(act, &[act.place], &[], Harm::Waited(waiter.index), sentence);
+    let mut finding = case.finding(act, &[act.place], &[], Harm::Waited, sentence);
     finding.time = since;
     finding.operations = vec![waiter.index];
     finding

@@ -39,7 +39,7 @@ const PAIRS: &[Pair] = &[
             at 905 n0 c0 GET lock:k0
             at 1105 n0 c1 SET lock:k0 b NX PX 1000
             at 1205 n0 c0 DEL lock:k0",
-        says: "c0's DEL at 1.205 s removed c1's key: it had read the value 300 ms before, in a command of its own (GET).",
+        says: "c0's DEL at 1.205 s removed c1's key: c0 had read the value 300 ms before, in a command of its own (GET).",
         harm: Harm::Ended(1),
         // In one script.
         spares: "
@@ -316,7 +316,7 @@ const PAIRS: &[Pair] = &[
             at 400 n0 c1 SET lock:k0 b NX PX 1000
             at 315 n0 c0 PING
             at 1105 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c0's SET at 0.005 s created the key; c0's attempt ended at 0.300 s and no release of its came, so the key stayed for another 705 ms.",
+        says: "c0's SET at 0.005 s created the key. c0's attempt ended at 0.300 s, and no release followed. The key stayed for another 705 ms.",
         harm: Harm::Kept,
         // Its release may be lost on its way.
         spares: "
@@ -339,8 +339,8 @@ const PAIRS: &[Pair] = &[
             at 250 n1 c0 DEL lock:k0
             at 315 n0 c0 PING
             at 1105 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c0's SET at 0.005 s created the key on n0; c0's attempt ended at 0.300 s and its release came to other nodes and not to n0, so the \
-               key stayed for another 705 ms.",
+        says: "c0's SET at 0.005 s created the key on n0. c0's attempt ended at 0.300 s, and its release reached other nodes, but not n0. \
+               The key stayed for another 705 ms.",
         harm: Harm::Kept,
         spares: "
             nodes 3
@@ -503,7 +503,7 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 405 n0 c0 SET lock:k0 b NX PX 1000",
         says: "c0's SET at 0.005 s created the key; its SET at 0.405 s was refused by that key, and c0 gave up.",
-        harm: Harm::Waited(0),
+        harm: Harm::Waited,
         // It released before it tried again.
         spares: "
             op c0 1-900 fail
@@ -518,7 +518,7 @@ const PAIRS: &[Pair] = &[
             op c0 1-900 ok acquired=710 releasing=800 released=890
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 705 n2 c0 SET lock:k0 a NX PX 1000",
-        says: "c0's SET at 0.005 s came to n0, and the last of its requests came to n2 700 ms later; the TTL is 1 s.",
+        says: "c0's SET reached n0 at 0.005 s, and the last of its requests reached n2 700 ms later. The TTL is 1 s.",
         harm: Harm::None,
         // All at once.
         spares: "
@@ -609,7 +609,7 @@ const PAIRS: &[Pair] = &[
             at 15 n0 c1 SET lock:k0 b NX PX 1000
             at 3505 n0 c1 SET lock:k0 b NX PX 1000",
         says: "The key expired at 1.005 s; c1, waiting since 0.002 s, sent no request for it in the next 2.5 s.",
-        harm: Harm::Waited(1),
+        harm: Harm::Waited,
         // It came later.
         spares: "
             op c0 1-300 info acquired=10
@@ -625,7 +625,7 @@ const PAIRS: &[Pair] = &[
             op c1 2-850 ok acquired=320 releasing=700 released=840
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 15 n0 c0 SET lock:k0 a NX PX 1000",
-        says: "c1 was given the lock at 0.320 s, which c0, a thread of the same process, had had since 0.010 s: no command created a key \
+        says: "c1 was given the lock at 0.320 s. c0, a thread of the same process, had held it since 0.010 s, and no command created a key \
                for c1.",
         harm: Harm::Misled(1),
         // The key was removed, and created for it.
@@ -674,8 +674,8 @@ const PAIRS: &[Pair] = &[
             op c0 1-900 fail
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 305 n0 c0 SET lock:k0 a NX PX 1000",
-        says: "c0 had its key on 1 of 3 nodes at 0.005 s, and had it still 300 ms later, when it asked again.",
-        harm: Harm::Waited(0),
+        says: "c0 held its key on 1 of 3 nodes at 0.005 s, and still held it 300 ms later, when it asked again.",
+        harm: Harm::Waited,
         // It released between its tries.
         spares: "
             nodes 3
@@ -725,8 +725,8 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 320 n0 c1 SET lock:k0 b NX PX 1000
             at 1105 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c0's SET at 0.005 s created the key; its release had ended at 0.300 s without removing it, and no other came, so the key \
-               kept others out for another 705 ms.",
+        says: "c0's SET at 0.005 s created the key. The release ended at 0.300 s without removing the key, and no other followed. The key \
+               stayed for another 705 ms.",
         harm: Harm::Kept,
         // It came again.
         spares: "

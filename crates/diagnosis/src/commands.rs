@@ -1,0 +1,105 @@
+//! What a command does to the keys of locks that it names, read from its words alone.
+
+use base::redis_commands::{asks, may_write};
+use model::history::key_behind;
+
+/// What is done to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change<'a> {
+    Read,
+    Create(Create<'a>),
+    /// Gives it so many ns from now on; none if that can't be read.
+    Renew(Option<u64>),
+    /// It never ends from now on.
+    Persist,
+    Remove,
+    /// Something that is not followed here.
+    Other,
+}
+
+/// A key that is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Create<'a> {
+    /// Whose key it is, as the command says it: its value, or the field of a hash.
+    pub token: &'a str,
+    /// In ns.
+    pub ttl: Option<u64>,
+    pub only: Only,
+    /// Whether it answers the value that was there, as GETSET does.
+    pub gets: bool,
+    /// The value that the key must have before, as `SET … IFEQ` says it.
+    pub if_value: Option<&'a str>,
+}
+
+/// Under which condition a key is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Only {
+    Always,
+    IfAbsent,
+    IfThere,
+}
+
+/// What a command does to the keys of locks that it names.
+pub(crate) fn changes<'a>(name: &str, words: &'a [String]) -> Vec<(&'a str, Change<'a>)> {
+    let is_lock = |word: &&'a String| key_behind(word).is_some();
+    let first = words.get(1).filter(is_lock).map(String::as_str);
+    let one = |what: Change<'a>| first.map(|key| (key, what)).into_iter().collect();
+    let all = |what: Change<'a>| words.iter().skip(1).filter(is_lock).map(|key| (key.as_str(), what)).collect();
+    let word = |place: usize| words.get(place).map_or("", String::as_str);
+    let ms = |place: usize| word(place).parse::<u64>().ok().map(|ms| ms.saturating_mul(1_000_000));
+    let seconds = |place: usize| word(place).parse::<u64>().ok().map(|s| s.saturating_mul(1_000_000_000));
+    let create = |token: &'a str, ttl: Option<u64>, only: Only| {
+        Change::Create(Create { token, ttl, only, gets: false, if_value: None })
+    };
+    match name {
+        "SET" => one(set(words)),
+        "SETNX" => one(create(word(2), None, Only::IfAbsent)),
+        "PSETEX" => one(ms(2).map_or(Change::Other, |ttl| create(word(3), Some(ttl), Only::Always))),
+        "SETEX" => one(seconds(2).map_or(Change::Other, |ttl| create(word(3), Some(ttl), Only::Always))),
+        "GETSET" => {
+            let (token, only) = (word(2), Only::Always);
+            one(Change::Create(Create { token, ttl: None, only, gets: true, if_value: None }))
+        }
+        // A time that is over removes the key.
+        "PEXPIRE" | "EXPIRE" if word(2).parse::<i64>().is_ok_and(|time| time <= 0) => one(Change::Remove),
+        "PEXPIRE" if words.len() == 3 => one(Change::Renew(ms(2))),
+        "EXPIRE" if words.len() == 3 => one(Change::Renew(seconds(2))),
+        "PERSIST" => one(Change::Persist),
+        "DEL" | "UNLINK" | "GETDEL" => all(Change::Remove),
+        // A lock that counts its owner's entries in a field, as Redisson does; one more entry of the same owner changes no owner.
+        // The mode of a lock for readers and writers is no owner.
+        "HSET" | "HSETNX" | "HMSET" if word(2) == "mode" => Vec::new(),
+        "HSET" | "HSETNX" | "HMSET" => one(create(word(2), None, Only::IfAbsent)),
+        "HINCRBY" if word(3).starts_with('-') => Vec::new(),
+        "HINCRBY" => one(create(word(2), None, Only::IfAbsent)),
+        // A lock that is a count: the first to count has it.
+        "INCR" => one(create("", None, Only::IfAbsent)),
+        "MULTI" | "EXEC" | "WATCH" | "PUBLISH" | "SPUBLISH" | "SUBSCRIBE" | "SSUBSCRIBE" => Vec::new(),
+        "MGET" | "EXISTS" | "TOUCH" => all(Change::Read),
+        name if asks(name) => one(Change::Read),
+        name if may_write(name) => all(Change::Other),
+        _ => Vec::new(),
+    }
+}
+
+/// `SET key value [NX | XX] [GET] [PX ms | EX s | …]`.
+fn set(words: &[String]) -> Change<'_> {
+    let (mut ttl, mut only, mut gets, mut if_value) = (None, Only::Always, false, None);
+    let Some(token) = words.get(2) else { return Change::Other };
+    let mut options = words[3..].iter();
+    while let Some(option) = options.next() {
+        let mut number = || options.next().and_then(|word| word.parse::<u64>().ok());
+        match &*option.to_ascii_uppercase() {
+            "NX" => only = Only::IfAbsent,
+            "XX" => only = Only::IfThere,
+            "GET" => gets = true,
+            "PX" => ttl = number().map(|ms| Some(ms.saturating_mul(1_000_000))).unwrap_or_default(),
+            "EX" => ttl = number().map(|seconds| Some(seconds.saturating_mul(1_000_000_000))).unwrap_or_default(),
+            // `SET … IFEQ value`, of Redis 8.4 and Valkey 8.1: it sets a key that is there, if it has this value.
+            "IFEQ" => (only, if_value) = (Only::IfThere, options.next().map(String::as_str)),
+            // Its end can't be read from the command alone.
+            _ => return Change::Other,
+        }
+    }
+    Change::Create(Create { token, ttl, only, gets, if_value })
+}
