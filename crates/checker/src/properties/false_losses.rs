@@ -10,7 +10,7 @@ use model::history::{History, Operation, Outcome, Phase, PhaseStamp, Process, Re
 
 pub static DEF: Advisory = Advisory {
     id: "false-losses",
-    title: "A holder is told of a loss only if its lock is gone",
+    title: "The library reports a loss only if the lock is gone",
     applies: "runs whose nodes recorded their commands, without faults or with few nodes struck",
     check: |run| {
         let losses = false_losses(run.history, run.commands);

@@ -10,7 +10,7 @@ use model::history::Operation;
 
 pub static DEF: Advisory = Advisory {
     id: "loss-report-delay",
-    title: "A holder is told at once that its lock is gone",
+    title: "The library reports a lost lock to its holder at once",
     applies: "runs whose clients say how long their lock is valid, or in which another client takes it",
     check,
 };

@@ -25,7 +25,7 @@ pub static DEF: Property = Property {
         },
         |seen, of| format!("{} did not tell a holder in time that its lock was gone{}.", of.lock, seen.times()),
     )),
-    title: "A holder is told in time that its lock is gone",
+    title: "The library reports a lost lock to its holder in time",
     applies: "runs whose workload states the time",
     parameter: Some("lost_within"),
     check,

@@ -1,4 +1,4 @@
-//! A holder that asks whether it has the lock, and is told so while another client has it.
+//! A library that says yes when its holder asks whether it has the lock, while another client has it.
 
 use super::super::acts::{EDGE, Owned};
 use super::super::case::Case;

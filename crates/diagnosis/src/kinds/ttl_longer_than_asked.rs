@@ -44,7 +44,7 @@ pub(super) fn of_another_ttl(case: &Case, is_meant: impl Fn(f64) -> bool) -> Vec
                 length(ttl),
                 length(case.ttl)
             );
-            // Another client met the key after the TTL that was asked for, and nobody had released it.
+            // Another client met the key after the TTL that was asked for, and no release had come.
             let released = case.of(act)?.phase(Phase::Released).is_some();
             let met_late = case.acts.after(act).any(|other| {
                 other.client != act.client

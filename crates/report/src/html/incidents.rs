@@ -15,7 +15,7 @@ const ROWS: usize = 200;
 /// More lines than this nobody looks up; results.json has them all.
 const CITED: usize = 24;
 
-/// The first incident, which is told in full.
+/// Shows the first incident in full.
 pub fn first(report: &Report) -> Markup {
     let summary = &report.summary;
     let total = summary.incidents.len();

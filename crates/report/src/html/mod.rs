@@ -28,7 +28,7 @@ pub fn html(report: &Report) -> String {
         (verdict::verdict(summary))
         (diagnoses::diagnoses(summary))
         (contents::contents(summary))
-        // A run without incidents is told by its claims.
+        // Without incidents, the claims tell the result.
         @if summary.incidents.is_empty() { (verdict::claims(summary)) }
         (incidents::first(report))
         (timeline::timeline(report))
