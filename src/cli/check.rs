@@ -9,7 +9,7 @@ use base::runs;
 use linearizability::formats::{Format, OpenHistory};
 use model::history;
 use model::scenario::{self, Scenario};
-use report::{Counterexample, Pictures, RunFacts};
+use report::{Counterexample, RunFacts};
 use runner::Checked;
 
 /// Checks a history: a run's as `run` did, any other against a model.
@@ -85,7 +85,7 @@ pub fn report(folder: &Path) -> Result<Exit, Failure> {
     let mut checked = with_all(folder)?;
     checked.find_counterexample();
     checked.play_remedies();
-    report::write(folder, &checked.report(), Pictures::OfAll).map_err(Failure::could_not_run)?;
+    report::write(folder, &checked.report()).map_err(Failure::could_not_run)?;
     print(format!("{}\n", folder.join("report.html").display()))?;
     Ok(Exit::Valid)
 }

@@ -114,7 +114,7 @@ async fn make(runner: &mut Runner, store: &Path, scenario: &Scenario) -> Result<
     let place = Place::Store(store.to_path_buf());
     let settings = RunSettings { place, repeat: None, keep_cluster: KeepCluster::ForNextRun, observe: false };
     let mut made = runner.make(scenario, &settings).await?;
-    made.write_report(report::Pictures::OfAll).map_err(Failure::could_not_run)?;
+    made.write_report(report::Pictures::Painted).map_err(Failure::could_not_run)?;
     Ok(made.checked.history)
 }
 

@@ -219,7 +219,7 @@ async fn report(runner: &mut Runner, flags: &FuzzFlags, of: &Scenario, cause: &C
     if runner.interrupt().is_raised() && made.checked.verdict.valid != Validity::Invalid {
         return Err(no_report(no_time));
     }
-    made.write_report(report::Pictures::OfAll).map_err(|error| no_report(&error.to_string()))?;
+    made.write_report(report::Pictures::Painted).map_err(|error| no_report(&error.to_string()))?;
     Ok(made.checked.facts.folder)
 }
 

@@ -125,7 +125,7 @@ async fn replay_all(
             Ok(_) | Err(_) if runner.interrupt().is_raised() => {}
             Ok(mut run) => {
                 let differed = differed(original, cause, &run.checked);
-                if let Err(error) = run.write_report(report::Pictures::OfAll) {
+                if let Err(error) = run.write_report(report::Pictures::Painted) {
                     replays.failures.push(error.to_string());
                     // Who could not write its history down may have seen more than is left of it.
                     if differed.is_some() {

@@ -35,7 +35,7 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
         true => print(report::results_json(&made.checked.report())),
         false => print(report::summary(&made.checked.report(), look())),
     };
-    let written = made.write_report(report::Pictures::OfAll);
+    let written = made.write_report(report::Pictures::Painted);
     let of_issue = issue.map_or_else(String::new, |(name, issue)| about(&name, &issue, &made.checked));
     let told = match json {
         true => Ok(()),

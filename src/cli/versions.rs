@@ -91,7 +91,7 @@ async fn one(runner: &mut Runner, flags: &RunFlags, scenario: &Scenario) -> Resu
     };
     let mut made = runner.make(scenario, &settings).await?;
     let text = made.checked.report().summary.headline.clone();
-    made.write_report(report::Pictures::OfAll).map_err(Failure::could_not_run)?;
+    made.write_report(report::Pictures::Painted).map_err(Failure::could_not_run)?;
     Ok(VersionResult { valid: Some(made.checked.verdict.valid), text })
 }
 

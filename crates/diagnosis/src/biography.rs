@@ -18,11 +18,28 @@ pub struct KeyEvent {
     pub text: String,
 }
 
-/// What happened to the keys behind a key of the run between two moments, in order. Reads and requests that did nothing are left out.
-pub fn biography(history: &History, commands: &[RecordedCommand], key: &str, from: u64, to: u64) -> Vec<KeyEvent> {
-    let acts = Acts::of(history, commands);
+/// The keys of a run's locks, and what each command did to them.
+pub struct Biographies<'a> {
+    acts: Acts<'a>,
+    commands: &'a [RecordedCommand],
+}
+
+impl<'a> Biographies<'a> {
+    /// Reads the commands once for all keys.
+    pub fn new(history: &'a History, commands: &'a [RecordedCommand]) -> Biographies<'a> {
+        Biographies { acts: Acts::of(history, commands), commands }
+    }
+
+    /// What happened to the keys behind a key of the run between two moments, in order. Reads and requests that did nothing are left
+    /// out.
+    pub fn of(&self, key: &str, from: u64, to: u64) -> Vec<KeyEvent> {
+        biography(&self.acts, self.commands, key, from, to)
+    }
+}
+
+fn biography(acts: &Acts, commands: &[RecordedCommand], key: &str, from: u64, to: u64) -> Vec<KeyEvent> {
     let mut events = Vec::new();
-    for act in acts.all.iter().filter(|act| key_behind(act.key) == Some(key) && (from..=to).contains(&act.time)) {
+    for act in acts.all.iter().filter(|act| (from..=to).contains(&act.time) && key_behind(act.key) == Some(key)) {
         if let KeyState::Absent(_, Some(Gone::Expired(end))) = act.before
             && end >= from
             && !events

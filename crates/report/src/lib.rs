@@ -65,6 +65,7 @@ pub struct Report<'a> {
     pub minimal_counterexample: Option<&'a Counterexample>,
     /// What was found beside the history.
     pub artifacts: Option<&'a RunArtifacts>,
+    pub pictures: Pictures,
     /// The plots, once somebody asked for them.
     plots: OnceLock<Vec<Plot>>,
 }
@@ -94,8 +95,14 @@ pub struct LogLine {
 impl<'a> Report<'a> {
     pub fn new(subject: Subject<'a>, minimal_counterexample: Option<&'a Counterexample>) -> Report<'a> {
         let story = Story::new(subject);
-        let plots = OnceLock::new();
-        Report { summary: RunSummary::new(&story), story, minimal_counterexample, artifacts: None, plots }
+        Report {
+            summary: RunSummary::new(&story),
+            story,
+            minimal_counterexample,
+            artifacts: None,
+            pictures: Pictures::Painted,
+            plots: OnceLock::new(),
+        }
     }
 
     /// The same, with what was found beside the history.
@@ -118,26 +125,26 @@ impl<'a> Report<'a> {
 const INCIDENTS_IN_FULL: usize = 5;
 
 /// The file of an incident's picture, counted from 0, beside the report.
-fn incident_png(number: usize) -> String {
-    format!("incident-{}.png", number + 1)
+fn incident_file(number: usize, kind: &str) -> String {
+    format!("incident-{}.{kind}", number + 1)
 }
 
-/// Which runs get PNG files beside their page. To paint them takes longer than a simulated run and its check.
+/// Whether a run gets PNG files beside its page, which has the same pictures as SVG. To paint them takes as long as to simulate
+/// a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pictures {
-    OfAll,
-    OfViolations,
+    Painted,
+    OnPageOnly,
 }
 
-/// Writes `results.json`, `report.html`, the four plots as PNG, drawings of each of the first incidents as SVG and PNG, and
-/// one of the counterexample into `dir`: each whole or not at all, and as many of them as can be written. The page has the plots
-/// as SVG, with or without PNG files.
-pub fn write(dir: &Path, report: &Report, pictures: Pictures) -> Result<(), Unwritten> {
+/// Writes `results.json`, `report.html`, drawings of each of the first incidents and of the counterexample as SVG, and, if pictures
+/// are painted, the incidents and the four plots as PNG into `dir`: each file whole or not at all, and as many of them as can be
+/// written.
+pub fn write(dir: &Path, report: &Report) -> Result<(), Unwritten> {
     let mut unwritten = Unwritten::default();
     let mut put = |name: &str, content: &[u8]| unwritten.note(files::write(&dir.join(name), content));
     put("results.json", results_json(report).as_bytes());
-    let is_painted = pictures == Pictures::OfAll || report.summary.valid == Validity::Invalid;
-    let paint = || if is_painted { paint_pictures(report) } else { Vec::new() };
+    let paint = || if report.pictures == Pictures::Painted { paint_pictures(report) } else { Vec::new() };
     let (pictures, page) = both(report.story.subject.history.is_long(), paint, || html(report));
     put("report.html", page.as_bytes());
     if let Some(minimal_counterexample) = report.minimal_counterexample {
@@ -145,7 +152,7 @@ pub fn write(dir: &Path, report: &Report, pictures: Pictures) -> Result<(), Unwr
     }
     for number in 0..report.story.incidents.len().min(INCIDENTS_IN_FULL) {
         if let Some(svg) = drawing(report, number) {
-            put(&format!("incident-{}.svg", number + 1), svg.as_bytes());
+            put(&incident_file(number, "svg"), svg.as_bytes());
         }
     }
     for (name, png) in pictures {
@@ -162,7 +169,7 @@ fn paint_pictures(report: &Report) -> Vec<(String, Result<Vec<u8>, String>)> {
     let story = &report.story;
     let incidents = story.incidents.iter().take(INCIDENTS_IN_FULL).enumerate().filter_map(|(number, incident)| {
         let scene = incident::Scene::new(story, incident)?;
-        Some((incident_png(number), plots::png(&incident::paint(&scene))))
+        Some((incident_file(number, "png"), plots::png(&incident::paint(&scene))))
     });
     incidents.chain(plots).collect()
 }

@@ -97,8 +97,9 @@ impl PendingReport {
         self.checked.find_counterexample();
         self.checked.play_remedies();
         let mut unwritten = std::mem::take(&mut self.unwritten);
-        let report = self.checked.report();
-        unwritten.note_all(report::write(self.folder.path(), &report, pictures));
+        let mut report = self.checked.report();
+        report.pictures = pictures;
+        unwritten.note_all(report::write(self.folder.path(), &report));
         if let Some(diary) = self.diary.take() {
             diary.conclude(&report.summary);
         }

@@ -100,7 +100,7 @@ async fn one_after_the_other(
         let place = Place::Folder(folder);
         let mut made = runner.make(&scenario, &RunSettings { place, repeat, keep_cluster, observe }).await?;
         // What the run showed must not be lost with its files.
-        made.write_report(Pictures::OfViolations).map_err(|error| {
+        made.write_report(Pictures::OnPageOnly).map_err(|error| {
             RunnerError::could_not_run(format!("{} But {error}", made.checked.report().summary.one_line))
         })?;
         let checked = made.checked;

@@ -8,7 +8,7 @@ use super::RunSummary;
 use super::setting::{known, known_finding, known_of_code};
 use super::story::{Incident, Story};
 use checker::{AnomalyKind, Validity};
-use diagnosis::{Diagnosis, Finding, Harm, KeyEvent};
+use diagnosis::{Biographies, Diagnosis, Finding, Harm, KeyEvent};
 use model::history::{Operation, RecordedCommand};
 
 /// A diagnosis with what it explains.
@@ -101,10 +101,10 @@ fn misdiagnosed(story: &Story, accounts: &[DiagnosisAccount]) -> Option<String> 
 const LIFE: usize = 40;
 
 /// What became of an incident's key, from the first request of those involved to the last; and how much of it is left out.
-pub fn life_of_key(story: &Story, incident: &Incident, commands: &[RecordedCommand]) -> (Vec<KeyEvent>, usize) {
+pub fn life_of_key(biographies: &Biographies, incident: &Incident) -> (Vec<KeyEvent>, usize) {
     let from = incident.operations.iter().map(|operation| operation.invoked).min().unwrap_or(incident.time);
     let to = incident.operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(incident.time);
-    let mut events = diagnosis::biography(story.subject.history, commands, incident.key, from, to);
+    let mut events = biographies.of(incident.key, from, to);
     let left_out = events.len().saturating_sub(LIFE);
     events.truncate(LIFE);
     (events, left_out)

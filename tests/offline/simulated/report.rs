@@ -28,7 +28,7 @@ fn samples() {
     ] {
         let folder = std::path::Path::new(&folder).join(name);
         std::fs::create_dir_all(&folder).expect("a folder for the samples");
-        report::write(&folder, &run.report(), Pictures::OfAll).expect("a report");
+        report::write(&folder, &run.report()).expect("a report");
         println!("{}", terminal(&run.report(), Look::PLAIN));
     }
 }
@@ -358,7 +358,7 @@ fn what_strangers_wrote_is_text() {
     (scenario.workload_name, scenario.nemesis.story) = (evil.into(), evil.into());
     (run.facts.repeat, run.facts.folder) = (evil.into(), evil.into());
     let folder = tempfile::tempdir().unwrap();
-    report::write(folder.path(), &run.report(), Pictures::OfAll).unwrap();
+    report::write(folder.path(), &run.report()).unwrap();
     for file in ["report.html", "incident-1.svg"] {
         let text = std::fs::read_to_string(folder.path().join(file)).unwrap();
         assert!(!text.contains("<script>alert") && !text.contains("onload=\"") && text.contains("&lt;"), "{file}");
@@ -391,7 +391,7 @@ fn nothing_that_may_be_missing_keeps_a_report_from_being_written() {
     for (name, run) in oddities() {
         let report = run.report();
         let folder = tempfile::tempdir().unwrap();
-        report::write(folder.path(), &report, Pictures::OfAll).unwrap_or_else(|error| panic!("{name}: {error}"));
+        report::write(folder.path(), &report).unwrap_or_else(|error| panic!("{name}: {error}"));
         let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
         for sign_of_trouble in ["could not be drawn", "\"NaN", " NaN", ">NaN", ",NaN", "\"inf\"", ">inf<"] {
             assert!(!page.contains(sign_of_trouble), "{name}: {sign_of_trouble}");
@@ -424,7 +424,7 @@ fn the_shortest_proof_is_found_in_any_history_and_drawn() {
 #[test]
 fn plots_are_pictures_of_900_by_400() {
     let folder = tempfile::tempdir().unwrap();
-    report::write(folder.path(), &invalid().report(), Pictures::OfAll).unwrap();
+    report::write(folder.path(), &invalid().report()).unwrap();
     for name in ["latency-raw", "latency-quantiles", "rate", "locks"] {
         let bytes = std::fs::read(folder.path().join(format!("{name}.png"))).unwrap();
         assert_eq!(&bytes[1..4], b"PNG");
@@ -434,13 +434,19 @@ fn plots_are_pictures_of_900_by_400() {
 }
 
 #[test]
-fn suites_paint_pictures_of_violations_only() {
-    for (run, painted) in [(invalid(), true), (valid(), false), (unknown(), false)] {
+fn a_page_links_only_pictures_that_are_there() {
+    let run = invalid();
+    for (pictures, painted) in [(Pictures::Painted, true), (Pictures::OnPageOnly, false)] {
         let folder = tempfile::tempdir().unwrap();
-        report::write(folder.path(), &run.report(), Pictures::OfViolations).unwrap();
+        let mut report = run.report();
+        report.pictures = pictures;
+        report::write(folder.path(), &report).unwrap();
         let there = |name: &str| folder.path().join(name).exists();
-        assert!(there("report.html") && there("results.json"));
-        assert_eq!((there("locks.png"), there("rate.png")), (painted, painted), "{:?}", run.verdict.valid);
+        assert!(there("results.json") && there("incident-1.svg"));
+        assert_eq!((there("locks.png"), there("incident-1.png")), (painted, painted));
+        let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
+        assert_eq!(page.contains("incident-1.png"), painted);
+        assert_eq!(page.contains("incident-1.svg"), !painted);
     }
 }
 

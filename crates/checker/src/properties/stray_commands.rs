@@ -1,6 +1,8 @@
 //! What clients go on sending for a lock that they have nothing to do with any more: that breaks no claim by itself, but it may keep
 //! what nobody has, or take what nobody asked for.
 
+use std::collections::HashMap;
+
 use super::super::starved::everyone_ran;
 use super::{Advisory, Remark, was_disturbed};
 use base::redis_commands::{self, asks, changes_a_lock, runs_a_script};
@@ -21,23 +23,42 @@ const DUE: u64 = 2;
 fn stray_command(history: &History, commands: &[RecordedCommand]) -> Option<Remark> {
     let run = history.run.as_ref().filter(|run| run.threads == 1)?;
     let due = run.ttl_ms.saturating_mul(1_000_000) / DUE;
-    let of_clients = || history.operations.iter().filter(|one| one.process != Process::Controller);
-    let ended = of_clients().filter(|one| one.f.is_locked()).filter_map(|one| Some((one, over(one)?)));
+    let of_clients: Vec<(&Operation, String)> = history
+        .operations
+        .iter()
+        .filter(|one| one.process != Process::Controller)
+        .map(|one| (one, run.client_name(one.process)))
+        .collect();
+    let mut begins: HashMap<&str, Vec<u64>> = HashMap::new();
+    for (operation, client) in &of_clients {
+        begins.entry(client).or_default().push(operation.invoked);
+    }
+    begins.values_mut().for_each(|times| times.sort_unstable());
+    let mut sent: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (place, command) in commands.iter().enumerate() {
+        if let Some(client) = command.from.as_deref().filter(|_| !command.in_script) {
+            sent.entry(client).or_default().push(place);
+        }
+    }
+    sent.values_mut().for_each(|places| places.sort_by_key(|place| commands[*place].time));
     // How long after the end of its operation it came, who sent what, and whether anything had been done to anybody by then.
     let (mut latest, mut operations, mut of): (Option<(u64, String, bool)>, u64, u64) = (None, 0, 0);
-    for (operation, over) in ended {
+    for (operation, client) in of_clients.iter().filter(|(one, _)| one.f.is_locked()) {
+        let Some(over) = over(operation) else { continue };
         of += 1;
-        let client = run.client_name(operation.process);
-        let next = of_clients().filter(|other| other.invoked >= over && run.client_name(other.process) == client);
-        let until = next.map(|other| other.invoked).min().unwrap_or(history.last_time);
-        let is_its = |(_, command): &(usize, &RecordedCommand)| {
-            command.from.as_ref() == Some(&client)
-                && (over + due..until).contains(&command.time)
-                && command.key().is_some_and(|key| key.contains(&*operation.key))
+        let times = &begins[client.as_str()];
+        let until = times.get(times.partition_point(|time| *time < over)).copied().unwrap_or(history.last_time);
+        let is_its = |command: &RecordedCommand| {
+            command.key().is_some_and(|key| key.contains(&*operation.key))
                 && is_about_locks(command)
                 && was_quiet(history, command.time, due)
         };
-        let Some((place, command)) = commands.iter().enumerate().rfind(is_its) else { continue };
+        let places = sent.get(client.as_str()).map_or(&[][..], Vec::as_slice);
+        let first = places.partition_point(|place| commands[*place].time < over + due);
+        let until = places.partition_point(|place| commands[*place].time < until);
+        let meanwhile = places.get(first..until).unwrap_or_default();
+        let Some(place) = meanwhile.iter().copied().rfind(|place| is_its(&commands[*place])) else { continue };
+        let command = &commands[place];
         operations += 1;
         let after = command.time - over;
         if latest.as_ref().is_none_or(|(latest, ..)| *latest < after) {
@@ -71,7 +92,7 @@ fn over(operation: &Operation) -> Option<u64> {
 /// Who leaves a channel, or asks how its node is, does nothing to the lock.
 fn is_about_locks(command: &RecordedCommand) -> bool {
     let name = command.name();
-    !command.in_script && (changes_a_lock(&name) || asks(&name) || runs_a_script(&name))
+    changes_a_lock(&name) || asks(&name) || runs_a_script(&name)
 }
 
 /// Whether no fault was in effect, and neither the machine nor a member stood still, for so long before.

@@ -1,6 +1,6 @@
 //! What is not certain is not told.
 
-use diagnosis::biography;
+use diagnosis::Biographies;
 
 use super::scene::{diagnoses, run};
 
@@ -36,7 +36,7 @@ fn at_the_end_of_a_keys_life_only_what_follows_tells_who_got_it() {
         at 1005 n0 c2 SET lock:k0 c NX PX 1000";
     let (history, commands) = run(edge);
     let told = |commands: &[_]| -> Vec<String> {
-        biography(&history, commands, "k0", 0, u64::MAX).into_iter().map(|event| event.text).collect()
+        Biographies::new(&history, commands).of("k0", 0, u64::MAX).into_iter().map(|event| event.text).collect()
     };
     assert!(told(&commands)[1].ends_with("as far as is known"), "{:?}", told(&commands));
     let (_, commands) = run(&format!(
@@ -145,7 +145,7 @@ fn numbers_that_no_server_takes_are_no_harm() {
     let (history, mut commands) = run(&text);
     commands.last_mut().unwrap().time = huge;
     diagnosis::diagnose(&history, &commands);
-    biography(&history, &commands, "k0", 0, huge);
+    Biographies::new(&history, &commands).of("k0", 0, huge);
 }
 
 #[test]

@@ -6,17 +6,33 @@ use super::diagnoses;
 use super::linear;
 use super::{command, figure, prose};
 use crate::counterexample::Counterexample;
-use crate::{INCIDENTS_IN_FULL, Report, incident, incident_png, timeline};
+use crate::{INCIDENTS_IN_FULL, Pictures, Report, incident, incident_file, timeline};
 use base::words::{count, list, moment, plural, sanitize};
-use summary::{Incident, IncidentAccount, life_of_key};
+use summary::{Biographies, Incident, IncidentAccount, life_of_key};
 
 /// Longer tables are for programs, which have results.json.
 const ROWS: usize = 200;
 /// More lines than this nobody looks up; results.json has them all.
 const CITED: usize = 24;
 
+/// What nodes held and which commands they carried out, for all incidents.
+pub struct Nodes<'a> {
+    held: Option<timeline::HeldKeys<'a>>,
+    biographies: Option<Biographies<'a>>,
+}
+
+impl<'a> Nodes<'a> {
+    pub fn of(report: &'a Report) -> Nodes<'a> {
+        let commands =
+            report.artifacts.map(|artifacts| &artifacts.commands).filter(|_| !report.story.incidents.is_empty());
+        let commands = commands.filter(|commands| !commands.is_empty());
+        let biographies = commands.map(|commands| Biographies::new(report.story.subject.history, commands));
+        Nodes { held: timeline::HeldKeys::of(report), biographies }
+    }
+}
+
 /// Shows the first incident in full.
-pub fn first(report: &Report) -> Markup {
+pub fn first(report: &Report, nodes: &Nodes) -> Markup {
     let summary = &report.summary;
     let total = summary.incidents.len();
     html! {
@@ -24,7 +40,7 @@ pub fn first(report: &Report) -> Markup {
             h2 { (summary.incidents_title) @if total > 0 { " " span class="count" { (plural(total as u64, "incident")) } } }
             @if let Some(text) = &summary.no_incident { p class="none" { (text) } }
             @if total > 0 {
-                (in_full(report, timeline::HeldKeys::of(report).as_ref(), 0))
+                (in_full(report, nodes, 0))
                 p class="fine" {
                     "Seconds since the run began. In the drawing time flows to the right, but moments close together are drawn apart. "
                     @if let Some(text) = &summary.times_text { (text) }
@@ -36,17 +52,16 @@ pub fn first(report: &Report) -> Markup {
 }
 
 /// The others: the next ones in full, the rest in a table.
-pub fn others(report: &Report) -> Markup {
+pub fn others(report: &Report, nodes: &Nodes) -> Markup {
     let summary = &report.summary;
     let total = summary.incidents.len();
     // Harmless incidents are shown, but only two of them in full.
     let full = if summary.incidents.iter().any(|incident| incident.claimed) { INCIDENTS_IN_FULL } else { 2 };
-    let held = timeline::HeldKeys::of(report);
     html! {
         @if total > 1 {
             section id="others" {
                 h2 { "Other incidents" }
-                @for number in 1..total.min(full) { (in_full(report, held.as_ref(), number)) }
+                @for number in 1..total.min(full) { (in_full(report, nodes, number)) }
                 @if total > full { (rest(report, full)) }
             }
         }
@@ -54,7 +69,7 @@ pub fn others(report: &Report) -> Markup {
 }
 
 /// One incident, counted from 0: what happened, drawn, and where to look it up.
-fn in_full(report: &Report, held: Option<&timeline::HeldKeys>, number: usize) -> Markup {
+fn in_full(report: &Report, nodes: &Nodes, number: usize) -> Markup {
     let account = &report.summary.incidents[number];
     let text = account.text();
     let scene = incident::Scene::new(&report.story, &report.story.incidents[number]);
@@ -72,21 +87,30 @@ fn in_full(report: &Report, held: Option<&timeline::HeldKeys>, number: usize) ->
             p { (prose(&text)) }
             @if let Some(scene) = scene { (figure(&incident::draw(&scene, &text.replace('`', ""), false))) }
             @if let Some(place) = timeline::place_of(report, number) { a class="jump" href={ "#" (place) } { "Show on the time axis" } }
-            @if is_drawn { a class="jump" href=(incident_png(number)) { "Picture (PNG)" } }
+            @if is_drawn { (picture(report.pictures, number)) }
             // Where the page says what to change, this is more on the same.
             @if account.diagnosis.is_some() && !account.remedies.is_empty() { details { summary { "What would have prevented it" } (remedies(account)) } }
             @else { (remedies(account)) }
             details {
                 summary { "Evidence" }
                 (cited(account))
-                @if let Some(artifacts) = report.artifacts.filter(|artifacts| !artifacts.commands.is_empty()) {
-                    @let (events, left_out) = life_of_key(&report.story, &report.story.incidents[number], &artifacts.commands);
+                @if let Some(biographies) = &nodes.biographies {
+                    @let (events, left_out) = life_of_key(biographies, &report.story.incidents[number]);
                     (diagnoses::biography(&events, left_out))
                 }
-                @if let Some(held) = held { (of_nodes(held, &report.story.incidents[number])) }
+                @if let Some(held) = &nodes.held { (of_nodes(held, &report.story.incidents[number])) }
             }
         }
     }
+}
+
+/// A link to the drawing's file.
+fn picture(pictures: Pictures, number: usize) -> Markup {
+    let (kind, title) = match pictures {
+        Pictures::Painted => ("png", "Picture (PNG)"),
+        Pictures::OnPageOnly => ("svg", "Picture (SVG)"),
+    };
+    html! { a class="jump" href=(incident_file(number, kind)) { (title) } }
 }
 
 /// What the nodes held meanwhile.
