@@ -1,6 +1,6 @@
 //! Every scenario of the catalogue on real servers, with a lock that it breaks and a lock that it spares. All are played on this
-//! machine, one test per scenario; in Docker, where the same code draws the plan and judges, each kind of fault is played, in one
-//! suite, whose runs share clusters. The other locks of a scenario are cells of the nightly suite, which the offline tests play in
+//! machine, one test per scenario. In Docker the same code draws the plan and judges, so each kind of fault is played there with one
+//! lock, in one suite, whose runs share clusters. The other locks of a scenario are cells of the nightly suite, which the offline tests play in
 //! virtual time. A lock that virtual time can't play is played here.
 //!
 //! Each is played in a suite: a run whose own clock says that the machine kept it waiting, and that shows nothing, is made once
@@ -42,7 +42,7 @@ fn is_simulated(lock: &str, scenario: &str) -> bool {
 
 fn play_on_this_machine(scenario: &str) {
     let (_, nemesis) = catalogue::nemesis(scenario).unwrap();
-    let _turn = turns::local();
+    let _turn = turns::scenario();
     play(&[(scenario, played_here(scenario, &nemesis.expect))], "local");
 }
 
@@ -137,7 +137,7 @@ const IN_DOCKER: [&str; 20] = [
 fn scenarios_in_docker_come_out_as_expected() {
     let expected = IN_DOCKER.map(|name| (name, catalogue::nemesis(name).unwrap().1.expect));
     let played: Vec<(&str, Vec<&String>)> =
-        expected.iter().map(|(name, expect)| (*name, one_of_each(expect))).collect();
+        expected.iter().map(|(name, expect)| (*name, one_of_each(expect)[..1].to_vec())).collect();
     let _turn = turns::docker();
     play(&played, "docker");
 }

@@ -61,11 +61,14 @@ impl Checked {
         self.minimal_counterexample = minimal_counterexample(&self.history, &self.verdict);
     }
 
+    pub(super) fn subject(&self) -> Subject<'_> {
+        let Checked { history, scenario, facts, verdict, .. } = self;
+        Subject { scenario: scenario.as_ref(), history, verdict, facts }
+    }
+
     /// Everything that is shown of it; made anew at each call.
     pub fn report(&self) -> Report<'_> {
-        let Checked { history, scenario, facts, verdict, minimal_counterexample, artifacts, .. } = self;
-        let subject = Subject { scenario: scenario.as_ref(), history, verdict, facts };
-        let mut report = Report::new(subject, minimal_counterexample.as_ref()).with(artifacts);
+        let mut report = Report::new(self.subject(), self.minimal_counterexample.as_ref()).with(&self.artifacts);
         report.summary.keep_remedies(|run| self.played(run));
         report
     }

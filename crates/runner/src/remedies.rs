@@ -6,6 +6,7 @@ use super::checked::Checked;
 use super::simulate::{can_be_simulated, simulate_within};
 use checker::Validity;
 use model::scenario::Scenario;
+use summary::{RunSummary, Story};
 
 /// How many TTLs of a run are played to see whether a remedy holds: the many only if the few show no violation.
 const TTLS_PLAYED: [u32; 2] = [12, 40];
@@ -21,7 +22,11 @@ impl Checked {
     /// Plays the remedies of a violation in virtual time, so that the report names only those that hold. What that costs is bounded
     /// by virtual time and not by real time, so every report of this run names the same.
     pub fn play_remedies(&mut self) {
-        let incidents = self.report().summary.incidents;
+        let story = Story::new(self.subject());
+        if story.incidents.is_empty() {
+            return;
+        }
+        let incidents = RunSummary::new(&story).incidents;
         for run in incidents.into_iter().flat_map(|incident| incident.remedies).filter_map(|remedy| remedy.run) {
             if can_be_played(&run) && self.played(&run).is_none() {
                 let mut limits = TTLS_PLAYED.map(|ttls| run.time_limit.min((run.ttl * ttls).min(MOST_PLAYED))).to_vec();

@@ -1,5 +1,6 @@
 //! How often those who wait ask a node for the lock: no claim says anything of that, but a node has others to serve.
 
+use super::sent::SentCommands;
 use super::{Advisory, Remark};
 use base::words::{length, sanitize};
 use model::history::{History, Operation, Phase, PhaseStamp, Process, RecordedCommand};
@@ -21,13 +22,11 @@ fn most_often(history: &History, commands: &[RecordedCommand]) -> Option<Remark>
     let run = history.run.as_ref().filter(|run| run.threads == 1 && history.faults.is_empty())?;
     let of_clients = history.operations.iter().filter(|one| one.f.is_locked() && one.process != Process::Controller);
     let waits = of_clients.filter_map(|one| Some((one, waited(one)?)));
+    let sent = SentCommands::new(commands);
     let asked = waits.filter_map(|(operation, (from, until))| {
         let client = run.client_name(operation.process);
-        let (node, times) = busiest(commands, |command| {
-            command.from.as_ref() == Some(&client)
-                && (from..until).contains(&command.time)
-                && command.key().is_some_and(|key| key.contains(&*operation.key))
-        })?;
+        let asks = sent.between(&client, from, until).map(|(_, command)| command);
+        let (node, times) = busiest(asks.filter(|one| one.key().is_some_and(|key| key.contains(&*operation.key))))?;
         let waited = until - from;
         let per_second = (u128::from(times) * 1_000_000_000 / u128::from(waited)) as u64;
         Some((per_second, client, node, waited))
@@ -46,10 +45,8 @@ fn waited(operation: &Operation) -> Option<(u64, u64)> {
 }
 
 /// The node that got most of these, and how many.
-fn busiest(commands: &[RecordedCommand], is_it: impl Fn(&RecordedCommand) -> bool) -> Option<(String, u64)> {
+fn busiest<'a>(commands: impl Iterator<Item = &'a RecordedCommand>) -> Option<(&'a str, u64)> {
     let mut times = std::collections::BTreeMap::<&str, u64>::new();
-    for command in commands.iter().filter(|command| !command.in_script && is_it(command)) {
-        *times.entry(&command.node).or_default() += 1;
-    }
-    times.into_iter().max_by_key(|(_, times)| *times).map(|(node, times)| (node.to_string(), times))
+    commands.for_each(|command| *times.entry(&command.node).or_default() += 1);
+    times.into_iter().max_by_key(|(_, times)| *times)
 }

@@ -11,6 +11,8 @@ pub static DEF: Advisory = Advisory {
     title: "An attempt waits for as long as it was asked to",
     applies: "runs without faults and scripts whose attempts have a timeout",
     check: |run| {
+        // To know who had the lock during an attempt takes long.
+        run.history.operations.iter().find(|attempt| refused_early(run.history, attempt))?;
         let each = [LockOccupancy::ByOthers, LockOccupancy::ByNobody].map(|had| (early(run.history, had), had.words()));
         let found: Vec<_> = each.iter().filter(|(refusals, _)| refusals.early > 0).collect();
         let text: Vec<String> = found.iter().map(|(refusals, while_)| refusals.words(while_)).collect();
@@ -59,15 +61,13 @@ pub struct Refusal {
 /// Early refusals of a run without faults, in which every member ran; and without a script, which may ask for the shortest of waits.
 pub fn early(history: &History, had: LockOccupancy) -> Refusals {
     let mut refusals = Refusals::default();
-    let Some(run) = history.run.as_ref().filter(|run| run.script_steps == 0) else { return refusals };
-    if !history.faults.is_empty() {
+    if history.run.as_ref().is_none_or(|run| run.script_steps != 0) || !history.faults.is_empty() {
         return refusals;
     }
     let attempts = history.operations.iter().filter(|one| one.f.is_locked() && one.process != Process::Controller);
     for attempt in attempts {
-        let limit = history.acquire_timeouts.get(&attempt.index).copied().or(run.acquire_timeout_ms);
         let acquired = attempt.phase(Phase::Acquired).map(PhaseStamp::time);
-        let (Some(limit), Some(end)) = (limit, acquired.or(attempt.completed)) else { continue };
+        let (Some(limit), Some(end)) = (limit(history, attempt), acquired.or(attempt.completed)) else { continue };
         let others =
             || history.operations.iter().filter(|other| other.index != attempt.index && other.key == attempt.key);
         let is_so = match had {
@@ -81,19 +81,27 @@ pub fn early(history: &History, had: LockOccupancy) -> Refusals {
             continue;
         }
         refusals.of += 1;
-        let limit = limit.saturating_mul(1_000_000);
         let refusal = Refusal { limit, waited: end.saturating_sub(attempt.invoked) };
-        let is_early = refusal.waited.saturating_mul(EARLY) < limit;
-        if acquired.is_none()
-            && is_refused(attempt)
-            && is_early
-            && everyone_ran(history, (attempt.invoked, end), refusal.waited)
-        {
+        if refused_early(history, attempt) && everyone_ran(history, (attempt.invoked, end), refusal.waited) {
             refusals.early += 1;
             refusals.soonest = refusals.soonest.into_iter().chain([refusal]).min_by_key(|one| one.share());
         }
     }
     refusals
+}
+
+/// For how long the client of an attempt was ready to wait, in nanoseconds.
+fn limit(history: &History, attempt: &Operation) -> Option<u64> {
+    let asked = history.acquire_timeouts.get(&attempt.index).copied();
+    asked.or(history.run.as_ref()?.acquire_timeout_ms).map(|ms| ms.saturating_mul(1_000_000))
+}
+
+/// Whether an attempt ended without the lock long before its limit.
+fn refused_early(history: &History, attempt: &Operation) -> bool {
+    let Some((limit, end)) = limit(history, attempt).zip(attempt.completed).filter(|_| is_refused(attempt)) else {
+        return false;
+    };
+    attempt.phase(Phase::Acquired).is_none() && end.saturating_sub(attempt.invoked).saturating_mul(EARLY) < limit
 }
 
 impl LockOccupancy {

@@ -21,6 +21,7 @@ pub mod losses;
 pub mod mutual_exclusion;
 pub mod ownership;
 pub mod releases;
+mod sent;
 pub mod slow_releases;
 pub mod stray_commands;
 pub mod tokens;

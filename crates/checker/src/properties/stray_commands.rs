@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use super::super::starved::everyone_ran;
+use super::sent::SentCommands;
 use super::{Advisory, Remark, was_disturbed};
 use base::redis_commands::{self, asks, changes_a_lock, runs_a_script};
 use base::words::{length, plural, sanitize};
@@ -34,13 +35,7 @@ fn stray_command(history: &History, commands: &[RecordedCommand]) -> Option<Rema
         begins.entry(client).or_default().push(operation.invoked);
     }
     begins.values_mut().for_each(|times| times.sort_unstable());
-    let mut sent: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (place, command) in commands.iter().enumerate() {
-        if let Some(client) = command.from.as_deref().filter(|_| !command.in_script) {
-            sent.entry(client).or_default().push(place);
-        }
-    }
-    sent.values_mut().for_each(|places| places.sort_by_key(|place| commands[*place].time));
+    let sent = SentCommands::new(commands);
     // How long after the end of its operation it came, who sent what, and whether anything had been done to anybody by then.
     let (mut latest, mut operations, mut of): (Option<(u64, String, bool)>, u64, u64) = (None, 0, 0);
     for (operation, client) in of_clients.iter().filter(|(one, _)| one.f.is_locked()) {
@@ -48,17 +43,12 @@ fn stray_command(history: &History, commands: &[RecordedCommand]) -> Option<Rema
         of += 1;
         let times = &begins[client.as_str()];
         let until = times.get(times.partition_point(|time| *time < over)).copied().unwrap_or(history.last_time);
-        let is_its = |command: &RecordedCommand| {
+        let is_its = |(_, command): &(usize, &RecordedCommand)| {
             command.key().is_some_and(|key| key.contains(&*operation.key))
                 && is_about_locks(command)
                 && was_quiet(history, command.time, due)
         };
-        let places = sent.get(client.as_str()).map_or(&[][..], Vec::as_slice);
-        let first = places.partition_point(|place| commands[*place].time < over + due);
-        let until = places.partition_point(|place| commands[*place].time < until);
-        let meanwhile = places.get(first..until).unwrap_or_default();
-        let Some(place) = meanwhile.iter().copied().rfind(|place| is_its(&commands[*place])) else { continue };
-        let command = &commands[place];
+        let Some((place, command)) = sent.between(client, over + due, until).rfind(is_its) else { continue };
         operations += 1;
         let after = command.time - over;
         if latest.as_ref().is_none_or(|(latest, ..)| *latest < after) {
