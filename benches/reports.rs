@@ -2,11 +2,15 @@
 //! runs of many operations. `cargo bench --bench reports`. The time on all cores tells whether others used them meanwhile:
 //! on two cores, what is above half of it was not used, or was not to be had.
 
+mod used;
+
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
+
+use used::used;
 
 const CLIENTS: u64 = 5;
 const PHASES: [&str; 7] = ["acquiring", "acquired", "read", "before-write", "written", "releasing", "released"];
@@ -64,15 +68,4 @@ fn write(operations: u64, mut out: impl Write) -> io::Result<()> {
         before = value;
     }
     out.flush()
-}
-
-/// Waits for a child; returns its peak memory in bytes, and the seconds that it took on all cores together.
-fn used(child: u32) -> (u64, f64) {
-    // SAFETY: it holds only numbers, for which all zeros are valid.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    let mut status = 0;
-    // SAFETY: both places are valid until the call returns, and nobody else waits for this child.
-    unsafe { libc::wait4(child.cast_signed(), &mut status, 0, &mut usage) };
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    (usage.ru_maxrss.unsigned_abs() * 1024, seconds(usage.ru_utime) + seconds(usage.ru_stime))
 }
