@@ -106,7 +106,7 @@ mod tests {
         assert_eq!((server.kind, server.role, server.mode), (Kind::Redis, Role::Primary, Mode::Standalone));
         let replica = Replica { address: "[::1]:7".to_string(), online: true, lag_s: Some(1), behind: Some(10) };
         assert_eq!(server.replicas, Seen::Known(vec![replica]));
-        assert_eq!((server.min_replicas, server.append_only), (Seen::Known(0), Seen::Known(true)));
+        assert_eq!((&server.min_replicas, &server.append_only), (&Seen::Known(0), &Seen::Known(true)));
         take(&mut server, &fields(&format!("{text}min_slaves_good_slaves:1\r\n")));
         assert_eq!(server.min_replicas, Seen::Known(1));
     }

@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::{info, sentinel, slots, trial};
 use crate::connection::{Dialer, Session, words};
-use crate::observations::{Clock, Kind, Mode, Role, Seen, Server};
+use crate::observations::{Clock, Group, Kind, Mode, Role, Seen, Server};
 use crate::request::Address;
 use crate::values::{Answer, fields, list, long_text, map, number, text};
 
@@ -60,6 +60,7 @@ pub async fn look_at(dialer: Dialer<'_>, task: &Task, own: &str) -> Server {
         if server.groups.is_known() {
             (server.mode, server.role) = (Mode::Sentinel, Role::Sentinel);
         }
+        server.unreached = no_group(&server.groups, dialer.request.sentinel.as_deref());
         if server.groups == Seen::Forbidden {
             server.missing_rules.insert("+sentinel|masters".to_string());
         }
@@ -86,6 +87,24 @@ pub async fn look_at(dialer: Dialer<'_>, task: &Task, own: &str) -> Server {
         }
     }
     server
+}
+
+/// Why a Sentinel leads to no primary, as a sentence with a remedy.
+fn no_group(groups: &Seen<Vec<Group>>, name: Option<&str>) -> Option<String> {
+    match (groups, name) {
+        (Seen::Known(groups), Some(name)) if groups.is_empty() => {
+            Some(format!("This Sentinel watches no group called {name}. Leave --sentinel out to see all groups."))
+        }
+        (Seen::Known(groups), None) if groups.is_empty() => Some("This Sentinel watches no primary.".to_string()),
+        (Seen::Known(_), _) => None,
+        (Seen::Refused(_), _) => Some(
+            "This server is not a Sentinel. Leave --sentinel out, or give the addresses of the Sentinels.".to_string(),
+        ),
+        (Seen::Forbidden, _) => {
+            Some("This user may not run SENTINEL. Add +sentinel|masters and +sentinel|replicas.".to_string())
+        }
+        (Seen::Unknown, _) => Some("This Sentinel does not answer SENTINEL MASTERS in time.".to_string()),
+    }
 }
 
 /// Takes over the answers to [`QUESTIONS`].
