@@ -392,7 +392,7 @@ fn failover_is_compared_with_the_ttl() {
     let found = of(&group(), 5);
     let checks: Vec<(&str, Weight)> = found.iter().map(|(check, weight, _)| (check.as_str(), *weight)).collect();
     assert_eq!(checks, [("failover-outage", Weight::Blocks), ("failover-loses-locks", Weight::Note)]);
-    assert!(found[0].2.contains("takes 5 s to notice") && found[0].2.contains("after 1 min"), "{}", found[0].2);
+    assert!(found[0].2.contains("takes 5 s to notice") && found[0].2.contains("after 60 s"), "{}", found[0].2);
     assert!(of(&cluster(), 30)[0].2.starts_with("The cluster promotes a replica after 15 s"));
     // A lone server has no failover.
     assert_eq!(of(&one(), 1), []);

@@ -45,7 +45,13 @@ pub async fn make(server: &mut Server, session: &mut Session<'_>, other: Option<
     let answers = session.ask(&questions).await;
     for ((ability, _, judge), answer) in trials.iter().zip(&answers) {
         // Of several trials of one ability, the first that fails counts.
-        let seen = note(server, answer, judge(answer), ability.rule(), own);
+        let set = server.abilities.get(&Ability::SetNxPx).is_none_or(Seen::is_known);
+        let judged = match ability {
+            // Without the key, that the command is carried out is all that can be seen.
+            Ability::Get | Ability::Pttl | Ability::Pexpire if !set => reached(answer),
+            _ => judge(answer),
+        };
+        let seen = note(server, answer, judged, ability.rule(), own);
         let kept = server.abilities.entry(*ability).or_insert_with(|| seen.clone());
         if kept.is_known() {
             *kept = seen;

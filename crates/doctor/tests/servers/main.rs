@@ -126,19 +126,19 @@ async fn narrow_user_is_told_which_rules_are_missing() {
     }
     assert_silent(&diagnosis, SECRET);
 
-    // With the rules that are named, nothing is hidden any more.
-    let rules: Vec<&str> = diagnosis.missing_rules.iter().map(String::as_str).collect();
-    assert_eq!(redis.ask(&[], &format!("ACL SETUSER app {}", rules.join(" "))), Value::Okay);
-    let diagnosis = asked(&with_password(request(&[redis.url()]), Some("app"), SECRET), None).await;
-    let rest: Vec<&str> = diagnosis.missing_rules.iter().map(String::as_str).collect();
-    assert_eq!(
-        rest,
-        ["&redisson_lock__channel:*", "~redisson_unlock_latch:*"]
-            .into_iter()
-            .filter(|rule| rest.contains(rule))
-            .collect::<Vec<_>>()
-    );
-    assert!(finding(&diagnosis, "unseen").is_none(), "{:?}", diagnosis.findings);
+    // With the rules that are named, nothing is hidden any more. A command that is refused hides whether its channel is.
+    let mut rules = diagnosis.missing_rules;
+    for _ in 0..3 {
+        let words: Vec<&str> = rules.iter().map(String::as_str).collect();
+        assert_eq!(redis.ask(&[], &format!("ACL SETUSER app {}", words.join(" "))), Value::Okay);
+        let diagnosis = asked(&with_password(request(&[redis.url()]), Some("app"), SECRET), None).await;
+        assert!(finding(&diagnosis, "unseen").is_none(), "{:?}", diagnosis.findings);
+        rules = diagnosis.missing_rules;
+        if rules.is_empty() {
+            return;
+        }
+    }
+    panic!("still missing: {rules:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
