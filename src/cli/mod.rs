@@ -76,7 +76,7 @@ enum CliCommand {
     Fuzz(Box<fuzz::FuzzFlags>),
     /// Check whether your client speaks the protocol, and which claims and scenarios it supports
     ClientCheck(Box<client_check::ClientCheckFlags>),
-    /// Ask servers that are already there what they give a lock, and what loses it; takes two seconds, changes nothing
+    /// Examine your own Redis: which commands a lock can use there, and which settings can lose a lock; changes nothing
     Doctor(Box<doctor::DoctorFlags>),
     /// Check a history: of a run, or of another program against a model of a lock, register, counter, set or list
     Check(Box<linear::CheckFlags>),

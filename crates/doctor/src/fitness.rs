@@ -168,16 +168,22 @@ fn libraries() -> Vec<Entry> {
     let known: Vec<(String, Workload)> = known.filter(|(_, workload)| workload.lock.is_on_redis()).collect();
     // What one workload of a library says holds for all of them.
     let mut needs: BTreeMap<(String, Option<String>), BTreeSet<Ability>> = BTreeMap::new();
-    let mut entries: BTreeMap<(LockKind, String, Option<String>), Vec<String>> = BTreeMap::new();
+    let mut entries: BTreeMap<(LockKind, String, Option<String>), (Vec<String>, bool)> = BTreeMap::new();
     for (name, workload) in &known {
         let Some(library) = &workload.library else { continue };
         let which = (library.name.clone(), library.home.clone());
         needs.entry(which).or_default().extend(needs_of(&workload.description));
         let key = (kind_of(workload), library.name.clone(), library.home.clone());
-        entries.entry(key).or_default().push(name.clone());
+        let entry = entries.entry(key).or_default();
+        entry.0.push(name.clone());
+        // On one server there is no replica to wait for, so this holds for a kind of lock alone.
+        entry.1 |= workload.description.contains("WAIT ");
     }
-    let each = entries.into_iter().map(|((kind, name, home), workloads)| {
-        let needs = needs.get(&(name.clone(), home)).cloned().unwrap_or_default();
+    let each = entries.into_iter().map(|((kind, name, home), (workloads, waits))| {
+        let mut needs = needs.get(&(name.clone(), home)).cloned().unwrap_or_default();
+        if waits {
+            needs.insert(Ability::Wait);
+        }
         Entry { name, kind, workloads, needs }
     });
     each.collect()
@@ -192,7 +198,7 @@ fn kind_of(workload: &Workload) -> LockKind {
     }
 }
 
-/// What a description names.
+/// What a description names, except for WAIT.
 fn needs_of(description: &str) -> BTreeSet<Ability> {
     let mut needs = BTreeSet::new();
     let says = |words: &[&str]| words.iter().any(|word| description.contains(word));
@@ -201,9 +207,6 @@ fn needs_of(description: &str) -> BTreeSet<Ability> {
     }
     if says(&["Redis function"]) {
         needs.insert(Ability::Functions);
-    }
-    if says(&["WAIT "]) {
-        needs.insert(Ability::Wait);
     }
     if says(&["published message", "pub-sub", "release message", "subscription"]) {
         needs.extend([Ability::Publish, Ability::Subscribe]);
@@ -222,19 +225,18 @@ impl Entry {
             return (kind, reason.to_string());
         }
         for need in &self.needs {
-            if let Some((server, why)) = lacks(case, |server| server.abilities.get(need)) {
-                return (Suits::WillNot, format!("It sends {}; {} answers: {why}.", need.name(), server.address));
+            if let Some(why) = lacks(case, need.name(), |server| server.abilities.get(need)) {
+                return (Suits::WillNot, why);
             }
         }
         if self.name.starts_with("Redisson") {
             for name in Name::ALL {
-                if let Some((server, why)) = lacks(case, |server| server.names.get(name)) {
-                    let pattern = name.pattern();
-                    return (Suits::WillNot, format!("It uses {pattern}; {} answers: {why}.", server.address));
+                if let Some(why) = lacks(case, name.pattern(), |server| server.names.get(name)) {
+                    return (Suits::WillNot, why);
                 }
             }
         }
-        let scripts = lacks(case, |server| server.abilities.get(&Ability::Eval));
+        let scripts = lacks(case, Ability::Eval.name(), |server| server.abilities.get(&Ability::Eval));
         if scripts.is_some() && !self.needs.contains(&Ability::Eval) {
             let text = "EVAL is not available, and the catalogue does not say whether this library sends it.";
             return (Suits::Unknown, text.to_string());
@@ -243,13 +245,13 @@ impl Entry {
     }
 }
 
-/// The first server that lacks it, and why.
-fn lacks<'a>(case: &Case<'a>, of: impl Fn(&'a Server) -> Option<&'a Seen<String>>) -> Option<(&'a Server, String)> {
+/// Why a server does not have what is needed, as a sentence; None if all have it.
+fn lacks<'a>(case: &Case<'a>, what: &str, of: impl Fn(&'a Server) -> Option<&'a Seen<String>>) -> Option<String> {
     case.granting().find_map(|server| match of(server)? {
         Seen::Known(_) => None,
-        Seen::Forbidden => Some((server, "this user may not use it".to_string())),
-        Seen::Refused(error) => Some((server, error.clone())),
-        Seen::Unknown => Some((server, "nothing in time".to_string())),
+        Seen::Forbidden => Some(format!("{what} is not allowed for this user at {}.", server.address)),
+        Seen::Refused(error) => Some(format!("{what} fails at {}: {error}.", server.address)),
+        Seen::Unknown => Some(format!("{what} got no answer at {}.", server.address)),
     })
 }
 
@@ -257,9 +259,15 @@ fn lacks<'a>(case: &Case<'a>, of: impl Fn(&'a Server) -> Option<&'a Seen<String>
 pub(crate) fn grouped(fitness: &Fitness) -> Vec<(Suits, String, Vec<String>)> {
     let mut groups: Vec<(Suits, String, Vec<String>)> = Vec::new();
     for fit in &fitness.libraries {
+        // Two libraries of one name are told apart by their workloads.
+        let twice = fitness.libraries.iter().filter(|other| other.library == fit.library).count() > 1;
+        let name = match fit.workloads.first().filter(|_| twice) {
+            Some(workload) => format!("{} ({workload})", fit.library),
+            None => fit.library.clone(),
+        };
         match groups.iter_mut().find(|(suits, reason, _)| (*suits, reason.as_str()) == (fit.suits, &fit.reason)) {
-            Some((_, _, names)) => names.push(fit.library.clone()),
-            None => groups.push((fit.suits, fit.reason.clone(), vec![fit.library.clone()])),
+            Some((_, _, names)) => names.push(name),
+            None => groups.push((fit.suits, fit.reason.clone(), vec![name])),
         }
     }
     groups.sort_by_key(|(suits, ..)| *suits);
@@ -270,3 +278,6 @@ pub(crate) fn grouped(fitness: &Fitness) -> Vec<(Suits, String, Vec<String>)> {
 pub(crate) fn number_of(libraries: usize) -> String {
     format!("{} {}", count(libraries as u64), if libraries == 1 { "library" } else { "libraries" })
 }
+
+#[cfg(test)]
+mod tests;

@@ -217,6 +217,9 @@ pub enum Ability {
     KeyspaceEvents,
 }
 
+/// What [`Ability::Wait`] shows if no replica answers in time.
+pub const NOT_REPLICATED: &str = "no replica has the write";
+
 impl Ability {
     pub const ALL: &[Ability] = &[
         Ability::SetNxPx,

@@ -20,6 +20,9 @@ pub fn text(diagnosis: &Diagnosis, width: usize) -> String {
     page.text
 }
 
+/// Where the answers stand in the table of abilities.
+const NAMES: usize = 30;
+
 struct Page {
     text: String,
     width: usize,
@@ -64,7 +67,10 @@ fn described(server: &Server) -> String {
     });
     if let (Role::Primary, Seen::Known(replicas)) = (server.role, &server.replicas) {
         let online = replicas.iter().filter(|replica| replica.online).count() as u64;
-        parts.push(plural(online, "replica") + " in sync");
+        parts.push(match replicas.len() {
+            0 => "no replica".to_string(),
+            _ => plural(online, "replica") + " online",
+        });
     }
     for group in server.groups.known().into_iter().flatten() {
         parts.push(format!("watches {} at {}", group.name, group.primary));
@@ -84,8 +90,13 @@ fn described(server: &Server) -> String {
         });
     }
     if let Some(clock) = server.clock {
-        let (ahead, within) = (clock.ahead_us as f64 / 1e3, clock.within_us as f64 / 1e3);
-        parts.push(format!("clock {ahead:+.1} ms ± {within:.1} ms"));
+        let within = base::words::length(clock.within_us.saturating_mul(1000));
+        let apart = base::words::length(clock.ahead_us.unsigned_abs().saturating_mul(1000));
+        parts.push(match clock.ahead_us {
+            ahead if ahead.unsigned_abs() <= clock.within_us => format!("clock as here within {within}"),
+            ahead if ahead > 0 => format!("clock {apart} ahead"),
+            _ => format!("clock {apart} behind"),
+        });
     }
     parts.extend(announced);
     parts.join(", ")
@@ -93,10 +104,10 @@ fn described(server: &Server) -> String {
 
 fn findings(page: &mut Page, diagnosis: &Diagnosis) {
     for (weight, title) in [
-        (Weight::Loses, "What can lose a lock"),
-        (Weight::Blocks, "What keeps clients from a lock"),
-        (Weight::Unseen, "What could not be seen"),
-        (Weight::Note, "Worth knowing"),
+        (Weight::Loses, "Causes of lost locks"),
+        (Weight::Blocks, "Obstacles for clients"),
+        (Weight::Unseen, "Not seen"),
+        (Weight::Note, "Notes"),
     ] {
         let found: Vec<_> = diagnosis.findings.iter().filter(|finding| finding.weight == weight).collect();
         if found.is_empty() {
@@ -118,7 +129,7 @@ fn rules(page: &mut Page, diagnosis: &Diagnosis) {
     if diagnosis.missing_rules.is_empty() {
         return;
     }
-    page.title("What this user may not do");
+    page.title("Missing ACL rules");
     let rules: Vec<&str> = diagnosis.missing_rules.iter().map(String::as_str).collect();
     page.item("", "  These ACL rules would allow it. Each refused question leaves a line in the server's ACL LOG.", 2);
     page.item("    ACL SETUSER", &format!("NAME {}", rules.join(" ")), 16);
@@ -130,7 +141,7 @@ fn abilities(page: &mut Page, diagnosis: &Diagnosis) {
     if tried.is_empty() {
         return;
     }
-    page.title("What a lock can rely on");
+    page.title("Commands");
     for ability in Ability::ALL {
         let seen = tried.iter().filter_map(|server| Some((*server, server.abilities.get(ability)?)));
         outcome(page, ability.name(), tried.len(), seen.collect());
@@ -159,7 +170,7 @@ fn outcome(page: &mut Page, name: &str, servers: usize, seen: Vec<(&Server, &See
     }
     for (text, addresses) in &groups {
         let at = if groups.len() > 1 && servers > 1 { format!(" ({})", list(addresses)) } else { String::new() };
-        page.item(&format!("  {name}"), &format!("{text}{at}"), 28.max(name.chars().count() + 4));
+        page.item(&format!("  {name}"), &format!("{text}{at}"), NAMES);
     }
 }
 
@@ -174,7 +185,8 @@ fn locks(page: &mut Page, diagnosis: &Diagnosis) {
         for (suits, reason, names) in grouped(lock) {
             let number = number_of(names.len());
             let why = if reason == lock.reason { String::new() } else { format!(" {reason}") };
-            page.item("", &format!("{number}: {}.{why} {}", suits.words(), list(&names)), 12);
+            page.item("", &format!("{number}: {}.{why}", suits.words()), 12);
+            page.item("", &format!("{}.", list(&names)), 14);
         }
     }
 }
@@ -182,7 +194,9 @@ fn locks(page: &mut Page, diagnosis: &Diagnosis) {
 fn ending(page: &mut Page, diagnosis: &Diagnosis) {
     let seen = &diagnosis.observations;
     let took = base::words::length(seen.took_ms.saturating_mul(1_000_000));
+    let wrote = seen.servers.iter().any(|server| server.abilities.get(&Ability::SetNxPx).is_some_and(Seen::is_known));
     let keys = match seen.left_keys {
+        0 if !wrote => "Doctor wrote no key.".to_string(),
         0 => "Doctor removed its keys.".to_string(),
         number => format!("{} of doctor's own: the server deletes them within 3 s.", plural(number, "key")),
     };

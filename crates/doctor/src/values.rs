@@ -26,6 +26,8 @@ impl Answer {
         match value {
             Value::ServerError(error) => {
                 let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
+                // Servers repeat the arguments of commands that they do not know.
+                let text = text.split(", with args beginning with").next().unwrap_or_default();
                 Answer::Error(sanitize(text.trim(), LONGEST))
             }
             other => Answer::Said(other),

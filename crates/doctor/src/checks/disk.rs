@@ -2,7 +2,8 @@
 
 use super::{Case, Check, Weight};
 
-const REMEDY: &str = "Set appendonly yes and appendfsync always. Or let clients wait for one TTL after a restart before they acquire a lock.";
+const REMEDY: &str = "Set appendonly yes and appendfsync always. Or let clients wait for one TTL after a restart before they \
+                      acquire a lock.";
 
 pub static NO_PERSISTENCE: Check = Check {
     id: "no-persistence",

@@ -1,7 +1,7 @@
 //! What a failover loses, and how long it takes.
 
 use super::{Case, Check, Shape, Weight, has_replicas, span};
-use crate::observations::{Clock, Mode, Role, Server};
+use crate::observations::{Ability, Clock, Mode, NOT_REPLICATED, Role, Server};
 use base::units::millis;
 use base::words::{capital, list, plural};
 
@@ -196,7 +196,9 @@ pub static NO_REPLICA: Check = Check {
         });
         let alone = (!alone.is_empty()).then(|| {
             let primaries = plural(alone.len() as u64, "primary").replace("primarys", "primaries");
-            (Weight::Blocks, format!("The cluster has {primaries} without a replica: if such a primary dies, its locks cannot be acquired."))
+            (Weight::Blocks, format!(
+                "The cluster has {primaries} without a replica: if such a primary dies, its locks cannot be acquired."
+            ))
         });
         groups.chain(alone).collect()
     },
@@ -270,8 +272,8 @@ pub static NO_ACKNOWLEDGEMENT: Check = Check {
     remedy: "Check the replicas. A lock that waits for a replica cannot be acquired meanwhile.",
     check: |case| {
         let of = |server: &Server| {
-            let waited = server.abilities.get(&crate::Ability::Wait)?.known()?;
-            (waited.starts_with("0 ") && has_replicas(server)).then_some(())
+            let waited = server.abilities.get(&Ability::Wait)?.known()?;
+            (*waited == NOT_REPLICATED && has_replicas(server)).then_some(())
         };
         case.alike(case.granting(), of, |servers, ()| {
             (Weight::Note, format!("no replica of {} acknowledged a write within 60 ms.", servers.any()))

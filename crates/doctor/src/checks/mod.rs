@@ -107,7 +107,7 @@ pub enum Shape {
     Single,
     /// Servers that know nothing of each other.
     Independent(usize),
-    /// A primary with replicas, and nobody seen who promotes one.
+    /// A primary with replicas; no Sentinel was seen.
     Replicated,
     Sentinel,
     Cluster,
@@ -231,3 +231,6 @@ pub(crate) fn span(ms: u64) -> String {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+pub(crate) use tests::safe;

@@ -83,6 +83,7 @@ pub static UNSEEN: Check = Check {
             let limited = server.max_memory.known() != Some(&0);
             note(limited && (is_unseen(&server.max_memory) || is_unseen(&server.policy)), "maxmemory-policy");
             note(server.role == Role::Primary && is_unseen(&server.replicas), "replicas");
+            note(case.can_fail_over() && is_unseen(&server.min_replicas), "min-replicas-to-write");
             note(server.role == Role::Unknown, "role");
             (!hidden.is_empty()).then_some(hidden)
         };

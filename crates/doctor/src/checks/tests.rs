@@ -293,9 +293,7 @@ const TABLE: &[Row] = &[
     (
         group,
         "no-acknowledgement",
-        |seen| {
-            _ = seen.servers[0].abilities.insert(Ability::Wait, Seen::Known("0 replicas have the write".to_string()))
-        },
+        |seen| _ = seen.servers[0].abilities.insert(Ability::Wait, Seen::Known(NOT_REPLICATED.to_string())),
         "No replica of p:1 acknowledged",
         |seen| _ = seen.servers[0].abilities.insert(Ability::Wait, Seen::Known("1 replica has the write".to_string())),
     ),
@@ -327,6 +325,13 @@ const TABLE: &[Row] = &[
             seen.servers[0].append_only = Seen::Known(false);
             seen.servers[0].fsync = Seen::Forbidden;
         },
+    ),
+    (
+        group,
+        "unseen",
+        |seen| seen.servers[0].min_replicas = Seen::Forbidden,
+        "This user cannot see min-replicas-to-write of p:1.",
+        |seen| seen.servers[1].min_replicas = Seen::Forbidden,
     ),
     (
         five,

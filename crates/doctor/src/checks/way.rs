@@ -50,7 +50,10 @@ pub static REFUSED: Check = Check {
     remedy: "Choose a lock that does without these commands, or connect without the proxy.",
     check: |case| {
         let of = |server: &Server| {
-            let refused = |ability: &&Ability| matches!(server.abilities.get(ability), Some(Seen::Refused(error)) if !error.starts_with("READONLY"));
+            let refused = |ability: &&Ability| match server.abilities.get(ability) {
+                Some(Seen::Refused(error)) => !error.starts_with("READONLY"),
+                _ => false,
+            };
             let refused: Vec<String> = OLD.iter().filter(refused).map(|ability| ability.name().to_string()).collect();
             (!refused.is_empty()).then_some(refused)
         };

@@ -5,7 +5,7 @@
 use redis::Value;
 
 use crate::connection::{Question, Session};
-use crate::observations::{Ability, Name, Role, Seen, Server};
+use crate::observations::{Ability, NOT_REPLICATED, Name, Role, Seen, Server};
 use crate::values::{Answer, list, number, text};
 
 /// Doctor's keys live no longer, in milliseconds; a trial takes less.
@@ -110,6 +110,7 @@ fn trials(key: &str) -> Vec<(Ability, Question, Judge)> {
         of(Wait, &["WAIT", "1", WAIT], |answer| {
             answer.seen(|value| {
                 number(value).map(|count| match count {
+                    0 => NOT_REPLICATED.to_string(),
                     1 => "1 replica has the write".to_string(),
                     _ => format!("{count} replicas have the write"),
                 })
