@@ -26,6 +26,13 @@ const ANSWER: Duration = Duration::from_millis(500);
 /// Bytes that a server may send on one connection; the longest honest answer is some kilobytes.
 const MOST_BYTES: u64 = 16 << 20;
 
+const CLOSED: &str = "The server accepts the connection and does not answer in the Redis protocol. Check the port, and whether \
+                      it expects TLS (rediss://).";
+
+/// In TLS 1.3 a server rejects a client's certificate after the handshake.
+const CLOSED_TLS: &str =
+    "The server closes the TLS connection. If it wants a client certificate, give --cert FILE and --key FILE.";
+
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
@@ -122,11 +129,8 @@ impl Dialer<'_> {
             Answer::Error(error) if error.starts_with("LOADING") => {
                 return Err("The server is still loading its data. Ask again when it has finished.".to_string());
             }
-            Answer::Closed => {
-                return Err("The server accepts the connection and does not answer in the Redis protocol. Check the \
-                            port, and whether it expects TLS (rediss://)."
-                    .to_string());
-            }
+            Answer::Closed if address.tls => return Err(CLOSED_TLS.to_string()),
+            Answer::Closed => return Err(CLOSED.to_string()),
             Answer::Late => {
                 return Err(
                     "The server accepts the connection and does not answer in time. Check the port, and whether \
@@ -162,11 +166,8 @@ impl Dialer<'_> {
             }
             // A server without a password, and a proxy that authenticates by other means, answer with other errors.
             Answer::Said(_) | Answer::Error(_) => Ok(()),
-            Answer::Closed => {
-                Err("The server closes the connection after AUTH. Check the port, and whether it expects \
-                                   TLS (rediss://)."
-                    .to_string())
-            }
+            Answer::Closed if address.tls => Err(CLOSED_TLS.to_string()),
+            Answer::Closed => Err(CLOSED.to_string()),
             Answer::Late => Err("The server does not answer AUTH in time.".to_string()),
         }
     }

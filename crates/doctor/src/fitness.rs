@@ -162,13 +162,16 @@ struct Entry {
     needs: BTreeSet<Ability>,
 }
 
+/// A library by its kind of lock, its name and its home.
+type Which = (LockKind, String, Option<String>);
+
 /// All libraries on Redis, by kind and name.
 fn libraries() -> Vec<Entry> {
     let known = catalogue::WORKLOADS.iter().filter_map(|(name, _)| catalogue::workload(name).ok());
     let known: Vec<(String, Workload)> = known.filter(|(_, workload)| workload.lock.is_on_redis()).collect();
     // What one workload of a library says holds for all of them.
     let mut needs: BTreeMap<(String, Option<String>), BTreeSet<Ability>> = BTreeMap::new();
-    let mut entries: BTreeMap<(LockKind, String, Option<String>), (Vec<String>, bool)> = BTreeMap::new();
+    let mut entries: BTreeMap<Which, (Vec<String>, bool)> = BTreeMap::new();
     for (name, workload) in &known {
         let Some(library) = &workload.library else { continue };
         let which = (library.name.clone(), library.home.clone());

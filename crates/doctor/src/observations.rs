@@ -177,6 +177,8 @@ pub struct Group {
     pub name: String,
     pub primary: String,
     pub replicas: Vec<String>,
+    /// How many replicas the Sentinel counts.
+    pub number_of_replicas: Option<u64>,
     pub down_after_ms: Option<u64>,
     pub failover_timeout_ms: Option<u64>,
     pub quorum: Option<u64>,

@@ -179,7 +179,7 @@ pub static NO_REPLICA: Check = Check {
     reads: "SENTINEL REPLICAS; CLUSTER SLOTS",
     remedy: "Add a replica to each primary.",
     check: |case| {
-        let groups = case.groups().into_iter().filter(|group| group.replicas.is_empty());
+        let groups = case.groups().into_iter().filter(|group| group.number_of_replicas == Some(0));
         let groups = groups.map(|group| {
             (
                 Weight::Blocks,

@@ -166,7 +166,7 @@ impl<'a> Case<'a> {
     pub fn can_fail_over(&self) -> bool {
         matches!(self.shape(), Shape::Replicated | Shape::Sentinel | Shape::Cluster)
             && (self.data().any(|server| server.role == Role::Replica || has_replicas(server))
-                || self.groups().iter().any(|group| !group.replicas.is_empty())
+                || self.groups().iter().any(|group| group.number_of_replicas.is_some_and(|number| number > 0))
                 || self
                     .servers()
                     .filter_map(|server| server.cluster.known())

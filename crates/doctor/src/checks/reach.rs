@@ -2,7 +2,7 @@
 
 use super::failover::only_replicas;
 use super::{Case, Check, Weight, is_unseen};
-use crate::observations::{Ability, Role, Seen, Server};
+use crate::observations::{Ability, Mode, Role, Seen, Server};
 use base::words::{list, plural};
 
 pub static UNREACHED: Check = Check {
@@ -85,6 +85,7 @@ pub static UNSEEN: Check = Check {
             note(server.role == Role::Primary && is_unseen(&server.replicas), "replicas");
             note(case.can_fail_over() && is_unseen(&server.min_replicas), "min-replicas-to-write");
             note(server.role == Role::Unknown, "role");
+            note(server.mode == Mode::Cluster && is_unseen(&server.cluster), "the cluster's slots");
             (!hidden.is_empty()).then_some(hidden)
         };
         case.alike(case.granting(), of, |servers, hidden| {

@@ -53,6 +53,7 @@ fn group() -> Observations {
         name: "lock".to_string(),
         primary: "p:1".to_string(),
         replicas: vec!["r:1".to_string()],
+        number_of_replicas: Some(1),
         down_after_ms: Some(5000),
         failover_timeout_ms: Some(60_000),
         quorum: Some(2),
@@ -264,7 +265,14 @@ const TABLE: &[Row] = &[
         // As far, but not certainly so.
         |seen| seen.servers[1].clock = Some(Clock { ahead_us: 1_100_000, within_us: 200_000 }),
     ),
-    (group, "no-replica", |seen| groups(seen).replicas.clear(), "Group lock has no replica", |_| {}),
+    (
+        group,
+        "no-replica",
+        |seen| groups(seen).number_of_replicas = Some(0),
+        "Group lock has no replica",
+        // The list was refused.
+        |seen| groups(seen).replicas.clear(),
+    ),
     (cluster, "no-replica", |seen| views(seen, |view| _ = view.shards[0].addresses.pop()), "1 primary without", |_| {}),
     (
         group,
@@ -325,6 +333,13 @@ const TABLE: &[Row] = &[
             seen.servers[0].append_only = Seen::Known(false);
             seen.servers[0].fsync = Seen::Forbidden;
         },
+    ),
+    (
+        cluster,
+        "unseen",
+        |seen| seen.servers[0].cluster = Seen::Forbidden,
+        "This user cannot see the cluster's slots of p:1.",
+        |seen| seen.servers[1].cluster = Seen::Forbidden,
     ),
     (
         group,

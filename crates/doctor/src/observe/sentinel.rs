@@ -39,6 +39,7 @@ fn group(value: &Value) -> Option<Group> {
         name: fields.get("name").and_then(text)?,
         primary: place(&fields)?,
         replicas: Vec::new(),
+        number_of_replicas: get("num-slaves"),
         down_after_ms: get("down-after-milliseconds"),
         failover_timeout_ms: get("failover-timeout"),
         quorum: get("quorum"),
