@@ -123,7 +123,7 @@ pub static REPLICA_BEHIND: Check = Check {
             let why = if !replica.online {
                 "is not online".to_string()
             } else if let Some(late) = replica.lag_s.filter(|lag| *lag > LATE_S) {
-                format!("reported last {} ago", span(late * 1000))
+                format!("reported last {} ago", span(late.saturating_mul(1000)))
             } else {
                 let bytes = replica.behind.filter(|bytes| *bytes > FAR_BEHIND)?;
                 format!("lacks {} bytes", base::words::count(bytes))

@@ -465,3 +465,20 @@ fn findings_are_ordered_by_weight() {
     let weights: Vec<Weight> = findings(&seen, None).into_iter().map(|finding| finding.weight).collect();
     assert!(weights.is_sorted() && weights.len() > 2, "{weights:?}");
 }
+
+#[test]
+fn numbers_of_a_hostile_server_break_nothing() {
+    let mut seen = group();
+    replicas(&mut seen).lag_s = Some(u64::MAX);
+    let group = groups(&mut seen);
+    (group.down_after_ms, group.failover_timeout_ms, group.others) =
+        (Some(u64::MAX), Some(u64::MAX), Some(i64::MAX as u64));
+    seen.servers[0].clock = Some(Clock { ahead_us: i64::MIN, within_us: 0 });
+    seen.servers[1].clock = Some(Clock { ahead_us: i64::MAX, within_us: u64::MAX / 4 });
+    seen.servers[0].max_memory = Seen::Known(1);
+    seen.servers[0].used_memory = Seen::Known(u64::MAX);
+    for ttl in [None, Some(Duration::from_secs(30)), Some(Duration::MAX)] {
+        let diagnosis = crate::diagnose(seen.clone(), ttl);
+        assert!(!crate::text(&diagnosis, 20).is_empty());
+    }
+}
