@@ -5,6 +5,7 @@ mod clean;
 mod client_check;
 mod compare;
 mod console;
+mod doctor;
 mod explain;
 mod explore;
 mod export;
@@ -44,6 +45,7 @@ use console::{Exit, Failure, QUIET, tell};
     after_help = "Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 could not run.\n\
                   With --expect violation, a violation exits 0 and its absence 1.\n\
                   A suite exits 0 if each cell is as expected, 1 if a cell is unexpected, 2 if too little was shown.\n\
+                  `doctor` exits 0 if nothing loses locks, 1 if something does, 2 if it could not tell.\n\
                   `compare` exits 0 if B is not worse, 1 if it is, 2 if that cannot be said."
 )]
 struct Arguments {
@@ -74,6 +76,8 @@ enum CliCommand {
     Fuzz(Box<fuzz::FuzzFlags>),
     /// Check whether your client speaks the protocol, and which claims and scenarios it supports
     ClientCheck(Box<client_check::ClientCheckFlags>),
+    /// Examine your own Redis: which commands a lock can use there, and which settings can lose a lock; changes nothing
+    Doctor(Box<doctor::DoctorFlags>),
     /// Check a history: of a run, or of another program against a model of a lock, register, counter, set or list
     Check(Box<linear::CheckFlags>),
     /// Search a small model of Redlock exhaustively, without Redis: the shortest violation, or none within the bounds
@@ -187,6 +191,7 @@ fn dispatch(command: CliCommand) -> Result<Exit, Failure> {
         CliCommand::Replay(flags) => in_runtime(replay::replay(flags)),
         CliCommand::Fuzz(flags) => in_runtime(fuzz::fuzz(*flags)),
         CliCommand::ClientCheck(flags) => in_runtime(client_check::client_check(*flags)),
+        CliCommand::Doctor(flags) => in_runtime(doctor::doctor(*flags)),
         CliCommand::Runs => in_runtime(run::runs()),
         CliCommand::Check(flags) => check::check(&flags),
         CliCommand::Explore(flags) => explore::explore(&flags),

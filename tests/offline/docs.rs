@@ -423,6 +423,7 @@ fn what_a_page_shows_is_what_is_printed() {
         "run --cluster local --workload ./mylock.toml",
         "library",
         "client-check",
+        "doctor",
         "replay",
         "risk",
     ];

@@ -6,6 +6,7 @@ mod circles;
 mod citations;
 mod cli;
 mod docs;
+mod doctor;
 mod engine_miscounts;
 mod files;
 mod hostile;

@@ -1,0 +1,316 @@
+//! A conversation with one server: questions with deadlines, on connections that may break.
+//!
+//! Questions go out together and answers come back in order. If the connection breaks, the rest is asked one by one, so that the
+//! question that a proxy closes connections for is the one that is blamed.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use combine::parser::combinator::AnySendSyncPartialState;
+use combine::stream::PointerOffset;
+use combine::stream::decoder::Decoder;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, Take, WriteHalf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsConnector;
+
+use crate::request::{Address, HOW_TO_GIVE_A_PASSWORD, Request};
+use crate::values::Answer;
+
+/// Time to connect, and for each answer after the one before it.
+const CONNECT: Duration = Duration::from_millis(700);
+const ANSWER: Duration = Duration::from_millis(500);
+
+/// Bytes that a server may send on one connection; the longest honest answer is some kilobytes.
+const MOST_BYTES: u64 = 16 << 20;
+
+const CLOSED: &str = "The server accepts the connection and does not answer in the Redis protocol. Check the port, and whether \
+                      it expects TLS (rediss://).";
+
+/// In TLS 1.3 a server rejects a client's certificate after the handshake.
+const CLOSED_TLS: &str =
+    "The server closes the TLS connection. If it wants a client certificate, give --cert FILE and --key FILE.";
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// A command with its arguments.
+pub type Question = Vec<Vec<u8>>;
+
+/// A command whose words have no blanks inside.
+pub fn words(text: &str) -> Question {
+    text.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+}
+
+fn packed(question: &Question) -> Vec<u8> {
+    let mut command = redis::Cmd::new();
+    for word in question {
+        command.arg(&word[..]);
+    }
+    command.get_packed_command()
+}
+
+/// How connections are made.
+#[derive(Clone, Copy)]
+pub struct Dialer<'r> {
+    pub request: &'r Request,
+    pub tls: Option<&'r TlsConnector>,
+    /// A key of doctor's own that does not exist.
+    pub probe: &'r str,
+    pub until: Instant,
+}
+
+struct Connection {
+    reader: Take<ReadHalf<Box<dyn Stream>>>,
+    writer: WriteHalf<Box<dyn Stream>>,
+    decoder: Decoder<AnySendSyncPartialState, PointerOffset<[u8]>>,
+    until: Instant,
+    local: Option<SocketAddr>,
+}
+
+impl Connection {
+    async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let sent = async {
+            self.writer.write_all(bytes).await?;
+            self.writer.flush().await
+        };
+        timeout_at(self.until, sent).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+
+    async fn receive(&mut self) -> Answer {
+        let until = self.until.min(Instant::now() + ANSWER);
+        match timeout_at(until, redis::parse_redis_value_async(&mut self.decoder, &mut self.reader)).await {
+            Ok(Ok(value)) => Answer::of(value),
+            Ok(Err(_)) => Answer::Closed,
+            Err(_) => Answer::Late,
+        }
+    }
+
+    async fn ask(&mut self, question: &Question) -> Answer {
+        match self.send(&packed(question)).await {
+            Ok(()) => self.receive().await,
+            Err(_) => Answer::Closed,
+        }
+    }
+}
+
+impl Dialer<'_> {
+    /// Connects, authenticates, and sees that the server answers. The error is a sentence with a remedy, without any secret.
+    async fn open(&self, address: &Address, lazy: bool) -> Result<Connection, String> {
+        let mut connection = self.connect(address).await?;
+        if !lazy {
+            self.authenticate(&mut connection, address).await?;
+        }
+        let probe = vec![b"GET".to_vec(), self.probe.as_bytes().to_vec()];
+        let mut answer = connection.ask(&probe).await;
+        // Sentinels often have no password where their servers have one; none is sent to a server that does not ask for it.
+        if lazy && self.request.password.is_some() && answer.error().is_some_and(|error| error.starts_with("NOAUTH")) {
+            self.authenticate(&mut connection, address).await?;
+            answer = connection.ask(&probe).await;
+        }
+        match &answer {
+            Answer::Error(error) if error.starts_with("NOAUTH") => {
+                return Err(format!("The server asks for a password. To give it, {HOW_TO_GIVE_A_PASSWORD}."));
+            }
+            Answer::Error(error) if error.starts_with("DENIED") => {
+                return Err(
+                    "The server is in protected mode and accepts only local clients without a password. Set a \
+                            password there, or ask from that machine."
+                        .to_string(),
+                );
+            }
+            Answer::Error(error) if error.contains("max number of clients") => {
+                return Err(
+                    "The server has as many clients as maxclients allows. Raise it, or close connections.".to_string()
+                );
+            }
+            Answer::Error(error) if error.starts_with("LOADING") => {
+                return Err("The server is still loading its data. Ask again when it has finished.".to_string());
+            }
+            Answer::Closed if address.tls => return Err(CLOSED_TLS.to_string()),
+            Answer::Closed => return Err(CLOSED.to_string()),
+            Answer::Late => {
+                return Err(
+                    "The server accepts the connection and does not answer in time. Check the port, and whether \
+                            it expects TLS (rediss://)."
+                        .to_string(),
+                );
+            }
+            _ => {}
+        }
+        if address.database > 0 {
+            let chosen = connection.ask(&words(&format!("SELECT {}", address.database))).await;
+            if let Some(error) = chosen.error() {
+                let (number, error) = (address.database, self.request.clean(error));
+                return Err(format!("The server refuses database {number}: {error}."));
+            }
+        }
+        Ok(connection)
+    }
+
+    async fn authenticate(&self, connection: &mut Connection, address: &Address) -> Result<(), String> {
+        let Some(password) = &self.request.password else { return Ok(()) };
+        let user = self.request.user_at(address);
+        let parts = [Some("AUTH"), user.as_deref(), Some(password.reveal())];
+        let question = parts.into_iter().flatten().map(|word| word.as_bytes().to_vec()).collect();
+        match connection.ask(&question).await {
+            // The server may repeat its arguments: nothing of its text is used.
+            Answer::Error(error) if error.starts_with("WRONGPASS") || error.contains("invalid password") => {
+                let name = user.map_or("the default user".to_string(), |user| format!("user {user}"));
+                Err(format!("The server rejects the password of {name}. Check --user and the password."))
+            }
+            Answer::Error(error) if error.starts_with("NOPERM") => {
+                Err("This user may not run AUTH. Add +auth to its ACL rules.".to_string())
+            }
+            // A server without a password, and a proxy that authenticates by other means, answer with other errors.
+            Answer::Said(_) | Answer::Error(_) => Ok(()),
+            Answer::Closed if address.tls => Err(CLOSED_TLS.to_string()),
+            Answer::Closed => Err(CLOSED.to_string()),
+            Answer::Late => Err("The server does not answer AUTH in time.".to_string()),
+        }
+    }
+
+    async fn connect(&self, address: &Address) -> Result<Connection, String> {
+        let until = self.until.min(Instant::now() + CONNECT);
+        let dial = TcpStream::connect((address.host.as_str(), address.port));
+        let tcp = match timeout_at(until, dial).await {
+            Ok(Ok(tcp)) => tcp,
+            Ok(Err(error)) => return Err(not_connected(&error)),
+            Err(_) => {
+                return Err("No connection within 0.7 s. Check the address, and firewalls on the way.".to_string());
+            }
+        };
+        let _ = tcp.set_nodelay(true);
+        let local = tcp.local_addr().ok();
+        let stream: Box<dyn Stream> = match self.tls.filter(|_| address.tls) {
+            None => Box::new(tcp),
+            Some(tls) => {
+                let name = ServerName::try_from(address.host.clone())
+                    .map_err(|_| "The host is no valid name for a certificate.".to_string())?;
+                match timeout_at(until, tls.connect(name, tcp)).await {
+                    Ok(Ok(stream)) => Box::new(stream),
+                    Ok(Err(error)) => return Err(no_tls(&error)),
+                    Err(_) => return Err("No TLS handshake within 0.7 s. Does this port speak TLS?".to_string()),
+                }
+            }
+        };
+        let (reader, writer) = tokio::io::split(stream);
+        let reader = reader.take(MOST_BYTES);
+        Ok(Connection { reader, writer, decoder: Decoder::new(), until: self.until, local })
+    }
+}
+
+fn not_connected(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            "The connection is refused. Check that a server listens on this port.".to_string()
+        }
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+            "This machine has no route to the address. Check the address and the network.".to_string()
+        }
+        _ => format!("No connection: {error}. Check the address."),
+    }
+}
+
+fn no_tls(error: &io::Error) -> String {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match inner {
+        Some(rustls::Error::InvalidCertificate(why)) => format!(
+            "The server's certificate is rejected ({why}). Give its authority with --ca FILE, or use the name that the \
+             certificate has."
+        ),
+        Some(rustls::Error::InvalidMessage(_)) => {
+            "The server does not speak TLS on this port. Use redis:// there.".to_string()
+        }
+        Some(rustls::Error::AlertReceived(alert)) => format!(
+            "The server ends the TLS handshake ({alert:?}). If it wants a client certificate, give --cert and --key."
+        ),
+        _ => format!("The TLS handshake fails: {error}."),
+    }
+}
+
+/// A conversation that goes on when a connection breaks.
+pub struct Session<'r> {
+    dialer: Dialer<'r>,
+    address: Address,
+    lazy: bool,
+    connection: Option<Connection>,
+    local: Option<SocketAddr>,
+}
+
+impl<'r> Session<'r> {
+    /// Connects. `lazy`: a password is sent only if the server asks for it.
+    pub async fn open(dialer: Dialer<'r>, address: &Address, lazy: bool) -> Result<Session<'r>, String> {
+        let connection = dialer.open(address, lazy).await?;
+        let local = connection.local;
+        Ok(Session { dialer, address: address.clone(), lazy, connection: Some(connection), local })
+    }
+
+    /// This end of the connection.
+    pub fn local(&self) -> Option<SocketAddr> {
+        self.local
+    }
+
+    /// Asks all at once. There are as many answers as questions.
+    pub async fn ask(&mut self, questions: &[Question]) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        if let Some(connection) = &mut self.connection {
+            let all: Vec<u8> = questions.iter().flat_map(packed).collect();
+            // What was sent may be answered although the rest could not be sent.
+            let _ = connection.send(&all).await;
+            while answers.len() < questions.len() {
+                match connection.receive().await {
+                    // Which question it was that broke the connection shows when they are asked one by one.
+                    Answer::Closed => {
+                        self.connection = None;
+                        break;
+                    }
+                    Answer::Late => {
+                        answers.push(Answer::Late);
+                        self.connection = None;
+                        break;
+                    }
+                    answer => answers.push(answer),
+                }
+            }
+        }
+        for question in &questions[answers.len()..] {
+            answers.push(self.ask_one(question).await);
+        }
+        answers.into_iter().map(|answer| self.cleaned(answer)).collect()
+    }
+
+    async fn ask_one(&mut self, question: &Question) -> Answer {
+        if Instant::now() >= self.dialer.until {
+            return Answer::Late;
+        }
+        if self.connection.is_none() {
+            match self.dialer.open(&self.address, self.lazy).await {
+                Ok(connection) => self.connection = Some(connection),
+                Err(_) => return Answer::Late,
+            }
+        }
+        let Some(connection) = &mut self.connection else { return Answer::Late };
+        let answer = connection.ask(question).await;
+        if matches!(answer, Answer::Closed | Answer::Late) {
+            self.connection = None;
+        }
+        answer
+    }
+
+    fn cleaned(&self, answer: Answer) -> Answer {
+        match answer {
+            Answer::Error(text) => Answer::Error(self.dialer.request.clean(&text)),
+            other => other,
+        }
+    }
+
+    /// An answer with when it was asked and answered, for clocks.
+    pub async fn timed(&mut self, question: &Question) -> (Answer, std::time::SystemTime, Duration) {
+        let (began, clock) = (std::time::SystemTime::now(), Instant::now());
+        let answer = self.ask_one(question).await;
+        (answer, began, clock.elapsed())
+    }
+}

@@ -1,0 +1,207 @@
+//! A diagnosis as text.
+
+use std::fmt::Write;
+
+use crate::checks::Weight;
+use crate::diagnosis::Diagnosis;
+use crate::fitness::{Suits, grouped, number_of};
+use crate::observations::{Ability, Name, Role, Seen, Server};
+use base::words::{count, list, plural, sanitize, wrap};
+
+/// What stands below the headline, in lines of at most this many characters.
+pub fn text(diagnosis: &Diagnosis, width: usize) -> String {
+    let mut page = Page { text: String::new(), width };
+    servers(&mut page, diagnosis);
+    findings(&mut page, diagnosis);
+    rules(&mut page, diagnosis);
+    abilities(&mut page, diagnosis);
+    locks(&mut page, diagnosis);
+    ending(&mut page, diagnosis);
+    page.text
+}
+
+/// Where the answers stand in the table of abilities.
+const NAMES: usize = 30;
+
+struct Page {
+    text: String,
+    width: usize,
+}
+
+impl Page {
+    fn title(&mut self, title: &str) {
+        let _ = write!(self.text, "\n{title}\n");
+    }
+
+    /// A paragraph; lines after the first are indented by `indent` blanks.
+    fn item(&mut self, start: &str, text: &str, indent: usize) {
+        let lines = wrap(&sanitize(text, 2000), self.width.saturating_sub(indent).max(20));
+        for (number, line) in lines.iter().enumerate() {
+            let start = if number == 0 { start } else { "" };
+            let _ = writeln!(self.text, "{}", format!("{start:<indent$}{line}").trim_end());
+        }
+    }
+}
+
+fn servers(page: &mut Page, diagnosis: &Diagnosis) {
+    page.title("Servers");
+    let servers = &diagnosis.observations.servers;
+    let width = servers.iter().map(|server| server.address.chars().count()).max().unwrap_or_default();
+    for server in servers {
+        page.item(&format!("  {}", server.address), &described(server), width + 4);
+    }
+}
+
+fn described(server: &Server) -> String {
+    let announced = server.announced_by.as_ref().map(|by| format!("announced by {by}"));
+    if let Some(why) = &server.unreached {
+        return announced.map_or_else(|| why.clone(), |announced| format!("{announced}. {why}"));
+    }
+    let version = server.version.as_ref().map_or(String::new(), |version| format!(" {version}"));
+    let mut parts = vec![format!("{}{version}", server.kind.name())];
+    parts.push(match server.role {
+        Role::Primary => "primary".to_string(),
+        Role::Replica => format!("replica of {}", server.primary.as_deref().unwrap_or("a primary")),
+        Role::Sentinel => "Sentinel".to_string(),
+        Role::Unknown => "role not known".to_string(),
+    });
+    if let (Role::Primary, Seen::Known(replicas)) = (server.role, &server.replicas) {
+        let online = replicas.iter().filter(|replica| replica.online).count() as u64;
+        parts.push(match replicas.len() {
+            0 => "no replica".to_string(),
+            _ => plural(online, "replica") + " online",
+        });
+    }
+    for group in server.groups.known().into_iter().flatten() {
+        parts.push(format!("watches {} at {}", group.name, group.primary));
+    }
+    match (server.append_only.known(), server.fsync.known(), server.snapshots.known()) {
+        _ if server.role == Role::Sentinel => {}
+        (Some(true), Some(fsync), _) => parts.push(format!("append-only file, fsync {fsync}")),
+        (Some(true), None, _) => parts.push("append-only file".to_string()),
+        (Some(false), _, Some(true)) => parts.push("snapshots only".to_string()),
+        (Some(false), _, Some(false)) => parts.push("nothing on disk".to_string()),
+        _ => {}
+    }
+    if let (Some(max), Some(policy)) = (server.max_memory.known(), server.policy.known()) {
+        parts.push(match max {
+            0 => "no memory limit".to_string(),
+            max => format!("{} MiB, {policy}", count(max >> 20)),
+        });
+    }
+    if let Some(clock) = server.clock {
+        let within = base::words::length(clock.within_us.saturating_mul(1000));
+        let apart = base::words::length(clock.ahead_us.unsigned_abs().saturating_mul(1000));
+        parts.push(match clock.ahead_us {
+            ahead if ahead.unsigned_abs() <= clock.within_us => format!("clock as here within {within}"),
+            ahead if ahead > 0 => format!("clock {apart} ahead"),
+            _ => format!("clock {apart} behind"),
+        });
+    }
+    parts.extend(announced);
+    parts.join(", ")
+}
+
+fn findings(page: &mut Page, diagnosis: &Diagnosis) {
+    for (weight, title) in [
+        (Weight::Loses, "Causes of lost locks"),
+        (Weight::Blocks, "Obstacles for clients"),
+        (Weight::Unseen, "Not seen"),
+        (Weight::Note, "Notes"),
+    ] {
+        let found: Vec<_> = diagnosis.findings.iter().filter(|finding| finding.weight == weight).collect();
+        if found.is_empty() {
+            continue;
+        }
+        page.title(title);
+        for (number, finding) in found.iter().enumerate() {
+            page.item("  -", &finding.sentence, 4);
+            // What several findings have in common stands after the last of them.
+            let again = found.get(number + 1).is_some_and(|next| next.check == finding.check);
+            if !again && !finding.remedy.is_empty() {
+                page.item("    →", &finding.remedy, 6);
+            }
+        }
+    }
+}
+
+fn rules(page: &mut Page, diagnosis: &Diagnosis) {
+    if diagnosis.missing_rules.is_empty() {
+        return;
+    }
+    page.title("Missing ACL rules");
+    let rules: Vec<&str> = diagnosis.missing_rules.iter().map(String::as_str).collect();
+    page.item("", "  These ACL rules would allow it. Each refused question leaves a line in the server's ACL LOG.", 2);
+    page.item("    ACL SETUSER", &format!("NAME {}", rules.join(" ")), 16);
+}
+
+fn abilities(page: &mut Page, diagnosis: &Diagnosis) {
+    let tried: Vec<&Server> =
+        diagnosis.observations.servers.iter().filter(|server| !server.abilities.is_empty()).collect();
+    if tried.is_empty() {
+        return;
+    }
+    page.title("Commands");
+    for ability in Ability::ALL {
+        let seen = tried.iter().filter_map(|server| Some((*server, server.abilities.get(ability)?)));
+        outcome(page, ability.name(), tried.len(), seen.collect());
+    }
+    for name in Name::ALL {
+        let seen = tried.iter().filter_map(|server| Some((*server, server.names.get(name)?)));
+        outcome(page, name.pattern(), tried.len(), seen.collect());
+    }
+}
+
+/// One line for all servers of which the same is to be said.
+fn outcome(page: &mut Page, name: &str, servers: usize, seen: Vec<(&Server, &Seen<String>)>) {
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for (server, seen) in seen {
+        let text = match seen {
+            Seen::Known(detail) if detail.is_empty() => "works".to_string(),
+            Seen::Known(detail) => format!("works: {detail}"),
+            Seen::Forbidden => "not allowed for this user".to_string(),
+            Seen::Refused(error) => format!("no: {error}"),
+            Seen::Unknown => "not known: no answer that shows it".to_string(),
+        };
+        match groups.iter_mut().find(|(other, _)| *other == text) {
+            Some((_, addresses)) => addresses.push(server.address.clone()),
+            None => groups.push((text, vec![server.address.clone()])),
+        }
+    }
+    for (text, addresses) in &groups {
+        let at = if groups.len() > 1 && servers > 1 { format!(" ({})", list(addresses)) } else { String::new() };
+        page.item(&format!("  {name}"), &format!("{text}{at}"), NAMES);
+    }
+}
+
+fn locks(page: &mut Page, diagnosis: &Diagnosis) {
+    page.title("Locks");
+    for lock in &diagnosis.locks {
+        let reason = if lock.reason.is_empty() { String::new() } else { format!(": {}", lock.reason) };
+        page.item(&format!("  {}", lock.kind), &format!("{}{reason}", lock.suits.words()), 12);
+        if lock.suits == Suits::WillNot || lock.suits == Suits::Unknown {
+            continue;
+        }
+        for (suits, reason, names) in grouped(lock) {
+            let number = number_of(names.len());
+            let why = if reason == lock.reason { String::new() } else { format!(" {reason}") };
+            page.item("", &format!("{number}: {}.{why}", suits.words()), 12);
+            page.item("", &format!("{}.", list(&names)), 14);
+        }
+    }
+}
+
+fn ending(page: &mut Page, diagnosis: &Diagnosis) {
+    let seen = &diagnosis.observations;
+    let took = base::words::length(seen.took_ms.saturating_mul(1_000_000));
+    let wrote = seen.servers.iter().any(|server| server.abilities.get(&Ability::SetNxPx).is_some_and(Seen::is_known));
+    let keys = match seen.left_keys {
+        0 if !wrote => "Doctor wrote no key.".to_string(),
+        0 => "Doctor removed its keys.".to_string(),
+        number => format!("{} of doctor's own: the server deletes them within 3 s.", plural(number, "key")),
+    };
+    page.title("");
+    page.text.truncate(page.text.trim_end().len());
+    page.text.push_str("\n\n");
+    page.item("", &format!("Asked {} in {took}. {keys}", plural(seen.servers.len() as u64, "server")), 0);
+}

@@ -1,0 +1,159 @@
+//! `redjepsen doctor`: what a Redis that is already there gives a lock.
+
+use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+
+use super::console::{Exit, Failure, look, print, tell};
+use doctor::{Address, PREFIX, Request, RequestError, Secret, Tls, Verdict, diagnose, observe};
+
+/// Time for all questions together.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// Where redis-cli looks for the password too.
+const PASSWORD: &str = "REDISCLI_AUTH";
+
+/// No password is longer.
+const LONGEST_PASSWORD: u64 = 64 << 10;
+
+#[derive(Debug, Args)]
+pub struct DoctorFlags {
+    /// Servers, Sentinels or nodes of a cluster: redis://host:port, or rediss://host:port for TLS, without a password
+    #[arg(required = true, value_name = "ADDRESS")]
+    addresses: Vec<String>,
+    /// Name of the group that the Sentinels at these addresses watch
+    #[arg(long, value_name = "NAME")]
+    sentinel: Option<String>,
+    /// The lock's TTL, to compare it with the time of a failover
+    #[arg(long, value_name = "TIME", value_parser = super::flags::absolute)]
+    ttl: Option<Duration>,
+    /// ACL user
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Read the password from this file [default: the environment variable REDISCLI_AUTH]
+    #[arg(long, value_name = "FILE", conflicts_with = "ask_password")]
+    password_file: Option<PathBuf>,
+    /// Ask for the password
+    #[arg(long)]
+    ask_password: bool,
+    /// PEM file with the certificates to trust [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// PEM file with the client's certificate
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// PEM file with the key of the client's certificate
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// Accept any certificate of a server
+    #[arg(long)]
+    insecure: bool,
+    /// Beginning of the names of the keys that doctor writes and removes
+    #[arg(long, value_name = "TEXT", default_value = PREFIX)]
+    prefix: String,
+    /// Print the diagnosis and all observations as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub async fn doctor(flags: DoctorFlags) -> Result<Exit, Failure> {
+    let ttl = flags.ttl;
+    let json = flags.json;
+    let request = flags.request()?;
+    let diagnosis = diagnose(observe(&request).await.map_err(Failure::arguments)?, ttl);
+    if json {
+        let text = serde_json::to_string_pretty(&diagnosis).map_err(Failure::could_not_run)?;
+        print(text + "\n")?;
+    } else {
+        let class = match diagnosis.verdict {
+            Verdict::NothingFound => "valid",
+            Verdict::LosesLocks => "invalid",
+            Verdict::CouldNotTell | Verdict::NotReached => "unknown",
+        };
+        let look = look();
+        let head = look.headline(diagnosis.verdict.word(), class, &diagnosis.headline).join("\n");
+        print(format!("{head}\n{}", doctor::text(&diagnosis, look.line())))?;
+    }
+    Ok(match diagnosis.verdict {
+        Verdict::NothingFound => Exit::Valid,
+        Verdict::LosesLocks => Exit::Invalid,
+        Verdict::CouldNotTell => Exit::Unknown,
+        Verdict::NotReached => Exit::CouldNotRun,
+    })
+}
+
+impl DoctorFlags {
+    fn request(self) -> Result<Request, Failure> {
+        let sentinel = self.sentinel.is_some();
+        let addresses = self.addresses.iter().map(|text| Address::parse(text, sentinel));
+        let addresses = addresses.collect::<Result<Vec<Address>, RequestError>>().map_err(Failure::arguments)?;
+        let encrypted = addresses.iter().any(|address| address.tls);
+        if !encrypted && (self.ca.is_some() || self.cert.is_some() || self.insecure) {
+            let text = "--ca, --cert, --key and --insecure are for TLS: write rediss:// in place of redis://";
+            return Err(Failure::arguments(text));
+        }
+        if self.prefix.is_empty() || self.prefix.contains(['{', '}']) || self.prefix.contains(char::is_control) {
+            return Err(Failure::arguments(format!(
+                "--prefix {:?} must not be empty, and contains no braces or control characters",
+                self.prefix
+            )));
+        }
+        let password = match (&self.password_file, self.ask_password) {
+            (Some(file), _) => Some(from_file(file)?),
+            (None, true) => Some(asked()?),
+            (None, false) => std::env::var(PASSWORD).ok().filter(|text| !text.is_empty()),
+        };
+        Ok(Request {
+            addresses,
+            sentinel: self.sentinel,
+            user: self.user,
+            password: password.map(Secret::new),
+            tls: Tls { ca: self.ca, client: self.cert.zip(self.key), insecure: self.insecure },
+            prefix: self.prefix,
+            limit: LIMIT,
+        })
+    }
+}
+
+/// The first line of a file. Nothing of it is in an error.
+fn from_file(file: &Path) -> Result<String, Failure> {
+    let wrong = |why: &dyn std::fmt::Display| Failure::arguments(format!("--password-file {}: {why}", file.display()));
+    let opened = std::fs::File::open(file).map_err(|error| wrong(&error))?;
+    let mut text = String::new();
+    let read = opened.take(LONGEST_PASSWORD).read_to_string(&mut text);
+    read.map_err(|_| wrong(&"this is not a text file; expected the password in its first line"))?;
+    match text.lines().next() {
+        Some(line) if !line.is_empty() => Ok(line.to_string()),
+        _ => Err(wrong(&"the first line is empty; expected the password there")),
+    }
+}
+
+/// Asks at the terminal, which does not show what is typed; without a terminal, reads a line.
+fn asked() -> Result<String, Failure> {
+    let stdin = io::stdin();
+    let hidden = if stdin.is_terminal() {
+        let before = tcgetattr(&stdin).map_err(|error| Failure::could_not_run(format!("--ask-password: {error}")))?;
+        let mut quiet = before.clone();
+        quiet.local_modes.remove(LocalModes::ECHO);
+        let _ = io::stderr().write_all(b"Password: ");
+        tcsetattr(&stdin, OptionalActions::Flush, &quiet)
+            .map_err(|error| Failure::could_not_run(format!("--ask-password: {error}")))?;
+        Some(before)
+    } else {
+        None
+    };
+    let mut line = String::new();
+    let read = stdin.lock().take(LONGEST_PASSWORD).read_line(&mut line);
+    if let Some(before) = hidden {
+        let _ = tcsetattr(&stdin, OptionalActions::Flush, &before);
+        tell("");
+    }
+    read.map_err(|error| Failure::could_not_run(format!("--ask-password: {error}")))?;
+    match line.trim_end_matches(['\r', '\n']) {
+        "" => Err(Failure::arguments("--ask-password: no password was typed")),
+        text => Ok(text.to_string()),
+    }
+}
