@@ -1,6 +1,7 @@
 //! What is wrong with the lock, and which incidents that explains.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,7 @@ use super::setting::{known, known_finding, known_of_code};
 use super::story::{Incident, Story};
 use checker::{AnomalyKind, Validity};
 use diagnosis::{Diagnosis, Finding, Harm, KeyEvent};
-use model::history::{Operation, RecordedCommand};
+use model::history::RecordedCommand;
 
 /// A diagnosis with what it explains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,7 +38,7 @@ impl DiagnosisAccount {
 
     /// `in 3 incidents`, `in 12 places, without harm in this run`
     pub fn seen(&self) -> String {
-        let places = base::words::plural(self.diagnosis.findings.len() as u64, "place");
+        let places = base::words::plural(self.diagnosis.places(), "place");
         match (self.incidents.len() as u64, self.diagnosis.is_harmful()) {
             (0, false) => format!("seen in {places}, without harm in this run"),
             (0, true) => format!("seen in {places}"),
@@ -53,12 +54,15 @@ impl RunSummary {
         let mut accounts: Vec<DiagnosisAccount> =
             diagnoses.into_iter().map(|diagnosis| DiagnosisAccount::new(story, diagnosis)).collect();
         for (number, incident) in story.incidents.iter().enumerate() {
-            let Some((account, finding)) = explains(&accounts, incident) else { continue };
-            let Diagnosis { code, name, .. } = &accounts[account].diagnosis;
-            self.incidents[number].diagnosis =
-                Some(Told { code: code.clone(), name: name.clone(), sentence: finding.sentence.clone() });
-            accounts[account].incidents.push(number + 1);
+            let causes = explains(&accounts, incident);
+            let places: Vec<usize> = causes.iter().map(|(account, _)| *account).collect();
+            let mut told =
+                causes.into_iter().map(|(account, finding)| Told::new(&accounts[account].diagnosis, finding));
+            self.incidents[number].diagnosis = told.next();
+            self.incidents[number].also = told.collect();
+            places.iter().for_each(|account| accounts[*account].incidents.push(number + 1));
         }
+        accounts.iter_mut().for_each(|account| account.diagnosis.shorten());
         // What explains most comes first, and among equals the order of the diagnoses is kept.
         accounts.sort_by_key(|account| (account.diagnosis.inherent, Reverse(account.incidents.len())));
         let is_broken =
@@ -119,32 +123,53 @@ pub struct Told {
     pub sentence: String,
 }
 
+impl Told {
+    fn new(diagnosis: &Diagnosis, finding: &Finding) -> Told {
+        let Diagnosis { code, name, .. } = diagnosis;
+        Told { code: code.clone(), name: name.clone(), sentence: finding.sentence.clone() }
+    }
+}
+
 /// The diagnosis that explains an incident, and what shows that: it ended the lock of an operation of the incident before that was
-/// seen, or kept the lock from others where somebody waited. What can be mended goes before what is inherent.
-fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Option<(usize, &'a Finding)> {
-    let is_involved = |index: u64| incident.operations.iter().any(|operation| operation.index == index);
+/// seen, or kept the lock from others where somebody waited. What can be mended goes before what is inherent. After it, those that
+/// ended other locks of the incident.
+fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Vec<(usize, &'a Finding)> {
+    let involved: HashSet<u64> = incident.operations.iter().map(|operation| operation.index).collect();
     let is_wait = incident.anomalies.iter().any(|anomaly| waits(anomaly.kind));
     let last = incident.operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(0);
     let concerns = |finding: &&Finding| {
         finding.key == incident.key
             && match finding.harm {
                 Harm::None => false,
-                Harm::Ended(index) => is_involved(index) && finding.time <= incident.time,
+                Harm::Ended(index) => involved.contains(&index) && finding.time <= incident.time,
                 // What it was told, or not told, mattered until its end.
-                Harm::Misled(index) => is_involved(index) && finding.time <= incident.time.max(last),
+                Harm::Misled(index) => involved.contains(&index) && finding.time <= incident.time.max(last),
                 Harm::Waited => is_wait && finding.time <= incident.time.max(last),
                 // What an attempt itself left behind kept another one out.
                 Harm::Kept => {
-                    let is_other = |operation: &&Operation| !finding.operations.contains(&operation.index);
-                    is_wait && finding.time <= incident.time && incident.operations.iter().any(|one| is_other(&&**one))
+                    let is_other = |index: &u64| !finding.operations.contains(index);
+                    is_wait && finding.time <= incident.time && involved.iter().any(is_other)
                 }
             }
     };
-    let found = accounts.iter().enumerate().filter_map(|(place, account)| {
-        // The last one before it.
-        Some((place, account.diagnosis.findings.iter().filter(concerns).max_by_key(|finding| finding.time)?))
-    });
-    found.min_by_key(|(place, _)| (accounts[*place].diagnosis.inherent, *place))
+    let mut found: Vec<(usize, &Finding)> = Vec::new();
+    for (place, account) in accounts.iter().enumerate() {
+        found.extend(account.diagnosis.findings.iter().filter(concerns).map(|finding| (place, finding)));
+    }
+    // What can be mended first; the last one before the incident.
+    found.sort_by_key(|(place, finding)| (accounts[*place].diagnosis.inherent, *place, Reverse(finding.time)));
+    let mut ended: HashSet<u64> = HashSet::new();
+    let mut is_first_of_its_lock = |(_, finding): &(usize, &Finding)| match finding.harm {
+        Harm::Ended(index) | Harm::Misled(index) => ended.insert(index) && matches!(finding.harm, Harm::Ended(_)),
+        _ => false,
+    };
+    let mut causes: Vec<(usize, &Finding)> = found.first().copied().into_iter().collect();
+    for other in found.into_iter().filter(|one| is_first_of_its_lock(one)) {
+        if causes.iter().all(|(place, _)| *place != other.0) {
+            causes.push(other);
+        }
+    }
+    causes
 }
 
 /// Whether somebody waited for a lock that nobody had.

@@ -1,6 +1,6 @@
 //! What is not certain is not told.
 
-use diagnosis::biography;
+use diagnosis::{Harm, biography};
 
 use super::scene::{diagnoses, run};
 
@@ -203,4 +203,35 @@ fn a_key_that_may_stay_since_its_release_is_on_its_way_is_not_kept() {
     assert!(is_told(&run("at 100 n1 c0 PING")));
     assert!(!is_told(&run("fault partition c0 100-200")), "its release may be lost");
     assert!(!is_told(&run("at 100 n1 c0 DEL lock:k0")), "it releases");
+}
+
+#[test]
+fn a_lock_over_several_nodes_expires_once() {
+    let told = diagnoses(
+        "nodes 3
+        op c0 1-1900 ok acquired=10 releasing=1800 released=1890
+        op c1 2-1850 ok acquired=1120 releasing=1700 released=1840
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 6 n1 c0 SET lock:k0 a NX PX 1000
+        at 7 n2 c0 SET lock:k0 a NX PX 1000
+        at 1110 n0 c1 SET lock:k0 b NX PX 1000
+        at 1111 n1 c1 SET lock:k0 b NX PX 1000
+        at 1112 n2 c1 SET lock:k0 b NX PX 1000",
+    );
+    let expired = told.iter().find(|diagnosis| diagnosis.code == "RJ022").unwrap();
+    let says = "c0's keys on n0, n1 and n2 had expired by 1.007 s while c0 still counted on them; c1 acquired the lock at 1.112 s.";
+    assert_eq!((expired.sentence(), expired.findings.len()), (says, 1));
+    assert_eq!(expired.findings[0].harm, Harm::Ended(0));
+}
+
+#[test]
+fn findings_left_out_are_counted() {
+    let mut told = diagnoses(
+        "op c0 1-900 ok acquired=10 releasing=800 released=890
+        at 5 n0 c0 SET lock:k0 a NX EX 1000",
+    );
+    let finding = told[0].findings[0].clone();
+    told[0].findings = vec![finding; 150];
+    told[0].shorten();
+    assert_eq!((told[0].findings.len(), told[0].left_out, told[0].places()), (100, 50, 150));
 }

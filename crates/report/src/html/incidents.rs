@@ -66,7 +66,7 @@ fn in_full(report: &Report, held: Option<&timeline::HeldKeys>, number: usize) ->
                 (account.what)
                 span class="when" { "key " (sanitize(&account.key, 40)) ", from " (moment(account.time)) }
             }
-            @if let Some(told) = &account.diagnosis {
+            @for told in account.diagnosis.iter().chain(&account.also) {
                 p { a href={ "#" (told.code) } { (told.code) } " " b { (prose(&sanitize(&told.sentence, 400))) } }
             }
             p { (prose(&text)) }
