@@ -6,11 +6,13 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 
 use super::RunSummary;
+use super::explain::{Step, narrate};
+use super::incidents::anomalies;
 use super::setting::{known, known_finding, known_of_code};
 use super::story::{Incident, Story};
-use checker::{AnomalyKind, Validity};
-use diagnosis::{Diagnosis, Finding, Harm, KeyEvent};
-use model::history::RecordedCommand;
+use base::words::moment;
+use checker::{AnomalyKind, Sentence, Validity};
+use diagnosis::{Diagnosis, Finding, Harm, KeyEvent, Lives};
 
 /// A diagnosis with what it explains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,8 +50,10 @@ impl DiagnosisAccount {
 }
 
 impl RunSummary {
-    /// Tells what the commands of this run's nodes make certain, in the headline too if it explains a broken claim.
-    pub fn diagnose(&mut self, story: &Story, commands: &[RecordedCommand]) {
+    /// Tells what the commands that the story follows make certain, in the headline too if it explains a broken claim.
+    pub fn diagnose(&mut self, story: &Story) {
+        let Some(lives) = &story.lives else { return };
+        let commands = lives.commands;
         let diagnoses = diagnosis::diagnose(story.subject.history, commands);
         let mut accounts: Vec<DiagnosisAccount> =
             diagnoses.into_iter().map(|diagnosis| DiagnosisAccount::new(story, diagnosis)).collect();
@@ -57,12 +61,14 @@ impl RunSummary {
             let causes = explains(&accounts, incident);
             let places: Vec<usize> = causes.iter().map(|(account, _)| *account).collect();
             let mut told =
-                causes.into_iter().map(|(account, finding)| Told::new(&accounts[account].diagnosis, finding));
-            self.incidents[number].diagnosis = told.next();
-            self.incidents[number].also = told.collect();
+                causes.into_iter().map(|(account, finding)| Told::new(lives, &accounts[account].diagnosis, finding));
+            let of_incident = &mut self.incidents[number];
+            (of_incident.diagnosis, of_incident.also) = (told.next(), told.collect());
+            of_incident.sentences = narrate(story, incident, of_incident.told().filter_map(sentence).collect());
             places.iter().for_each(|account| accounts[*account].incidents.push(number + 1));
         }
         accounts.iter_mut().for_each(|account| account.diagnosis.shorten());
+        self.anomalies = anomalies(story, &self.incidents);
         // What explains most comes first, and among equals the order of the diagnoses is kept.
         accounts.sort_by_key(|account| (account.diagnosis.inherent, Reverse(account.incidents.len())));
         let is_broken =
@@ -105,13 +111,21 @@ fn misdiagnosed(story: &Story, accounts: &[DiagnosisAccount]) -> Option<String> 
 const LIFE: usize = 40;
 
 /// What became of an incident's key, from the first request of those involved to the last; and how much of it is left out.
-pub fn life_of_key(story: &Story, incident: &Incident, commands: &[RecordedCommand]) -> (Vec<KeyEvent>, usize) {
+pub fn life_of_key(story: &Story, incident: &Incident) -> (Vec<KeyEvent>, usize) {
+    let Some(lives) = &story.lives else { return (Vec::new(), 0) };
     let from = incident.operations.iter().map(|operation| operation.invoked).min().unwrap_or(incident.time);
     let to = incident.operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(incident.time);
-    let mut events = diagnosis::biography(story.subject.history, commands, incident.key, from, to);
+    let mut events = lives.of_key(incident.key, from, to);
     let left_out = events.len().saturating_sub(LIFE);
     events.truncate(LIFE);
     (events, left_out)
+}
+
+/// What a command did to the lock, as a sentence of a story.
+fn sentence(told: &Told) -> Option<Step> {
+    let KeyEvent { time, text, .. } = told.step.as_ref()?;
+    let sentence = Sentence::new(format!("At {} {text}.", moment(*time)), told.operations.iter().copied())?;
+    Some(Step { time: *time, sentence })
 }
 
 /// The diagnosis of an incident.
@@ -121,12 +135,19 @@ pub struct Told {
     pub name: String,
     /// What happened in this incident.
     pub sentence: String,
+    /// The command that did it, if one ended the lock or left it behind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<KeyEvent>,
+    /// The operations concerned.
+    #[serde(skip)]
+    operations: Vec<u64>,
 }
 
 impl Told {
-    fn new(diagnosis: &Diagnosis, finding: &Finding) -> Told {
-        let Diagnosis { code, name, .. } = diagnosis;
-        Told { code: code.clone(), name: name.clone(), sentence: finding.sentence.clone() }
+    fn new(lives: &Lives, diagnosis: &Diagnosis, finding: &Finding) -> Told {
+        let (code, name) = (diagnosis.code.clone(), diagnosis.name.clone());
+        let (sentence, operations) = (finding.sentence.clone(), finding.operations.clone());
+        Told { code, name, sentence, step: lives.step(finding), operations }
     }
 }
 

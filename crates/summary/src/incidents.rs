@@ -72,7 +72,7 @@ impl IncidentAccount {
             harmless: story.harmless(incident).is_some(),
             diagnosis: None,
             also: Vec::new(),
-            sentences: narrate(story, incident),
+            sentences: narrate(story, incident, Vec::new()),
             clients: clients(story, incident),
             how: incident.how().map(|how| how.kind),
             fault: incident.fault.map(|fault| {
@@ -84,6 +84,11 @@ impl IncidentAccount {
             remedies,
             no_remedies,
         }
+    }
+
+    /// What its diagnoses say of it.
+    pub fn told(&self) -> impl Iterator<Item = &Told> {
+        self.diagnosis.iter().chain(&self.also)
     }
 
     /// Why it does not decide the verdict, in two words; None if it does.

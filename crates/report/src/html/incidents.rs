@@ -57,7 +57,7 @@ pub fn others(report: &Report) -> Markup {
 fn in_full(report: &Report, held: Option<&timeline::HeldKeys>, number: usize) -> Markup {
     let account = &report.summary.incidents[number];
     let text = account.text();
-    let scene = incident::Scene::new(&report.story, &report.story.incidents[number]);
+    let scene = incident::Scene::new(&report.story, &report.story.incidents[number], account);
     let is_drawn = scene.is_some();
     html! {
         article id={ "incident-" (number + 1) } class={ "case" @if !account.claimed { " unclaimed" } } {
@@ -66,7 +66,7 @@ fn in_full(report: &Report, held: Option<&timeline::HeldKeys>, number: usize) ->
                 (account.what)
                 span class="when" { "key " (sanitize(&account.key, 40)) ", from " (moment(account.time)) }
             }
-            @for told in account.diagnosis.iter().chain(&account.also) {
+            @for told in account.told() {
                 p { a href={ "#" (told.code) } { (told.code) } " " b { (prose(&sanitize(&told.sentence, 400))) } }
             }
             p { (prose(&text)) }
@@ -79,10 +79,8 @@ fn in_full(report: &Report, held: Option<&timeline::HeldKeys>, number: usize) ->
             details {
                 summary { "Evidence" }
                 (cited(account))
-                @if let Some(artifacts) = report.artifacts.filter(|artifacts| !artifacts.commands.is_empty()) {
-                    @let (events, left_out) = life_of_key(&report.story, &report.story.incidents[number], &artifacts.commands);
-                    (diagnoses::biography(&events, left_out))
-                }
+                @let (events, left_out) = life_of_key(&report.story, &report.story.incidents[number]);
+                (diagnoses::biography(&events, left_out))
                 @if let Some(held) = held { (of_nodes(held, &report.story.incidents[number])) }
             }
         }
