@@ -73,7 +73,8 @@ impl<'a> Lives<'a> {
     /// When the lock of an operation expired at its nodes: when so few of its keys were left that other clients could get it. The
     /// inner None says that it did not expire, but was removed or lives on; the outer one that nothing certain is known.
     pub fn expiry(&self, index: u64) -> Option<Option<u64>> {
-        let run = self.history.run.as_ref().filter(|run| run.permits <= 1 && !run.steals && !self.history.has_readers())?;
+        let run =
+            self.history.run.as_ref().filter(|run| run.permits <= 1 && !run.steals && !self.history.has_readers())?;
         let place = self.history.place_of(index)?;
         let created = self.acts.of_operation(place).filter(|act| act.is_done() && act.create().is_some());
         let ends: Vec<KeyEnd> = created.map(|act| self.end(act)).collect::<Option<_>>()?;

@@ -85,7 +85,15 @@ impl<'s, 'a> Holders<'s, 'a> {
         let is_told = of_holders && times::hold(first).is_some();
         is_told.then(|| {
             let first_write = times::write(first).map(|write| write.sent);
-            Holders { story, incident, first, second, principals: principals(incident), first_write, steps: BTreeMap::new() }
+            Holders {
+                story,
+                incident,
+                first,
+                second,
+                principals: principals(incident),
+                first_write,
+                steps: BTreeMap::new(),
+            }
         })
     }
 
