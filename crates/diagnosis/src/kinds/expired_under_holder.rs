@@ -1,6 +1,6 @@
 //! A lock that runs out while its holder still counts on it: what every lock with a TTL does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::acts::{Act, Change, EDGE, Gone, KeyState};
 use super::super::case::Case;
@@ -60,7 +60,11 @@ fn is_of_both(case: &Case, lost: &Act, took: &Act) -> bool {
 }
 
 fn finding(case: &Case, keys: &[Ended]) -> Option<Finding> {
-    let last = keys.iter().max_by_key(|key| key.took.time)?;
+    let first = keys.iter().min_by_key(|key| key.took.time)?;
+    let (start, _) = case.history.certain_hold(case.of(first.took)?)?;
+    let is_before = |key: &&Ended| i64::try_from(key.took.time).is_ok_and(|time| time <= start);
+    // The one that gave the other client its lock, give or take an edge.
+    let last = keys.iter().filter(is_before).max_by_key(|key| key.took.time).unwrap_or(first);
     let (lost, took) = (last.lost, last.took);
     let end = keys.iter().map(|key| key.end).max()?;
     let renewals = case
@@ -74,7 +78,8 @@ fn finding(case: &Case, keys: &[Ended]) -> Option<Finding> {
     let whose = match keys {
         [_] => format!("{}'s key, created at {}{renewed}, expired at {}", lost.client, moment(lost.time), moment(end)),
         _ => {
-            let nodes: Vec<String> = keys.iter().map(|key| key.lost.node.to_string()).collect();
+            let nodes: BTreeSet<String> = keys.iter().map(|key| key.lost.node.to_string()).collect();
+            let nodes: Vec<String> = nodes.into_iter().collect();
             format!("{}'s keys on {} had expired by {}", lost.client, list(&nodes), moment(end))
         }
     };

@@ -39,7 +39,9 @@ fn check(case: &Case) -> Vec<Finding> {
                 return None;
             }
             let after = act.time.checked_sub(over)?;
-            if after <= case.ttl / ON_ITS_WAY || !case.was_quiet(over, act.time) {
+            // Nothing has held it since.
+            let on_its_way = case.ttl / ON_ITS_WAY;
+            if after <= on_its_way || !case.was_quiet(act.time.saturating_sub(on_its_way), act.time) {
                 return None;
             }
             let sentence = format!(
