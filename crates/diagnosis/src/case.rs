@@ -173,20 +173,19 @@ impl<'a> Case<'a> {
         is_alone.then_some(heal)
     }
 
-    /// When the client was told that the connection is over on which it waited for the reply to an act; None if it was not, or that is
-    /// not certain.
+    /// When the connection was reset on which a client waited for the reply to an act; None if it was not, or that is not certain.
     pub fn reset_at(&self, act: &Act) -> Option<u64> {
-        let window = self.history.faults.iter().find_map(|window| {
-            let (told, observed) = window.injected?;
-            let resets = matches!(window.on_call, Some(CallEffect::ResetAfter | CallEffect::CloseAfter));
-            let is_now = (act.time..=act.time.saturating_add(STRIKE)).contains(&told) && window.inject <= act.time;
-            (resets && observed && is_now && concerns(window, act.client, act.node)).then_some((window.inject, told))
+        let soon = act.time..=act.time.saturating_add(STRIKE);
+        let resets = self.history.faults.iter().filter(|window| {
+            matches!(window.on_call, Some(CallEffect::ResetAfter | CallEffect::CloseAfter))
+                && concerns(window, act.client, act.node)
         });
-        let (from, told) = window?;
+        let mut struck = resets.filter_map(|window| window.injected.filter(|(_, observed)| *observed));
+        let (told, _) = struck.find(|(time, _)| soon.contains(time))?;
+        let around = act.time.saturating_sub(STRIKE)..=told;
         let sent = self.commands.iter().enumerate().filter(|(_, command)| {
-            command.from.as_deref() == Some(act.client)
-                && command.node == act.node
-                && (from..=told).contains(&command.time)
+            let is_its = command.from.as_deref() == Some(act.client) && command.node == act.node;
+            is_its && around.contains(&command.time)
         });
         // It is the only command that it can have struck.
         sent.map(|(place, _)| place).eq([act.sent]).then_some(told)

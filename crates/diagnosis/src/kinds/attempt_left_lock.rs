@@ -87,16 +87,16 @@ fn left<'c, 'a>(case: &'c Case<'a>, act: &'c Act<'a>) -> Option<LeftBehind<'c, '
     is_seen.then_some(LeftBehind { act, over, by_reset: reset.is_some(), until, elsewhere })
 }
 
-/// Whether the command of this act extends or creates the key, and removes none.
+/// Whether the command of this act extended the key or created it anew, and removed none.
 pub(super) fn takes_over(case: &Case, act: &Act) -> bool {
-    let mut same = case.acts.after(act).take_while(|other| other.sent == act.sent).chain([act]);
-    let removes = case.acts.after(act).any(|other| other.sent == act.sent && other.what == Change::Remove);
-    same.any(|other| matches!(other.what, Change::Create(_) | Change::Renew(_))) && !removes
+    let same = || case.acts.after(act).take_while(|other| other.sent == act.sent).chain([act]);
+    let took = |other: &Act| other.is_done() && matches!(other.what, Change::Create(_) | Change::Renew(_));
+    same().any(took) && !same().any(|other| other.what == Change::Remove)
 }
 
 pub(super) fn finding(case: &Case, left: &LeftBehind, what: &str) -> Finding {
     let LeftBehind { act, over, by_reset, until, .. } = *left;
-    let event = if by_reset { "was told of a reset connection" } else { "ended its attempt" };
+    let event = if by_reset { "lost its connection" } else { "ended its attempt" };
     let sentence = format!(
         "{}'s {} {} created the key{}. {} {event} at {}, and {what}. The key stayed for another {}.",
         act.client,
