@@ -39,9 +39,11 @@ fn check(case: &Case) -> Vec<Finding> {
                 return None;
             }
             let after = act.time.checked_sub(over)?;
-            // Nothing has held it since.
-            let on_its_way = case.ttl / ON_ITS_WAY;
-            if after <= on_its_way || !case.was_quiet(act.time.saturating_sub(on_its_way), act.time) {
+            // Nothing has held it since: the way was free, and client and node had the time to send it on.
+            let since = act.time.saturating_sub(case.ttl / ON_ITS_WAY);
+            let had_time = |member: &str| case.ran_for(member, since, act.time) >= case.ttl / 4;
+            let was_free = case.requests_pass(act.client, act.node, since, act.time);
+            if over >= since || !was_free || !had_time(act.client) || !had_time(act.node) {
                 return None;
             }
             let sentence = format!(
