@@ -30,12 +30,18 @@ const RELEASES: usize = 5;
 const AT_ONCE: u64 = 10_000_000;
 const RESTED: u64 = 50_000_000;
 
+/// A release that a crowd waited for.
+struct Release<'c, 'a> {
+    act: &'c Act<'a>,
+    /// The requests that followed at once, if all of the crowd asked.
+    woken: Option<Vec<&'c Act<'a>>>,
+}
+
 fn check(case: &Case) -> Vec<Finding> {
     if case.run.nodes > 1 || case.run.threads > 1 {
         return Vec::new();
     }
-    // By key: each release that a crowd waited for, with the requests that followed at once, if all of the crowd asked.
-    let mut by_key: BTreeMap<&str, Vec<(&Act, Option<Vec<&Act>>)>> = BTreeMap::new();
+    let mut by_key: BTreeMap<&str, Vec<Release>> = BTreeMap::new();
     let is_release = |act: &&Act| {
         act.what == Change::Remove && act.is_done() && act.owner().is_some_and(|owner| owner.client == act.client)
     };
@@ -43,7 +49,7 @@ fn check(case: &Case) -> Vec<Finding> {
         let waiters = waiters(case, release);
         if waiters.len() >= CROWD {
             let woken: Option<Vec<&Act>> = waiters.iter().map(|waiter| woken(case, release, waiter)).collect();
-            by_key.entry(release.key).or_default().push((release, woken));
+            by_key.entry(release.key).or_default().push(Release { act: release, woken });
         }
     }
     by_key.into_values().filter_map(|releases| finding(case, releases)).collect()
@@ -72,10 +78,10 @@ fn woken<'c, 'a>(case: &'c Case<'a>, release: &Act, waiter: &str) -> Option<&'c 
     (at_once && release.time.saturating_sub(before.time) >= RESTED).then_some(next)
 }
 
-fn finding(case: &Case, releases: Vec<(&Act, Option<Vec<&Act>>)>) -> Option<Finding> {
+fn finding(case: &Case, releases: Vec<Release>) -> Option<Finding> {
     let all = releases.len();
-    let herds: Vec<(&Act, Vec<&Act>)> =
-        releases.into_iter().filter_map(|(release, woken)| Some((release, woken?))).collect();
+    let herds = releases.into_iter().filter_map(|release| Some((release.act, release.woken?)));
+    let herds: Vec<(&Act, Vec<&Act>)> = herds.collect();
     if herds.len() < RELEASES || herds.len() * 10 < all * 9 {
         return None;
     }
