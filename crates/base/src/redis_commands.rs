@@ -81,6 +81,11 @@ fn does(command: &str) -> Does {
     TABLE.get(command).copied().unwrap_or_default()
 }
 
+/// A waiter that asks a node more often than this in a second hardly rests in between.
+pub const BUSY_PER_SECOND: u64 = 500;
+/// A shorter wait says nothing of that, in nanoseconds.
+pub const SHORT_WAIT_NS: u64 = 200_000_000;
+
 /// Whether it changes a key.
 pub fn writes(command: &str) -> bool {
     does(command).writes

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::acts::{Act, Acts, Change, Gone, KeyState, Means, Only};
+use super::acts::{Act, Acts, Change, Gone, KeyEnd, KeyState, Means, Only};
+use super::{Finding, Harm};
 use base::words::{length, moment, sanitize};
 use model::history::{History, RecordedCommand, key_behind};
 
@@ -18,45 +19,111 @@ pub struct KeyEvent {
     pub text: String,
 }
 
-/// The keys of a run's locks, and what each command did to them.
-pub struct Biographies<'a> {
+/// The keys of a run's locks, from the commands of its nodes.
+pub struct Lives<'a> {
+    history: &'a History,
+    pub commands: &'a [RecordedCommand],
     acts: Acts<'a>,
-    commands: &'a [RecordedCommand],
 }
 
-impl<'a> Biographies<'a> {
-    /// Reads the commands once for all keys.
-    pub fn new(history: &'a History, commands: &'a [RecordedCommand]) -> Biographies<'a> {
-        Biographies { acts: Acts::of(history, commands), commands }
+impl<'a> Lives<'a> {
+    pub fn of(history: &'a History, commands: &'a [RecordedCommand]) -> Lives<'a> {
+        Lives { history, commands, acts: Acts::of(history, commands) }
     }
 
-    /// What happened to the keys behind a key of the run between two moments, in order. Reads and requests that did nothing are left
-    /// out.
-    pub fn of(&self, key: &str, from: u64, to: u64) -> Vec<KeyEvent> {
-        biography(&self.acts, self.commands, key, from, to)
+    /// What happened to the keys behind a key of the run between two moments, in order. Reads and requests that did nothing are
+    /// left out.
+    pub fn of_key(&self, key: &str, from: u64, to: u64) -> Vec<KeyEvent> {
+        let mut events = Vec::new();
+        let is_its = |act: &&Act| (from..=to).contains(&act.time) && key_behind(act.key) == Some(key);
+        for act in self.acts.all.iter().filter(is_its) {
+            if let KeyState::Absent(_, Some(Gone::Expired(end))) = act.before
+                && end >= from
+                && !events
+                    .iter()
+                    .any(|event: &KeyEvent| event.node == act.node && event.time >= end && event.client.is_none())
+                && act.is_done()
+            {
+                let text = "its TTL was over".to_string();
+                events.push(KeyEvent { time: end.min(act.time), node: act.node.to_string(), client: None, text });
+            }
+            events.extend(self.event(act));
+        }
+        events.sort_by_key(|event| event.time);
+        events
+    }
+
+    fn event(&self, act: &Act) -> Option<KeyEvent> {
+        let text = text(act, &self.commands[act.place])?;
+        Some(KeyEvent { time: act.time, node: act.node.to_string(), client: Some(act.client.to_string()), text })
+    }
+
+    /// The command by which a lock was ended or left behind, as a finding says. None if none did it, or the finding is of another kind.
+    pub fn step(&self, finding: &Finding) -> Option<KeyEvent> {
+        let is_it = |act: &&Act| {
+            let is_change = matches!(act.before, KeyState::There(_)) && matches!(finding.harm, Harm::Ended(_));
+            act.time == finding.time && act.is_done() && (is_change || finding.harm == Harm::Kept)
+        };
+        let cited = |act: &&Act| finding.commands.contains(&(act.place as u64 + 1));
+        let from = self.acts.all.partition_point(|act| act.time < finding.time);
+        let here = self.acts.all[from..].iter().take_while(|act| act.time == finding.time);
+        here.filter(cited).find(is_it).and_then(|act| self.event(act))
+    }
+
+    /// When the lock of an operation expired at its nodes: when so few of its keys were left that other clients could get it. The
+    /// inner None says that it did not expire, but was removed or lives on; the outer one that nothing certain is known.
+    pub fn expiry(&self, index: u64) -> Option<Option<u64>> {
+        let run =
+            self.history.run.as_ref().filter(|run| run.permits <= 1 && !run.steals && !self.history.has_readers())?;
+        let place = self.history.place_of(index)?;
+        let created = self.acts.of_operation(place).filter(|act| act.is_done() && act.create().is_some());
+        let ends: Vec<KeyEnd> = created.map(|act| self.end(act)).collect::<Option<_>>()?;
+        let mut times: Vec<u64> = Vec::new();
+        for end in &ends {
+            match end {
+                KeyEnd::At(time) => times.push(*time),
+                KeyEnd::Never => {}
+                KeyEnd::Unknown => return None,
+            }
+        }
+        times.sort_unstable();
+        let majority = run.nodes as usize / 2 + 1;
+        let needed = if ends.len() > 1 { majority } else { 1 };
+        // So many may end, and the lock is still there.
+        let spare = ends.len().checked_sub(needed)?;
+        Some(times.get(spare).copied())
+    }
+
+    /// When a key ran out; `Never` if it was removed, or lives on.
+    fn end(&self, created: &Act) -> Option<KeyEnd> {
+        let mut end = created.create()?.ttl.map_or(KeyEnd::Never, |ttl| KeyEnd::At(created.time.saturating_add(ttl)));
+        for act in self.acts.after(created) {
+            let owned = match act.before {
+                KeyState::Unknown => return Some(KeyEnd::Unknown),
+                KeyState::There(owned) if owned.created == created.place => owned,
+                KeyState::There(_) | KeyState::Absent(..) => break,
+            };
+            end = owned.end;
+            match act.what {
+                _ if act.done == Some(false) => {}
+                Change::Read => {}
+                _ if act.done.is_none() => return Some(KeyEnd::Unknown),
+                Change::Renew(Some(ttl)) => end = KeyEnd::At(act.time.saturating_add(ttl)),
+                Change::Renew(None) | Change::Other => return Some(KeyEnd::Unknown),
+                Change::Persist | Change::Remove | Change::Create(_) => return Some(KeyEnd::Never),
+            }
+        }
+        let until = match end {
+            KeyEnd::At(time) => time,
+            _ => self.history.last_time,
+        };
+        self.acts.was_watched(created.node, created.time, until).then_some(end)
     }
 }
 
-fn biography(acts: &Acts, commands: &[RecordedCommand], key: &str, from: u64, to: u64) -> Vec<KeyEvent> {
-    let mut events = Vec::new();
-    for act in acts.all.iter().filter(|act| (from..=to).contains(&act.time) && key_behind(act.key) == Some(key)) {
-        if let KeyState::Absent(_, Some(Gone::Expired(end))) = act.before
-            && end >= from
-            && !events
-                .iter()
-                .any(|event: &KeyEvent| event.node == act.node && event.time >= end && event.client.is_none())
-            && act.is_done()
-        {
-            let text = "its TTL was over".to_string();
-            events.push(KeyEvent { time: end.min(act.time), node: act.node.to_string(), client: None, text });
-        }
-        if let Some(text) = text(act, &commands[act.place]) {
-            let (node, client) = (act.node.to_string(), Some(act.client.to_string()));
-            events.push(KeyEvent { time: act.time, node, client, text });
-        }
-    }
-    events.sort_by_key(|event| event.time);
-    events
+/// What became of a key, as [`Lives`] has it.
+pub fn biography(history: &History, commands: &[RecordedCommand], key: &str, from: u64, to: u64) -> Vec<KeyEvent> {
+    Lives::of(history, commands).of_key(key, from, to)
 }
 
 fn text(act: &Act, command: &RecordedCommand) -> Option<String> {

@@ -153,6 +153,44 @@ impl<'a> Case<'a> {
         held.map(|window| window.heal.unwrap_or(u64::MAX)).max().unwrap_or(act.time)
     }
 
+    /// Until when a single request of a client to a node was held on its way, if one was at a moment, and nothing else came between them
+    /// until then.
+    pub fn held_until(&self, client: &str, node: &str, time: u64) -> Option<u64> {
+        let mut faults = self.history.faults.iter().filter(|window| window.skipped.is_none());
+        let is_it = |window: &&FaultWindow| {
+            window.on_call == Some(CallEffect::HoldRequest)
+                && window.on_each.is_none()
+                && window.injected.is_some_and(|(struck, observed)| observed && struck <= time)
+                && concerns(window, client, node)
+        };
+        let held = faults.clone().find(is_it)?;
+        let heal = held.heal.filter(|heal| *heal > time)?;
+        let is_alone = !faults.any(|window| {
+            let (began, ended) = window.span();
+            let meets = began <= heal && ended.is_none_or(|ended| ended >= time);
+            window.fault != held.fault && meets && concerns(window, client, node)
+        });
+        is_alone.then_some(heal)
+    }
+
+    /// When the connection was reset on which a client waited for the reply to an act; None if it was not, or that is not certain.
+    pub fn reset_at(&self, act: &Act) -> Option<u64> {
+        let soon = act.time..=act.time.saturating_add(STRIKE);
+        let resets = self.history.faults.iter().filter(|window| {
+            matches!(window.on_call, Some(CallEffect::ResetAfter | CallEffect::CloseAfter))
+                && concerns(window, act.client, act.node)
+        });
+        let mut struck = resets.filter_map(|window| window.injected.filter(|(_, observed)| *observed));
+        let (told, _) = struck.find(|(time, _)| soon.contains(time))?;
+        let around = act.time.saturating_sub(STRIKE)..=told;
+        let sent = self.commands.iter().enumerate().filter(|(_, command)| {
+            let is_its = command.from.as_deref() == Some(act.client) && command.node == act.node;
+            is_its && around.contains(&command.time)
+        });
+        // It is the only command that it can have struck.
+        sent.map(|(place, _)| place).eq([act.sent]).then_some(told)
+    }
+
     /// Whether requests and replies between a client and a node passed all the time between two moments. The client may stand still.
     pub fn replies_pass(&self, client: &str, node: &str, from: u64, to: u64) -> bool {
         let mut faults = self.history.faults.iter().filter(|window| window.skipped.is_none());

@@ -15,7 +15,7 @@ mod case;
 mod commands;
 mod kinds;
 
-pub use biography::{Biographies, KeyEvent};
+pub use biography::{KeyEvent, Lives, biography};
 pub use kinds::KINDS;
 
 use serde::{Deserialize, Serialize};
@@ -86,6 +86,9 @@ pub struct Diagnosis {
     pub title: String,
     /// Those that did harm first, then by time. There is at least one.
     pub findings: Vec<Finding>,
+    /// How many more there are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left_out: u64,
     pub rule: String,
     pub source: String,
     pub fix: String,
@@ -99,7 +102,7 @@ pub struct Diagnosis {
 }
 
 /// More places than this of one diagnosis help nobody.
-const MOST_FINDINGS: usize = 100;
+pub const MOST_FINDINGS: usize = 100;
 
 /// Everything that the commands make certain, most harmful first. Without commands there is nothing; and of locks that several may
 /// hold, or that may be taken from their holder, nothing is known here.
@@ -109,7 +112,6 @@ pub fn diagnose(history: &History, commands: &[RecordedCommand]) -> Vec<Diagnosi
     for kind in KINDS {
         let mut findings = case.weighed((kind.check)(&case));
         findings.sort_by_key(|finding| (finding.harm == Harm::None, finding.time));
-        findings.truncate(MOST_FINDINGS);
         if !findings.is_empty() {
             all.push(Diagnosis::new(kind, findings));
         }
@@ -126,6 +128,7 @@ impl Diagnosis {
             name: kind.name.to_string(),
             title: kind.title.to_string(),
             findings,
+            left_out: 0,
             rule: kind.rule.to_string(),
             source: format!("{}: {}", kind.source.0, kind.source.1),
             fix: kind.fix.to_string(),
@@ -140,10 +143,25 @@ impl Diagnosis {
         self.findings.iter().any(|finding| finding.harm != Harm::None)
     }
 
+    /// Leaves the findings after the first ones out, and counts them.
+    pub fn shorten(&mut self) {
+        self.left_out += self.findings.len().saturating_sub(MOST_FINDINGS) as u64;
+        self.findings.truncate(MOST_FINDINGS);
+    }
+
+    /// In how many places it is seen.
+    pub fn places(&self) -> u64 {
+        self.findings.len() as u64 + self.left_out
+    }
+
     /// What happened first, as a sentence.
     pub fn sentence(&self) -> &str {
         self.findings.first().map_or("", |finding| &finding.sentence)
     }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The command that runs a workload under a scenario.

@@ -110,7 +110,8 @@ impl<'a> Report<'a> {
         if !artifacts.commands.is_empty() {
             let Subject { history, verdict, .. } = self.story.subject;
             self.summary.advisories = advise(history, verdict, &artifacts.commands);
-            self.summary.diagnose(&self.story, &artifacts.commands);
+            self.story.follow(&artifacts.commands);
+            self.summary.diagnose(&self.story);
         }
         Report { artifacts: Some(artifacts), ..self }
     }
@@ -166,9 +167,9 @@ pub fn write(dir: &Path, report: &Report) -> Result<(), Unwritten> {
 /// The pictures of the first incidents and the four plots, with the names of their files.
 fn paint_pictures(report: &Report) -> Vec<(String, Result<Vec<u8>, String>)> {
     let plots = report.plots().iter().map(|plot| (format!("{}.png", plot.name), plots::png(&plot.picture)));
-    let story = &report.story;
-    let incidents = story.incidents.iter().take(INCIDENTS_IN_FULL).enumerate().filter_map(|(number, incident)| {
-        let scene = incident::Scene::new(story, incident)?;
+    let told = report.story.incidents.iter().zip(&report.summary.incidents).enumerate();
+    let incidents = told.take(INCIDENTS_IN_FULL).filter_map(|(number, (incident, account))| {
+        let scene = incident::Scene::new(&report.story, incident, account)?;
         Some((incident_file(number, "png"), plots::png(&incident::paint(&scene))))
     });
     incidents.chain(plots).collect()
@@ -184,6 +185,6 @@ pub fn results_json(report: &Report) -> String {
 /// The drawing of an incident, counted from 0, as a standalone SVG file; None if there is nothing to draw.
 pub fn drawing(report: &Report, number: usize) -> Option<String> {
     let (incident, account) = (report.story.incidents.get(number)?, report.summary.incidents.get(number)?);
-    let scene = incident::Scene::new(&report.story, incident)?;
+    let scene = incident::Scene::new(&report.story, incident, account)?;
     Some(incident::draw(&scene, &account.text(), true).into_string())
 }

@@ -1,15 +1,18 @@
 //! What is wrong with the lock, and which incidents that explains.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
 use super::RunSummary;
+use super::explain::{Step, narrate};
+use super::incidents::anomalies;
 use super::setting::{known, known_finding, known_of_code};
 use super::story::{Incident, Story};
-use checker::{AnomalyKind, Validity};
-use diagnosis::{Biographies, Diagnosis, Finding, Harm, KeyEvent};
-use model::history::{Operation, RecordedCommand};
+use base::words::moment;
+use checker::{AnomalyKind, Sentence, Validity};
+use diagnosis::{Diagnosis, Finding, Harm, KeyEvent, Lives};
 
 /// A diagnosis with what it explains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,7 +40,7 @@ impl DiagnosisAccount {
 
     /// `in 3 incidents`, `in 12 places, without harm in this run`
     pub fn seen(&self) -> String {
-        let places = base::words::plural(self.diagnosis.findings.len() as u64, "place");
+        let places = base::words::plural(self.diagnosis.places(), "place");
         match (self.incidents.len() as u64, self.diagnosis.is_harmful()) {
             (0, false) => format!("seen in {places}, without harm in this run"),
             (0, true) => format!("seen in {places}"),
@@ -47,18 +50,25 @@ impl DiagnosisAccount {
 }
 
 impl RunSummary {
-    /// Tells what the commands of this run's nodes make certain, in the headline too if it explains a broken claim.
-    pub fn diagnose(&mut self, story: &Story, commands: &[RecordedCommand]) {
+    /// Tells what the commands that the story follows make certain, in the headline too if it explains a broken claim.
+    pub fn diagnose(&mut self, story: &Story) {
+        let Some(lives) = &story.lives else { return };
+        let commands = lives.commands;
         let diagnoses = diagnosis::diagnose(story.subject.history, commands);
         let mut accounts: Vec<DiagnosisAccount> =
             diagnoses.into_iter().map(|diagnosis| DiagnosisAccount::new(story, diagnosis)).collect();
         for (number, incident) in story.incidents.iter().enumerate() {
-            let Some((account, finding)) = explains(&accounts, incident) else { continue };
-            let Diagnosis { code, name, .. } = &accounts[account].diagnosis;
-            self.incidents[number].diagnosis =
-                Some(Told { code: code.clone(), name: name.clone(), sentence: finding.sentence.clone() });
-            accounts[account].incidents.push(number + 1);
+            let causes = explains(&accounts, incident);
+            let places: Vec<usize> = causes.iter().map(|(account, _)| *account).collect();
+            let mut told =
+                causes.into_iter().map(|(account, finding)| Told::new(lives, &accounts[account].diagnosis, finding));
+            let of_incident = &mut self.incidents[number];
+            (of_incident.diagnosis, of_incident.also) = (told.next(), told.collect());
+            of_incident.sentences = narrate(story, incident, of_incident.told().filter_map(sentence).collect());
+            places.iter().for_each(|account| accounts[*account].incidents.push(number + 1));
         }
+        accounts.iter_mut().for_each(|account| account.diagnosis.shorten());
+        self.anomalies = anomalies(story, &self.incidents);
         // What explains most comes first, and among equals the order of the diagnoses is kept.
         accounts.sort_by_key(|account| (account.diagnosis.inherent, Reverse(account.incidents.len())));
         let is_broken =
@@ -101,13 +111,21 @@ fn misdiagnosed(story: &Story, accounts: &[DiagnosisAccount]) -> Option<String> 
 const LIFE: usize = 40;
 
 /// What became of an incident's key, from the first request of those involved to the last; and how much of it is left out.
-pub fn life_of_key(biographies: &Biographies, incident: &Incident) -> (Vec<KeyEvent>, usize) {
+pub fn life_of_key(story: &Story, incident: &Incident) -> (Vec<KeyEvent>, usize) {
+    let Some(lives) = &story.lives else { return (Vec::new(), 0) };
     let from = incident.operations.iter().map(|operation| operation.invoked).min().unwrap_or(incident.time);
     let to = incident.operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(incident.time);
-    let mut events = biographies.of(incident.key, from, to);
+    let mut events = lives.of_key(incident.key, from, to);
     let left_out = events.len().saturating_sub(LIFE);
     events.truncate(LIFE);
     (events, left_out)
+}
+
+/// What a command did to the lock, as a sentence of a story.
+fn sentence(told: &Told) -> Option<Step> {
+    let KeyEvent { time, text, .. } = told.step.as_ref()?;
+    let sentence = Sentence::new(format!("At {} {text}.", moment(*time)), told.operations.iter().copied())?;
+    Some(Step { time: *time, sentence })
 }
 
 /// The diagnosis of an incident.
@@ -117,34 +135,62 @@ pub struct Told {
     pub name: String,
     /// What happened in this incident.
     pub sentence: String,
+    /// The command that did it, if one ended the lock or left it behind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<KeyEvent>,
+    /// The operations concerned.
+    #[serde(skip)]
+    operations: Vec<u64>,
+}
+
+impl Told {
+    fn new(lives: &Lives, diagnosis: &Diagnosis, finding: &Finding) -> Told {
+        let (code, name) = (diagnosis.code.clone(), diagnosis.name.clone());
+        let (sentence, operations) = (finding.sentence.clone(), finding.operations.clone());
+        Told { code, name, sentence, step: lives.step(finding), operations }
+    }
 }
 
 /// The diagnosis that explains an incident, and what shows that: it ended the lock of an operation of the incident before that was
-/// seen, or kept the lock from others where somebody waited. What can be mended goes before what is inherent.
-fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Option<(usize, &'a Finding)> {
-    let is_involved = |index: u64| incident.operations.iter().any(|operation| operation.index == index);
+/// seen, or kept the lock from others where somebody waited. What can be mended goes before what is inherent. After it, those that
+/// ended other locks of the incident.
+fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Vec<(usize, &'a Finding)> {
+    let involved: HashSet<u64> = incident.operations.iter().map(|operation| operation.index).collect();
     let is_wait = incident.anomalies.iter().any(|anomaly| waits(anomaly.kind));
     let last = incident.operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(0);
     let concerns = |finding: &&Finding| {
         finding.key == incident.key
             && match finding.harm {
                 Harm::None => false,
-                Harm::Ended(index) => is_involved(index) && finding.time <= incident.time,
+                Harm::Ended(index) => involved.contains(&index) && finding.time <= incident.time,
                 // What it was told, or not told, mattered until its end.
-                Harm::Misled(index) => is_involved(index) && finding.time <= incident.time.max(last),
+                Harm::Misled(index) => involved.contains(&index) && finding.time <= incident.time.max(last),
                 Harm::Waited => is_wait && finding.time <= incident.time.max(last),
                 // What an attempt itself left behind kept another one out.
                 Harm::Kept => {
-                    let is_other = |operation: &&Operation| !finding.operations.contains(&operation.index);
-                    is_wait && finding.time <= incident.time && incident.operations.iter().any(|one| is_other(&&**one))
+                    let is_other = |index: &u64| !finding.operations.contains(index);
+                    is_wait && finding.time <= incident.time && involved.iter().any(is_other)
                 }
             }
     };
-    let found = accounts.iter().enumerate().filter_map(|(place, account)| {
-        // The last one before it.
-        Some((place, account.diagnosis.findings.iter().filter(concerns).max_by_key(|finding| finding.time)?))
-    });
-    found.min_by_key(|(place, _)| (accounts[*place].diagnosis.inherent, *place))
+    let mut found: Vec<(usize, &Finding)> = Vec::new();
+    for (place, account) in accounts.iter().enumerate() {
+        found.extend(account.diagnosis.findings.iter().filter(concerns).map(|finding| (place, finding)));
+    }
+    // What can be mended first; the last one before the incident.
+    found.sort_by_key(|(place, finding)| (accounts[*place].diagnosis.inherent, *place, Reverse(finding.time)));
+    let mut ended: HashSet<u64> = HashSet::new();
+    let mut is_first_of_its_lock = |(_, finding): &(usize, &Finding)| match finding.harm {
+        Harm::Ended(index) | Harm::Misled(index) => ended.insert(index) && matches!(finding.harm, Harm::Ended(_)),
+        _ => false,
+    };
+    let mut causes: Vec<(usize, &Finding)> = found.first().copied().into_iter().collect();
+    for other in found.into_iter().filter(|one| is_first_of_its_lock(one)) {
+        if causes.iter().all(|(place, _)| *place != other.0) {
+            causes.push(other);
+        }
+    }
+    causes
 }
 
 /// Whether somebody waited for a lock that nobody had.

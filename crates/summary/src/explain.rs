@@ -3,7 +3,7 @@
 //! Each sentence is a [`Sentence`]: it names the lines of the history that it follows from, and what no line shows is not said.
 //! If the operations themselves are missing, the checker's own summary is used.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::ends::unnamed_losses;
 use super::story::{Incident, Story, fault_label};
@@ -31,17 +31,27 @@ struct Clause {
 }
 
 /// What happened in an incident, in the order in which it happened.
-pub(super) fn narrate(story: &Story, incident: &Incident) -> Vec<Sentence> {
+pub(super) fn narrate(story: &Story, incident: &Incident, steps: Vec<Step>) -> Vec<Sentence> {
     if story.permits() > 1 {
         return too_many(story, incident);
     }
-    let Some(holders) = Holders::of(story, incident) else { return by_checker(story, incident) };
+    let steps = || steps.iter().map(|step| (step.time, step.sentence.clone()));
+    let Some(mut holders) = Holders::of(story, incident) else {
+        return steps().map(|(_, sentence)| sentence).chain(by_checker(story, incident)).collect();
+    };
+    holders.steps.extend(steps());
     let sentences = [holders.opening(), holders.others(), holders.ending()];
     // What a library said of it meanwhile.
     let of_words = incident.anomalies.iter().filter(|anomaly| anomaly.kind.property().is_conditional());
     let said =
         of_words.take(LISTED).filter_map(|anomaly| Sentence::new(in_full(&anomaly.summary), lines(story, anomaly)));
     sentences.into_iter().flatten().flatten().chain(said).collect()
+}
+
+/// A command at a node that a diagnosis names.
+pub(super) struct Step {
+    pub time: u64,
+    pub sentence: Sentence,
 }
 
 /// What an operation did when.
@@ -63,6 +73,8 @@ struct Holders<'s, 'a> {
     principals: Vec<&'a Operation>,
     /// When the first one sent its write.
     first_write: Option<u64>,
+    /// What was done to the lock at its nodes, in the order of time.
+    steps: BTreeMap<u64, Sentence>,
 }
 
 impl<'s, 'a> Holders<'s, 'a> {
@@ -73,12 +85,20 @@ impl<'s, 'a> Holders<'s, 'a> {
         let is_told = of_holders && times::hold(first).is_some();
         is_told.then(|| {
             let first_write = times::write(first).map(|write| write.sent);
-            Holders { story, incident, first, second, principals: principals(incident), first_write }
+            Holders {
+                story,
+                incident,
+                first,
+                second,
+                principals: principals(incident),
+                first_write,
+                steps: BTreeMap::new(),
+            }
         })
     }
 
     /// Who had the lock first, what it met, and what it wrote while nobody else had the lock.
-    fn opening(&self) -> Vec<Option<Sentence>> {
+    fn opening(&mut self) -> Vec<Option<Sentence>> {
         let (story, first) = (self.story, self.first);
         let is_kept = self.incident.how().is_some_and(|how| how.kind == HowKind::Breakpoint);
         let mut told = vec![sentence(story, first, took_the_lock(story, first, None))];
@@ -86,8 +106,17 @@ impl<'s, 'a> Holders<'s, 'a> {
         told.push(what_went_wrong(story, self.incident, first, self.second));
         told.push(meanwhile(story, first, self.incident.fault));
         told.extend((!is_kept).then(|| self.how(true)));
-        told.extend(self.wrote_before().then(|| wrote_at(story, self.incident, first, first)));
+        if let Some(wrote) = self.first_write.filter(|_| self.wrote_before()) {
+            told.extend(self.steps_before(wrote));
+            told.push(wrote_at(story, self.incident, first, first));
+        }
         told
+    }
+
+    /// What was done at the nodes before a moment, and is not told yet.
+    fn steps_before(&mut self, time: u64) -> Vec<Option<Sentence>> {
+        let later = self.steps.split_off(&time);
+        std::mem::replace(&mut self.steps, later).into_values().map(Some).collect()
     }
 
     /// How it came about, if that was before the others took the lock, or else if it was after.
@@ -109,11 +138,12 @@ impl<'s, 'a> Holders<'s, 'a> {
 
     /// What the others did and what the first one wrote after one of them had the lock, in the order of time, and how many are not
     /// told.
-    fn others(&self) -> Vec<Option<Sentence>> {
+    fn others(&mut self) -> Vec<Option<Sentence>> {
         let (story, mut told) = (self.story, Vec::new());
         let acts = self.acts();
         let mut acts = acts.iter().peekable();
-        while let Some((_, act, operation)) = acts.next() {
+        while let Some((time, act, operation)) = acts.next() {
+            told.extend(self.steps_before(*time));
             if *act == Act::Wrote {
                 told.push(wrote_at(story, self.incident, self.first, operation));
                 continue;
@@ -126,6 +156,7 @@ impl<'s, 'a> Holders<'s, 'a> {
             told.push(sentence(story, operation, clauses));
             told.push(too_early(story, operation, self.first));
         }
+        told.extend(self.steps_before(u64::MAX));
         let is_told = |one: &Operation| self.principals.iter().any(|known| known.index == one.index);
         let untold = self.incident.operations.iter().filter(|one| !is_told(one));
         let untold: Vec<u64> = untold.map(|operation| operation.index).collect();
@@ -339,18 +370,18 @@ fn too_early(story: &Story, operation: &Operation, earlier: &Operation) -> Optio
     still_held.then(|| Sentence::new(text, [told.index, acquired.index])).flatten()
 }
 
-/// When the first holder's lock expired by its own count, if it still held it then and nobody else had it yet.
-fn ran_out(first: &Operation, second: &Operation) -> Option<(u64, u64)> {
+/// When the first holder's lock expired, if it still held it then and nobody else had it yet.
+fn ran_out(story: &Story, first: &Operation, second: &Operation) -> Option<(u64, u64)> {
     let taken = times::at(second, Phase::Acquired);
     let hold = times::hold(first)?;
-    let (expiry, told) = times::expiry_at(first, taken.unwrap_or(hold.end))?;
+    let (expiry, line) = story.expiry_at(first, taken.unwrap_or(hold.end))?;
     let in_time = expiry < hold.end && taken.is_none_or(|taken| expiry <= taken);
-    in_time.then_some((expiry, told.index))
+    in_time.then_some((expiry, line))
 }
 
 /// The fault, and when the first holder's lock expired.
 fn what_went_wrong(story: &Story, incident: &Incident, first: &Operation, second: &Operation) -> Option<Sentence> {
-    let ran_out = ran_out(first, second);
+    let ran_out = ran_out(story, first, second);
     let line = ran_out.map(|(_, line)| line);
     let name = story.name(first.process);
     let Some(fault) = incident.fault else {

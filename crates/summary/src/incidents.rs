@@ -32,6 +32,9 @@ pub struct IncidentAccount {
     /// What is wrong with the lock, if the commands of its nodes make that certain of this incident.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnosis: Option<Told>,
+    /// Those that ended other locks of this incident.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Told>,
     /// What happened, in the order in which it happened; values are set in backticks.
     pub sentences: Vec<Sentence>,
     /// Those who took part: `c1, c3 and 2 more`.
@@ -68,7 +71,8 @@ impl IncidentAccount {
             claimed: incident.claimed,
             harmless: story.harmless(incident).is_some(),
             diagnosis: None,
-            sentences: narrate(story, incident),
+            also: Vec::new(),
+            sentences: narrate(story, incident, Vec::new()),
             clients: clients(story, incident),
             how: incident.how().map(|how| how.kind),
             fault: incident.fault.map(|fault| {
@@ -80,6 +84,11 @@ impl IncidentAccount {
             remedies,
             no_remedies,
         }
+    }
+
+    /// What its diagnoses say of it.
+    pub fn told(&self) -> impl Iterator<Item = &Told> {
+        self.diagnosis.iter().chain(&self.also)
     }
 
     /// Why it does not decide the verdict, in two words; None if it does.

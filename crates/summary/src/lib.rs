@@ -44,7 +44,7 @@ pub use advice::Advice;
 pub use cause::{Why, why_of};
 pub use claims::ClaimAccount;
 pub use diagnoses::{DiagnosisAccount, life_of_key};
-pub use diagnosis::{Biographies, Diagnosis, KeyEvent};
+pub use diagnosis::{Diagnosis, KeyEvent};
 pub use explain::principals;
 pub use facts::RunFacts;
 pub use incidents::{AnomalyAccount, IncidentAccount};

@@ -13,9 +13,10 @@ use base::units::nanos;
 use base::words::sanitize;
 use checker::properties::Seen;
 use checker::{Anomaly, AnomalyKind, ClaimVerdict, How, HowKind, Validity};
+use diagnosis::Lives;
 use model::history::{
     CallEffect, Claim, ClientStep, FaultWindow, Function, Operation, Outcome, Phase, PhaseStamp, Process, Reading,
-    ResourceKind,
+    RecordedCommand, ResourceKind,
 };
 use model::nemesis::Expectation;
 use model::scenario::Fencing;
@@ -31,6 +32,8 @@ pub struct Story<'a> {
     lost: HashSet<u64>,
     /// Those that lost updates first, then those that break a claim, each group ordered by time.
     pub incidents: Vec<Incident<'a>>,
+    /// What became of the lock's keys; none if the nodes' commands are not known.
+    pub(super) lives: Option<Lives<'a>>,
 }
 
 /// The writes of a key whose places in time are certain, in the order in which they were sent.
@@ -95,9 +98,30 @@ impl<'a> Story<'a> {
         }
         let certain = certain_writes(&subject.history.operations);
         let lost = subject.verdict.anomalies.iter().flat_map(|anomaly| anomaly.lost.iter().copied()).collect();
-        let mut story = Story { subject, writes, certain, lost, incidents: Vec::new() };
+        let mut story = Story { subject, writes, certain, lost, incidents: Vec::new(), lives: None };
         story.incidents = story.group();
         story
+    }
+
+    /// Reads what the lock's nodes carried out.
+    pub fn follow(&mut self, commands: &'a [RecordedCommand]) {
+        self.lives = Some(Lives::of(self.subject.history, commands));
+    }
+
+    /// When the lock of an operation expired, by what it was told up to a moment, and the line that says so: as its nodes had it,
+    /// where that is known, or else by its own count.
+    pub fn expiry_at(&self, operation: &Operation, moment: u64) -> Option<(u64, u64)> {
+        let counted = || times::expiry_at(operation, moment).map(|(until, stamp)| (until, stamp.index));
+        match self.lives.as_ref().and_then(|lives| lives.expiry(operation.index)) {
+            Some(expired) => expired.zip(operation.phase(Phase::Acquired).map(|stamp| stamp.index)),
+            None => counted(),
+        }
+    }
+
+    /// When the lock of an operation expired while its client still held it.
+    pub fn expiry(&self, operation: &Operation) -> Option<u64> {
+        let hold = times::hold(operation)?;
+        self.expiry_at(operation, hold.end).map(|(until, _)| until).filter(|until| *until < hold.end)
     }
 
     /// Whether clients wrote and none of them ever asked for a lock, so that locks need no mention.

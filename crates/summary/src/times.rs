@@ -106,12 +106,6 @@ pub fn expiry_at(operation: &Operation, moment: u64) -> Option<(u64, PhaseStamp)
     told.filter_map(|stamp| Some((until(stamp)?, stamp))).max_by_key(|(until, _)| *until)
 }
 
-/// When the client's lock ran out while it still held it, by its own count.
-pub fn expiry(operation: &Operation) -> Option<u64> {
-    let hold = hold(operation)?;
-    expiry_at(operation, hold.end).map(|(until, _)| until).filter(|until| *until < hold.end)
-}
-
 /// The time in which all of these operations believed that they held the lock.
 pub fn overlap(operations: &[&Operation]) -> Option<(u64, u64)> {
     let holds = operations.iter().map(|operation| hold(operation)).collect::<Option<Vec<_>>>()?;

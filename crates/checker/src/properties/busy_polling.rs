@@ -2,6 +2,7 @@
 
 use super::sent::SentCommands;
 use super::{Advisory, Remark};
+use base::redis_commands::{BUSY_PER_SECOND, SHORT_WAIT_NS};
 use base::words::{length, sanitize};
 use model::history::{History, Operation, Phase, PhaseStamp, Process, RecordedCommand};
 
@@ -11,11 +12,6 @@ pub static DEF: Advisory = Advisory {
     applies: "runs without faults whose nodes recorded their commands, and whose clients are processes",
     check: |run| most_often(run.history, run.commands),
 };
-
-/// Who asks more often than this in a second hardly rests in between.
-const OFTEN: u64 = 500;
-/// A shorter wait says nothing of that, in nanoseconds.
-const SHORT: u64 = 200_000_000;
 
 /// The client that asked a node most often, of those of a run without faults that waited long, and whose clients are processes.
 fn most_often(history: &History, commands: &[RecordedCommand]) -> Option<Remark> {
@@ -31,7 +27,7 @@ fn most_often(history: &History, commands: &[RecordedCommand]) -> Option<Remark>
         let per_second = (u128::from(times) * 1_000_000_000 / u128::from(waited)) as u64;
         Some((per_second, client, node, waited))
     });
-    let often = asked.filter(|(per_second, ..)| *per_second > OFTEN);
+    let often = asked.filter(|(per_second, ..)| *per_second > BUSY_PER_SECOND);
     let (severity, client, node, waited) = often.max_by_key(|(per_second, ..)| *per_second)?;
     let text = format!("{client} asked {node} for it {severity} times a second, for {}", length(waited));
     Some(Remark { severity, ..Remark::new(1, 1, sanitize(&text, 200))? })
@@ -41,7 +37,7 @@ fn most_often(history: &History, commands: &[RecordedCommand]) -> Option<Remark>
 fn waited(operation: &Operation) -> Option<(u64, u64)> {
     let from = operation.phase(Phase::Acquiring)?.time();
     let until = operation.phase(Phase::Acquired).map(PhaseStamp::time).or(operation.completed)?;
-    (until.saturating_sub(from) >= SHORT).then_some((from, until))
+    (until.saturating_sub(from) >= SHORT_WAIT_NS).then_some((from, until))
 }
 
 /// The node that got most of these, and how many.

@@ -1,6 +1,6 @@
 //! An attempt that ends without the lock, and leaves its key.
 
-use super::super::acts::{Act, Change, KeyEnd};
+use super::super::acts::{Act, Change, Create, KeyEnd, Means};
 use super::super::case::{Case, at, gave_up, on};
 use super::super::{Finding, Harm, Kind};
 use super::REDIS_LOCKS;
@@ -22,61 +22,90 @@ pub static KIND: Kind = Kind {
 
 fn check(case: &Case) -> Vec<Finding> {
     left_behind(case)
-        .filter(|(_, released_elsewhere)| !released_elsewhere)
-        .map(|(act, _)| finding(case, act, "no release followed"))
+        .filter(|left| !left.elsewhere)
+        .map(|left| finding(case, &left, "no release with its value followed"))
         .collect()
 }
 
-/// The keys that attempts created and never removed, though their clients could reach the node again; and whether the same attempt
-/// released on another node.
-pub(super) fn left_behind<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = (&'c Act<'a>, bool)> {
-    let created = case.acts.all.iter().filter(|act| act.is_done() && act.create().is_some());
-    created.filter_map(|act| {
-        let operation = case.of(act)?;
-        let over = operation.completed.filter(|_| gave_up(operation))?;
-        let ttl = act.create()?.ttl?;
-        let end = act.time.saturating_add(ttl);
-        if end.saturating_sub(over) < case.ttl / 4 || !case.acts.was_watched(act.node, act.time, end) {
-            return None;
-        }
-        let after = || case.acts.after(act);
-        let removes = |other: &&Act| other.client == act.client && matches!(other.what, Change::Remove | Change::Other);
-        let asks_to_remove =
-            |other: &&Act| other.client == act.client && other.operation == act.operation && other.what == Change::Read;
-        if after().any(|other| (removes(&other) || asks_to_remove(&other)) && other.time <= end) {
-            return None;
-        }
-        // What it sent meanwhile came to the node: else its release may be on its way, or lost. And so before: else this may be a late request of
-        // an earlier attempt.
-        if !case.requests_pass(act.client, act.node, act.time.saturating_sub(case.ttl), end) {
-            return None;
-        }
-        // It had the time to release.
-        if case.ran_for(act.client, over, end) < case.ttl / 4 {
-            return None;
-        }
-        let elsewhere = case
-            .acts
-            .of_operation(act.operation?)
-            .any(|other| other.node != act.node && other.place > act.place && matches!(other.what, Change::Remove));
-        let owned = after().next().and_then(|next| next.owner());
-        let is_seen = owned.is_some_and(|owned| owned.created == act.place && owned.end != KeyEnd::Unknown);
-        is_seen.then_some((act, elsewhere))
-    })
+/// A key that an attempt created and never removed.
+pub(super) struct LeftBehind<'c, 'a> {
+    pub act: &'c Act<'a>,
+    /// When the attempt was over, or its connection before that, and until when the key stayed.
+    over: u64,
+    by_reset: bool,
+    until: u64,
+    /// Whether the same attempt released on another node.
+    pub elsewhere: bool,
 }
 
-pub(super) fn finding(case: &Case, act: &Act, what: &str) -> Finding {
-    let over = case.of(act).and_then(|operation| operation.completed).unwrap_or(act.time);
-    let end = act.time.saturating_add(act.create().and_then(|create| create.ttl).unwrap_or(0));
+/// The keys that attempts created and never removed, though their clients could reach the node again.
+pub(super) fn left_behind<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = LeftBehind<'c, 'a>> {
+    let created = case.acts.all.iter().filter(|act| act.is_done() && act.create().is_some());
+    created.filter_map(|act| left(case, act))
+}
+
+fn left<'c, 'a>(case: &'c Case<'a>, act: &'c Act<'a>) -> Option<LeftBehind<'c, 'a>> {
+    let operation = case.of(act)?;
+    let ended = operation.completed.filter(|_| gave_up(operation))?;
+    let Create { ttl, token, .. } = act.create()?;
+    let end = act.time.saturating_add(ttl?);
+    // Of a key that the attempt outlived, the client had known for long that no reply would come.
+    let reset = case.reset_at(act).filter(|_| ended > end);
+    let over = reset.unwrap_or(ended);
+    let own = || case.acts.after(act).filter(|other| other.client == act.client && other.time <= end);
+    // The next attempt of this client may find the key by its value, and go on with it.
+    let next = own().find(|other| other.operation != act.operation);
+    let until = next.filter(|next| takes_over(case, next)).map_or(end, |next| next.time);
+    if until.saturating_sub(over) < case.ttl / 4 || !case.acts.was_watched(act.node, act.time, until) {
+        return None;
+    }
+    let removes = |other: &Act| matches!(other.what, Change::Remove | Change::Other);
+    // A script that does not get the key's value can't compare with it.
+    let may_compare = |other: &Act| {
+        let by_script = matches!(other.by, Means::Script { .. });
+        other.what == Change::Read && (!by_script || case.commands[other.sent].words.iter().any(|word| word == token))
+    };
+    let asks_to_remove = |other: &Act| other.operation == act.operation && may_compare(other);
+    if own().take_while(|other| other.time < until).any(|other| removes(other) || asks_to_remove(other)) {
+        return None;
+    }
+    // What it sent meanwhile came to the node: else its release may be on its way, or lost. And so before: else this may be a late request of
+    // an earlier attempt.
+    if !case.requests_pass(act.client, act.node, act.time.saturating_sub(case.ttl), until) {
+        return None;
+    }
+    // It had the time to release.
+    if case.ran_for(act.client, over, until) < case.ttl / 4 {
+        return None;
+    }
+    let elsewhere = case
+        .acts
+        .of_operation(act.operation?)
+        .any(|other| other.node != act.node && other.place > act.place && matches!(other.what, Change::Remove));
+    let owned = case.acts.after(act).next().and_then(|next| next.owner());
+    let is_seen = owned.is_some_and(|owned| owned.created == act.place && owned.end != KeyEnd::Unknown);
+    is_seen.then_some(LeftBehind { act, over, by_reset: reset.is_some(), until, elsewhere })
+}
+
+/// Whether the command of this act extended the key or created it anew, and removed none.
+pub(super) fn takes_over(case: &Case, act: &Act) -> bool {
+    let same = || case.acts.after(act).take_while(|other| other.sent == act.sent).chain([act]);
+    let took = |other: &Act| other.is_done() && matches!(other.what, Change::Create(_) | Change::Renew(_));
+    same().any(took) && !same().any(|other| other.what == Change::Remove)
+}
+
+pub(super) fn finding(case: &Case, left: &LeftBehind, what: &str) -> Finding {
+    let LeftBehind { act, over, by_reset, until, .. } = *left;
+    let event = if by_reset { "lost its connection" } else { "ended its attempt" };
     let sentence = format!(
-        "{}'s {} {} created the key{}. {}'s attempt ended at {}, and {what}. The key stayed for another {}.",
+        "{}'s {} {} created the key{}. {} {event} at {}, and {what}. The key stayed for another {}.",
         act.client,
         case.named(act),
         at(act.time),
         on(case, act.node),
         act.client,
         moment(over),
-        length(end.saturating_sub(over))
+        length(until.saturating_sub(over))
     );
     let met = case.acts.after(act).any(|other| {
         other.client != act.client && other.time > over && other.owner().is_some_and(|owner| owner.created == act.place)

@@ -1,7 +1,9 @@
 //! An extension that is reported after the key has expired.
 
+use std::collections::BTreeMap;
+
 use super::super::acts::{Act, Change};
-use super::super::case::{Case, on};
+use super::super::case::Case;
 use super::super::{Finding, Harm, Kind};
 use super::REDIS_LOCKS;
 use super::expired_grant::TO_RETURN;
@@ -22,39 +24,63 @@ pub static KIND: Kind = Kind {
 };
 
 fn check(case: &Case) -> Vec<Finding> {
-    // The keys of a lock over several nodes end one by one.
-    if case.run.nodes > 1 {
-        return Vec::new();
+    let mut found = Vec::new();
+    for (place, operation) in case.history.operations.iter().enumerate() {
+        let Some(acquired) = operation.phase(Phase::Acquired) else { continue };
+        let mut since = acquired.time();
+        for said in operation.phases.iter().filter(|stamp| stamp.phase == Phase::Extended) {
+            if let Some(stamped) = said.stamped.and_then(|time| u64::try_from(time).ok()) {
+                found.extend(finding(case, place, since, stamped));
+            }
+            since = said.time();
+        }
     }
-    let renews = case.acts.all.iter().filter(|act| act.is_done() && matches!(act.what, Change::Renew(Some(_))));
-    renews.filter_map(|act| finding(case, act)).collect()
+    found
 }
 
-fn finding(case: &Case, act: &Act) -> Option<Finding> {
-    let operation = case.of(act)?;
-    let owner = act.owner().filter(|owner| owner.client == act.client && owner.operation == act.operation)?;
-    let Change::Renew(Some(ttl)) = act.what else { return None };
-    let end = act.time.saturating_add(ttl);
-    // The first answer to an extension after this one.
-    let said = operation.phases.iter().find(|stamp| stamp.phase == Phase::Extended && stamp.time() > act.time)?;
-    let stamped = u64::try_from(said.stamped?).ok()?;
-    let again = case
-        .acts
-        .after(act)
-        .take_while(|other| other.time <= stamped)
-        .any(|other| other.done != Some(false) && other.client == act.client && other.what != Change::Read);
-    let is_whole = case.acts.was_watched(act.node, act.time, stamped);
-    if again || !is_whole || case.ran_for(act.client, end, stamped) < TO_RETURN {
+/// The extensions that were sent since a moment, if the keys of a majority had expired before the library said that it had extended them.
+fn finding(case: &Case, place: usize, since: u64, stamped: u64) -> Option<Finding> {
+    let operation = case.operation(Some(place))?;
+    let mut last: BTreeMap<&str, &Act> = BTreeMap::new();
+    let acts = || case.acts.of_operation(place).filter(|act| act.time <= stamped);
+    for act in acts().filter(|act| act.is_done() && extends(act)) {
+        last.insert(act.node, act);
+    }
+    // The keys that were extended, had ended at the answer, and that nothing else touched before.
+    let mut ended: Vec<(u64, &Act)> = Vec::new();
+    for act in last.values().filter(|act| act.time > since) {
+        let Change::Renew(Some(ttl)) = act.what else { continue };
+        let end = act.time.saturating_add(ttl);
+        let mut later = case.acts.after(act).take_while(|other| other.time <= stamped);
+        let again =
+            later.any(|other| other.done != Some(false) && other.client == act.client && other.what != Change::Read);
+        if end < stamped && !again && case.acts.was_watched(act.node, act.time, stamped) {
+            ended.push((end, act));
+        }
+    }
+    ended.sort_by_key(|(end, _)| *end);
+    // So many may end, and a majority is left.
+    let nodes = (case.run.nodes as usize).max(1);
+    let &(end, act) = ended.get(nodes - nodes / 2 - 1)?;
+    if case.ran_for(act.client, end, stamped) < TO_RETURN {
         return None;
     }
+    let (keys, were) = if nodes > 1 { ("keys of a majority", "were") } else { ("key", "was") };
     let sentence = format!(
-        "{} was told at {} that its lock{} was extended, {} after the key had expired: the reply came {} after the key was extended.",
+        "{} was told at {} that its lock was extended, {} after the {keys} had expired: the reply came {} after the {} {were} extended.",
         act.client,
         moment(stamped),
-        on(case, act.node),
         length(stamped.saturating_sub(end)),
-        length(stamped.saturating_sub(act.time))
+        length(stamped.saturating_sub(act.time)),
+        if nodes > 1 { "keys" } else { "key" }
     );
-    let places = [owner.created, act.place];
+    let created = ended.iter().filter_map(|(_, act)| act.owner()).map(|owner| owner.created);
+    let places: Vec<usize> = created.chain(ended.iter().map(|(_, act)| act.place)).collect();
     Some(case.finding(act, &places, &[act.operation], Harm::Misled(operation.index), sentence))
+}
+
+/// Whether an act gives its client's own key more time.
+fn extends(act: &Act) -> bool {
+    let is_own = act.owner().is_some_and(|owner| owner.client == act.client && owner.operation == act.operation);
+    is_own && matches!(act.what, Change::Renew(Some(_)))
 }

@@ -1,10 +1,12 @@
 //! A lock that runs out while its holder still counts on it: what every lock with a TTL does.
 
-use super::super::acts::{Act, Change, Gone, KeyState};
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::acts::{Act, Change, EDGE, Gone, KeyState};
 use super::super::case::Case;
 use super::super::{Finding, Harm, Kind};
 use super::KLEPPMANN;
-use base::words::{moment, plural};
+use base::words::{list, moment, plural};
 
 pub static KIND: Kind = Kind {
     code: "RJ022",
@@ -21,46 +23,74 @@ pub static KIND: Kind = Kind {
     check,
 };
 
+/// A key that ran out, by its creation, with that of the key which came after it.
+struct Ended<'c> {
+    lost: &'c Act<'c>,
+    took: &'c Act<'c>,
+    end: u64,
+}
+
 fn check(case: &Case) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let is_granted = |act: &&Act| act.is_done() && act.create().is_some() && act.operation.is_some();
-    for took in case.acts.all.iter().filter(is_granted) {
+    // A lock over several nodes has a key on each of them: one event is that of two operations.
+    let mut events: BTreeMap<(usize, usize), Vec<Ended>> = BTreeMap::new();
+    for took in case.acts.all.iter().filter(|act| is_granted(act)) {
         let KeyState::Absent(_, Some(Gone::Expired(end))) = took.before else { continue };
-        let before = || case.acts.before(took);
-        let Some(lost) = before().rev().find(is_granted) else { continue };
-        let (Some(holder), Some(other)) = (case.of(lost), case.of(took)) else { continue };
-        // Of a lock over several nodes, a key that came after the grant is no part of it.
-        if case
-            .history
-            .certain_hold(holder)
-            .is_none_or(|(start, _)| i64::try_from(lost.time).is_ok_and(|time| time > start))
-        {
-            continue;
+        let Some(lost) = case.acts.before(took).rev().find(|act| is_granted(act)) else { continue };
+        if let Some(pair) = lost.operation.zip(took.operation).filter(|_| is_of_both(case, lost, took)) {
+            events.entry(pair).or_default().push(Ended { lost, took, end });
         }
-        let has_it = case
-            .history
-            .certain_hold(other)
-            .is_some_and(|(start, _)| u64::try_from(start).is_ok_and(|start| case.holds(holder, start)));
-        if took.client == lost.client || !has_it || holder.index == other.index {
-            continue;
-        }
-        let renewals =
-            before().filter(|act| act.place > lost.place && act.is_done() && matches!(act.what, Change::Renew(_)));
-        let renewed = match renewals.count() as u64 {
-            0 => String::new(),
-            many => format!(", extended {}", plural(many, "time")),
-        };
-        let sentence = format!(
-            "{}'s key, created at {}{renewed}, expired at {} while {} still counted on it; {} acquired the lock at {}.",
-            lost.client,
-            moment(lost.time),
-            moment(end),
-            lost.client,
-            took.client,
-            moment(took.time)
-        );
-        let places = [lost.place, took.place];
-        found.push(case.finding(took, &places, &[lost.operation, took.operation], Harm::Ended(holder.index), sentence));
     }
-    found
+    events.values().filter_map(|keys| finding(case, keys)).collect()
+}
+
+fn is_granted(act: &Act) -> bool {
+    act.is_done() && act.create().is_some() && act.operation.is_some()
+}
+
+/// Whether a key was a part of its client's lock, and so was the one after it of another client's, which had its lock meanwhile.
+fn is_of_both(case: &Case, lost: &Act, took: &Act) -> bool {
+    let (Some(holder), Some(other)) = (case.of(lost), case.of(took)) else { return false };
+    let since = |operation| case.history.certain_hold(operation).and_then(|(start, _)| u64::try_from(start).ok());
+    let (Some(held), Some(taken)) = (since(holder), since(other)) else { return false };
+    // A key that came after the grant is no part of it.
+    lost.time <= held
+        && took.time <= taken.saturating_add(EDGE)
+        && took.client != lost.client
+        && case.holds(holder, taken)
+}
+
+fn finding(case: &Case, keys: &[Ended]) -> Option<Finding> {
+    let first = keys.iter().min_by_key(|key| key.took.time)?;
+    let (start, _) = case.history.certain_hold(case.of(first.took)?)?;
+    let is_before = |key: &&Ended| i64::try_from(key.took.time).is_ok_and(|time| time <= start);
+    // The one that gave the other client its lock, give or take an edge.
+    let last = keys.iter().filter(is_before).max_by_key(|key| key.took.time).unwrap_or(first);
+    let (lost, took) = (last.lost, last.took);
+    let end = keys.iter().map(|key| key.end).max()?;
+    let renewals = case
+        .acts
+        .before(took)
+        .filter(|act| act.place > lost.place && act.is_done() && matches!(act.what, Change::Renew(_)));
+    let renewed = match renewals.count() as u64 {
+        0 => String::new(),
+        many => format!(", extended {}", plural(many, "time")),
+    };
+    let whose = match keys {
+        [_] => format!("{}'s key, created at {}{renewed}, expired at {}", lost.client, moment(lost.time), moment(end)),
+        _ => {
+            let nodes: BTreeSet<String> = keys.iter().map(|key| key.lost.node.to_string()).collect();
+            let nodes: Vec<String> = nodes.into_iter().collect();
+            format!("{}'s keys on {} had expired by {}", lost.client, list(&nodes), moment(end))
+        }
+    };
+    let sentence = format!(
+        "{whose} while {} still counted on {}; {} acquired the lock at {}.",
+        lost.client,
+        if keys.len() == 1 { "it" } else { "them" },
+        took.client,
+        moment(took.time)
+    );
+    let places: Vec<usize> = keys.iter().flat_map(|key| [key.lost.place, key.took.place]).collect();
+    let harm = Harm::Ended(case.of(lost)?.index);
+    Some(case.finding(took, &places, &[lost.operation, took.operation], harm, sentence))
 }

@@ -5,6 +5,7 @@
 
 mod acquire_overwrites;
 mod attempt_left_lock;
+mod busy_polling;
 mod check_then_set;
 mod compare_then_delete;
 mod compare_then_renew;
@@ -37,6 +38,8 @@ mod renewal_without_compare;
 mod retry_meets_own_lock;
 mod script_forgotten;
 mod shared_token;
+mod stops_at_dead_node;
+mod thundering_waiters;
 mod ttl_in_second_command;
 mod ttl_in_wrong_unit;
 mod ttl_longer_than_asked;
@@ -90,6 +93,9 @@ pub static KINDS: &[&Kind] = &[
     &false_ownership::KIND,
     &release_not_repeated::KIND,
     &grant_without_server::KIND,
+    &stops_at_dead_node::KIND,
+    &busy_polling::KIND,
+    &thundering_waiters::KIND,
 ];
 
 /// `Distributed locks with Redis`

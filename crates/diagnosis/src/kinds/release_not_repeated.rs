@@ -4,6 +4,7 @@ use super::super::acts::{Act, Change, KeyEnd};
 use super::super::case::{Case, at, on};
 use super::super::{Finding, Harm, Kind};
 use super::REDIS_LOCKS;
+use super::attempt_left_lock::takes_over;
 use base::words::{length, moment};
 use model::history::{Outcome, Phase};
 
@@ -39,12 +40,16 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
         KeyEnd::Never => told.time,
         KeyEnd::Unknown => return None,
     };
-    let removes = |other: &&Act| other.client == act.client && matches!(other.what, Change::Remove | Change::Other);
-    let again =
-        case.acts.after(act).take_while(|other| other.time <= end).any(|other| removes(&other) && other.time > over);
+    let own = || case.acts.after(act).filter(|other| other.client == act.client && other.time > over);
+    // The next attempt of this client may find the key by its value, and go on with it.
+    let next = own().find(|other| other.time <= end && other.operation != act.operation);
+    let until = next.filter(|next| takes_over(case, next)).map_or(end, |next| next.time);
+    let removes = |other: &Act| matches!(other.what, Change::Remove | Change::Other);
+    let again = own().take_while(|other| other.time < until).any(removes);
     let is_whole = case.acts.was_watched(act.node, act.time, told.time);
-    // It had the time to send it again, and the way was free.
-    let could = case.ran_for(act.client, over, end) >= case.ttl / 4 && case.could_send(act.client, act.node, over, end);
+    // It had the time to send it again, and the way was free, or shows that nothing was on it.
+    let could = case.ran_for(act.client, over, until) >= case.ttl / 4
+        && (case.could_send(act.client, act.node, over, until) || is_held(case, act, over, end));
     if again || !is_whole || !could {
         return None;
     }
@@ -56,7 +61,21 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
         at(act.time),
         on(case, act.node),
         moment(over),
-        length(end.saturating_sub(over))
+        length(until.saturating_sub(over))
     );
     Some(case.finding(act, &[act.place, told.place], &[act.operation], Harm::Kept, sentence))
+}
+
+/// Whether a fault held one request of the client from before `over` until the key had ended, and nothing else of this operation came
+/// after that: so this was all that it sent.
+fn is_held(case: &Case, act: &Act, over: u64, end: u64) -> bool {
+    let Some(heal) = case.held_until(act.client, act.node, over).filter(|heal| *heal > end) else { return false };
+    let after = case.commands.iter().enumerate().filter(|(_, command)| {
+        command.from.as_deref() == Some(act.client) && command.node == act.node && command.time > over
+    });
+    let next = case.history.operations.iter().filter(|one| case.run.client_name(one.process) == act.client);
+    let next = next.map(|one| one.invoked).filter(|invoked| *invoked > over).min().unwrap_or(u64::MAX);
+    let mut own = after.filter(|(_, command)| command.time < next && command.words.iter().any(|word| word == act.key));
+    let is_it = own.next().is_some_and(|(_, command)| command.time > heal);
+    is_it && own.next().is_none()
 }

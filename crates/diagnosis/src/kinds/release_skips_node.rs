@@ -20,7 +20,7 @@ pub static KIND: Kind = Kind {
 
 fn check(case: &Case) -> Vec<Finding> {
     left_behind(case)
-        .filter(|(_, released_elsewhere)| *released_elsewhere)
-        .map(|(act, _)| finding(case, act, &format!("its release reached other nodes, but not {}", act.node)))
+        .filter(|left| left.elsewhere)
+        .map(|left| finding(case, &left, &format!("its release reached other nodes, but not {}", left.act.node)))
         .collect()
 }

@@ -39,7 +39,11 @@ fn check(case: &Case) -> Vec<Finding> {
                 return None;
             }
             let after = act.time.checked_sub(over)?;
-            if after <= case.ttl / ON_ITS_WAY || !case.was_quiet(over, act.time) {
+            // Nothing has held it since: the way was free, and client and node had the time to send it on.
+            let since = act.time.saturating_sub(case.ttl / ON_ITS_WAY);
+            let had_time = |member: &str| case.ran_for(member, since, act.time) >= case.ttl / 4;
+            let was_free = case.requests_pass(act.client, act.node, since, act.time);
+            if over >= since || !was_free || !had_time(act.client) || !had_time(act.node) {
                 return None;
             }
             let sentence = format!(

@@ -316,7 +316,8 @@ const PAIRS: &[Pair] = &[
             at 400 n0 c1 SET lock:k0 b NX PX 1000
             at 315 n0 c0 PING
             at 1105 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c0's SET at 0.005 s created the key. c0's attempt ended at 0.300 s, and no release followed. The key stayed for another 705 ms.",
+        says: "c0's SET at 0.005 s created the key. c0 ended its attempt at 0.300 s, and no release with its value followed. The key \
+               stayed for another 705 ms.",
         harm: Harm::Kept,
         // Its release may be lost on its way.
         spares: "
@@ -339,7 +340,7 @@ const PAIRS: &[Pair] = &[
             at 250 n1 c0 DEL lock:k0
             at 315 n0 c0 PING
             at 1105 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c0's SET at 0.005 s created the key on n0. c0's attempt ended at 0.300 s, and its release reached other nodes, but not n0. \
+        says: "c0's SET at 0.005 s created the key on n0. c0 ended its attempt at 0.300 s, and its release reached other nodes, but not n0. \
                The key stayed for another 705 ms.",
         harm: Harm::Kept,
         spares: "
@@ -749,6 +750,498 @@ const PAIRS: &[Pair] = &[
             op c0 10-900 ok acquiring=20 acquired=310 releasing=800 released=890
             fault kill n0 50-500
             at 25 n0 c0 SET lock:k0 a NX PX 1000",
+    },
+    Pair {
+        code: "RJ042",
+        shows: "
+            nodes 3
+            op c0 1-50 ok acquired=10 releasing=40 released=49
+            op c1 110-130 fail acquiring=112
+            fault kill n0 100-500
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 6 n1 c0 SET lock:k0 a NX PX 1000
+            at 7 n2 c0 SET lock:k0 a NX PX 1000",
+        says: "c1's attempt ended without the lock at 0.130 s, while n0 was down; it had sent nothing to n1 and n2, which were up.",
+        harm: Harm::Waited,
+        // It asked them.
+        spares: "
+            nodes 3
+            op c0 1-50 ok acquired=10 releasing=40 released=49
+            op c1 110-130 fail acquiring=112
+            fault kill n0 100-500
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 6 n1 c0 SET lock:k0 a NX PX 1000
+            at 7 n2 c0 SET lock:k0 a NX PX 1000
+            at 115 n1 c1 SET lock:k0 b NX PX 1000
+            at 116 n2 c1 SET lock:k0 b NX PX 1000",
+    },
+    Pair {
+        code: "RJ043",
+        shows: "
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            op c1 2-500 fail acquiring=3
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 20 n0 c1 SET lock:k0 b NX PX 1000
+            at 21 n0 c1 SET lock:k0 b NX PX 1000
+            at 22 n0 c1 SET lock:k0 b NX PX 1000
+            at 23 n0 c1 SET lock:k0 b NX PX 1000
+            at 24 n0 c1 SET lock:k0 b NX PX 1000
+            at 25 n0 c1 SET lock:k0 b NX PX 1000
+            at 26 n0 c1 SET lock:k0 b NX PX 1000
+            at 27 n0 c1 SET lock:k0 b NX PX 1000
+            at 28 n0 c1 SET lock:k0 b NX PX 1000
+            at 29 n0 c1 SET lock:k0 b NX PX 1000
+            at 30 n0 c1 SET lock:k0 b NX PX 1000
+            at 31 n0 c1 SET lock:k0 b NX PX 1000
+            at 32 n0 c1 SET lock:k0 b NX PX 1000
+            at 33 n0 c1 SET lock:k0 b NX PX 1000
+            at 34 n0 c1 SET lock:k0 b NX PX 1000
+            at 35 n0 c1 SET lock:k0 b NX PX 1000
+            at 36 n0 c1 SET lock:k0 b NX PX 1000
+            at 37 n0 c1 SET lock:k0 b NX PX 1000
+            at 38 n0 c1 SET lock:k0 b NX PX 1000
+            at 39 n0 c1 SET lock:k0 b NX PX 1000
+            at 40 n0 c1 SET lock:k0 b NX PX 1000
+            at 41 n0 c1 SET lock:k0 b NX PX 1000
+            at 42 n0 c1 SET lock:k0 b NX PX 1000
+            at 43 n0 c1 SET lock:k0 b NX PX 1000
+            at 44 n0 c1 SET lock:k0 b NX PX 1000
+            at 45 n0 c1 SET lock:k0 b NX PX 1000
+            at 46 n0 c1 SET lock:k0 b NX PX 1000
+            at 47 n0 c1 SET lock:k0 b NX PX 1000
+            at 48 n0 c1 SET lock:k0 b NX PX 1000
+            at 49 n0 c1 SET lock:k0 b NX PX 1000
+            at 50 n0 c1 SET lock:k0 b NX PX 1000
+            at 51 n0 c1 SET lock:k0 b NX PX 1000
+            at 52 n0 c1 SET lock:k0 b NX PX 1000
+            at 53 n0 c1 SET lock:k0 b NX PX 1000
+            at 54 n0 c1 SET lock:k0 b NX PX 1000
+            at 55 n0 c1 SET lock:k0 b NX PX 1000
+            at 56 n0 c1 SET lock:k0 b NX PX 1000
+            at 57 n0 c1 SET lock:k0 b NX PX 1000
+            at 58 n0 c1 SET lock:k0 b NX PX 1000
+            at 59 n0 c1 SET lock:k0 b NX PX 1000
+            at 60 n0 c1 SET lock:k0 b NX PX 1000
+            at 61 n0 c1 SET lock:k0 b NX PX 1000
+            at 62 n0 c1 SET lock:k0 b NX PX 1000
+            at 63 n0 c1 SET lock:k0 b NX PX 1000
+            at 64 n0 c1 SET lock:k0 b NX PX 1000
+            at 65 n0 c1 SET lock:k0 b NX PX 1000
+            at 66 n0 c1 SET lock:k0 b NX PX 1000
+            at 67 n0 c1 SET lock:k0 b NX PX 1000
+            at 68 n0 c1 SET lock:k0 b NX PX 1000
+            at 69 n0 c1 SET lock:k0 b NX PX 1000
+            at 70 n0 c1 SET lock:k0 b NX PX 1000
+            at 71 n0 c1 SET lock:k0 b NX PX 1000
+            at 72 n0 c1 SET lock:k0 b NX PX 1000
+            at 73 n0 c1 SET lock:k0 b NX PX 1000
+            at 74 n0 c1 SET lock:k0 b NX PX 1000
+            at 75 n0 c1 SET lock:k0 b NX PX 1000
+            at 76 n0 c1 SET lock:k0 b NX PX 1000
+            at 77 n0 c1 SET lock:k0 b NX PX 1000
+            at 78 n0 c1 SET lock:k0 b NX PX 1000
+            at 79 n0 c1 SET lock:k0 b NX PX 1000
+            at 80 n0 c1 SET lock:k0 b NX PX 1000
+            at 81 n0 c1 SET lock:k0 b NX PX 1000
+            at 82 n0 c1 SET lock:k0 b NX PX 1000
+            at 83 n0 c1 SET lock:k0 b NX PX 1000
+            at 84 n0 c1 SET lock:k0 b NX PX 1000
+            at 85 n0 c1 SET lock:k0 b NX PX 1000
+            at 86 n0 c1 SET lock:k0 b NX PX 1000
+            at 87 n0 c1 SET lock:k0 b NX PX 1000
+            at 88 n0 c1 SET lock:k0 b NX PX 1000
+            at 89 n0 c1 SET lock:k0 b NX PX 1000
+            at 90 n0 c1 SET lock:k0 b NX PX 1000
+            at 91 n0 c1 SET lock:k0 b NX PX 1000
+            at 92 n0 c1 SET lock:k0 b NX PX 1000
+            at 93 n0 c1 SET lock:k0 b NX PX 1000
+            at 94 n0 c1 SET lock:k0 b NX PX 1000
+            at 95 n0 c1 SET lock:k0 b NX PX 1000
+            at 96 n0 c1 SET lock:k0 b NX PX 1000
+            at 97 n0 c1 SET lock:k0 b NX PX 1000
+            at 98 n0 c1 SET lock:k0 b NX PX 1000
+            at 99 n0 c1 SET lock:k0 b NX PX 1000
+            at 100 n0 c1 SET lock:k0 b NX PX 1000
+            at 101 n0 c1 SET lock:k0 b NX PX 1000
+            at 102 n0 c1 SET lock:k0 b NX PX 1000
+            at 103 n0 c1 SET lock:k0 b NX PX 1000
+            at 104 n0 c1 SET lock:k0 b NX PX 1000
+            at 105 n0 c1 SET lock:k0 b NX PX 1000
+            at 106 n0 c1 SET lock:k0 b NX PX 1000
+            at 107 n0 c1 SET lock:k0 b NX PX 1000
+            at 108 n0 c1 SET lock:k0 b NX PX 1000
+            at 109 n0 c1 SET lock:k0 b NX PX 1000
+            at 110 n0 c1 SET lock:k0 b NX PX 1000
+            at 111 n0 c1 SET lock:k0 b NX PX 1000
+            at 112 n0 c1 SET lock:k0 b NX PX 1000
+            at 113 n0 c1 SET lock:k0 b NX PX 1000
+            at 114 n0 c1 SET lock:k0 b NX PX 1000
+            at 115 n0 c1 SET lock:k0 b NX PX 1000
+            at 116 n0 c1 SET lock:k0 b NX PX 1000
+            at 117 n0 c1 SET lock:k0 b NX PX 1000
+            at 118 n0 c1 SET lock:k0 b NX PX 1000
+            at 119 n0 c1 SET lock:k0 b NX PX 1000
+            at 120 n0 c1 SET lock:k0 b NX PX 1000
+            at 121 n0 c1 SET lock:k0 b NX PX 1000
+            at 122 n0 c1 SET lock:k0 b NX PX 1000
+            at 123 n0 c1 SET lock:k0 b NX PX 1000
+            at 124 n0 c1 SET lock:k0 b NX PX 1000
+            at 125 n0 c1 SET lock:k0 b NX PX 1000
+            at 126 n0 c1 SET lock:k0 b NX PX 1000
+            at 127 n0 c1 SET lock:k0 b NX PX 1000
+            at 128 n0 c1 SET lock:k0 b NX PX 1000
+            at 129 n0 c1 SET lock:k0 b NX PX 1000
+            at 130 n0 c1 SET lock:k0 b NX PX 1000
+            at 131 n0 c1 SET lock:k0 b NX PX 1000
+            at 132 n0 c1 SET lock:k0 b NX PX 1000
+            at 133 n0 c1 SET lock:k0 b NX PX 1000
+            at 134 n0 c1 SET lock:k0 b NX PX 1000
+            at 135 n0 c1 SET lock:k0 b NX PX 1000
+            at 136 n0 c1 SET lock:k0 b NX PX 1000
+            at 137 n0 c1 SET lock:k0 b NX PX 1000
+            at 138 n0 c1 SET lock:k0 b NX PX 1000
+            at 139 n0 c1 SET lock:k0 b NX PX 1000
+            at 140 n0 c1 SET lock:k0 b NX PX 1000
+            at 141 n0 c1 SET lock:k0 b NX PX 1000
+            at 142 n0 c1 SET lock:k0 b NX PX 1000
+            at 143 n0 c1 SET lock:k0 b NX PX 1000
+            at 144 n0 c1 SET lock:k0 b NX PX 1000
+            at 145 n0 c1 SET lock:k0 b NX PX 1000
+            at 146 n0 c1 SET lock:k0 b NX PX 1000
+            at 147 n0 c1 SET lock:k0 b NX PX 1000
+            at 148 n0 c1 SET lock:k0 b NX PX 1000
+            at 149 n0 c1 SET lock:k0 b NX PX 1000
+            at 150 n0 c1 SET lock:k0 b NX PX 1000
+            at 151 n0 c1 SET lock:k0 b NX PX 1000
+            at 152 n0 c1 SET lock:k0 b NX PX 1000
+            at 153 n0 c1 SET lock:k0 b NX PX 1000
+            at 154 n0 c1 SET lock:k0 b NX PX 1000
+            at 155 n0 c1 SET lock:k0 b NX PX 1000
+            at 156 n0 c1 SET lock:k0 b NX PX 1000
+            at 157 n0 c1 SET lock:k0 b NX PX 1000
+            at 158 n0 c1 SET lock:k0 b NX PX 1000
+            at 159 n0 c1 SET lock:k0 b NX PX 1000
+            at 160 n0 c1 SET lock:k0 b NX PX 1000
+            at 161 n0 c1 SET lock:k0 b NX PX 1000
+            at 162 n0 c1 SET lock:k0 b NX PX 1000
+            at 163 n0 c1 SET lock:k0 b NX PX 1000
+            at 164 n0 c1 SET lock:k0 b NX PX 1000
+            at 165 n0 c1 SET lock:k0 b NX PX 1000
+            at 166 n0 c1 SET lock:k0 b NX PX 1000
+            at 167 n0 c1 SET lock:k0 b NX PX 1000
+            at 168 n0 c1 SET lock:k0 b NX PX 1000
+            at 169 n0 c1 SET lock:k0 b NX PX 1000
+            at 170 n0 c1 SET lock:k0 b NX PX 1000
+            at 171 n0 c1 SET lock:k0 b NX PX 1000
+            at 172 n0 c1 SET lock:k0 b NX PX 1000
+            at 173 n0 c1 SET lock:k0 b NX PX 1000
+            at 174 n0 c1 SET lock:k0 b NX PX 1000
+            at 175 n0 c1 SET lock:k0 b NX PX 1000
+            at 176 n0 c1 SET lock:k0 b NX PX 1000
+            at 177 n0 c1 SET lock:k0 b NX PX 1000
+            at 178 n0 c1 SET lock:k0 b NX PX 1000
+            at 179 n0 c1 SET lock:k0 b NX PX 1000
+            at 180 n0 c1 SET lock:k0 b NX PX 1000
+            at 181 n0 c1 SET lock:k0 b NX PX 1000
+            at 182 n0 c1 SET lock:k0 b NX PX 1000
+            at 183 n0 c1 SET lock:k0 b NX PX 1000
+            at 184 n0 c1 SET lock:k0 b NX PX 1000
+            at 185 n0 c1 SET lock:k0 b NX PX 1000
+            at 186 n0 c1 SET lock:k0 b NX PX 1000
+            at 187 n0 c1 SET lock:k0 b NX PX 1000
+            at 188 n0 c1 SET lock:k0 b NX PX 1000
+            at 189 n0 c1 SET lock:k0 b NX PX 1000
+            at 190 n0 c1 SET lock:k0 b NX PX 1000
+            at 191 n0 c1 SET lock:k0 b NX PX 1000
+            at 192 n0 c1 SET lock:k0 b NX PX 1000
+            at 193 n0 c1 SET lock:k0 b NX PX 1000
+            at 194 n0 c1 SET lock:k0 b NX PX 1000
+            at 195 n0 c1 SET lock:k0 b NX PX 1000
+            at 196 n0 c1 SET lock:k0 b NX PX 1000
+            at 197 n0 c1 SET lock:k0 b NX PX 1000
+            at 198 n0 c1 SET lock:k0 b NX PX 1000
+            at 199 n0 c1 SET lock:k0 b NX PX 1000
+            at 200 n0 c1 SET lock:k0 b NX PX 1000
+            at 201 n0 c1 SET lock:k0 b NX PX 1000
+            at 202 n0 c1 SET lock:k0 b NX PX 1000
+            at 203 n0 c1 SET lock:k0 b NX PX 1000
+            at 204 n0 c1 SET lock:k0 b NX PX 1000
+            at 205 n0 c1 SET lock:k0 b NX PX 1000
+            at 206 n0 c1 SET lock:k0 b NX PX 1000
+            at 207 n0 c1 SET lock:k0 b NX PX 1000
+            at 208 n0 c1 SET lock:k0 b NX PX 1000
+            at 209 n0 c1 SET lock:k0 b NX PX 1000
+            at 210 n0 c1 SET lock:k0 b NX PX 1000
+            at 211 n0 c1 SET lock:k0 b NX PX 1000
+            at 212 n0 c1 SET lock:k0 b NX PX 1000
+            at 213 n0 c1 SET lock:k0 b NX PX 1000
+            at 214 n0 c1 SET lock:k0 b NX PX 1000
+            at 215 n0 c1 SET lock:k0 b NX PX 1000
+            at 216 n0 c1 SET lock:k0 b NX PX 1000
+            at 217 n0 c1 SET lock:k0 b NX PX 1000
+            at 218 n0 c1 SET lock:k0 b NX PX 1000
+            at 219 n0 c1 SET lock:k0 b NX PX 1000
+            at 220 n0 c1 SET lock:k0 b NX PX 1000
+            at 221 n0 c1 SET lock:k0 b NX PX 1000
+            at 222 n0 c1 SET lock:k0 b NX PX 1000
+            at 223 n0 c1 SET lock:k0 b NX PX 1000
+            at 224 n0 c1 SET lock:k0 b NX PX 1000
+            at 225 n0 c1 SET lock:k0 b NX PX 1000
+            at 226 n0 c1 SET lock:k0 b NX PX 1000
+            at 227 n0 c1 SET lock:k0 b NX PX 1000
+            at 228 n0 c1 SET lock:k0 b NX PX 1000
+            at 229 n0 c1 SET lock:k0 b NX PX 1000
+            at 230 n0 c1 SET lock:k0 b NX PX 1000
+            at 231 n0 c1 SET lock:k0 b NX PX 1000
+            at 232 n0 c1 SET lock:k0 b NX PX 1000
+            at 233 n0 c1 SET lock:k0 b NX PX 1000
+            at 234 n0 c1 SET lock:k0 b NX PX 1000
+            at 235 n0 c1 SET lock:k0 b NX PX 1000
+            at 236 n0 c1 SET lock:k0 b NX PX 1000
+            at 237 n0 c1 SET lock:k0 b NX PX 1000
+            at 238 n0 c1 SET lock:k0 b NX PX 1000
+            at 239 n0 c1 SET lock:k0 b NX PX 1000
+            at 240 n0 c1 SET lock:k0 b NX PX 1000
+            at 241 n0 c1 SET lock:k0 b NX PX 1000
+            at 242 n0 c1 SET lock:k0 b NX PX 1000
+            at 243 n0 c1 SET lock:k0 b NX PX 1000
+            at 244 n0 c1 SET lock:k0 b NX PX 1000
+            at 245 n0 c1 SET lock:k0 b NX PX 1000
+            at 246 n0 c1 SET lock:k0 b NX PX 1000
+            at 247 n0 c1 SET lock:k0 b NX PX 1000
+            at 248 n0 c1 SET lock:k0 b NX PX 1000
+            at 249 n0 c1 SET lock:k0 b NX PX 1000
+            at 250 n0 c1 SET lock:k0 b NX PX 1000
+            at 251 n0 c1 SET lock:k0 b NX PX 1000
+            at 252 n0 c1 SET lock:k0 b NX PX 1000
+            at 253 n0 c1 SET lock:k0 b NX PX 1000
+            at 254 n0 c1 SET lock:k0 b NX PX 1000
+            at 255 n0 c1 SET lock:k0 b NX PX 1000
+            at 256 n0 c1 SET lock:k0 b NX PX 1000
+            at 257 n0 c1 SET lock:k0 b NX PX 1000
+            at 258 n0 c1 SET lock:k0 b NX PX 1000
+            at 259 n0 c1 SET lock:k0 b NX PX 1000
+            at 260 n0 c1 SET lock:k0 b NX PX 1000
+            at 261 n0 c1 SET lock:k0 b NX PX 1000
+            at 262 n0 c1 SET lock:k0 b NX PX 1000
+            at 263 n0 c1 SET lock:k0 b NX PX 1000
+            at 264 n0 c1 SET lock:k0 b NX PX 1000
+            at 265 n0 c1 SET lock:k0 b NX PX 1000
+            at 266 n0 c1 SET lock:k0 b NX PX 1000
+            at 267 n0 c1 SET lock:k0 b NX PX 1000
+            at 268 n0 c1 SET lock:k0 b NX PX 1000
+            at 269 n0 c1 SET lock:k0 b NX PX 1000
+            at 270 n0 c1 SET lock:k0 b NX PX 1000
+            at 271 n0 c1 SET lock:k0 b NX PX 1000
+            at 272 n0 c1 SET lock:k0 b NX PX 1000
+            at 273 n0 c1 SET lock:k0 b NX PX 1000
+            at 274 n0 c1 SET lock:k0 b NX PX 1000
+            at 275 n0 c1 SET lock:k0 b NX PX 1000
+            at 276 n0 c1 SET lock:k0 b NX PX 1000
+            at 277 n0 c1 SET lock:k0 b NX PX 1000
+            at 278 n0 c1 SET lock:k0 b NX PX 1000
+            at 279 n0 c1 SET lock:k0 b NX PX 1000
+            at 280 n0 c1 SET lock:k0 b NX PX 1000
+            at 281 n0 c1 SET lock:k0 b NX PX 1000
+            at 282 n0 c1 SET lock:k0 b NX PX 1000
+            at 283 n0 c1 SET lock:k0 b NX PX 1000
+            at 284 n0 c1 SET lock:k0 b NX PX 1000
+            at 285 n0 c1 SET lock:k0 b NX PX 1000
+            at 286 n0 c1 SET lock:k0 b NX PX 1000
+            at 287 n0 c1 SET lock:k0 b NX PX 1000
+            at 288 n0 c1 SET lock:k0 b NX PX 1000
+            at 289 n0 c1 SET lock:k0 b NX PX 1000
+            at 290 n0 c1 SET lock:k0 b NX PX 1000
+            at 291 n0 c1 SET lock:k0 b NX PX 1000
+            at 292 n0 c1 SET lock:k0 b NX PX 1000
+            at 293 n0 c1 SET lock:k0 b NX PX 1000
+            at 294 n0 c1 SET lock:k0 b NX PX 1000
+            at 295 n0 c1 SET lock:k0 b NX PX 1000
+            at 296 n0 c1 SET lock:k0 b NX PX 1000
+            at 297 n0 c1 SET lock:k0 b NX PX 1000
+            at 298 n0 c1 SET lock:k0 b NX PX 1000
+            at 299 n0 c1 SET lock:k0 b NX PX 1000
+            at 300 n0 c1 SET lock:k0 b NX PX 1000
+            at 301 n0 c1 SET lock:k0 b NX PX 1000
+            at 302 n0 c1 SET lock:k0 b NX PX 1000
+            at 303 n0 c1 SET lock:k0 b NX PX 1000
+            at 304 n0 c1 SET lock:k0 b NX PX 1000
+            at 305 n0 c1 SET lock:k0 b NX PX 1000
+            at 306 n0 c1 SET lock:k0 b NX PX 1000
+            at 307 n0 c1 SET lock:k0 b NX PX 1000
+            at 308 n0 c1 SET lock:k0 b NX PX 1000
+            at 309 n0 c1 SET lock:k0 b NX PX 1000
+            at 310 n0 c1 SET lock:k0 b NX PX 1000
+            at 311 n0 c1 SET lock:k0 b NX PX 1000
+            at 312 n0 c1 SET lock:k0 b NX PX 1000
+            at 313 n0 c1 SET lock:k0 b NX PX 1000
+            at 314 n0 c1 SET lock:k0 b NX PX 1000
+            at 315 n0 c1 SET lock:k0 b NX PX 1000
+            at 316 n0 c1 SET lock:k0 b NX PX 1000
+            at 317 n0 c1 SET lock:k0 b NX PX 1000
+            at 318 n0 c1 SET lock:k0 b NX PX 1000
+            at 319 n0 c1 SET lock:k0 b NX PX 1000
+            at 320 n0 c1 SET lock:k0 b NX PX 1000",
+        says: "c1 asked for the key 301 times between 0.020 s and 0.320 s, 1,000 times per second, while another client had it.",
+        harm: Harm::None,
+        // It rests.
+        spares: "
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            op c1 2-500 fail acquiring=3
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 20 n0 c1 SET lock:k0 b NX PX 1000
+            at 30 n0 c1 SET lock:k0 b NX PX 1000
+            at 40 n0 c1 SET lock:k0 b NX PX 1000
+            at 50 n0 c1 SET lock:k0 b NX PX 1000
+            at 60 n0 c1 SET lock:k0 b NX PX 1000
+            at 70 n0 c1 SET lock:k0 b NX PX 1000
+            at 80 n0 c1 SET lock:k0 b NX PX 1000
+            at 90 n0 c1 SET lock:k0 b NX PX 1000
+            at 100 n0 c1 SET lock:k0 b NX PX 1000
+            at 110 n0 c1 SET lock:k0 b NX PX 1000
+            at 120 n0 c1 SET lock:k0 b NX PX 1000
+            at 130 n0 c1 SET lock:k0 b NX PX 1000
+            at 140 n0 c1 SET lock:k0 b NX PX 1000
+            at 150 n0 c1 SET lock:k0 b NX PX 1000
+            at 160 n0 c1 SET lock:k0 b NX PX 1000
+            at 170 n0 c1 SET lock:k0 b NX PX 1000
+            at 180 n0 c1 SET lock:k0 b NX PX 1000
+            at 190 n0 c1 SET lock:k0 b NX PX 1000
+            at 200 n0 c1 SET lock:k0 b NX PX 1000
+            at 210 n0 c1 SET lock:k0 b NX PX 1000
+            at 220 n0 c1 SET lock:k0 b NX PX 1000
+            at 230 n0 c1 SET lock:k0 b NX PX 1000
+            at 240 n0 c1 SET lock:k0 b NX PX 1000
+            at 250 n0 c1 SET lock:k0 b NX PX 1000
+            at 260 n0 c1 SET lock:k0 b NX PX 1000
+            at 270 n0 c1 SET lock:k0 b NX PX 1000
+            at 280 n0 c1 SET lock:k0 b NX PX 1000
+            at 290 n0 c1 SET lock:k0 b NX PX 1000
+            at 300 n0 c1 SET lock:k0 b NX PX 1000
+            at 310 n0 c1 SET lock:k0 b NX PX 1000
+            at 320 n0 c1 SET lock:k0 b NX PX 1000",
+    },
+    Pair {
+        code: "RJ044",
+        shows: "
+            op c1 2-1990 fail acquiring=3
+            op c2 2-1990 fail acquiring=3
+            op c3 2-1990 fail acquiring=3
+            op c0 10-160 ok acquiring=11 acquired=14 releasing=150 released=159
+            op c0 310-460 ok acquiring=311 acquired=314 releasing=450 released=459
+            op c0 610-760 ok acquiring=611 acquired=614 releasing=750 released=759
+            op c0 910-1060 ok acquiring=911 acquired=914 releasing=1050 released=1059
+            op c0 1210-1360 ok acquiring=1211 acquired=1214 releasing=1350 released=1359
+            op c0 1510-1660 ok acquiring=1511 acquired=1514 releasing=1650 released=1659
+            at 13 n0 c0 SET lock:k0 a0 NX PX 1000
+            at 15 n0 c1 GET lock:k0
+            at 16 n0 c2 GET lock:k0
+            at 17 n0 c3 GET lock:k0
+            at 155 n0 c0 DEL lock:k0
+            at 157 n0 c1 GET lock:k0
+            at 158 n0 c2 GET lock:k0
+            at 159 n0 c3 GET lock:k0
+            at 313 n0 c0 SET lock:k0 a1 NX PX 1000
+            at 315 n0 c1 GET lock:k0
+            at 316 n0 c2 GET lock:k0
+            at 317 n0 c3 GET lock:k0
+            at 455 n0 c0 DEL lock:k0
+            at 457 n0 c1 GET lock:k0
+            at 458 n0 c2 GET lock:k0
+            at 459 n0 c3 GET lock:k0
+            at 613 n0 c0 SET lock:k0 a2 NX PX 1000
+            at 615 n0 c1 GET lock:k0
+            at 616 n0 c2 GET lock:k0
+            at 617 n0 c3 GET lock:k0
+            at 755 n0 c0 DEL lock:k0
+            at 757 n0 c1 GET lock:k0
+            at 758 n0 c2 GET lock:k0
+            at 759 n0 c3 GET lock:k0
+            at 913 n0 c0 SET lock:k0 a3 NX PX 1000
+            at 915 n0 c1 GET lock:k0
+            at 916 n0 c2 GET lock:k0
+            at 917 n0 c3 GET lock:k0
+            at 1055 n0 c0 DEL lock:k0
+            at 1057 n0 c1 GET lock:k0
+            at 1058 n0 c2 GET lock:k0
+            at 1059 n0 c3 GET lock:k0
+            at 1213 n0 c0 SET lock:k0 a4 NX PX 1000
+            at 1215 n0 c1 GET lock:k0
+            at 1216 n0 c2 GET lock:k0
+            at 1217 n0 c3 GET lock:k0
+            at 1355 n0 c0 DEL lock:k0
+            at 1357 n0 c1 GET lock:k0
+            at 1358 n0 c2 GET lock:k0
+            at 1359 n0 c3 GET lock:k0
+            at 1513 n0 c0 SET lock:k0 a5 NX PX 1000
+            at 1515 n0 c1 GET lock:k0
+            at 1516 n0 c2 GET lock:k0
+            at 1517 n0 c3 GET lock:k0
+            at 1655 n0 c0 DEL lock:k0
+            at 1657 n0 c1 GET lock:k0
+            at 1658 n0 c2 GET lock:k0
+            at 1659 n0 c3 GET lock:k0",
+        says: "After 6 of 6 releases, all waiters asked within 10 ms: 3 of them after c0's release at 1.655 s.",
+        harm: Harm::None,
+        // One after the other.
+        spares: "
+            op c1 2-1990 fail acquiring=3
+            op c2 2-1990 fail acquiring=3
+            op c3 2-1990 fail acquiring=3
+            op c0 10-160 ok acquiring=11 acquired=14 releasing=150 released=159
+            op c0 310-460 ok acquiring=311 acquired=314 releasing=450 released=459
+            op c0 610-760 ok acquiring=611 acquired=614 releasing=750 released=759
+            op c0 910-1060 ok acquiring=911 acquired=914 releasing=1050 released=1059
+            op c0 1210-1360 ok acquiring=1211 acquired=1214 releasing=1350 released=1359
+            op c0 1510-1660 ok acquiring=1511 acquired=1514 releasing=1650 released=1659
+            at 13 n0 c0 SET lock:k0 a0 NX PX 1000
+            at 15 n0 c1 GET lock:k0
+            at 16 n0 c2 GET lock:k0
+            at 17 n0 c3 GET lock:k0
+            at 155 n0 c0 DEL lock:k0
+            at 157 n0 c1 GET lock:k0
+            at 177 n0 c2 GET lock:k0
+            at 197 n0 c3 GET lock:k0
+            at 313 n0 c0 SET lock:k0 a1 NX PX 1000
+            at 315 n0 c1 GET lock:k0
+            at 316 n0 c2 GET lock:k0
+            at 317 n0 c3 GET lock:k0
+            at 455 n0 c0 DEL lock:k0
+            at 457 n0 c1 GET lock:k0
+            at 477 n0 c2 GET lock:k0
+            at 497 n0 c3 GET lock:k0
+            at 613 n0 c0 SET lock:k0 a2 NX PX 1000
+            at 615 n0 c1 GET lock:k0
+            at 616 n0 c2 GET lock:k0
+            at 617 n0 c3 GET lock:k0
+            at 755 n0 c0 DEL lock:k0
+            at 757 n0 c1 GET lock:k0
+            at 777 n0 c2 GET lock:k0
+            at 797 n0 c3 GET lock:k0
+            at 913 n0 c0 SET lock:k0 a3 NX PX 1000
+            at 915 n0 c1 GET lock:k0
+            at 916 n0 c2 GET lock:k0
+            at 917 n0 c3 GET lock:k0
+            at 1055 n0 c0 DEL lock:k0
+            at 1057 n0 c1 GET lock:k0
+            at 1077 n0 c2 GET lock:k0
+            at 1097 n0 c3 GET lock:k0
+            at 1213 n0 c0 SET lock:k0 a4 NX PX 1000
+            at 1215 n0 c1 GET lock:k0
+            at 1216 n0 c2 GET lock:k0
+            at 1217 n0 c3 GET lock:k0
+            at 1355 n0 c0 DEL lock:k0
+            at 1357 n0 c1 GET lock:k0
+            at 1377 n0 c2 GET lock:k0
+            at 1397 n0 c3 GET lock:k0
+            at 1513 n0 c0 SET lock:k0 a5 NX PX 1000
+            at 1515 n0 c1 GET lock:k0
+            at 1516 n0 c2 GET lock:k0
+            at 1517 n0 c3 GET lock:k0
+            at 1655 n0 c0 DEL lock:k0
+            at 1657 n0 c1 GET lock:k0
+            at 1677 n0 c2 GET lock:k0
+            at 1697 n0 c3 GET lock:k0",
     },
 ];
 

@@ -1,6 +1,6 @@
 //! What is not certain is not told.
 
-use diagnosis::Biographies;
+use diagnosis::{Harm, biography};
 
 use super::scene::{diagnoses, run};
 
@@ -36,7 +36,7 @@ fn at_the_end_of_a_keys_life_only_what_follows_tells_who_got_it() {
         at 1005 n0 c2 SET lock:k0 c NX PX 1000";
     let (history, commands) = run(edge);
     let told = |commands: &[_]| -> Vec<String> {
-        Biographies::new(&history, commands).of("k0", 0, u64::MAX).into_iter().map(|event| event.text).collect()
+        biography(&history, commands, "k0", 0, u64::MAX).into_iter().map(|event| event.text).collect()
     };
     assert!(told(&commands)[1].ends_with("as far as is known"), "{:?}", told(&commands));
     let (_, commands) = run(&format!(
@@ -145,7 +145,7 @@ fn numbers_that_no_server_takes_are_no_harm() {
     let (history, mut commands) = run(&text);
     commands.last_mut().unwrap().time = huge;
     diagnosis::diagnose(&history, &commands);
-    Biographies::new(&history, &commands).of("k0", 0, huge);
+    biography(&history, &commands, "k0", 0, huge);
 }
 
 #[test]
@@ -203,4 +203,110 @@ fn a_key_that_may_stay_since_its_release_is_on_its_way_is_not_kept() {
     assert!(is_told(&run("at 100 n1 c0 PING")));
     assert!(!is_told(&run("fault partition c0 100-200")), "its release may be lost");
     assert!(!is_told(&run("at 100 n1 c0 DEL lock:k0")), "it releases");
+}
+
+#[test]
+fn a_lock_over_several_nodes_expires_once() {
+    let told = diagnoses(
+        "nodes 3
+        op c0 1-1900 ok acquired=10 releasing=1800 released=1890
+        op c1 2-1850 ok acquired=1120 releasing=1700 released=1840
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 6 n1 c0 SET lock:k0 a NX PX 1000
+        at 7 n2 c0 SET lock:k0 a NX PX 1000
+        at 1110 n0 c1 SET lock:k0 b NX PX 1000
+        at 1111 n1 c1 SET lock:k0 b NX PX 1000
+        at 1112 n2 c1 SET lock:k0 b NX PX 1000",
+    );
+    let expired = told.iter().find(|diagnosis| diagnosis.code == "RJ022").unwrap();
+    let says = "c0's keys on n0, n1 and n2 had expired by 1.007 s while c0 still counted on them; c1 acquired the lock at 1.112 s.";
+    assert_eq!((expired.sentence(), expired.findings.len()), (says, 1));
+    assert_eq!(expired.findings[0].harm, Harm::Ended(0));
+}
+
+#[test]
+fn findings_left_out_are_counted() {
+    let mut told = diagnoses(
+        "op c0 1-900 ok acquired=10 releasing=800 released=890
+        at 5 n0 c0 SET lock:k0 a NX EX 1000",
+    );
+    let finding = told[0].findings[0].clone();
+    told[0].findings = vec![finding; 150];
+    told[0].shorten();
+    assert_eq!((told[0].findings.len(), told[0].left_out, told[0].places()), (100, 50, 150));
+}
+
+/// The codes of what is told of a run.
+fn codes(text: &str) -> Vec<String> {
+    diagnoses(text).into_iter().map(|diagnosis| diagnosis.code).collect()
+}
+
+#[test]
+fn a_key_left_behind_is_told_until_its_own_client_takes_it_over() {
+    let run = |later: &str| {
+        codes(&format!(
+            "op c0 1-300 fail
+            op c1 2-600 fail
+            op c0 700-900 ok acquired=712 releasing=800 released=890
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 320 n0 c1 SET lock:k0 b NX PX 1000
+            at 705 n0 c0 EVAL text 1 lock:k0 a
+            at 705 n0 lua GET lock:k0
+            at 705 n0 lua {later}
+            at 805 n0 c0 DEL lock:k0"
+        ))
+    };
+    assert!(run("PEXPIRE lock:k0 1000").contains(&"RJ017".to_string()));
+    // Its release came late.
+    assert!(!run("DEL lock:k0").contains(&"RJ017".to_string()));
+}
+
+#[test]
+fn an_extension_over_several_nodes_expires_with_its_majority() {
+    let run = |last: &str| {
+        codes(&format!(
+            "nodes 3
+            op c0 1-1900 ok acquired=10 extended=1700 releasing=1800 released=1890
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 5 n1 c0 SET lock:k0 a NX PX 1000
+            at 5 n2 c0 SET lock:k0 a NX PX 1000
+            at 605 n0 c0 PEXPIRE lock:k0 1000
+            at 606 n1 c0 PEXPIRE lock:k0 1000
+            {last}"
+        ))
+    };
+    assert!(run("at 607 n2 c0 PEXPIRE lock:k0 1000").contains(&"RJ038".to_string()));
+    // Two of three are there.
+    assert!(
+        !run("at 607 n1 c0 PEXPIRE lock:k0 2000\nat 608 n2 c0 PEXPIRE lock:k0 2000").contains(&"RJ038".to_string())
+    );
+}
+
+#[test]
+fn a_renewal_after_the_release_may_have_been_held_on_its_way() {
+    let run = |fault: &str| {
+        codes(&format!(
+            "op c0 1-500 ok acquired=10 releasing=400 released=490
+            {fault}
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 405 n0 c0 DEL lock:k0
+            at 1200 n0 c0 PEXPIRE lock:k0 1000"
+        ))
+    };
+    assert!(run("fault partition c0 450-600").contains(&"RJ014".to_string()), "it was over before");
+    assert!(!run("fault partition c0 450-1190").contains(&"RJ014".to_string()));
+    assert!(!run("fault pause c0 450-1190").contains(&"RJ014".to_string()));
+}
+
+#[test]
+fn an_attempt_that_a_dead_node_ends_is_told_only_of_a_lock_over_several_nodes() {
+    // Two of the three nodes are replicas.
+    let told = codes(
+        "nodes 3
+        op c0 1-50 ok acquired=10 releasing=40 released=49
+        op c1 110-130 fail acquiring=112
+        fault kill n0 100-500
+        at 5 n0 c0 SET lock:k0 a NX PX 1000",
+    );
+    assert!(!told.contains(&"RJ042".to_string()), "{told:?}");
 }

@@ -224,6 +224,12 @@ impl Tried {
         self.telling().filter(|run| run.valid == Some(Validity::Invalid))?.anomaly.as_deref()
     }
 
+    /// Whether a diagnosis explains the first incident of each run that broke it.
+    pub fn is_explained(&self) -> bool {
+        let mut broke = self.runs.iter().filter(|run| run.valid == Some(Validity::Invalid));
+        broke.all(|run| run.diagnoses.iter().any(|account| account.incidents.contains(&1)))
+    }
+
     /// How many runs broke it, of those that show anything.
     pub fn broken(&self) -> (usize, usize) {
         let broken = self.runs.iter().filter(|run| run.valid == Some(Validity::Invalid)).count();
@@ -304,6 +310,14 @@ impl Examined {
             (!symptom.is_plain(), fate)
         };
         symptoms.sort_by_key(rank);
+        symptoms
+    }
+
+    /// The symptoms, without the scenarios that a diagnosis explains.
+    pub fn unexplained(&self) -> Vec<Symptom<'_>> {
+        let mut symptoms = self.symptoms();
+        symptoms.iter_mut().for_each(|symptom| symptom.tried.retain(|tried| !tried.is_explained()));
+        symptoms.retain(|symptom| !symptom.tried.is_empty());
         symptoms
     }
 

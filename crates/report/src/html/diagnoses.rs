@@ -64,6 +64,7 @@ fn where_seen(account: &DiagnosisAccount) -> Markup {
     html! {
         p class="fine" {
             (base::words::capital(&account.seen())) ". "
+            @if account.diagnosis.left_out > 0 { "results.json lists the first " (account.diagnosis.findings.len()) " places. " }
             @if !account.incidents.is_empty() {
                 "Told in " @for (place, number) in account.incidents.iter().take(LINKED).enumerate() {
                     @if place > 0 { ", " } a href={ "#incident-" (number) } { "incident " (number) }

@@ -8,31 +8,15 @@ use super::{command, figure, prose};
 use crate::counterexample::Counterexample;
 use crate::{INCIDENTS_IN_FULL, Pictures, Report, incident, incident_file, timeline};
 use base::words::{count, list, moment, plural, sanitize};
-use summary::{Biographies, Incident, IncidentAccount, life_of_key};
+use summary::{Incident, IncidentAccount, life_of_key};
 
 /// Longer tables are for programs, which have results.json.
 const ROWS: usize = 200;
 /// More lines than this nobody looks up; results.json has them all.
 const CITED: usize = 24;
 
-/// What nodes held and which commands they carried out, for all incidents.
-pub struct Nodes<'a> {
-    held: Option<timeline::HeldKeys<'a>>,
-    biographies: Option<Biographies<'a>>,
-}
-
-impl<'a> Nodes<'a> {
-    pub fn of(report: &'a Report) -> Nodes<'a> {
-        let commands =
-            report.artifacts.map(|artifacts| &artifacts.commands).filter(|_| !report.story.incidents.is_empty());
-        let commands = commands.filter(|commands| !commands.is_empty());
-        let biographies = commands.map(|commands| Biographies::new(report.story.subject.history, commands));
-        Nodes { held: timeline::HeldKeys::of(report), biographies }
-    }
-}
-
 /// Shows the first incident in full.
-pub fn first(report: &Report, nodes: &Nodes) -> Markup {
+pub fn first(report: &Report, held: Option<&timeline::HeldKeys>) -> Markup {
     let summary = &report.summary;
     let total = summary.incidents.len();
     html! {
@@ -40,7 +24,7 @@ pub fn first(report: &Report, nodes: &Nodes) -> Markup {
             h2 { (summary.incidents_title) @if total > 0 { " " span class="count" { (plural(total as u64, "incident")) } } }
             @if let Some(text) = &summary.no_incident { p class="none" { (text) } }
             @if total > 0 {
-                (in_full(report, nodes, 0))
+                (in_full(report, held, 0))
                 p class="fine" {
                     "Seconds since the run began. In the drawing time flows to the right, but moments close together are drawn apart. "
                     @if let Some(text) = &summary.times_text { (text) }
@@ -52,7 +36,7 @@ pub fn first(report: &Report, nodes: &Nodes) -> Markup {
 }
 
 /// The others: the next ones in full, the rest in a table.
-pub fn others(report: &Report, nodes: &Nodes) -> Markup {
+pub fn others(report: &Report, held: Option<&timeline::HeldKeys>) -> Markup {
     let summary = &report.summary;
     let total = summary.incidents.len();
     // Harmless incidents are shown, but only two of them in full.
@@ -61,7 +45,7 @@ pub fn others(report: &Report, nodes: &Nodes) -> Markup {
         @if total > 1 {
             section id="others" {
                 h2 { "Other incidents" }
-                @for number in 1..total.min(full) { (in_full(report, nodes, number)) }
+                @for number in 1..total.min(full) { (in_full(report, held, number)) }
                 @if total > full { (rest(report, full)) }
             }
         }
@@ -69,10 +53,10 @@ pub fn others(report: &Report, nodes: &Nodes) -> Markup {
 }
 
 /// One incident, counted from 0: what happened, drawn, and where to look it up.
-fn in_full(report: &Report, nodes: &Nodes, number: usize) -> Markup {
+fn in_full(report: &Report, held: Option<&timeline::HeldKeys>, number: usize) -> Markup {
     let account = &report.summary.incidents[number];
     let text = account.text();
-    let scene = incident::Scene::new(&report.story, &report.story.incidents[number]);
+    let scene = incident::Scene::new(&report.story, &report.story.incidents[number], account);
     let is_drawn = scene.is_some();
     html! {
         article id={ "incident-" (number + 1) } class={ "case" @if !account.claimed { " unclaimed" } } {
@@ -81,7 +65,7 @@ fn in_full(report: &Report, nodes: &Nodes, number: usize) -> Markup {
                 (account.what)
                 span class="when" { "key " (sanitize(&account.key, 40)) ", from " (moment(account.time)) }
             }
-            @if let Some(told) = &account.diagnosis {
+            @for told in account.told() {
                 p { a href={ "#" (told.code) } { (told.code) } " " b { (prose(&sanitize(&told.sentence, 400))) } }
             }
             p { (prose(&text)) }
@@ -94,11 +78,9 @@ fn in_full(report: &Report, nodes: &Nodes, number: usize) -> Markup {
             details {
                 summary { "Evidence" }
                 (cited(account))
-                @if let Some(biographies) = &nodes.biographies {
-                    @let (events, left_out) = life_of_key(biographies, &report.story.incidents[number]);
-                    (diagnoses::biography(&events, left_out))
-                }
-                @if let Some(held) = &nodes.held { (of_nodes(held, &report.story.incidents[number])) }
+                @let (events, left_out) = life_of_key(&report.story, &report.story.incidents[number]);
+                (diagnoses::biography(&events, left_out))
+                @if let Some(held) = held { (of_nodes(held, &report.story.incidents[number])) }
             }
         }
     }

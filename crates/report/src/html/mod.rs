@@ -24,16 +24,16 @@ pub fn html(report: &Report) -> String {
         [&summary.workload, &summary.nemesis].into_iter().flatten().map(|name| sanitize(name, 60)).collect();
     let (word, _) = verdict_word(summary.valid);
     let simulated = if summary.simulated { " (simulated)" } else { "" };
-    let nodes = incidents::Nodes::of(report);
+    let held = timeline::HeldKeys::of(report);
     let content = html! {
         (verdict::verdict(summary))
         (diagnoses::diagnoses(summary))
         (contents::contents(summary))
         // Without incidents, the claims tell the result.
         @if summary.incidents.is_empty() { (verdict::claims(summary)) }
-        (incidents::first(report, &nodes))
+        (incidents::first(report, held.as_ref()))
         (timeline::timeline(report))
-        (incidents::others(report, &nodes))
+        (incidents::others(report, held.as_ref()))
         @if let Some(minimal_counterexample) = report.minimal_counterexample { (incidents::minimal_counterexample(minimal_counterexample)) }
         @if !summary.incidents.is_empty() { (verdict::claims(summary)) }
         (evidence::plots(report.plots()))

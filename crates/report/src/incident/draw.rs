@@ -35,7 +35,7 @@ pub fn paint(scene: &Scene) -> Picture {
 
 /// The drawing and its size.
 fn drawn(scene: &Scene) -> (Canvas, Point) {
-    let rows = usize::from(scene.expiry.is_some()) + usize::from(!scene.overlaps.is_empty());
+    let rows = scene.moments.len() + usize::from(!scene.overlaps.is_empty());
     let mut drawing =
         Drawing { scene, axis: plan(scene), canvas: Canvas::default(), top: rows as f64 * HEADER_ROW + 6.0 };
     let members: Vec<&[Shade]> = scene.elsewhere.chunk_by(|one, other| one.whose == other.whose).collect();
@@ -51,7 +51,7 @@ fn drawn(scene: &Scene) -> (Canvas, Point) {
         }
     }
     drawing.overlaps();
-    drawing.expiry(bottom);
+    drawing.moments(bottom);
     for (number, arrow) in lanes().flat_map(|(number, lane)| lane.arrows.iter().map(move |arrow| (number, arrow))) {
         drawing.arrow(arrow, drawing.lane_top(number) + BAR_BOTTOM, resource_top + 12.0);
     }
@@ -99,7 +99,7 @@ fn plan(scene: &Scene) -> Axis {
         let lost = if value.lost { text_width(" lost", TEXT, true) } else { 0.0 };
         planner.room(value.from, next, text_width(&value.text, TEXT, false) + lost + 18.0);
     }
-    let expiry = scene.expiry.as_ref().map(|(time, _)| *time);
+    let is_moment = |time: u64| scene.moments.iter().any(|(moment, _)| *moment == time);
     for overlap in &scene.overlaps {
         planner.room(overlap.from, overlap.to, 10.0);
     }
@@ -108,22 +108,22 @@ fn plan(scene: &Scene) -> Axis {
     telling.sort_unstable();
     telling.dedup();
     for pair in telling.windows(2) {
-        planner.room(pair[0], pair[1], if Some(pair[0]) == expiry || Some(pair[1]) == expiry { 26.0 } else { 9.0 });
+        planner.room(pair[0], pair[1], if is_moment(pair[0]) || is_moment(pair[1]) { 26.0 } else { 9.0 });
     }
     planner.place(GUTTER + LEAD, WIDTH - RIGHT)
 }
 
-/// When something crosses a lane from top to bottom: messages of the lanes above, and the expiry of the lock.
+/// When something crosses a lane from top to bottom: messages of the lanes above, and what ended the lock.
 fn crossing_times(scene: &Scene, lane: usize) -> Vec<u64> {
     let arrows = scene.lanes.iter().take(lane).flat_map(|lane| &lane.arrows).map(|arrow| arrow.to);
-    arrows.chain(scene.expiry.iter().map(|(time, _)| *time)).collect()
+    arrows.chain(scene.moments.iter().map(|(time, _)| *time)).collect()
 }
 
 /// The moments that the drawing is about, most important first.
 fn telling_times(scene: &Scene) -> Vec<u64> {
     let arrows = || scene.lanes.iter().flat_map(|lane| &lane.arrows);
     let shades = scene.lanes.iter().flat_map(|lane| &lane.pauses).chain(&scene.elsewhere);
-    let mut times: Vec<u64> = scene.expiry.iter().map(|(time, _)| *time).collect();
+    let mut times: Vec<u64> = scene.moments.iter().map(|(time, _)| *time).collect();
     times.extend(scene.lanes.iter().map(|lane| lane.hold.start));
     times.extend(arrows().filter(|arrow| arrow.kind != ArrowKind::Read).map(|arrow| arrow.to));
     times.extend(shades.flat_map(|shade| [shade.from, shade.to]));
@@ -260,14 +260,15 @@ impl Drawing<'_> {
         }
     }
 
-    /// When the lock expired, with its label on the side where there is room.
-    fn expiry(&mut self, bottom: f64) {
-        let Some((time, label)) = &self.scene.expiry else { return };
-        let x = self.axis.x(*time);
-        let fits = x + 6.0 + text_width(label, TEXT, true) < self.axis.right;
-        let (place, anchor) = if fits { (x - 2.0, Anchor::Left) } else { (x + 2.0, Anchor::Right) };
-        self.canvas.line("expiry", (x, HEADER_ROW - 2.0), (x, bottom));
-        self.canvas.text("strong halo", (place, 14.0), anchor, label);
+    /// When the lock expired or was ended, each with its label in a row of its own, on the side where there is room.
+    fn moments(&mut self, bottom: f64) {
+        for (row, (time, label)) in self.scene.moments.iter().enumerate() {
+            let (x, top) = (self.axis.x(*time), row as f64 * HEADER_ROW);
+            let fits = x + 6.0 + text_width(label, TEXT, true) < self.axis.right;
+            let (place, anchor) = if fits { (x - 2.0, Anchor::Left) } else { (x + 2.0, Anchor::Right) };
+            self.canvas.line("expiry", (x, top + HEADER_ROW - 2.0), (x, bottom));
+            self.canvas.text("strong halo", (place, top + 14.0), anchor, label);
+        }
     }
 
     fn resource(&mut self, top: f64) {

@@ -4,7 +4,7 @@ use base::words::{count, length, sanitize};
 use model::history::{FaultWindow, Function, Operation, Outcome, Phase, PhaseStamp, Reading, ResourceKind};
 use summary::story::fault_label;
 use summary::times::{self, Hold};
-use summary::{Incident, Story, principals};
+use summary::{Incident, IncidentAccount, Story, principals};
 
 /// If the resource's lane has more values than this, they are drawn as one.
 const VALUES_ONE_BY_ONE: usize = 4;
@@ -19,8 +19,8 @@ pub struct Scene {
     /// Empty if the drawing is not about what the lock protects.
     pub resource: Vec<Value>,
     pub resource_name: String,
-    /// When a holder's lock expired, and the label of that moment.
-    pub expiry: Option<(u64, String)>,
+    /// When a holder's lock expired, or a command at a node ended it, and the label of that moment; in the order of time.
+    pub moments: Vec<(u64, String)>,
     /// Times at which two clients held the lock at once, as lanes and moments.
     pub overlaps: Vec<Overlap>,
     /// Where each tick begins; empty if moments are nanoseconds of run time.
@@ -100,7 +100,7 @@ pub struct Overlap {
 
 impl Scene {
     /// None if there is nothing to draw.
-    pub fn new(story: &Story, incident: &Incident) -> Option<Scene> {
+    pub fn new(story: &Story, incident: &Incident, account: &IncidentAccount) -> Option<Scene> {
         let principals = principals(incident);
         let holds: Vec<(Hold, bool)> = principals.iter().map(|operation| extent(operation)).collect();
         let start = holds.iter().map(|(hold, _)| hold.start).min()?;
@@ -134,11 +134,16 @@ impl Scene {
             .collect();
         let expiry = (principals.iter())
             .filter_map(|operation| {
-                let expiry = times::expiry(operation)?;
+                let expiry = story.expiry(operation)?;
                 let label = format!("lock of {} expires", story.name(operation.process));
                 Some((expiry, label))
             })
             .min_by_key(|(time, _)| *time);
+        let steps = account.told().filter_map(|told| told.step.as_ref());
+        let steps = steps.filter(|step| (start..=end).contains(&step.time)).take(2);
+        let steps = steps.map(|step| (step.time, sanitize(&step.text, 60)));
+        let mut moments: Vec<(u64, String)> = expiry.into_iter().chain(steps).collect();
+        moments.sort();
         Some(Scene {
             start,
             end,
@@ -146,7 +151,7 @@ impl Scene {
             resource_name: sanitize(incident.key, 14),
             lanes,
             elsewhere,
-            expiry,
+            moments,
             overlaps,
             ticks: Vec::new(),
         })

@@ -27,7 +27,7 @@ pub fn scene(settings: &Settings, counterexample: &Counterexample) -> Scene {
         elsewhere: (0..settings.bounds.nodes).flat_map(|node| shades(node, moves, end)).collect(),
         resource: if settings.claim == Claim::MutualExclusion { Vec::new() } else { values(moves) },
         resource_name: "value".to_string(),
-        expiry,
+        moments: expiry.into_iter().collect(),
         ticks,
     }
 }

@@ -15,7 +15,7 @@ const STYLE: &str = "@media (min-width: 60rem) { td:first-child { white-space: n
 
 /// The page; its links lead to the reports of the runs.
 pub fn html(examined: &Examined) -> String {
-    let symptoms = examined.symptoms();
+    let (symptoms, unexplained) = (examined.symptoms(), examined.unexplained());
     let fault_free = fault_free(examined);
     let own = symptoms.iter().any(|symptom| !symptom.of_its_kind.is_inherent());
     let first = fault_free.first();
@@ -46,7 +46,7 @@ pub fn html(examined: &Examined) -> String {
             }
             (wrong(examined, "wrong", "Defects", false))
             (wrong(examined, "inherent", "Limitations of every lock with a TTL", true))
-            @for alike in symptoms.chunk_by(|one, other| meaning(one, examined) == meaning(other, examined)) {
+            @for alike in unexplained.chunk_by(|one, other| meaning(one, examined) == meaning(other, examined)) {
                 section {
                     h2 { (prose(&meaning(&alike[0], examined))) }
                     @for symptom in alike { (broke(symptom, examined)) }

@@ -48,7 +48,7 @@ pub fn terminal(examined: &Examined, look: Look) -> String {
         lines.push(format!("  {name:<14} {}, {}", sanitize(&command(sent), LONGEST), sent.when));
     }
     let mut said = None;
-    for group in examined.symptoms() {
+    for group in examined.unexplained() {
         let means = meaning(&group, examined);
         if said.as_ref() != Some(&means) {
             let code = if group.of_its_kind.is_inherent() && !group.is_plain() { "1" } else { "1;31" };
