@@ -29,7 +29,7 @@ fn samples() {
         let folder = std::path::Path::new(&folder).join(name);
         std::fs::create_dir_all(&folder).expect("a folder for the samples");
         report::write(&folder, &run.report(), Pictures::OfAll).expect("a report");
-        println!("{}", terminal(&run.report(), Look::PLAIN));
+        println!("{}", terminal(&run.report(), Look::PLAIN, true));
     }
 }
 
@@ -66,20 +66,21 @@ fn many() -> Checked {
 }
 
 #[test]
-fn the_terminal_tells_the_verdict_first_and_in_few_lines() {
-    let look = Look { color: false, ..COLORED };
+fn the_terminal_tells_the_verdict_first_and_in_ten_lines() {
+    let narrow = Look { color: false, width: Some(80) };
     let told = [invalid(), harmless(), valid(), unknown()].map(|run| {
-        let plain = terminal(&run.report(), Look::PLAIN);
+        let plain = terminal(&run.report(), Look::PLAIN, false);
         let second = plain.lines().nth(1).unwrap();
-        assert!(second.is_empty() || second.starts_with("  - "), "the verdict is one line in a pipe: {plain}");
-        terminal(&run.report(), look)
+        assert!(second.starts_with("  "), "the verdict is one line in a pipe: {plain}");
+        [false, true].map(|verbose| terminal(&run.report(), narrow, verbose))
     });
-    for text in &told {
-        assert!(text.lines().count() <= 22, "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    for [short, long] in &told {
+        assert!(short.lines().count() <= 10 && long.lines().count() <= 36, "{short}{long}");
+        let wide = |line: &&str| line.chars().count() > 80 && !line.contains("redjepsen run");
+        assert_eq!(short.lines().chain(long.lines()).find(wide), None);
     }
-    insta::assert_snapshot!(told.join("\n----------\n\n"));
-    assert!(terminal(&invalid().report(), COLORED).starts_with("\u{1b}[1;31mINVALID"));
+    insta::assert_snapshot!(told.as_flattened().join("\n----------\n\n"));
+    assert!(terminal(&invalid().report(), COLORED, false).starts_with("\u{1b}[1;31mINVALID"));
 }
 
 /// Redlock under pauses, with its workload changed.
@@ -228,7 +229,7 @@ fn counters_and_lists_are_told_by_where_they_end() {
     let told = |workload, ends: &[_]| {
         let run = over(workload, ends);
         let headline = run.report().summary.one_line;
-        let terminal = terminal(&run.report(), Look::PLAIN);
+        let terminal = terminal(&run.report(), Look::PLAIN, true);
         let resource = terminal.lines().find_map(|line| line.strip_prefix("  resource          ")).map(String::from);
         (headline.split_once(": ").map(|(_, end)| end.to_string()), resource)
     };
@@ -278,7 +279,7 @@ fn a_page_lists_what_several_keys_came_to_and_never_all_of_many() {
     let many = page(&over("list", &[(10, 0, 0, Some(10)); 5_000]));
     assert!(many.contains("4,988 more keys") && many.contains("<th>ends at</th>"));
     assert!(many.len() < several.len() + 10_000);
-    let terminal = terminal(&over("redlock", &[(100, 0, 0, None), (82, 8, 0, None)]).report(), Look::PLAIN);
+    let terminal = terminal(&over("redlock", &[(100, 0, 0, None), (82, 8, 0, None)]).report(), Look::PLAIN, true);
     assert!(terminal.contains("  keys              1 of 2 lost updates\n"), "{terminal}");
 }
 
@@ -396,7 +397,10 @@ fn nothing_that_may_be_missing_keeps_a_report_from_being_written() {
         for sign_of_trouble in ["could not be drawn", "\"NaN", " NaN", ">NaN", ",NaN", "\"inf\"", ">inf<"] {
             assert!(!page.contains(sign_of_trouble), "{name}: {sign_of_trouble}");
         }
-        assert!(terminal(&report, COLORED).lines().count() <= 25, "{name}");
+        let narrow = Look { color: false, width: Some(80) };
+        assert!(terminal(&report, narrow, true).lines().count() <= 40, "{name}");
+        let short = terminal(&report, narrow, false);
+        assert!(short.lines().count() <= 10, "{name}: {short}");
     }
 }
 
