@@ -4,7 +4,9 @@ use checker::*;
 use linearizability::Limits;
 use model::history::*;
 use model::locks::{LockSpec, NoOptions};
+use model::nemesis::Expectation;
 use model::scenario::Scenario;
+use report::export::{self, Reference};
 use report::{Counterexample, Look, Pictures};
 use runner::Checked;
 
@@ -281,6 +283,57 @@ fn a_page_lists_what_several_keys_came_to_and_never_all_of_many() {
     assert!(many.len() < several.len() + 10_000);
     let terminal = terminal(&over("redlock", &[(100, 0, 0, None), (82, 8, 0, None)]).report(), Look::PLAIN, true);
     assert!(terminal.contains("  keys              1 of 2 lost updates\n"), "{terminal}");
+}
+
+#[test]
+fn a_bug_report_stands_alone_and_names_nothing_private() {
+    let mut run = invalid();
+    let library = model::scenario::catalogue::workload("redis-py").unwrap().1.library;
+    run.scenario.as_mut().unwrap().workload.library = library;
+    run.facts.folder = "/home/ann/store".into();
+    run.facts.image = "registry.ann.example/redis".into();
+    run.facts.repeat = "redjepsen run --store /home/ann/store".into();
+    run.facts.versions.insert("kernel".into(), "6.1-ann".into());
+    let similar = Reference { kind: "a lock".into(), workload: "single".into(), expected: Expectation::Violation };
+    let text = export::bug_report(&run.report(), Some(&similar), Some("drawing.svg")).unwrap();
+    for part in [
+        "- Library: redis-py Lock 8.1.0\n- Package: `pkg:pypi/redis`\n",
+        "Project: <https://github.com/redis/redis-py>",
+        "- No two clients hold the lock at once **violated here**\n",
+        "c3 took the lock at 1.588 s",
+        "is lost: the last value of k0",
+        "c3      R==",
+        "![The incident on a time axis](drawing.svg)",
+        "## In the source\n\n- Lock expiry does not stop the holder",
+        "$ redjepsen run --workload redlock --nemesis pause --time-limit 12s --seed 7\n",
+        "`single`, redjepsen's own example of a lock, fails the same scenario",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    for private in ["/home", "ann.example", "6.1-ann", "store"] {
+        assert!(!text.contains(private), "{private}: {text}");
+    }
+    assert!(text.lines().all(|line| !line.starts_with("c3   ") || line.len() <= 80), "{text}");
+    assert_eq!(export::bug_report(&valid().report(), None, None), None);
+}
+
+#[test]
+fn a_bug_report_has_the_script_and_its_drawing_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let redjepsen = |words: &str| {
+        let mut command = assert_cmd::Command::cargo_bin("redjepsen").unwrap();
+        command.current_dir(folder.path()).args(words.split(' ')).assert()
+    };
+    let run = "run --cluster sim --workload redlock --nemesis pause-before-write --time-limit 12s --seed 7 --store";
+    redjepsen(&format!("{run} fails")).code(1);
+    redjepsen("export fails/latest --bug-report -o bug.md").code(0);
+    let text = std::fs::read_to_string(folder.path().join("bug.md")).unwrap();
+    assert!(text.contains("The script, step by step:\n\n1. `"), "{text}");
+    assert!(text.contains("RJ022 (expired-under-holder)") && text.contains("(bug.svg)"), "{text}");
+    assert!(std::fs::read_to_string(folder.path().join("bug.svg")).unwrap().starts_with("<svg"));
+    redjepsen(&format!("{} holds", run.replace("pause-before-write", "pause-node"))).code(0);
+    redjepsen("export holds/latest --bug-report").code(254).stderr(predicates::str::contains("shows no violation"));
+    redjepsen("export fails/latest").code(254);
 }
 
 #[test]
