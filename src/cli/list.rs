@@ -348,7 +348,7 @@ fn overview() -> Result<String, Failure> {
          \u{20} redjepsen list libraries --language node         libraries of one language\n\
          \u{20} redjepsen list locks --kind semaphore            locks of one kind\n\
          \u{20} redjepsen list faults --at command               faults at one place\n\
-         \u{20} redjepsen list why-not single minority-counts  why a pair is not run\n\
+         \u{20} redjepsen list why-not single minority-counts    why a pair is not run\n\
          \u{20} redjepsen list redis-py --save mylock            a copy to change\n",
         languages.join(", ")
     ))
