@@ -35,7 +35,7 @@ pub fn check(flags: &CheckFlags) -> Result<Exit, Failure> {
     let report = checked.report();
     let shown = match flags.json {
         true => print(report::results_json(&report)),
-        false => print(report::summary(&report, look())),
+        false => print(report::summary(&report, look(), flags.verbose)),
     };
     if !flags.pages.any() {
         let page = if from_file { page_beside(&flags.path) } else { String::new() };

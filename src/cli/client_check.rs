@@ -24,10 +24,10 @@ const ACQUIRE_TIMEOUT: &str = "2s";
 pub struct ClientCheckFlags {
     /// The client: a command that speaks the client protocol (docs/client-protocol.md); the workload's own if left out
     command: Option<String>,
-    /// What it is told to lock and to protect: a name from `redjepsen list`, or the path of a .toml file
+    /// Lock and resource that the client gets: a name from `redjepsen list locks`, or the path of a .toml file
     #[arg(long, default_value = "single")]
     workload: String,
-    /// Repeat what the clients are told in an earlier check
+    /// Seed of an earlier check, to repeat it
     #[arg(long, value_parser = parse_u64, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]

@@ -12,7 +12,7 @@ use summary::store::sides;
 
 #[derive(Debug, Args)]
 pub struct CompareFlags {
-    /// What it is compared with: a run, a folder of runs, a night of a suite, or a cell of it (NIGHT#CELL)
+    /// The other side: a run, a folder of runs, a suite run, or a cell of a suite run (FOLDER#CELL)
     a: String,
     /// What may be worse
     b: String,

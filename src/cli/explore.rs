@@ -26,7 +26,7 @@ pub struct ExploreFlags {
     /// Redis nodes
     #[arg(long, default_value_t = 3)]
     nodes: u32,
-    /// Clients, each of which gets the lock at most once
+    /// Number of clients; each acquires the lock at most once
     #[arg(long, default_value_t = 2)]
     clients: u32,
     /// How many ticks a key lives

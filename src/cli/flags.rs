@@ -22,26 +22,32 @@ const LEAST_MEMORY: u64 = 1 << 20;
 
 #[derive(Debug, Args)]
 pub struct RunFlags {
-    /// Lock and resource: a name from `redjepsen list`, or the path of a .toml file
-    #[arg(long, default_value = "redlock")]
+    /// Lock and resource
+    ///
+    /// A name from `redjepsen list locks`, or the path of a .toml file.
+    #[arg(long, value_name = "NAME", default_value = "redlock")]
     workload: String,
-    /// Faults: a name from `redjepsen list`, the path of a .toml file, or several of them with commas
-    #[arg(long, default_value = "pause")]
+    /// Faults, several with commas
+    ///
+    /// Names from `redjepsen list faults`, or paths of .toml files.
+    #[arg(long, value_name = "NAMES", default_value = "pause")]
     nemesis: Vec<String>,
-    /// A known issue of a published library, such as redis-py#554: its run, with the version that falls
-    #[arg(long, conflicts_with_all = ["workload", "nemesis", "scenario"])]
+    /// Reproduce a known issue of a library, such as redis-py#554, in the failing version
+    #[arg(long, hide_short_help = true, conflicts_with_all = ["workload", "nemesis", "scenario"])]
     issue: Option<String>,
-    /// With a range of versions, run each of them instead of looking for the change by halving
-    #[arg(long, requires = "library_version")]
+    /// With a range of versions, run each version instead of bisecting
+    #[arg(long, hide_short_help = true, requires = "library_version")]
     pub each: bool,
-    /// Repeat a saved run in every detail: its folder, or the scenario.toml in it
+    /// Repeat a saved run: its folder or scenario.toml
     #[arg(long, value_name = "FILE", conflicts_with_all = said_by_a_scenario())]
     scenario: Option<PathBuf>,
-    /// Also run other people's programs that the saved run names, such as its client, with your permissions
-    #[arg(long, requires = "scenario")]
+    /// With --scenario: also run programs of others that the saved run names, such as its client, with your permissions
+    #[arg(long, hide_short_help = true, requires = "scenario")]
     trust: bool,
-    /// Repeat the plan of an earlier run [default: drawn, and printed; with --scenario the one that it says]
-    #[arg(long, value_parser = parse_u64)]
+    /// Seed of everything random [default: random]
+    ///
+    /// The same seed makes the same plan. With --scenario, the default is the saved seed.
+    #[arg(long, value_name = "N", value_parser = parse_u64)]
     seed: Option<u64>,
     #[command(flatten)]
     options: Options,
@@ -51,19 +57,23 @@ pub struct RunFlags {
     /// Exit 0 only if the run shows this
     #[arg(long, value_enum)]
     expect: Option<Expectation>,
-    /// Keep the cluster running afterwards, in Docker (`redjepsen clean` removes it)
-    #[arg(long)]
+    /// Keep the cluster in Docker running after the run; `redjepsen clean` removes it
+    #[arg(long, hide_short_help = true)]
     pub keep: bool,
-    /// Do not watch what the lock's nodes hold and carry out, which the timeline and diagnoses rest on (servers.jsonl, commands.jsonl)
-    #[arg(long)]
+    /// Do not record keys and commands of the lock's nodes; the timeline then lacks them, and there is no diagnosis
+    #[arg(long, hide_short_help = true)]
     pub no_observer: bool,
-    /// Open the report in a browser afterwards; does nothing where standard output is no terminal
+    /// Open the report in a browser
+    ///
+    /// Does nothing if standard output is not a terminal.
     #[arg(long)]
     pub open: bool,
     /// Print results.json instead of the summary
     #[arg(long)]
     pub json: bool,
-    /// Also show the log on stderr
+    /// Print more, and show the log on stderr
+    ///
+    /// Prints each claim, the counts, the gates and the first incident.
     #[arg(short, long)]
     pub verbose: bool,
     /// Names without an option, which are refused with the option that they need
@@ -177,16 +187,16 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
     match number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)) {
         Some(bytes) if (1..LEAST_MEMORY).contains(&bytes) => {
             let bytes = plural(bytes, "byte");
-            Err(format!("`{text}` is {bytes}, with which nothing can be searched; for example `4GiB` or `512MiB`"))
+            Err(format!("`{text}` is {bytes}, and a search needs at least 1MiB; for example, use `4GiB` or `512MiB`"))
         }
         Some(bytes) if bytes > 0 => Ok(bytes),
-        _ => Err(format!("`{text}` is no amount of memory; expected for example `4GiB` or `512MiB`")),
+        _ => Err(format!("`{text}` is not an amount of memory; for example, use `4GiB` or `512MiB`")),
     }
 }
 
 /// A whole number, such as a seed.
 pub(super) fn parse_u64(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| "a whole number is expected, such as 7".to_string())
+    text.parse().map_err(|_| "expected a whole number, such as 7".to_string())
 }
 
 /// How many runs are made at the same time, as `suite --jobs` has it, without its `auto`.

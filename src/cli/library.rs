@@ -17,18 +17,18 @@ use runner::Jobs;
 
 #[derive(Debug, Args)]
 pub struct LibraryFlags {
-    /// The library's workload: a name from `redjepsen list`, or the path of a .toml file
+    /// The library: a name from `redjepsen list libraries`, or the path of a .toml file
     workload: String,
-    /// What the clusters are made of; simulated ones have no libraries
+    /// Where the servers run: docker or local
     #[arg(long, value_enum)]
     cluster: Option<ClusterKind>,
-    /// After this, no more runs are begun; the same command goes on where it was
+    /// Time for all runs; to resume, run the same command again
     #[arg(long, value_name = "LENGTH", default_value = "30m", allow_hyphen_values = true)]
     budget: Length,
     /// The lock's time to live; several with commas
     #[arg(long, value_delimiter = ',', default_value = "1s,400ms", allow_hyphen_values = true)]
     ttl: Vec<Length>,
-    /// With how many seeds everything is played; what breaks the lock is played with two more
+    /// Seeds per scenario; a failing scenario gets two more
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: u32,
     /// Runs at the same time, each on its own cluster; `auto`: as many as the machine can take
@@ -57,7 +57,7 @@ pub async fn library(flags: LibraryFlags) -> Result<Exit, Failure> {
     // Only what is complete is not gone on with.
     let (exit, ended) = match finished.is_complete {
         true => (Exit::Valid, finished.end().map_err(Failure::from)),
-        false => (Exit::Unknown, print(format!("{left} not made; the same command goes on where it was\n"))),
+        false => (Exit::Unknown, print(format!("{left} left; run the same command to resume\n"))),
     };
     exit_after(exit, shown.and(written).and_then(|()| pointed()).and(ended))
 }

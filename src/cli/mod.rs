@@ -42,6 +42,13 @@ use console::{Exit, Failure, QUIET, tell};
     name = "redjepsen",
     version = env!("REDJEPSEN_VERSION"),
     about,
+    help_template = "{about-with-newline}\n{usage-heading} {usage}\n\nFirst commands:\n\
+                     \u{20} redjepsen run --nemesis pause    Test Redlock while its holder is paused\n\
+                     \u{20} redjepsen list                   See what can be tested, and with which faults\n\
+                     \u{20} redjepsen library redis-py       Try every scenario on a lock library\n\
+                     \u{20} redjepsen suite smoke            Make 24 runs, each with an expected result\n\
+                     \u{20} redjepsen serve                  Look at all runs in a browser\n\n\
+                     All commands:\n{subcommands}\n\nOptions:\n{options}\n\n{after-help}",
     after_help = "Exit codes: 0 valid, 1 invalid, 2 unknown, 254 bad arguments, 255 could not run.\n\
                   With --expect violation, a violation exits 0 and its absence 1.\n\
                   A suite exits 0 if each cell is as expected, 1 if a cell is unexpected, 2 if too little was shown.\n\
@@ -49,7 +56,9 @@ use console::{Exit, Failure, QUIET, tell};
                   `compare` exits 0 if B is not worse, 1 if it is, 2 if that cannot be said."
 )]
 struct Arguments {
-    /// Show no progress on stderr; errors and warnings are still shown
+    /// Show no progress on stderr
+    ///
+    /// Errors and warnings are still shown.
     #[arg(short, long, global = true)]
     quiet: bool,
     #[command(subcommand)]
@@ -59,6 +68,11 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum CliCommand {
     /// Run a workload under a nemesis against a real cluster, check it, and write a report
+    #[command(after_help = "Examples:\n\
+                      \u{20} redjepsen run --workload redlock-guarded --nemesis pause\n\
+                      \u{20} redjepsen run --cluster sim --nemesis pause-before-write --ttl 2s\n\
+                      \u{20} redjepsen run --workload redis-py --nemesis late-acquire-reply --library-version 7.0..8.1\n\
+                      All options: redjepsen run --help")]
     Run(Box<flags::RunFlags>),
     /// Run a suite: many workloads under many nemeses, each compared with what is expected
     Suite(Box<suite::SuiteFlags>),
@@ -89,24 +103,15 @@ enum CliCommand {
         /// Run folder
         folder: PathBuf,
     },
-    /// Write a run in a format that other tools read: a spreadsheet, Jepsen's tools, or ui.perfetto.dev
+    /// Write a run for other tools (a spreadsheet, Jepsen's tools, ui.perfetto.dev), or a bug report for a library's maintainers
     Export(export::ExportFlags),
     /// Explain a diagnosis: which rule the lock breaks, and what to change. Without a code, list all
     Explain {
         /// Its code or its name, such as RJ002 or compare-then-delete
         diagnosis: Option<String>,
     },
-    /// List the workloads, nemeses, suites, known issues and models, or show the file of one
-    List {
-        /// Name of a workload, nemesis, suite or issue; `issues` for all known issues of libraries
-        name: Option<String>,
-        /// Print all of them as JSON, for programs
-        #[arg(long, conflicts_with = "name")]
-        json: bool,
-        /// Write its file into this new folder, to be changed there; of a library also its client, with the package that it is made on
-        #[arg(long, value_name = "FOLDER", requires = "name")]
-        save: Option<PathBuf>,
-    },
+    /// List workloads, libraries, faults, suites and known issues by topic, or print the file of one
+    List(list::ListFlags),
     /// Remove the containers, networks and folders that dead runs left, or old runs from a store
     Clean(clean::CleanFlags),
     /// Install the clients that test published libraries ahead of their first run
@@ -199,8 +204,7 @@ fn dispatch(command: CliCommand) -> Result<Exit, Failure> {
         CliCommand::Report { folder } => check::report(&folder),
         CliCommand::Export(flags) => export::export(&flags),
         CliCommand::Explain { diagnosis } => explain::explain(diagnosis.as_deref()),
-        CliCommand::List { name: Some(name), save: Some(folder), .. } => list::save(&name, &folder),
-        CliCommand::List { name, json, .. } => list::list(name.as_deref(), json),
+        CliCommand::List(flags) => list::list(&flags),
         CliCommand::Clean(flags) => in_runtime(clean::clean(flags)),
         CliCommand::Install { workloads } => in_runtime(install::install(&workloads)),
         CliCommand::Image => in_runtime(image::image()),

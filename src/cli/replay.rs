@@ -21,10 +21,10 @@ use runner::{Checked, KeepCluster, Place, RunSettings, Runner};
 pub struct ReplayFlags {
     /// The run, simulated or real: its folder, or a file in it
     run: PathBuf,
-    /// What to replay it on
+    /// Where the servers run
     #[arg(long, value_enum, default_value = "auto")]
     cluster: ClusterKind,
-    /// Also run other people's programs that the saved run names, such as its client, with your permissions
+    /// Also run programs of others that the saved run names, such as its client, with your permissions
     #[arg(long)]
     trust: bool,
     /// How many times

@@ -33,7 +33,7 @@ pub async fn run(flags: RunFlags) -> Result<Exit, Failure> {
     }
     let shown = match json {
         true => print(report::results_json(&made.checked.report())),
-        false => print(report::summary(&made.checked.report(), look())),
+        false => print(report::summary(&made.checked.report(), look(), flags.verbose)),
     };
     let written = made.write_report(report::Pictures::Painted);
     let of_issue = issue.map_or_else(String::new, |(name, issue)| about(&name, &issue, &made.checked));
@@ -56,12 +56,12 @@ fn about(name: &str, issue: &Issue, checked: &Checked) -> String {
     let claim = issue.breaks.name();
     let holds = issue.holds.as_ref().map(|side| side.version.as_str());
     let seen = match (version == issue.falls.version, holds == Some(version), checked.verdict.valid) {
-        (true, _, _) if is_it => format!("this is {name}: {claim} broken in {version}, as expected"),
-        (true, _, _) => format!("this is not {name}, by which {version} is to break {claim}"),
+        (true, _, _) if is_it => format!("this is {name}: {version} violates {claim}, as expected"),
+        (true, _, _) => format!("this is not {name}: {version} should violate {claim}"),
         (_, true, Validity::Valid) => format!("{name} is not in {version}, as expected"),
-        (_, true, _) => format!("{name}: {version} should hold, and was not seen to"),
-        _ if is_it => format!("{version} breaks {claim}, as {name} has it"),
-        _ => format!("{version} does not break {claim}, as {name} has it"),
+        (_, true, _) => format!("{name}: {version} should pass, and this run does not show it"),
+        _ if is_it => format!("{version} violates {claim}, as in {name}"),
+        _ => format!("{version} does not violate {claim} as in {name}"),
     };
     format!("\n{seen}\n  {}\n  {} ({})\n", issue.says, issue.url, issue.sides())
 }

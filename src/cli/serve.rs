@@ -21,7 +21,7 @@ pub struct ServeFlags {
     /// Port to listen on; 0 takes a free one
     #[arg(long, default_value_t = PORT)]
     port: u16,
-    /// Address to listen on; whoever reaches it reads the store
+    /// Address to listen on; everyone who can reach it can read the store
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     address: IpAddr,
     /// A name by which others may call this machine, beside its addresses
@@ -61,7 +61,7 @@ pub async fn serve(flags: ServeFlags) -> Result<Exit, Failure> {
     })?;
     let address = server.address().map_err(Failure::could_not_run)?;
     if !address.ip().is_loopback() {
-        tell("redjepsen: whoever reaches this address reads the store; there is no password");
+        tell("redjepsen: warning: everyone who can reach this address can read the store; there is no password");
     }
     print(format!("{} at http://{address}/ (Ctrl-C ends it)\n", flags.store.display()))?;
     tokio::select! {

@@ -36,7 +36,7 @@ pub struct SweepFlags {
     /// How long clients go on starting new operations [default: 30s]
     #[arg(long, allow_hyphen_values = true)]
     time_limit: Option<Length>,
-    /// What the clusters are made of [default: auto]
+    /// Where the servers run [default: auto]
     #[arg(long, value_enum)]
     cluster: Option<ClusterKind>,
     /// Runs at the same time, each on its own cluster; `auto`: as many as the machine can take

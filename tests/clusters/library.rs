@@ -31,7 +31,7 @@ fn a_lock_is_examined_by_its_own_commands_and_goes_on_where_its_time_was_over() 
     for told in ["SET lock:k0", "while it takes the lock", "GET lock:k0", "DEL lock:k0, while it gives the lock back"] {
         assert!(text.contains(told), "{told}: {text}");
     }
-    assert!(text.contains("goes on where it was"), "{text}");
+    assert!(text.contains("run the same command to resume"), "{text}");
     let page = text.lines().find_map(|line| line.trim().strip_prefix("page  ")).expect(&text);
     let page = std::fs::read_to_string(page.trim()).unwrap();
     assert!(page.contains("Commands that it sends") && page.contains("DEL lock:k0"), "{page}");

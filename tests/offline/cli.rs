@@ -81,7 +81,11 @@ fn manual_pages_are_written_into_a_folder_that_is_made() {
 fn help_and_version_are_no_mistakes() {
     redjepsen().arg("--help").assert().code(0).stdout(contains("Exit codes: 0 valid, 1 invalid, 2 unknown"));
     redjepsen().arg("--version").assert().code(0).stdout(starts_with("redjepsen 0."));
-    redjepsen().args(["run", "--help"]).assert().code(0).stdout(contains("--nemesis"));
+    redjepsen().arg("--help").assert().stdout(contains("First commands:\n  redjepsen run "));
+    redjepsen().args(["run", "--help"]).assert().code(0).stdout(contains("--nemesis").and(contains("--subnet")));
+    let assert = redjepsen().args(["run", "-h"]).assert().code(0).stdout(contains("--nemesis"));
+    let short = String::from_utf8_lossy(&assert.get_output().stdout).into_owned();
+    assert!(short.lines().count() <= 40, "it fits a screen: {short}");
 }
 
 #[test]
@@ -185,8 +189,43 @@ fn an_engine_that_is_not_there_is_one_clear_line() {
 
 #[test]
 fn the_catalogue_can_be_read() {
-    redjepsen().arg("list").assert().code(0).stdout(contains("redlock")).stdout(contains("pause-node"));
-    redjepsen().arg("list").assert().stdout(contains("Locks, and the workloads that use them:"));
+    let said = |words: &str| {
+        let assert = redjepsen().arg("list").args(words.split_whitespace()).assert().code(0);
+        String::from_utf8(assert.get_output().stdout.clone()).unwrap()
+    };
+    let overview = said("");
+    assert!(overview.lines().count() <= 25, "{overview}");
+    assert!(overview.lines().all(|line| line.chars().count() <= 80), "{overview}");
+    let key = |line: &str| Some(line.strip_prefix("  ")?.split(' ').next()?.to_string());
+    for topic in overview.lines().filter_map(key).filter(|topic| topic != "redjepsen") {
+        let told = said(&topic);
+        assert!(told.contains(":\n  "), "{topic}: {told}");
+    }
+    assert!(said("faults").contains("pause-node") && said("locks").contains("redlock-guarded"));
+    let node = said("libraries --language node");
+    assert!(node.contains("  node-redlock ") && !node.contains("  redis-py "), "{node}");
+    let commands = said("faults --at command");
+    assert!(commands.contains("  late-acquire-reply ") && !commands.contains("  pause-node "), "{commands}");
+    let semaphores = said("locks --kind semaphore");
+    assert!(semaphores.contains("semaphore") && !semaphores.contains("  redlock "), "{semaphores}");
+    for (pair, words) in [
+        ("single minority-counts", "single does not run under minority-counts"),
+        ("single pause", "Expected: violation"),
+        ("redlock blocked-holder", "`block`"),
+    ] {
+        let told = said(&format!("why-not {pair}"));
+        assert!(told.replace('\n', " ").contains(words), "{told}");
+    }
+    for (words, why) in [
+        ("libraries --language cobol", "the languages are go, java"),
+        ("suites --language go", "--language or --kind is a filter of"),
+        ("locks --at command", "--at is a filter of"),
+        ("why-not single", "takes a workload and a nemesis"),
+        ("redlock pause", "one name too many"),
+        ("sentinel", "`replicated`, "),
+    ] {
+        redjepsen().arg("list").args(words.split(' ')).assert().code(254).stderr(contains(why));
+    }
     // A name that is both a workload and a nemesis shows both.
     redjepsen()
         .args(["list", "none"])
@@ -240,7 +279,7 @@ fn what_is_listed_can_be_saved_and_changed() {
     save("pause", "nemesis").code(0);
     assert!(place.path().join("nemesis/pause.toml").is_file());
     // Nothing is written over, and nothing is begun for what is not there.
-    save("redislock-go", "mine").code(254).stderr(contains("a folder that is not there yet"));
+    save("redislock-go", "mine").code(254).stderr(contains("name a new folder"));
     save("nothing", "new").code(254).stderr(contains("there is no workload"));
     assert!(!place.path().join("new").exists());
     redjepsen().args(["list", "--save", "new"]).assert().code(254);
@@ -353,7 +392,7 @@ fn a_history_that_a_model_cannot_judge_is_unknown_and_a_model_that_is_none_a_mis
         .args(["check", "--memory", "4Elephants", "-"])
         .assert()
         .code(254)
-        .stderr(contains("no amount of memory"));
+        .stderr(contains("not an amount of memory"));
     let twice = format!("{}\n{}\n", history.lines().next().unwrap(), history.lines().next().unwrap());
     redjepsen()
         .args(["check", "--model", "register", "-"])

@@ -50,20 +50,14 @@ fn redjepsen(arguments: &[&str]) -> assert_cmd::assert::Assert {
     command.env("DOCKER_HOST", "unix:///nonexistent/docker.sock").args(arguments).assert()
 }
 
-/// The output of `redjepsen list`: each section by the first word of its title, with names and descriptions.
+/// The output of `redjepsen list --json`: each section by its key, with names and descriptions.
 fn listed() -> BTreeMap<String, Vec<(String, String)>> {
-    let text = String::from_utf8(redjepsen(&["list"]).code(0).get_output().stdout.clone()).unwrap();
-    let mut sections: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
-    let mut section = String::new();
-    for line in text.lines() {
-        match line.strip_prefix("  ").and_then(|entry| entry.split_once(' ')) {
-            Some((name, about)) => {
-                sections.entry(section.clone()).or_default().push((name.to_string(), about.trim().to_string()));
-            }
-            None => section = line.split([',', ' ']).next().unwrap_or_default().to_lowercase(),
-        }
-    }
-    sections
+    let text = redjepsen(&["list", "--json"]).code(0).get_output().stdout.clone();
+    let sections: BTreeMap<String, Vec<BTreeMap<String, String>>> = serde_json::from_slice(&text).unwrap();
+    let pairs = |entries: Vec<BTreeMap<String, String>>| {
+        entries.into_iter().map(|of| (of["name"].clone(), of["description"].clone())).collect()
+    };
+    sections.into_iter().map(|(key, entries)| (key, pairs(entries))).collect()
 }
 
 /// What is expected of each workload under each nemesis.

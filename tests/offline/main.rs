@@ -12,6 +12,7 @@ mod files;
 mod hostile;
 mod install;
 mod kit;
+mod language;
 mod licenses;
 mod pure;
 mod serve;

@@ -143,13 +143,13 @@ fn another_version_of_a_library_needs_the_users_word() {
         let folder = place.send(&another(evil));
         let (code, said) = place.call(&["run", "--scenario", &folder, "--trust"]);
         assert_eq!(code, 254, "{evil}: {said}");
-        assert!(said.contains("is no version"), "{evil}: {said}");
+        assert!(said.contains("is not a version"), "{evil}: {said}");
     }
     let (code, said) = place.call(&["run", "--workload", "redis-py", "--library-version", "--evil"]);
     assert_eq!(code, 254, "{said}");
     for (words, expected) in [
-        (["redlock", "7.0.1"], "workload redlock is no published library"),
-        (["redis-py", "latest"], "`latest` is no version"),
+        (["redlock", "7.0.1"], "workload redlock is not a published library"),
+        (["redis-py", "latest"], "`latest` is not a version"),
         (["redis-py", "8.1..7.0"], "say `7.0..8.1`"),
         (["symfony-lock", "7.0.1"], "only version 5.4.53 of Symfony Lock can be installed"),
     ] {
@@ -202,7 +202,7 @@ fn a_name_in_a_saved_run_leads_nowhere() {
                 assert!([254, 255].contains(&code), "{said}");
             }
             let (_, said) = place.call(&["run", "--scenario", &folder]);
-            assert!(said.contains("is no name; it has"), "{said}");
+            assert!(said.contains("is not a name; it has"), "{said}");
             assert_eq!(fs::read_dir(&place.here).unwrap().count(), 0, "nothing was written");
         }
     }

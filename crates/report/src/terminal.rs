@@ -1,22 +1,30 @@
-//! The run in a dozen lines: the verdict first, then the numbers, then the first incident and where to read on.
+//! The run in ten lines: the verdict, why, what to do, and where to read on. With `--verbose`, also each claim, the counts and the
+//! first incident at length.
 
 use super::{Report, verdict_word};
 use base::words;
 use base::words::{count, length, list, sanitize, wrap};
 use checker::Validity;
-use summary::{ClaimAccount, ClaimStatus, IncidentAccount, RunFacts, RunSummary};
+use model::scenario::catalogue;
+use summary::{ClaimAccount, ClaimStatus, DiagnosisAccount, IncidentAccount, RunFacts, RunSummary};
 
-/// How wide lines are where nobody knows how wide they may be.
-const WIDTH: usize = 96;
-/// Nobody likes to read longer lines, and in shorter ones there is no room beside the labels.
+/// Width of lines if the terminal does not say its own.
+const WIDTH: usize = 80;
+/// Longer lines are hard to read; shorter ones have no room beside the labels.
 const WIDTHS: std::ops::RangeInclusive<usize> = 50..=120;
 const LABEL: usize = 18;
-/// How much of a story is told.
-const STORY_LINES: usize = 6;
-/// How many diagnoses are told.
+/// Most lines of a story, with `--verbose`.
+const STORY_LINES: usize = 12;
+/// Most diagnoses, with `--verbose`.
 const DIAGNOSES: usize = 2;
-/// How many reasons are told.
+/// Most reasons, with `--verbose`.
 const REASONS: usize = 3;
+/// Most lines of the short form, without those of [`pointers`], which are two.
+const LINES: usize = 8;
+/// Lines of the short form that are left to the remedy.
+const FIX_LINES: usize = 3;
+/// Width of a label of the short form and of [`pointers`].
+const SHORT_LABEL: usize = 8;
 
 /// How what is printed is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +73,108 @@ impl Look {
     }
 }
 
-/// The run in a few words for the terminal, at most about 20 lines.
-pub fn summary(report: &Report, look: Look) -> String {
+/// The run for the terminal: at most eight lines, or everything that the terminal has to say of it.
+pub fn summary(report: &Report, look: Look, verbose: bool) -> String {
     let summary = &report.summary;
+    let lines = if verbose { at_length(summary, look) } else { in_short(summary, look) };
+    lines.join("\n") + "\n"
+}
+
+/// Verdict, cause, what to do, and the command for it.
+fn in_short(summary: &RunSummary, look: Look) -> Vec<String> {
+    let (word, class) = verdict_word(summary.valid);
+    let mut lines = look.headline(word, class, &summary.headline);
+    let first = summary.incidents.first();
+    let explains = |account: &&DiagnosisAccount| account.incidents.contains(&1);
+    let account = summary.diagnoses.iter().find(explains).filter(|_| summary.valid != Validity::Unknown);
+    let advice = summary.advice.first();
+    let of_reason = || if summary.valid == Validity::Unknown { summary.reasons.first().cloned() } else { None };
+    let why = account.map(of_diagnosis).or_else(|| of_reason().map(|reason| vec![reason]));
+    let why = why.or_else(|| first.map(point)).unwrap_or_default();
+    let is_broken = summary.valid == Validity::Invalid;
+    let fix = account.filter(|_| is_broken).map(|account| by_sentence(&account.diagnosis.fix));
+    let remedy = first.filter(|_| is_broken).and_then(|first| first.remedies.first());
+    let fix = fix.or_else(|| remedy.map(|remedy| by_sentence(&remedy.text)));
+    let fix = fix.or_else(|| advice.map(|advice| by_sentence(&advice.text))).unwrap_or_default();
+    let right = account.filter(|_| is_broken).and_then(|account| account.diagnosis.right.as_deref());
+    let right = right.map(|right| format!("{right}  # a lock that passes"));
+    let tried = right.or_else(|| remedy.map(|remedy| remedy.command.clone()));
+    let tried = tried.or_else(|| advice.and_then(|advice| advice.command.clone()));
+    let tried = tried.or_else(|| next_scenarios(summary));
+    let tried = tried.filter(|command| !command.is_empty() && *command != summary.repeat);
+    let cut = summary.truncated_at_line.map(|number| format!("cut off in line {number}"));
+    let rows = [("history", cut), ("try", tried)].into_iter().filter_map(|(label, text)| Some((label, text?)));
+    // Commands are not wrapped, since they are to be copied.
+    let rows: Vec<String> = rows.map(|(label, text)| labelled(label, &sanitize(&text, 400))).collect();
+    let width = look.line() - SHORT_LABEL - 2;
+    // The first sentence of the remedy is told before a second one of the incident.
+    let fix_rows = fix.last().map_or(0, |first| wrap(first, width).len().min(FIX_LINES));
+    let mut told = |label: &str, texts: &[String], reserved: usize| {
+        let room = LINES.saturating_sub(lines.len() + rows.len() + reserved);
+        let labels = std::iter::once(label).chain(std::iter::repeat(""));
+        let wrapped = longest(texts, room, width);
+        lines.extend(wrapped.iter().zip(labels).map(|(line, label)| labelled(label, line)));
+    };
+    told(if is_broken || summary.valid == Validity::Unknown { "why" } else { "seen" }, &why, fix_rows);
+    told(if is_broken { "fix" } else { "do" }, &fix, 0);
+    lines.extend(rows);
+    lines
+}
+
+/// The command that tries other scenarios on the lock of a valid run; None for a lock that is not in the catalogue.
+fn next_scenarios(summary: &RunSummary) -> Option<String> {
+    let known = |name: &&String| catalogue::WORKLOADS.iter().any(|(known, _)| known == name);
+    let workload = summary.workload.as_ref().filter(known).filter(|_| summary.valid == Validity::Valid)?;
+    Some(match summary.simulated {
+        true => format!("redjepsen fuzz --workload {workload}  # other scenarios, in virtual time"),
+        false => format!("redjepsen library {workload}  # every other scenario"),
+    })
+}
+
+/// What the diagnosis saw, and what the catalogue knows of it.
+fn of_diagnosis(account: &DiagnosisAccount) -> Vec<String> {
+    shorter(std::iter::once(account.sentence().to_string()).chain(account.known.clone()).collect())
+}
+
+/// An incident in at most three sentences, then in fewer: how it began, and always what came of it.
+pub(super) fn point(incident: &IncidentAccount) -> Vec<String> {
+    let texts: Vec<String> = incident.sentences.iter().map(|sentence| sentence.text().replace('`', "")).collect();
+    let Some((last, others)) = texts.split_last() else { return Vec::new() };
+    let with = |many: usize| others[..many].iter().chain([last]).cloned().collect::<Vec<_>>().join(" ");
+    (0..=others.len().min(2)).rev().map(with).collect()
+}
+
+/// A text, then without its last sentence, and so on to its first sentence.
+fn by_sentence(text: &str) -> Vec<String> {
+    shorter(text.split_inclusive(". ").map(|sentence| sentence.trim().to_string()).collect())
+}
+
+/// All sentences, then one fewer each time.
+fn shorter(sentences: Vec<String>) -> Vec<String> {
+    (1..=sentences.len()).rev().map(|many| sentences[..many].join(" ")).collect()
+}
+
+/// The longest of these texts that there is room for. If there is none, the shortest one is cut.
+fn longest(texts: &[String], room: usize, width: usize) -> Vec<String> {
+    let mut wrapped = texts.iter().map(|text| wrap(&sanitize(text, 1200), width));
+    let mut lines = wrapped
+        .find(|lines| lines.len() <= room)
+        .unwrap_or_else(|| texts.last().map_or_else(Vec::new, |text| wrap(&sanitize(text, 1200), width)));
+    if lines.len() > room {
+        lines.truncate(room);
+        if let Some(line) = lines.last_mut() {
+            *line = goes_on(line, width);
+        }
+    }
+    lines
+}
+
+fn labelled(label: &str, text: &str) -> String {
+    format!("  {label:SHORT_LABEL$}{text}")
+}
+
+/// The verdict, each claim, the counts and the first incident, in about 30 lines.
+fn at_length(summary: &RunSummary, look: Look) -> Vec<String> {
     let mut lines = verdict(summary, look);
     lines.extend(diagnoses(summary, look));
     lines.push(String::new());
@@ -77,7 +184,8 @@ pub fn summary(report: &Report, look: Look) -> String {
     let most = if summary.diagnoses.is_empty() { STORY_LINES } else { STORY_LINES / 2 };
     let first = summary.incidents.first();
     lines.extend(first.into_iter().flat_map(|first| incident(first, summary.incidents.len(), most, look)));
-    lines.join("\n") + "\n"
+    lines.push(String::new());
+    lines
 }
 
 /// The verdict and the headline; if the run proves nothing, why.
@@ -214,9 +322,8 @@ pub fn pointers(facts: &RunFacts, written: bool) -> String {
 /// The same for a page that is anywhere, or nowhere if its path is empty.
 pub fn point_to(page: &str, repeat: &str) -> String {
     let pointers = [("report", words::sanitize(page, 400)), ("repeat", words::sanitize(repeat, 400))];
-    let mut lines = pointers.iter().filter(|(_, text)| !text.is_empty()).peekable();
-    let gap = if lines.peek().is_some() { "\n" } else { "" };
-    format!("{gap}{}", lines.map(|(label, text)| format!("  {label:8}{text}\n")).collect::<String>())
+    let lines = pointers.iter().filter(|(_, text)| !text.is_empty());
+    lines.map(|(label, text)| labelled(label, text) + "\n").collect()
 }
 
 /// The path of a file in the run folder, as the user can open it.

@@ -88,7 +88,7 @@ fn of_go(answer: &str) -> Vec<String> {
 
 /// What repositories said of an artifact, as Maven keeps it beside what it has downloaded.
 fn of_maven(local: &Path, name: &str) -> Result<Vec<String>, String> {
-    let (group, artifact) = name.split_once(':').ok_or_else(|| format!("`{name}` is no GROUP:ARTIFACT"))?;
+    let (group, artifact) = name.split_once(':').ok_or_else(|| format!("`{name}` is not GROUP:ARTIFACT"))?;
     let folder = group.split('.').fold(local.to_path_buf(), |path, part| path.join(part)).join(artifact);
     let entries = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut versions = Vec::new();

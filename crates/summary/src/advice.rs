@@ -75,18 +75,20 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
     let again = || changed(story, &[]);
     match doubt {
         Doubt::Step(missed) => of_step(*missed, story),
-        Doubt::Busy => ("On a quieter machine, or with a longer TTL, a wait takes less of the lock's time.", again()),
+        Doubt::Busy => {
+            ("Run it on a quieter machine, or with a longer TTL: then a delay is a smaller part of the TTL.", again())
+        }
         Doubt::Evidence if has_own_client(story) => (
-            "If the client leaves something out, client-check names it; else a longer run shows more.",
+            "Run client-check: it names what the client does not report. If nothing is missing, a longer run shows more.",
             client_check(story),
         ),
         Doubt::Evidence => ("A longer run shows more.", longer(story)),
         Doubt::Gate(gate) => match gate {
             GateName::Completed if lacks_ability(story) => (
-                "This client can't do what the scenario asks of it. Take a scenario that this lock is known to play.",
+                "The client lacks a capability that this scenario needs. Choose a scenario with a known result for this lock.",
                 suited(story),
             ),
-            GateName::Completed => ("Let the run come to its end.", again()),
+            GateName::Completed => ("Do not stop the run before its end.", again()),
             GateName::ResourceEmpty => {
                 ("Run it again: each run starts a resource of its own, and says that it found it empty.", again())
             }
@@ -102,30 +104,31 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
                 again(),
             ),
             GateName::ClientsSteady => {
-                ("Mend the client first: its log in the run's folder says why it ended.", client_check(story))
+                ("Fix the client first: its log in the run's folder says why it exited.", client_check(story))
             }
             GateName::ClientsConsistent => {
-                ("Mend what the client reports: client-check names each such mistake.", client_check(story))
+                ("Fix what the client reports: client-check names each mistake.", client_check(story))
             }
             GateName::ClientsCareful => {
-                ("Let the client wait for the answer to its write before it gives the lock back.", client_check(story))
+                ("Let the client wait for the reply to its write before it releases the lock.", client_check(story))
             }
             GateName::CancellationsTaken => {
                 ("Let the client end a cancelled operation by that, with the error `cancelled`.", client_check(story))
             }
             GateName::ScriptPlayed => ("Give the script more time.", longer(story)),
             GateName::BreakpointsBrief => {
-                ("With a longer TTL the script is over before the lock runs out.", with_ttl(story, Duration::ZERO))
+                ("Use a longer TTL: then the script ends before the lock expires.", with_ttl(story, Duration::ZERO))
             }
             GateName::FaultsObserved if story.subject.history.faults.iter().all(|fault| fault.skipped.is_some()) => {
                 ("A longer run has room for more faults.", longer(story))
             }
-            GateName::FaultsObserved | GateName::FaultsHealed => {
-                ("What was seen of the fault is under Faults. If the machine was busy, run it again.", again())
-            }
+            GateName::FaultsObserved | GateName::FaultsHealed => (
+                "The report says under Faults which effect was observed. If the machine was busy, run it again.",
+                again(),
+            ),
             GateName::FinalReads => ("Run it again to its end, so that every key is read.", again()),
             GateName::EnoughAcknowledged if story.subject.verdict.counts.ok <= 1 => {
-                ("See first whether clients get the lock without faults.", without_faults(story))
+                ("First check that clients acquire the lock without faults.", without_faults(story))
             }
             GateName::EnoughAcknowledged => ("A longer run has more updates.", longer(story)),
             GateName::EveryClient => ("In a longer run each client has its turn.", longer(story)),
@@ -144,38 +147,34 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
 fn of_step(missed: Option<Missed>, story: &Story) -> (&'static str, Option<String>) {
     match missed {
         Some(Missed::Ended | Missed::Late) if lacks_phase(story) => {
-            ("This lock never comes by that phase, so this scenario is not about it. Take one that is.", suited(story))
+            ("This lock does not have that phase. Choose a scenario with a known result for this lock.", suited(story))
         }
         Some(Missed::Ended) => (
-            "The client's attempt failed before it came so far, so the scenario could not go on. Take one that this lock is \
-             known to play.",
+            "The client's attempt failed before that step. Choose a scenario with a known result for this lock.",
             suited(story),
         ),
         // On a machine that is never busy it is the lock's own time.
         Some(Missed::Late) if story.is_simulated() => (
-            "The lock keeps clients waiting for longer than this scenario foresees, so it is not about this lock. Take one \
-             that is.",
+            "Clients wait for this lock longer than the scenario allows. Choose a scenario with a known result for this lock.",
             suited(story),
         ),
-        Some(Missed::Late) => (
-            "The lock takes longer than the scenario foresees. With a longer TTL it has more time.",
-            with_ttl(story, Duration::ZERO),
-        ),
+        Some(Missed::Late) => {
+            ("The lock takes longer than the scenario allows. Use a longer TTL.", with_ttl(story, Duration::ZERO))
+        }
         Some(Missed::NotStruck) => (
-            "This lock never sends what the fault waits for, so this scenario is not about it. Take one that is.",
+            "This lock never sends the command at which the fault fires. Choose a scenario with a known result for this lock.",
             suited(story),
         ),
         Some(Missed::SamePrimary) => (
-            "The lock runs out before anybody is promoted, so this cannot strike it. With a TTL longer than a failover it \
-             can.",
+            "The lock expires before a replica is promoted. Use a TTL that is longer than a failover.",
             with_ttl(story, FAILOVER),
         ),
         Some(Missed::NotArmed) => ("The agent's log in the run's folder says why. Run it again.", changed(story, &[])),
         Some(Missed::NothingToCancel) => (
-            "The operation was over before it could be cancelled. Take a scenario that this lock is known to play.",
+            "The operation ended before it could be cancelled. Choose a scenario with a known result for this lock.",
             suited(story),
         ),
-        None => ("Take a scenario that this lock is known to play.", suited(story)),
+        None => ("Choose a scenario with a known result for this lock.", suited(story)),
     }
 }
 

@@ -127,7 +127,7 @@ const PUT_RIGHT: &[(&str, Wrong, Try)] = &[
         Wrong::Shared,
         lock(
             "redlock-patient",
-            "A client that measures by a monotonic clock how long it took to get the lock. \
+            "A client that measures by a monotonic clock how long the acquisition took. \
         A wall clock can stop or jump meanwhile.",
         ),
     ),
@@ -136,8 +136,8 @@ const PUT_RIGHT: &[(&str, Wrong, Try)] = &[
         Wrong::Shared,
         lock(
             "redlock-patient",
-            "A client that subtracts the time that it took to get the lock from the lock's \
-        validity, as Redlock asks for.",
+            "A client that subtracts the time of the acquisition from the lock's validity, \
+        as Redlock requires.",
         ),
     ),
     (
@@ -146,7 +146,7 @@ const PUT_RIGHT: &[(&str, Wrong, Try)] = &[
         lock(
             "single",
             "A value that only this holder knows, and a release that compares it and deletes in one \
-        step: then nobody frees another client's lock.",
+        step: then no client releases another client's lock.",
         ),
     ),
     (
@@ -286,8 +286,7 @@ fn for_nodes(scenario: &Scenario, incident: &Incident) -> Vec<Try> {
         },
         Try {
             change: RunChange::Nodes("delayed-restart"),
-            text: "A delayed restart: a node that comes back only after the longest TTL has forgotten nothing that anybody still \
-                   relies on.",
+            text: "A delayed restart: the node comes back only after the longest TTL, so every lock that it forgot has expired.",
         },
     ]
 }
@@ -307,7 +306,7 @@ fn longer_ttl(story: &Story, incident: &Incident) -> Option<String> {
     let name = story.name(culprit.process);
     let more = late.checked_sub(ttl).filter(|more| *more > 0)?;
     Some(format!(
-        "A longer TTL only moves the limit: {name} sent its write {} after it had got the lock, {} more than the TTL of {}, and a \
+        "A longer TTL only moves the limit: {name} sent its write {} after it acquired the lock, {} more than the TTL of {}. A \
          client can be stopped for longer than any TTL.",
         length(late),
         length(more),

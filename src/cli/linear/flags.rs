@@ -15,17 +15,18 @@ use linearizability::FailedCas;
 pub struct CheckFlags {
     /// Run folder, history file of any known format, or - for standard input
     pub path: PathBuf,
-    /// What the history is of, such as register, cas-register, owner-mutex or semaphore:3 [default: a run of redjepsen
-    /// gets its own verdict, another history the model that fits its operations]
+    /// Model, such as register, cas-register, owner-mutex or semaphore:3 [default: the model that fits the operations]
+    ///
+    /// Without a model, a run of redjepsen gets its own verdict. `redjepsen list models` prints all models.
     #[arg(long)]
     pub model: Option<String>,
-    /// What a register or counter holds at first [default: nothing]
+    /// Initial value of a register or counter [default: none]
     #[arg(long, value_name = "V", allow_hyphen_values = true)]
     pub initial: Option<String>,
-    /// What a failed compare-and-set says about the value
+    /// Meaning of a failed compare-and-set
     #[arg(long, value_parser = failed_cas(), default_value = "drop")]
     pub failed_cas: FailedCas,
-    /// What a read of nil says about a register [default: empty in runs of redjepsen, else unknown]
+    /// Meaning of a read of nil [default: empty in runs of redjepsen, else unknown]
     #[arg(long, value_enum)]
     pub nil_reads: Option<NilReads>,
     /// Read values that are pairs as a key and its value, as jepsen.independent writes them
@@ -40,6 +41,9 @@ pub struct CheckFlags {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Of a run, also print each claim, the counts and the first incident
+    #[arg(short, long)]
+    pub verbose: bool,
     #[command(flatten)]
     pub pages: PageFlags,
 }

@@ -47,8 +47,8 @@ pub fn as_if_real(scenario: &Scenario) -> Checked {
 }
 
 /// What a terminal shows of a run whose report is written.
-pub fn terminal(report: &Report, look: Look) -> String {
-    report::summary(report, look) + &report::pointers(report.story.subject.facts, true)
+pub fn terminal(report: &Report, look: Look, verbose: bool) -> String {
+    report::summary(report, look, verbose) + &report::pointers(report.story.subject.facts, true)
 }
 
 /// What `work` returns for each of these, on all processors, in their order.

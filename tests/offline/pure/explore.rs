@@ -71,7 +71,7 @@ fn what_makes_no_sense_is_refused_with_a_remedy() {
         (&["--claim", "mutual-exclusion", "--fencing", "token"], "give --claim updates"),
         (&["--clocks", "slow"], "possible values: perfect, lagging"),
         (&["--nodes", "7", "--clients", "4", "--ttl", "12", "--time", "30"], "take fewer nodes or clients"),
-        (&["--memory", "much"], "no amount of memory"),
+        (&["--memory", "much"], "not an amount of memory"),
         (&["--out", "here,there"], "choose a folder without one"),
     ] {
         let (code, _, error) = explore(flags);

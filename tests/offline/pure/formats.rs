@@ -86,7 +86,7 @@ fn what_can_not_be_checked_is_said_with_the_right_exit_code() {
     let broken = REGISTER.replace(":ok", ":okay");
     check(&["-"]).write_stdin(broken).assert().code(255).stderr(contains("line 2: unknown type `okay`"));
     check(&["/nonexistent.edn"]).assert().code(255).stderr(contains("/nonexistent.edn"));
-    check(&["-", "--memory", "much"]).assert().code(254).stderr(contains("no amount of memory"));
+    check(&["-", "--memory", "much"]).assert().code(254).stderr(contains("not an amount of memory"));
     check(&["-", "--timeout", "2ttl"]).assert().code(254);
     check(&["-", "--failed-cas", "maybe"]).assert().code(254).stderr(contains("check, drop"));
     // Nothing was done, so nothing is proved.

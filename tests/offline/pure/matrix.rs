@@ -156,7 +156,7 @@ fn the_page_needs_nothing_but_itself_and_leads_to_the_reports_of_its_runs() {
         assert!(page.contains(&format!("href=\"{}/report.html\"", run.folder)), "{}", run.folder);
     }
     // Nothing is expressed by colour alone.
-    for word in ["broken", "held", "unknown", "UNEXPECTED", "as expected", "observed", "expected: held"] {
+    for word in ["failed", "passed", "unknown", "UNEXPECTED", "as expected", "observed", "expected: pass"] {
         assert!(page.contains(word), "{word}");
     }
 }
@@ -226,7 +226,7 @@ fn a_run_that_was_late_or_made_again_is_named_on_every_page() {
     }
     let page = pages::html(&SuiteSummary::new(&matrix));
     assert!(page.contains("id=\"timing\"") && page.contains(&words[8..]) && page.contains("1 rerun alone"));
-    assert!(pages::terminal(&SuiteSummary::new(&matrix), Look::PLAIN).contains("broken in 3 of 3, 1 rerun alone"));
+    assert!(pages::terminal(&SuiteSummary::new(&matrix), Look::PLAIN).contains("failed 3 of 3, 1 rerun alone"));
     assert!(!pages::html(&SuiteSummary::new(&mixed())).contains("id=\"timing\""));
     let again: Matrix = serde_json::from_str(&pages::json(&matrix)).unwrap();
     assert_eq!(again.cells[0].runs[0].first_attempt, matrix.cells[0].runs[0].first_attempt);
@@ -442,7 +442,7 @@ fn libraries_have_a_scoreboard_that_says_whose_fault_it_is() {
         "held in 1 of 3 scenarios, 1 defect of its own",
         "the library's own defect",
         "It never looks at the &lt;time&gt;.",
-        "the fate of every lock of this kind",
+        "a limitation of every lock of this kind",
         "lock.py:243",
         "not run here: it needs node, which is not on PATH",
         "5 users (2026-11)",

@@ -15,7 +15,7 @@ fn the_first_line_and_the_title_of_a_simulated_run_say_so() {
     for (workload, nemesis) in [("redlock", "pause"), ("redlock-guarded", "none")] {
         let checked = simulate(&scenario(workload, nemesis, 7, "12s")).unwrap();
         let report = checked.report();
-        let summary = report::summary(&report, Look::PLAIN);
+        let summary = report::summary(&report, Look::PLAIN, true);
         assert!(summary.lines().next().unwrap().contains("  Simulated: "), "{summary}");
         let results: serde_json::Value = serde_json::from_str(&report::results_json(&report)).unwrap();
         assert_eq!(results["simulated"], true);
@@ -50,7 +50,7 @@ fn a_real_one_says_nothing_of_the_kind() {
     let mut checked = simulate(&scenario("redlock", "pause", 7, "12s")).unwrap();
     checked.history.run.as_mut().unwrap().simulated = false;
     let report = checked.report();
-    for text in [report::summary(&report, Look::PLAIN), report::results_json(&report)] {
+    for text in [report::summary(&report, Look::PLAIN, true), report::results_json(&report)] {
         assert!(!text.to_lowercase().contains("simulated"), "{text}");
     }
     assert!(!report::html(&report).contains("This run was simulated"));

@@ -4,7 +4,9 @@ use checker::*;
 use linearizability::Limits;
 use model::history::*;
 use model::locks::{LockSpec, NoOptions};
+use model::nemesis::Expectation;
 use model::scenario::Scenario;
+use report::export::{self, Reference};
 use report::{Counterexample, Look, Pictures};
 use runner::Checked;
 
@@ -29,7 +31,7 @@ fn samples() {
         let folder = std::path::Path::new(&folder).join(name);
         std::fs::create_dir_all(&folder).expect("a folder for the samples");
         report::write(&folder, &run.report()).expect("a report");
-        println!("{}", terminal(&run.report(), Look::PLAIN));
+        println!("{}", terminal(&run.report(), Look::PLAIN, true));
     }
 }
 
@@ -66,20 +68,21 @@ fn many() -> Checked {
 }
 
 #[test]
-fn the_terminal_tells_the_verdict_first_and_in_few_lines() {
-    let look = Look { color: false, ..COLORED };
+fn the_terminal_tells_the_verdict_first_and_in_ten_lines() {
+    let narrow = Look { color: false, width: Some(80) };
     let told = [invalid(), harmless(), valid(), unknown()].map(|run| {
-        let plain = terminal(&run.report(), Look::PLAIN);
+        let plain = terminal(&run.report(), Look::PLAIN, false);
         let second = plain.lines().nth(1).unwrap();
-        assert!(second.is_empty() || second.starts_with("  - "), "the verdict is one line in a pipe: {plain}");
-        terminal(&run.report(), look)
+        assert!(second.starts_with("  "), "the verdict is one line in a pipe: {plain}");
+        [false, true].map(|verbose| terminal(&run.report(), narrow, verbose))
     });
-    for text in &told {
-        assert!(text.lines().count() <= 22, "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    for [short, long] in &told {
+        assert!(short.lines().count() <= 10 && long.lines().count() <= 36, "{short}{long}");
+        let wide = |line: &&str| line.chars().count() > 80 && !line.contains("redjepsen run");
+        assert_eq!(short.lines().chain(long.lines()).find(wide), None);
     }
-    insta::assert_snapshot!(told.join("\n----------\n\n"));
-    assert!(terminal(&invalid().report(), COLORED).starts_with("\u{1b}[1;31mINVALID"));
+    insta::assert_snapshot!(told.as_flattened().join("\n----------\n\n"));
+    assert!(terminal(&invalid().report(), COLORED, false).starts_with("\u{1b}[1;31mINVALID"));
 }
 
 /// Redlock under pauses, with its workload changed.
@@ -228,7 +231,7 @@ fn counters_and_lists_are_told_by_where_they_end() {
     let told = |workload, ends: &[_]| {
         let run = over(workload, ends);
         let headline = run.report().summary.one_line;
-        let terminal = terminal(&run.report(), Look::PLAIN);
+        let terminal = terminal(&run.report(), Look::PLAIN, true);
         let resource = terminal.lines().find_map(|line| line.strip_prefix("  resource          ")).map(String::from);
         (headline.split_once(": ").map(|(_, end)| end.to_string()), resource)
     };
@@ -278,8 +281,59 @@ fn a_page_lists_what_several_keys_came_to_and_never_all_of_many() {
     let many = page(&over("list", &[(10, 0, 0, Some(10)); 5_000]));
     assert!(many.contains("4,988 more keys") && many.contains("<th>ends at</th>"));
     assert!(many.len() < several.len() + 10_000);
-    let terminal = terminal(&over("redlock", &[(100, 0, 0, None), (82, 8, 0, None)]).report(), Look::PLAIN);
+    let terminal = terminal(&over("redlock", &[(100, 0, 0, None), (82, 8, 0, None)]).report(), Look::PLAIN, true);
     assert!(terminal.contains("  keys              1 of 2 lost updates\n"), "{terminal}");
+}
+
+#[test]
+fn a_bug_report_stands_alone_and_names_nothing_private() {
+    let mut run = invalid();
+    let library = model::scenario::catalogue::workload("redis-py").unwrap().1.library;
+    run.scenario.as_mut().unwrap().workload.library = library;
+    run.facts.folder = "/home/ann/store".into();
+    run.facts.image = "registry.ann.example/redis".into();
+    run.facts.repeat = "redjepsen run --store /home/ann/store".into();
+    run.facts.versions.insert("kernel".into(), "6.1-ann".into());
+    let similar = Reference { kind: "a lock".into(), workload: "single".into(), expected: Expectation::Violation };
+    let text = export::bug_report(&run.report(), Some(&similar), Some("drawing.svg")).unwrap();
+    for part in [
+        "- Library: redis-py Lock 8.1.0\n- Package: `pkg:pypi/redis`\n",
+        "Project: <https://github.com/redis/redis-py>",
+        "- No two clients hold the lock at once **violated here**\n",
+        "c3 took the lock at 1.588 s",
+        "is lost: the last value of k0",
+        "c3      R==",
+        "![The incident on a time axis](drawing.svg)",
+        "## In the source\n\n- Lock expiry does not stop the holder",
+        "$ redjepsen run --workload redlock --nemesis pause --time-limit 12s --seed 7\n",
+        "`single`, redjepsen's own example of a lock, fails the same scenario",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    for private in ["/home", "ann.example", "6.1-ann", "store"] {
+        assert!(!text.contains(private), "{private}: {text}");
+    }
+    assert!(text.lines().all(|line| !line.starts_with("c3   ") || line.len() <= 80), "{text}");
+    assert_eq!(export::bug_report(&valid().report(), None, None), None);
+}
+
+#[test]
+fn a_bug_report_has_the_script_and_its_drawing_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let redjepsen = |words: &str| {
+        let mut command = assert_cmd::Command::cargo_bin("redjepsen").unwrap();
+        command.current_dir(folder.path()).args(words.split(' ')).assert()
+    };
+    let run = "run --cluster sim --workload redlock --nemesis pause-before-write --time-limit 12s --seed 7 --store";
+    redjepsen(&format!("{run} fails")).code(1);
+    redjepsen("export fails/latest --bug-report -o bug.md").code(0);
+    let text = std::fs::read_to_string(folder.path().join("bug.md")).unwrap();
+    assert!(text.contains("The script, step by step:\n\n1. `"), "{text}");
+    assert!(text.contains("RJ022 (expired-under-holder)") && text.contains("(bug.svg)"), "{text}");
+    assert!(std::fs::read_to_string(folder.path().join("bug.svg")).unwrap().starts_with("<svg"));
+    redjepsen(&format!("{} holds", run.replace("pause-before-write", "pause-node"))).code(0);
+    redjepsen("export holds/latest --bug-report").code(254).stderr(predicates::str::contains("shows no violation"));
+    redjepsen("export fails/latest").code(254);
 }
 
 #[test]
@@ -396,7 +450,10 @@ fn nothing_that_may_be_missing_keeps_a_report_from_being_written() {
         for sign_of_trouble in ["could not be drawn", "\"NaN", " NaN", ">NaN", ",NaN", "\"inf\"", ">inf<"] {
             assert!(!page.contains(sign_of_trouble), "{name}: {sign_of_trouble}");
         }
-        assert!(terminal(&report, COLORED).lines().count() <= 25, "{name}");
+        let narrow = Look { color: false, width: Some(80) };
+        assert!(terminal(&report, narrow, true).lines().count() <= 40, "{name}");
+        let short = terminal(&report, narrow, false);
+        assert!(short.lines().count() <= 10, "{name}: {short}");
     }
 }
 

@@ -27,7 +27,7 @@ fn run(folder: &Path) -> String {
 #[test]
 fn colours_are_for_terminals_that_are_to_have_them() {
     let folder = tempfile::tempdir().unwrap();
-    let check = format!("check {}", run(folder.path()));
+    let check = format!("check --verbose {}", run(folder.path()));
     for (settings, colored) in
         [("", true), ("NO_COLOR=", true), ("NO_COLOR=1", false), ("TERM=dumb", false), ("NO_COLOR=1 TERM=dumb", false)]
     {
@@ -48,7 +48,7 @@ fn lines_fit_the_terminal_and_a_pipe_gets_the_verdict_on_one() {
         let wide = said.lines().filter(|line| !line.contains("redjepsen ") && !line.contains("store/"));
         wide.map(|line| line.chars().count()).max().unwrap_or_default()
     };
-    let at = |columns| shown(folder.path(), columns, "NO_COLOR=1", &format!("check {run}"));
+    let at = |columns| shown(folder.path(), columns, "NO_COLOR=1", &format!("check --verbose {run}"));
     let (narrow, wide, wider) = (at(60), at(120), at(300));
     assert!(longest(&narrow) <= 60, "{narrow}");
     assert!((61..=120).contains(&longest(&wide)), "{wide}");

@@ -10,8 +10,8 @@ pub static KIND: Kind = Kind {
     code: "RJ007",
     name: "expired-grant",
     title: "The lock is handed out after its key has expired.",
-    rule: "The TTL counts from the moment at which the server creates the key. What the acquisition took is taken off, and if nothing is \
-           left, the lock was not acquired.",
+    rule: "The TTL counts from the moment at which the server creates the key. The client must subtract the time that the acquisition took. If nothing is left, \
+           the lock was not acquired.",
     source: REDIS_LOCKS,
     fix: "Read a monotonic clock before the first request. After the last reply, hand the lock out only if less than the TTL has passed.",
     commands: &[],

@@ -10,7 +10,7 @@ pub static KIND: Kind = Kind {
     code: "RJ005",
     name: "ttl-in-second-command",
     title: "The key of the lock gets its TTL by a second command.",
-    rule: "A client can die, and a connection can break, between two commands. Then the key has no TTL, and no client gets the lock again.",
+    rule: "A client can die, and a connection can break, between two commands. Then the key has no TTL, and no client can acquire the lock again.",
     source: REDIS_SET,
     fix: "Set the TTL with the command that creates the key, or do both in one script.",
     commands: &["SET KEY TOKEN NX PX TTL"],

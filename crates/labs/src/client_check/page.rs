@@ -149,7 +149,7 @@ fn refused(refused: Option<Refused>) -> String {
         None => "there is none to ask for".to_string(),
         Some(Refused::After(after)) => format!("another client gives up after {}", length(after)),
         Some(Refused::NotAtAll(after)) => {
-            format!("NOBODY IS KEPT OUT: another client got it too, after {}", length(after))
+            format!("NO EXCLUSION: another client got it too, after {}", length(after))
         }
         Some(Refused::Unsure) => "another client does not know whether it was refused".to_string(),
         Some(Refused::Late) => "another client was still waiting at three times its `acquire_timeout_ms`".to_string(),
@@ -248,7 +248,7 @@ fn advice(check: &ClientCheck) -> Vec<String> {
     let halves = quoted(&|used| used.reported == 0 && optional(used));
     if check.is_complete() && !halves.is_empty() && !check.lacks.is_empty() {
         advice.push(format!(
-            "Nothing must be done. {} are for locks that are taken or given back in two requests.",
+            "Nothing must be done. {} are for locks that need two requests to acquire or to release.",
             list(&halves)
         ));
     }

@@ -71,22 +71,22 @@ impl Strike {
 
     fn what(self) -> &'static str {
         match self {
-            Strike::LateReply => "the reply comes when the lock has run out",
-            Strike::LateRequest => "the request comes when the lock has run out",
-            Strike::Pause => "the client stops before it reads the reply, until the lock has run out",
+            Strike::LateReply => "the reply comes after the lock has expired",
+            Strike::LateRequest => "the request comes after the lock has expired",
+            Strike::Pause => "the client stops before it reads the reply, until the lock has expired",
             Strike::Reset => "the connection breaks when it was carried out",
             Strike::Close => "the server closes the connection when it was carried out, in place of a reply",
             Strike::Idle => "its connection breaks some time after it",
             Strike::LostReply => "the reply never comes",
             Strike::Kill => "the client dies before it reads the reply",
             Strike::Refused => "the server refuses it with an error",
-            Strike::Overtaken => "it arrives when the lock was given back",
-            Strike::Block => "the client's event loop is blocked before it reads the reply, until the lock has run out",
+            Strike::Overtaken => "it arrives after the release",
+            Strike::Block => "the client's event loop is blocked before it reads the reply, until the lock has expired",
             Strike::Cancel => "the operation is cancelled before the reply comes",
             Strike::GivenUp => "the time for which the client was ready to wait is over before the reply comes",
             Strike::ClockBack => "the client's wall clock is set back before it reads the reply",
             Strike::ClockForward => "the client's wall clock is set forward before it reads the reply",
-            Strike::NodePause => "the node stops once it was carried out, until the lock has run out",
+            Strike::NodePause => "the node stops once it was carried out, until the lock has expired",
             Strike::NodeRestart => "the node is killed before it answers, and comes back empty",
             Strike::NodeRestartSynced => "the node is killed before it answers, and comes back with what it had synced",
             Strike::NodeClock => {

@@ -140,7 +140,7 @@ impl Symptom<'_> {
             () if self.tried.iter().any(|tried| tried.is_certain()) => None,
             () if broken < of => Some("not every time"),
             () if self.tried.iter().any(|tried| tried.tried_alone) => {
-                Some("the machine was late whenever it happened, also when it was played alone")
+                Some("the machine was late whenever it happened, also when it ran alone")
             }
             () => Some("the machine was late whenever it happened, and there was no quiet time to play it again"),
         }

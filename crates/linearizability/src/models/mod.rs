@@ -76,7 +76,7 @@ impl FromStr for ModelSpec {
         if let Some(permits) = text.strip_prefix("semaphore:") {
             return match permits.parse() {
                 Ok(permits) if permits > 0 => Ok(ModelSpec::Semaphore(permits)),
-                _ => Err(format!("`{permits}` is no number of permits: expected one from 1, as in semaphore:3")),
+                _ => Err(format!("`{permits}` is not a number of permits; expected 1 or more, as in semaphore:3")),
             };
         }
         let names: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();

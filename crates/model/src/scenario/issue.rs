@@ -105,7 +105,7 @@ impl Issue {
             return Err("its versions stand in `[falls]` and `[holds]`; leave `library_version` out of `[with]`".into());
         }
         if !self.url.starts_with("https://") {
-            return Err(format!("`url = {:?}` is no address; it begins with https://", self.url));
+            return Err(format!("`url = {:?}` is not an address; it begins with https://", self.url));
         }
         let same = |holds: &&Side| (&holds.version, &holds.workload) == (&self.falls.version, &self.falls.workload);
         if self.holds.as_ref().is_some_and(|holds| same(&holds)) {
@@ -113,7 +113,7 @@ impl Issue {
         }
         let sides = [Some(&self.falls), self.holds.as_ref()];
         match sides.into_iter().flatten().find(|side| !is_version(&side.version)) {
-            Some(side) => Err(format!("`version = {:?}` is no version, such as 7.0.1", side.version)),
+            Some(side) => Err(format!("`version = {:?}` is not a version; for example, use 7.0.1", side.version)),
             None => Ok(()),
         }
     }
@@ -174,8 +174,8 @@ mod tests {
         for (from, to, expected) in [
             ("breaks = \"", "breaks = \"not-", "unknown variant"),
             ("workload = ", "workloud = ", "unknown field `workloud`"),
-            ("version = \"", "version = \"--", "is no version"),
-            ("https://", "http:/", "is no address"),
+            ("version = \"", "version = \"--", "is not a version"),
+            ("https://", "http:/", "is not an address"),
             ("\"3.0.1\"", "\"2.10.6\"", "are the same run"),
         ] {
             let error = read(&good.replacen(from, to, 1)).unwrap_err();

@@ -153,7 +153,7 @@ impl Library {
                 Err("`[library]`: say its `version`, or the `package` whose version is pinned".to_string())
             }
             false => Err(format!(
-                "`[library]`: `version = {:?}` is no version; it begins with a digit and has letters, digits, `.`, `_`, `+` and `-`",
+                "`[library]`: `version = {:?}` is not a version; it begins with a digit and has letters, digits, `.`, `_`, `+` and `-`",
                 self.version
             )),
         }

@@ -265,7 +265,7 @@ impl Scenario {
     fn check_library_version(&self) -> Result<(), ScenarioError> {
         match &self.workload.library {
             Some(library) if !package::is_version(&library.version) => Err(ScenarioError(format!(
-                "workload {}: `version = {:?}` of its library is no version",
+                "workload {}: `version = {:?}` of its library is not a version",
                 self.workload_name, library.version
             ))),
             _ => Ok(()),

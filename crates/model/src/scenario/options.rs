@@ -67,67 +67,75 @@ macro_rules! options {
 }
 
 options! {
-    /// What the cluster is made of [default: auto]
-    #[arg(long, value_enum)]
+    /// Where the servers run [default: auto]
+    #[arg(long, value_enum, value_name = "KIND")]
     pub cluster: Option<ClusterKind> => |kind| kind.word().to_string(),
-    /// How long clients go on starting new operations [default: 30s]
-    #[arg(long, allow_hyphen_values = true)]
+    /// How long clients start operations [default: 30s]
+    #[arg(long, value_name = "LENGTH", allow_hyphen_values = true)]
     pub time_limit: Option<Length> => ToString::to_string,
-    /// The lock's time to live [default: what the nemesis says, else 1s]
-    #[arg(long, allow_hyphen_values = true)]
+    /// Time to live of the lock [default: 1s]
+    ///
+    /// The file of a nemesis can set another default.
+    #[arg(long, value_name = "LENGTH", allow_hyphen_values = true)]
     pub ttl: Option<Length> => ToString::to_string,
-    /// Concurrent clients, each a process of its own unless --threads says otherwise [default: what the nemesis says, else 5]
-    #[arg(long)]
+    /// Number of clients [default: 5]
+    ///
+    /// Each client is a process, unless --threads says otherwise. The file of a nemesis can set another default.
+    #[arg(long, value_name = "N")]
     pub clients: Option<u32> => ToString::to_string,
-    /// How many of the clients share one process, as threads or tasks of it [default: what the workload or the nemesis says, else 1]
-    #[arg(long)]
+    /// Clients per process, as threads or tasks [default: from the workload or the nemesis, else 1]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub threads: Option<u32> => ToString::to_string,
-    /// Another version of the published library than the pinned one, such as 7.0.1; for `run` also a range, 7.0..8.1, of which
-    /// it finds the first that comes out otherwise. It is installed without our hashes [default: the pinned one]
-    #[arg(long, value_name = "VERSION")]
+    /// Version of the published library; `run` bisects a range such as 7.0..8.1 [default: the pinned version]
+    ///
+    /// Given a range, redjepsen looks for the first version with a different verdict. Other versions than the pinned one are installed
+    /// without checking hashes.
+    #[arg(long, hide_short_help = true, value_name = "VERSION")]
     pub library_version: Option<String> => ToString::to_string,
-    /// Independent Redis masters under the lock [default: what the workload says; 5 for redlock]
-    #[arg(long)]
+    /// Number of servers [default: from the workload]
+    #[arg(long, value_name = "N")]
     pub nodes: Option<u32> => ToString::to_string,
-    /// Keys that the clients update, each with a lock of its own [default: what the workload says; 1 for redlock]
-    #[arg(long)]
+    /// Number of keys that clients update, each with its own lock [default: from the workload; 1 for redlock]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub keys: Option<u32> => ToString::to_string,
     /// Operations per second that all clients together aim at [default: 50]
-    #[arg(long, value_parser = operations_a_second)]
+    #[arg(long, hide_short_help = true, value_parser = operations_a_second)]
     pub rate: Option<f64> => ToString::to_string,
-    /// How long the holder thinks between read and write, drawn for each operation [default: the nemesis's, else 0.01ttl..0.1ttl, or 0.01ttl in a script]
-    #[arg(long, allow_hyphen_values = true)]
+    /// Time between the holder's read and its write, drawn for each operation [default: from the nemesis, else 0.01ttl..0.1ttl; 0.01ttl in a script]
+    #[arg(long, value_name = "LENGTHS", hide_short_help = true, allow_hyphen_values = true)]
     pub hold: Option<LengthRange> => ToString::to_string,
-    /// How long an operation may wait for the lock [default: what the workload says, else 4ttl]
-    #[arg(long, allow_hyphen_values = true)]
+    /// How long an operation waits for the lock [default: from the workload, else 4ttl]
+    #[arg(long, value_name = "LENGTH", hide_short_help = true, allow_hyphen_values = true)]
     pub acquire_timeout: Option<Length> => ToString::to_string,
-    /// Which late writes the resource refuses [default: what the workload says]
-    #[arg(long, value_enum)]
+    /// Which late writes the resource refuses [default: from the workload]
+    #[arg(long, value_enum, hide_short_help = true)]
     pub fencing: Option<Fencing> => |fencing| fencing.word().to_string(),
-    /// What the lock's nodes keep on disk [default: what the nemesis says, else none]
-    #[arg(long, value_enum)]
+    /// What the lock's nodes keep on disk [default: from the nemesis, else none]
+    #[arg(long, value_enum, hide_short_help = true)]
     pub persistence: Option<Persistence> => word,
-    /// Write the commands that the lock's nodes carry out into commands.jsonl, from which defects are named (by MONITOR, which slows
-    /// nodes) [default: yes, in runs with a page]
-    #[arg(long, value_name = "YES", num_args = 0..=1, default_missing_value = "true")]
+    /// Record the commands of the lock's nodes in commands.jsonl, for diagnoses. MONITOR, which records them, slows the nodes
+    /// [default: true in runs with a page]
+    #[arg(long, hide_short_help = true, value_name = "YES", num_args = 0..=1, default_missing_value = "true")]
     pub record_commands: Option<bool> => ToString::to_string,
-    /// Redis-compatible image of the nodes [default: redis:7, or one made from this machine's own Redis]
-    #[arg(long)]
+    /// Redis-compatible image of the nodes [default: redis:7, or an image of this machine's Redis]
+    #[arg(long, hide_short_help = true)]
     pub image: Option<String> => ToString::to_string,
     /// Redis-compatible server program of the nodes, such as your own build [default: redis-server on PATH]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, hide_short_help = true, value_name = "FILE")]
     pub redis_server: Option<PathBuf> => |path| path.display().to_string(),
-    /// The cluster's network, such as 10.9.8.0/24 [default: a free one]
-    #[arg(long, value_parser = network)]
+    /// Network of the cluster, such as 10.9.8.0/24 [default: a free network]
+    #[arg(long, hide_short_help = true, value_parser = network)]
     pub subnet: Option<Ipv4Net> => ToString::to_string,
-    /// Your own lock client: a command that speaks the client protocol (docs/client-protocol.md), run here or in --client-image
+    /// Your own client, which speaks the client protocol
+    ///
+    /// The protocol is in docs/client-protocol.md. The command runs on this machine, or in --client-image.
     #[arg(long, value_name = "COMMAND")]
     pub client_cmd: Option<String> => ToString::to_string,
-    /// The image that --client-cmd runs in, with Docker
-    #[arg(long)]
+    /// Image in which --client-cmd runs, with Docker
+    #[arg(long, hide_short_help = true)]
     pub client_image: Option<String> => ToString::to_string,
     /// Make a file or folder of this machine visible to --client-cmd, read-only
-    #[arg(long, value_name = "HOST:CONTAINER")]
+    #[arg(long, hide_short_help = true, value_name = "HOST:CONTAINER")]
     #[serde(deserialize_with = "mounts")]
     pub mount: Vec<String> => ToString::to_string,
 }
@@ -239,9 +247,10 @@ impl Options {
 
     /// The numbers of a scenario that its workload and its nemesis do not bring by themselves.
     pub fn of(scenario: &Scenario) -> Options {
-        let (workload, nemesis) = (scenario.workload.clone(), scenario.nemesis.clone());
+        let workload = (scenario.workload_name.clone(), scenario.workload.clone());
+        let nemesis = (scenario.nemesis_name.clone(), scenario.nemesis.clone());
         let none = Options::default();
-        let usual = none.scenario_of((String::new(), workload), (String::new(), nemesis), 1, Path::new(""));
+        let usual = none.scenario_of(workload, nemesis, 1, Path::new(""));
         let Ok(usual) = usual else { return none };
         fn unusual<T: PartialEq>(value: T, usual: T) -> Option<T> {
             (value != usual).then_some(value)

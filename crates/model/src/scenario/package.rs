@@ -42,7 +42,7 @@ impl FromStr for Package {
 
     fn from_str(text: &str) -> Result<Package, String> {
         let words = || WORDS.map(|(_, word)| word).join("`, `");
-        let bad = |why: String| format!("`{text}` is no package; {why}, such as `pkg:pypi/redis`");
+        let bad = |why: String| format!("`{text}` is not a package; {why}, such as `pkg:pypi/redis`");
         let (word, name) = text
             .strip_prefix("pkg:")
             .and_then(|rest| rest.split_once('/'))
@@ -154,7 +154,7 @@ impl FromStr for Versions {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Versions, String> {
-        let bad = || format!("`{text}` is no version; expected one such as `7.0.1`, or a range such as `7.0..8.1`");
+        let bad = || format!("`{text}` is not a version; for example, use `7.0.1`, or the range `7.0..8.1`");
         let one = |text: &str| if is_version(text) { Ok(text.to_string()) } else { Err(bad()) };
         match text.split_once("..") {
             None => Ok(Versions::One(one(text)?)),
@@ -275,13 +275,13 @@ mod tests {
         assert_eq!("5.0.0-beta.2".parse(), Ok(Versions::One("5.0.0-beta.2".to_string())));
         assert_eq!("7.0..8.1".parse(), Ok(Versions::Range("7.0".to_string(), "8.1".to_string())));
         for (text, expected) in [
-            ("", "is no version"),
-            ("latest", "is no version"),
-            ("--pre", "is no version"),
-            ("1.0 --index-url=x", "is no version"),
-            ("1.0;x", "is no version"),
-            ("1/../2", "is no version"),
-            ("..8.1", "is no version"),
+            ("", "is not a version"),
+            ("latest", "is not a version"),
+            ("--pre", "is not a version"),
+            ("1.0 --index-url=x", "is not a version"),
+            ("1.0;x", "is not a version"),
+            ("1/../2", "is not a version"),
+            ("..8.1", "is not a version"),
             ("8.1..7.0", "say `7.0..8.1`"),
         ] {
             let error = text.parse::<Versions>().unwrap_err();

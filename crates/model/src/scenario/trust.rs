@@ -37,7 +37,7 @@ impl Scenario {
             return Ok(());
         }
         Err(ScenarioError(format!(
-            "{} would have this run, which does not come with this redjepsen:\n  {}\nA saved run may come from anybody, so \
+            "{} would have this run, which does not come with this redjepsen:\n  {}\nA saved run may come from anyone, so \
              nothing of that was run. If you trust it as you would a Makefile, add {TRUST}; or name your own file: \
              `redjepsen run --workload FILE`",
             saved.display(),
@@ -52,7 +52,7 @@ impl Scenario {
             if !plain || name.is_empty() || name.starts_with('.') || name.len() > LONGEST_NAME {
                 let shown: String = name.escape_default().take(LONGEST_NAME).collect();
                 return Err(ScenarioError(format!(
-                    "`{key} = \"{shown}\"` is no name; it has 1 to {LONGEST_NAME} letters, digits, blanks, `-`, `_`, `+` and, not at first, `.`"
+                    "`{key} = \"{shown}\"` is not a name; it has 1 to {LONGEST_NAME} letters, digits, blanks, `-`, `_`, `+` and, not at first, `.`"
                 )));
             }
         }
@@ -177,7 +177,7 @@ mod tests {
             ["", ".", "..", "../x", "a/b", "a\\b", "x\u{1b}[2J", "a\u{202e}b", ".x", "a\nb", "a\0b", &"x".repeat(121)]
         {
             let error = named(name).unwrap_err();
-            assert!(error.contains("is no name") && !error.contains('\u{1b}'), "{error}");
+            assert!(error.contains("is not a name") && !error.contains('\u{1b}'), "{error}");
         }
     }
 }

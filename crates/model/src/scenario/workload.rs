@@ -271,10 +271,12 @@ impl Workload {
     pub fn with_library_version(mut self, name: &str, version: &str) -> Result<Workload, String> {
         let of = |why: String| format!("--library-version {version}: {why}");
         let Some(library) = &mut self.library else {
-            return Err(of(format!("workload {name} is no published library; `redjepsen list` shows those that are")));
+            return Err(of(format!(
+                "workload {name} is not a published library; `redjepsen list` shows those that are"
+            )));
         };
         if !is_version(version) {
-            return Err(of("it is no version, such as 7.0.1".to_string()));
+            return Err(of("it is not a version; for example, use 7.0.1".to_string()));
         }
         if version == library.version {
             return Ok(self);

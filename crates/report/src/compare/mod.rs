@@ -33,13 +33,10 @@ fn headline(of: &Comparison) -> String {
             };
             match &broke[..] {
                 [cell] => {
-                    format!("B is worse than A: `{}` must hold, held in A, and is broken in B{others}.", cell.name)
+                    format!("B is worse than A: `{}` must pass, passed in A, and fails in B{others}.", cell.name)
                 }
                 several => {
-                    format!(
-                        "B is worse than A: {} cells must hold, held in A, and are broken in B{others}.",
-                        several.len()
-                    )
+                    format!("B is worse than A: {} cells must pass, passed in A, and fail in B{others}.", several.len())
                 }
             }
         }
@@ -85,7 +82,7 @@ fn cells(of: &Comparison) -> String {
 fn because(cell: &Cell) -> String {
     let (a, b) = (&cell.a, &cell.b);
     let p = if cell.change == Change::Better { cell.p_better } else { cell.p_worse };
-    let runs = format!("broken in {} of {} against {} of {}", b.broken, plural(b.judged, "run"), a.broken, a.judged);
+    let runs = format!("failed in {} of {} against {} of {}", b.broken, plural(b.judged, "run"), a.broken, a.judged);
     let lost = format!("{} against {} of the updates lost", share(b), share(a));
     if cell.broke {
         return format!("it must hold, held in A, and is {runs}, {lost}");
@@ -177,7 +174,7 @@ const TERMS: [(&str, &str); 6] = [
     ),
     (
         "too few runs",
-        "With so few runs, no outcome could have been less likely than 5 %. It is no sign that nothing changed. Three runs of each side are the least for one cell.",
+        "With so few runs, no difference can be shown at the 5% level. This does not mean that nothing changed. One cell needs at least three runs of each side.",
     ),
     (
         "intervals",

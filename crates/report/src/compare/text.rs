@@ -49,7 +49,7 @@ pub fn text(of: &Comparison, look: Look) -> String {
             reason(cell)
         ));
         for (name, a, b) in [
-            ("broken", broken(&cell.a), broken(&cell.b)),
+            ("failed", broken(&cell.a), broken(&cell.b)),
             ("updates lost", lost(&cell.a), lost(&cell.b)),
             ("latency, median", ms(cell.a.median_ms), ms(cell.b.median_ms)),
             ("latency, p99", ms(cell.a.p99_ms), ms(cell.b.p99_ms)),
@@ -57,7 +57,7 @@ pub fn text(of: &Comparison, look: Look) -> String {
         ] {
             lines.push(format!("    {name:<18} {a} → {b}"));
         }
-        lines.push(format!("    {:<18} {}", "more often broken", more(cell)));
+        lines.push(format!("    {:<18} {}", "more often failed", more(cell)));
     }
     if several {
         let of_kind = |change: Change| of.cells.iter().filter(|cell| cell.change == change).count();

@@ -1,9 +1,12 @@
-//! A run for other tools: operations as a table, as Jepsen's EDN, and as a trace that Perfetto opens.
+//! A run for other tools, as a table of operations, as Jepsen's EDN, or as a trace for Perfetto; and for the maintainers of a
+//! library.
 
+mod bug_report;
 pub(super) mod csv;
 mod edn;
 mod perfetto;
 
+pub use bug_report::{Reference, bug_report};
 pub use csv::csv;
 pub use edn::edn;
 pub use perfetto::perfetto;

@@ -89,7 +89,7 @@ pub fn gates(summary: &RunSummary) -> Markup {
 }
 
 /// What a lost update is if the next write hides it.
-const ROLLED_BACK: &str = "An acknowledged update that was undone: a later read found a value from before it, and nobody saw it again. An update that is merely overwritten is not lost, and one that nobody read before the next write is not counted.";
+const ROLLED_BACK: &str = "An acknowledged update that was undone: a later read found a value from before it, and no later read saw it. An update that is merely overwritten is not lost, and an update that no client read before the next write is not counted.";
 
 /// Whether a term is only about locks.
 fn of_locks(term: &str) -> bool {
@@ -111,7 +111,7 @@ pub fn terms(summary: &RunSummary) -> Markup {
             if unlocked {
                 ROLLED_BACK
             } else {
-                "An acknowledged update that no later value builds on: somebody overwrote it without having read it. Counted only where it is certain, however the operations without an answer are read."
+                "An acknowledged update that no later value builds on: another client overwrote it without reading it. Counted only where it is certain, however the operations without an answer are read."
             },
         ),
         (

@@ -41,8 +41,8 @@ pub fn grid(table: &SuiteSummary) -> Markup {
         section id="matrix" {
             h2 { "What breaks which lock" }
             ul class="fine key" {
-                li { b class="held" { "held" } " no violation in these runs" }
-                li { b class="broken" { "broken" } " in so many of the runs" }
+                li { b class="held" { "passed" } " no violation in these runs" }
+                li { b class="broken" { "failed" } " number of runs with a violation" }
                 li { b class="unproven" { "unknown" } " the runs prove too little" }
                 li { span class="badge" { "UNEXPECTED" } "not what is expected" }
                 li { i { "italics" } " nothing is expected" }

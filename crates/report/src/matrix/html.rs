@@ -130,7 +130,7 @@ fn library(table: &SuiteSummary, of: &LibraryAccount) -> Markup {
                 ul class="reasons" { @for one in &of.broken { (broken(one, &table.cells[one.cell])) } }
             }
             @if !of.held.is_empty() {
-                p { b class="held" { "held" } }
+                p { b class="held" { "passed" } }
                 ul class="reasons" { @for held in &of.held { li { (sanitize(held, 400)) } } }
             }
             @if !of.open.is_empty() { p { b class="unproven" { "not shown" } " " (sanitize(&of.open.join("; "), 2000)) } }

@@ -45,7 +45,7 @@ pub fn lines(of: &SweepAccount) -> Vec<String> {
             }
         };
         let value = sanitize(&format!("{} {}", of.option, point.value), 60);
-        format!("{value}: broken in {} of {}, {lost}", numbers.broken, numbers.judged)
+        format!("{value}: failed in {} of {}, {lost}", numbers.broken, numbers.judged)
     };
     of.points.iter().map(line).collect()
 }

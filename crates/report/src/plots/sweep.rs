@@ -37,7 +37,7 @@ pub fn sweep(of: &SweepAccount, simulated: bool) -> Picture {
             line.push((x(place), y(percent(share))));
             frame.picture.dot((x(place), y(percent(share))), 4.0, BAD);
         }
-        let broken = format!("{}/{} broken", point.numbers.broken, point.numbers.judged);
+        let broken = format!("{}/{} failed", point.numbers.broken, point.numbers.judged);
         let ink = if point.numbers.broken > 0 { BAD } else { TEXT };
         frame.picture.text((x(place), frame.top + 10.0), broken, SMALL, Anchor::Center, ink);
     }

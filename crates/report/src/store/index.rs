@@ -53,7 +53,7 @@ fn suites(at: At, snapshot: &Snapshot) -> Markup {
         section id="suites" {
             h2 { "Suites" }
             div class="wide" tabindex="0" role="group" aria-label="Table" { table {
-                thead { tr { th { "suite" } th { "last night" } th { "when" } th { "what it showed" } th class="n" { "nights" } } }
+                thead { tr { th { "suite" } th { "last result" } th { "when" } th { "summary" } th class="n" { "suite runs" } } }
                 tbody { @for (name, nights) in &snapshot.suites {
                     @let last = nights.last();
                     tr {

@@ -35,9 +35,9 @@ pub fn suite(at: At, name: &str, nights: &[Night]) -> String {
 fn list(at: At, nights: &[Night]) -> Markup {
     html! {
         section id="nights" {
-            h2 { "Nights " span class="count" { (nights.len()) } }
+            h2 { "Suite runs " span class="count" { (nights.len()) } }
             div class="wide" tabindex="0" role="group" aria-label="Table" { table {
-                thead { tr { th { "when" } th { "verdict" } th { "what it showed" } th class="n" { "runs took" } th { "on" } th {} } }
+                thead { tr { th { "when" } th { "verdict" } th { "summary" } th class="n" { "runs took" } th { "on" } th {} } }
                 tbody { @for (place, night) in nights.iter().enumerate().rev() {
                     @let before = place.checked_sub(1).and_then(|before| nights[before].results());
                     tr {
@@ -55,7 +55,7 @@ fn list(at: At, nights: &[Night]) -> Markup {
                         td class="n" {
                             @if night.results().is_some() {
                                 a href=(at.file(&format!("{}/matrix.html", night.path))) { "matrix" }
-                                @if place > 0 { " · " a href=(at.to(&format!("nights/{}.html", night.path))) { "against the one before" } }
+                                @if place > 0 { " · " a href=(at.to(&format!("nights/{}.html", night.path))) { "compare with the suite run before" } }
                             }
                         }
                     }
@@ -74,24 +74,24 @@ fn on(before: Option<&Results>, night: &Results) -> Markup {
             @if changed.iter().any(|(other, ..)| other == name) { mark { (sanitize(name, 40)) " " (sanitize(version, 60)) } }
             @else { (sanitize(name, 40)) " " (sanitize(version, 60)) }
         }
-        @if before.is_some_and(|before| suite_changed(before, night)) { " · " mark { "the suite itself" } }
+        @if before.is_some_and(|before| suite_changed(before, night)) { " · " mark { "the suite's file" } }
     }
 }
 
 fn cells(trends: &[Trend], nights: &[(&Night, &Results)]) -> Markup {
     html! {
         section id="cells" {
-            h2 { "Cells over the nights " span class="count" { (trends.len()) } }
+            h2 { "Cells over time " span class="count" { (trends.len()) } }
             p class="note" {
-                "Each night is a dot: the share of the cell's runs that showed a violation, with Wilson's 95 % interval. Runs are counted, "
-                "not updates: those of one run depend on each other."
+                "Each suite run is a dot: the share of the cell's runs with a violation, and its 95% interval (Wilson). The share counts runs "
+                "and not updates, since updates of one run depend on each other."
             }
             div class="tools" hidden {
                 label { span { "Search" } input id="cell-search" type="search" placeholder="redlock pause" autocomplete="off"; }
                 label class="check" { input id="changed" type="checkbox"; span { "only what changed" } }
             }
             div class="wide" tabindex="0" role="group" aria-label="Table" { table class="cells" {
-                thead { tr { th { "cell" } th { (nights.len()) " nights, the newest on the right" } th { "last" } th { "since" } } }
+                thead { tr { th { "cell" } th { (nights.len()) " suite runs, the newest on the right" } th { "last" } th { "since" } } }
                 tbody { @for trend in trends {
                     tr data-changed=(u8::from(changed(trend))) {
                         td { b { (sanitize(&trend.workload, 60)) } br; (sanitize(rest(trend), 120)) }
@@ -118,7 +118,7 @@ fn last(trend: &Trend) -> Markup {
     let Some(point) = trend.nights.iter().rev().flatten().next() else {
         return html! { span class="open" { "not run" } };
     };
-    let (class, word) = if point.broken > 0 { ("broken", "broken") } else { ("held", "held") };
+    let (class, word) = if point.broken > 0 { ("broken", "failed") } else { ("held", "passed") };
     let seen = if point.broken > 0 { point.broken } else { point.judged };
     html! {
         b class=(class) { (word) } " " small { (seen) "/" (point.judged) }
@@ -134,15 +134,15 @@ fn last(trend: &Trend) -> Markup {
 fn since(trend: &Trend, nights: &[(&Night, &Results)]) -> Markup {
     match &trend.since {
         Since::Never => html! { "–" },
-        Since::Always if nights.len() == 1 => html! { "the only night" },
-        Since::Always => html! { "all nights" },
-        Since::Changes(times) => html! { "goes to and fro: " (times) " changes" },
+        Since::Always if nights.len() == 1 => html! { "the only suite run" },
+        Since::Always => html! { "all suite runs" },
+        Since::Changes(times) => html! { "unstable: " (times) " changes" },
         Since::Night { first, before } => {
             let (was, is) = (&nights[*before], &nights[*first]);
             let changed = versions_changed(was.1, is.1);
             let other_suite = suite_changed(was.1, is.1);
             html! {
-                b { (when(is.0.time())) } "; otherwise until " (when(was.0.time())) br;
+                b { (when(is.0.time())) } "; before, until " (when(was.0.time())) br;
                 @if other_suite { mark { "the suite itself changed" } br; }
                 @for (name, before, after) in &changed {
                     mark { (sanitize(name, 40)) " " (sanitize(before, 60)) " → " (sanitize(after, 60)) } br;
@@ -188,11 +188,11 @@ fn drawing(trend: &Trend, nights: &[(&Night, &Results)]) -> Markup {
     let broken = trend.nights.iter().flatten().filter(|point| point.broken > 0).count();
     html! {
         svg class="trend" width=(px(width)) height=(px(HEIGHT)) viewBox={ "0 0 " (px(width)) " " (px(HEIGHT)) } role="img"
-            aria-label={ "broken in " (broken) " of " (seen) " nights" } { (PreEscaped(svg)) }
+            aria-label={ "failed in " (broken) " of " (seen) " suite runs" } { (PreEscaped(svg)) }
     }
 }
 
 fn told(point: &Point, time: &str) -> String {
     let (_, low, high) = point.share();
-    format!("{time}: {} of {} runs broken ({} to {})", point.broken, point.judged, percent(low), percent(high))
+    format!("{time}: {} of {} runs failed ({} to {})", point.broken, point.judged, percent(low), percent(high))
 }

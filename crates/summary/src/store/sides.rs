@@ -27,13 +27,13 @@ pub fn read(named: &str) -> Result<Side, String> {
         let found: Vec<&Cell> = matrix.cells.iter().filter(|other| other.name == cell).collect();
         if found.is_empty() {
             let names: Vec<String> = matrix.cells.iter().map(|cell| format!("  {}", cell.name)).collect();
-            return Err(format!("{night} has no cell `{cell}`; there are\n{}", names.join("\n")));
+            return Err(format!("{night} has no cell `{cell}`; its cells are\n{}", names.join("\n")));
         }
         return Ok(of_night(named, Path::new(night), &matrix, &found));
     }
     let path = PathBuf::from(named);
     if !path.exists() {
-        return Err(format!("{named}: there is no such folder"));
+        return Err(format!("{named}: no such folder"));
     }
     if path.is_file() || path.join(night::FILE).exists() {
         let matrix = matrix(&path)?;
@@ -70,7 +70,7 @@ fn of_night(named: &str, folder: &Path, matrix: &Matrix, cells: &[&Cell]) -> Sid
     let cells: Vec<Runs> = cells.collect();
     let what = match &cells[..] {
         [one] => format!("{} in the suite {}", one.name, matrix.suite),
-        _ => format!("a night of the suite {}", matrix.suite),
+        _ => format!("a run of the suite {}", matrix.suite),
     };
     let (started, versions) = (matrix.started.clone(), matrix.versions.clone());
     Side { about: About { name: named.to_string(), what, started, versions }, cells }
@@ -88,7 +88,7 @@ fn of_runs(named: &str, path: &Path) -> Result<Side, String> {
                 }
             }
             if found.is_empty() {
-                return Err(format!("{named} is no run, has none in it, and is no night of a suite ({error})"));
+                return Err(format!("{named} is not a run, a folder with runs, or a suite run ({error})"));
             }
         }
     }

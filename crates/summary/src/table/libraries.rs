@@ -148,7 +148,7 @@ impl<'m> Score<'m> {
 fn whose(finding: Option<&Finding>) -> &'static str {
     match finding.map(|finding| finding.cause) {
         Some(Cause::Library) => "the library's own defect",
-        Some(Cause::Kind) => "the fate of every lock of this kind",
+        Some(Cause::Kind) => "a limitation of every lock of this kind",
         None => "not explained yet; `redjepsen library` finds out whose it is",
     }
 }

@@ -279,8 +279,8 @@ impl Shown {
 
     pub fn word(self) -> &'static str {
         match self {
-            Shown::Held => "held",
-            Shown::Broken => "broken",
+            Shown::Held => "passed",
+            Shown::Broken => "failed",
             Shown::Unknown => "unknown",
             Shown::NotRun => "not run",
         }

@@ -43,20 +43,20 @@ pub fn note(cell: &Cell) -> &'static str {
         CellStatus::AsExpected => "as expected",
         CellStatus::Observed => "observed",
         CellStatus::Surprise if cell.tally.misdiagnosed > 0 => "another defect than the known one",
-        CellStatus::Surprise | CellStatus::Unknown if cell.expected == Some(Expectation::Valid) => "expected: held",
-        CellStatus::Surprise | CellStatus::Unknown => "expected: broken",
+        CellStatus::Surprise | CellStatus::Unknown if cell.expected == Some(Expectation::Valid) => "expected: pass",
+        CellStatus::Surprise | CellStatus::Unknown => "expected: fail",
         CellStatus::NotRun if cell.tally.done() > 0 => "not all run",
         CellStatus::NotRun => "",
     }
 }
 
-/// What a cell's runs showed, with numbers: `broken in 2 of 3, 1 unknown`.
+/// What a cell's runs showed, with numbers: `failed 2 of 3, 1 unknown`.
 pub fn seen(cell: &Cell) -> String {
     let tally = cell.tally;
     let mut text = match Shown::of(cell) {
-        Shown::Broken => format!("broken in {} of {}", tally.invalid, tally.done()),
-        Shown::Held => format!("held in {} of {}", tally.valid, tally.done()),
-        Shown::Unknown if tally.valid > 0 => format!("held in {} of {}", tally.valid, tally.done()),
+        Shown::Broken => format!("failed {} of {}", tally.invalid, tally.done()),
+        Shown::Held => format!("passed {} of {}", tally.valid, tally.done()),
+        Shown::Unknown if tally.valid > 0 => format!("passed {} of {}", tally.valid, tally.done()),
         Shown::Unknown => "nothing proven".to_string(),
         Shown::NotRun => Shown::NotRun.word().to_string(),
     };

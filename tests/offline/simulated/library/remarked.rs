@@ -55,7 +55,7 @@ fn what_a_client_sends_for_a_lock_that_it_has_given_back_is_told() {
 
     let one = |history: &History| advised(&stray_commands::DEF, history, &[renews(900, "c0")]);
     let text = told(one(&left_for(2000)));
-    let first = format!("It goes on when its lock is given back, or was never had, with no fault: {sent}");
+    let first = format!("It sends lock commands after the release, or without a lock, with no fault: {sent}");
     assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(&first)), "{text}");
     let text = told(one(&faulty));
     assert!(text.contains(sent) && !text.contains("with no fault"), "{text}");

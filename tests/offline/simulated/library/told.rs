@@ -129,7 +129,7 @@ fn a_program_that_ends_by_itself_is_told_first_unless_something_was_done_by_then
     let all = of(vec![run(Validity::Valid, None, ""), that_ended(true)]);
     let text = terminal(&all, Look::PLAIN);
     assert!(
-        text.contains("Its program ends under a fault that ends nobody") && !text.contains("exits without"),
+        text.contains("Its program exits under a fault that ends no process") && !text.contains("exits without"),
         "{text}"
     );
     let all = of(vec![run(Validity::Valid, None, ""), that_ended(false)]);
@@ -200,7 +200,7 @@ fn who_is_refused_long_before_the_time_is_told_so_where_the_lock_was_held_and_no
     let text = told(vec![of(400), of(300), of(600)]);
     let line = "none: whoever asked for 1 s was refused after 300 ms while another client held the lock, 1 of 1 attempt; \
                 and so in 1 other run, together 2 of 2 attempts\n";
-    assert!(text.contains("Gives up before its time: no claim is broken") && text.contains(line), "{text}");
+    assert!(text.contains("Gives up before its time limit. This violates no claim") && text.contains(line), "{text}");
     let first = "It gives up before its time, with no fault: whoever asked for 1 s was refused after 300 ms";
     let together = |line: &str| line.starts_with(first) && line.ends_with("together 2 of 2 attempts.");
     assert!(text.lines().nth(1).is_some_and(together), "{text}");
@@ -270,7 +270,7 @@ fn who_is_told_of_a_loss_while_it_has_the_lock_is_told_so() {
     let text = terminal(&examined(vec![tried("long-work", Baseline::Unknown, vec![with])]), Look::PLAIN);
     let first = "It says that a lock is lost which it has, with no fault: a holder was told that 0 ms after";
     assert!(text.lines().nth(1).is_some_and(|second| second.starts_with(first)), "{text}");
-    assert!(text.contains("Says that the lock is lost while it has it: no claim"), "{text}");
+    assert!(text.contains("Reports a lost lock while it holds the lock. This violates no claim"), "{text}");
 }
 
 #[test]
@@ -527,7 +527,7 @@ fn why_a_strike_is_not_blamed_is_said() {
         "{never_quiet}"
     );
     let alone = told(&|one| Tried { tried_alone: true, ..one });
-    assert!(alone.contains("whenever it happened, also when it was played alone"), "{alone}");
+    assert!(alone.contains("whenever it happened, also when it ran alone"), "{alone}");
     let in_time = vec![TriedRun { timing_was_kept: true, ..late.clone() }];
     let without = told(&|one| Tried { without_strike: true, runs: in_time.clone(), ..one });
     assert!(without.contains("so it does if nothing strikes it in these steps"), "{without}");

@@ -347,7 +347,7 @@ impl Examination {
             (go_on, not_made) = (!made.interrupted, not_made + made.lacking);
             stages.push(made);
         }
-        (self.console.progress)("comparing with a lock of ours of the same kind, in virtual time");
+        (self.console.progress)("comparing with a reference lock of the same kind, in virtual time");
         Compare { examination: self, kind, page_folder: &folder }.in_virtual_time(&mut cases);
         let is_due = |case: &&Case| {
             case.tried.outcome() == Validity::Invalid

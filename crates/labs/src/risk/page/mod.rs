@@ -95,7 +95,7 @@ impl RiskReport<'_> {
                     (table(&heads, rows.iter().map(|row| html! { @for cell in row { td class="n" { (cell) } } })))
                     p class="fine" {
                         "In brackets: 95 % intervals. An incident is a fault that costs at least one update. The last two columns "
-                        "are the price of a long TTL: no client gets the lock of a dead holder before it expires."
+                        "are the price of a long TTL: no client can acquire the lock of a dead holder before it expires."
                     }
                 }
                 (facts_section("rests", "What it rests on", &self.facts(), &self.command, &profiles))
