@@ -509,7 +509,7 @@ fn counters_and_lists_are_kept_under_every_fencing() {
         {
             let workload = other_resource(folder.path(), kind, fencing, base);
             let flags =
-                format!("--cluster local --nemesis none --time-limit 2s --seed 5 --keys 2 --workload {workload}");
+                format!("-v --cluster local --nemesis none --time-limit 2s --seed 5 --keys 2 --workload {workload}");
             let (code, text, _store) = run(|_| {}, &flags);
             assert_eq!(code, Some(0), "{text}");
             let resource = text.lines().find(|line| line.starts_with("  resource")).unwrap_or_default();
@@ -639,7 +639,7 @@ fn with_package(client: &Path) -> String {
 #[test]
 fn a_client_of_the_users_own_runs_as_it_is() {
     let _turn = turns::local();
-    let flags = "--workload single --nemesis none --time-limit 3s --seed 10 \
+    let flags = "-v --workload single --nemesis none --time-limit 3s --seed 10 \
         --client-cmd 'python3 -u workloads/clients/python/client.py'";
     let (code, text, store) = run(|_| {}, flags);
     assert_eq!(code, Some(0), "{text}");

@@ -127,6 +127,7 @@ impl Adapter {
         let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
         command.current_dir(folder).args([
             "run",
+            "-v",
             "--cluster",
             "local",
             "--seed",

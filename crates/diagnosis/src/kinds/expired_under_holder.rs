@@ -52,8 +52,9 @@ fn is_of_both(case: &Case, lost: &Act, took: &Act) -> bool {
     let (Some(holder), Some(other)) = (case.of(lost), case.of(took)) else { return false };
     let since = |operation| case.history.certain_hold(operation).and_then(|(start, _)| u64::try_from(start).ok());
     let (Some(held), Some(taken)) = (since(holder), since(other)) else { return false };
-    // A key that came after the grant is no part of it.
+    // A key that came after the grant is no part of it, nor one of an earlier try that was given back.
     lost.time <= held
+        && case.had_key(took, taken)
         && took.time <= taken.saturating_add(EDGE)
         && took.client != lost.client
         && case.holds(holder, taken)
@@ -62,6 +63,7 @@ fn is_of_both(case: &Case, lost: &Act, took: &Act) -> bool {
 fn finding(case: &Case, keys: &[Ended]) -> Option<Finding> {
     let first = keys.iter().min_by_key(|key| key.took.time)?;
     let (start, _) = case.history.certain_hold(case.of(first.took)?)?;
+    let granted = u64::try_from(start).ok()?;
     let is_before = |key: &&Ended| i64::try_from(key.took.time).is_ok_and(|time| time <= start);
     // The one that gave the other client its lock, give or take an edge.
     let last = keys.iter().filter(is_before).max_by_key(|key| key.took.time).unwrap_or(first);
@@ -88,7 +90,8 @@ fn finding(case: &Case, keys: &[Ended]) -> Option<Finding> {
         lost.client,
         if keys.len() == 1 { "it" } else { "them" },
         took.client,
-        moment(took.time)
+        // One key of several is not the lock.
+        moment(if case.run.nodes > 1 { granted } else { took.time })
     );
     let places: Vec<usize> = keys.iter().flat_map(|key| [key.lost.place, key.took.place]).collect();
     let harm = Harm::Ended(case.of(lost)?.index);

@@ -33,7 +33,7 @@ fn check(case: &Case) -> Vec<Finding> {
     let lost = lost_locks(case).into_iter().filter(|lock| ignored(case, lock).is_none());
     lost.map(|LostLock { seen, lost, took, holder }| {
         let sentence = format!(
-            "{} was promoted at {} without {}'s key, which {} had created at {}; {} acquired the lock there at {}.",
+            "{} was promoted at {} without {}'s key, which {} had created at {}; {} created its key there at {}.",
             seen.promotion.node,
             moment(seen.time),
             lost.client,

@@ -25,7 +25,7 @@ fn check(case: &Case) -> Vec<Finding> {
         |window| window.kind.does.wall_clock,
         |took, lost, fault| {
             format!(
-                "{}'s clock was wrong from {} on, and {}'s key, created at {}, ended before its TTL was over; {} acquired the lock there at {}.",
+                "{}'s clock was wrong from {} on, and {}'s key, created at {}, ended before its TTL was over; {} created its key there at {}.",
                 took.node,
                 moment(fault.inject),
                 lost.client,

@@ -27,7 +27,7 @@ fn check(case: &Case) -> Vec<Finding> {
     let lost = |window: &FaultWindow| matches!(window.kind.does.data, OnData::Lost);
     found(case, lost, |took, lost, fault| {
         format!(
-            "{} lost {}'s key by {} {} at {}, before its TTL was over; {} acquired the lock there at {}.",
+            "{} lost {}'s key by {} {} at {}, before its TTL was over; {} created its key there at {}.",
             took.node,
             lost.client,
             words::article(fault.kind.says.name),

@@ -30,7 +30,7 @@ fn check(case: &Case) -> Vec<Finding> {
             let asked = base::words::sanitize(&asked, 30);
             let sentence = format!(
                 "{}'s WAIT {asked} {} ended when its time was over, and {} was given the lock; {} was promoted at {} without its key, and \
-                 {} acquired the lock there {} later.",
+                 {} created its key there {} later.",
                 lost.client,
                 at(command.time),
                 lost.client,

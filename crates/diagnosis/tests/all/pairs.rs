@@ -380,7 +380,7 @@ const PAIRS: &[Pair] = &[
             promoted n1 for n0 at 250
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 310 n1 c1 SET lock:k0 b NX PX 1000",
-        says: "n1 was promoted at 0.250 s without c0's key, which n0 had created at 0.005 s; c1 acquired the lock there at 0.310 s.",
+        says: "n1 was promoted at 0.250 s without c0's key, which n0 had created at 0.005 s; c1 created its key there at 0.310 s.",
         harm: Harm::Ended(0),
         // The lock was given back before.
         spares: "
@@ -400,7 +400,7 @@ const PAIRS: &[Pair] = &[
             fault flush n0 200-210
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 310 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "n0 lost c0's key by a flush at 0.200 s, before its TTL was over; c1 acquired the lock there at 0.310 s.",
+        says: "n0 lost c0's key by a flush at 0.200 s, before its TTL was over; c1 created its key there at 0.310 s.",
         harm: Harm::Ended(0),
         // Its time was over.
         spares: "
@@ -434,7 +434,7 @@ const PAIRS: &[Pair] = &[
             fault clock n0 200-600
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 310 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "n0's clock was wrong from 0.200 s on, and c0's key, created at 0.005 s, ended before its TTL was over; c1 acquired the lock there \
+        says: "n0's clock was wrong from 0.200 s on, and c0's key, created at 0.005 s, ended before its TTL was over; c1 created its key there \
                at 0.310 s.",
         harm: Harm::Ended(0),
         // Its holder had given it back.
@@ -576,7 +576,7 @@ const PAIRS: &[Pair] = &[
             at 6 n0 c0 WAIT 1 100
             at 510 n1 c1 SET lock:k0 b NX PX 1000",
         says: "c0's WAIT 1 100 at 0.006 s ended when its time was over, and c0 was given the lock; n1 was promoted at 0.500 s without its \
-               key, and c1 acquired the lock there 10 ms later.",
+               key, and c1 created its key there 10 ms later.",
         harm: Harm::Ended(0),
         // It ended at once: a replica had it.
         spares: "

@@ -219,9 +219,38 @@ fn a_lock_over_several_nodes_expires_once() {
         at 1112 n2 c1 SET lock:k0 b NX PX 1000",
     );
     let expired = told.iter().find(|diagnosis| diagnosis.code == "RJ022").unwrap();
-    let says = "c0's keys on n0, n1 and n2 had expired by 1.007 s while c0 still counted on them; c1 acquired the lock at 1.112 s.";
+    let says = "c0's keys on n0, n1 and n2 had expired by 1.007 s while c0 still counted on them; c1 acquired the lock at 1.120 s.";
     assert_eq!((expired.sentence(), expired.findings.len()), (says, 1));
     assert_eq!(expired.findings[0].harm, Harm::Ended(0));
+}
+
+#[test]
+fn a_key_of_an_earlier_try_is_no_lock() {
+    let with = |given_back: &str| {
+        let told = diagnoses(&format!(
+            "nodes 3
+            op c0 1-2900 ok acquired=10 releasing=2800 released=2890
+            op c1 2-2700 ok acquired=2020 releasing=2600 released=2690
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 6 n1 c0 SET lock:k0 a NX PX 1000
+            at 1110 n0 c1 SET lock:k0 b NX PX 1000
+            {given_back}
+            at 2010 n1 c1 SET lock:k0 d NX PX 1000
+            at 2011 n2 c1 SET lock:k0 d NX PX 1000"
+        ));
+        let expired = told.into_iter().find(|diagnosis| diagnosis.code == "RJ022").unwrap();
+        expired.sentence().to_string()
+    };
+    let rest = "while c0 still counted on";
+    assert_eq!(
+        with(""),
+        format!("c0's keys on n0 and n1 had expired by 1.006 s {rest} them; c1 acquired the lock at 2.020 s.")
+    );
+    let first = with("at 1120 n0 c1 DEL lock:k0");
+    assert_eq!(
+        first,
+        format!("c0's key, created at 0.006 s, expired at 1.006 s {rest} it; c1 acquired the lock at 2.020 s.")
+    );
 }
 
 #[test]
