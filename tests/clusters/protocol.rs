@@ -111,7 +111,7 @@ fn a_library_of_another_version_than_its_workload_says_is_refused() {
         std::fs::write(&file, workload).unwrap();
         let flags = "--nemesis none --time-limit 2s --ttl 500ms --clients 2 --rate 60 --hold 1ms..5ms --cluster local";
         let output = Command::new(env!("CARGO_BIN_EXE_redjepsen"))
-            .arg("run", "-v")
+            .args(["run", "-v"])
             .arg("--workload")
             .arg(&file)
             .args(flags.split(' '))
