@@ -42,7 +42,7 @@ fn is_simulated(lock: &str, scenario: &str) -> bool {
 
 fn play_on_this_machine(scenario: &str) {
     let (_, nemesis) = catalogue::nemesis(scenario).unwrap();
-    let _turn = turns::scenario();
+    let _turn = turns::local();
     play(&[(scenario, played_here(scenario, &nemesis.expect))], "local");
 }
 

@@ -51,7 +51,7 @@ const MUTE: [(&str, &str); 3] = [
 fn run(how: &str) -> (Option<i32>, String) {
     let store = tempfile::tempdir().unwrap();
     let client = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clusters/clients/breaks_protocol.py");
-    let flags = "run --cluster local --workload single --nemesis none --time-limit 2s --ttl 500ms --clients 2 --rate 60 --hold 1ms..5ms";
+    let flags = "run -v --cluster local --workload single --nemesis none --time-limit 2s --ttl 500ms --clients 2 --rate 60 --hold 1ms..5ms";
     let output = Command::new(env!("CARGO_BIN_EXE_redjepsen"))
         .args(flags.split(' '))
         .args(["--client-cmd", &format!("python3 -u '{client}' {how}"), "--store"])

@@ -53,39 +53,34 @@ impl Drop for Turn {
     }
 }
 
-/// A test of one scenario at a time on local clusters, which waits for TTLs nine tenths of the time.
-pub fn scenario() -> Turn {
-    take(&[], 1)
-}
-
 /// A test that uses local clusters, one at a time.
 pub fn local() -> Turn {
-    take(&[], 2)
+    take(&[], 1)
 }
 
 /// A test that keeps two local clusters busy.
 pub fn two_local() -> Turn {
-    take(&[], 4)
+    take(&[], 2)
 }
 
 /// A test that uses the Docker engine, which takes every core while it starts or removes a dozen containers.
 pub fn docker() -> Turn {
-    take(&["docker"], 2)
+    take(&["docker"], 1)
 }
 
 /// As [`docker`], with two clusters at a time.
 pub fn two_in_docker() -> Turn {
-    take(&["docker"], 4)
+    take(&["docker"], 2)
 }
 
 /// A test that calls `redjepsen clean`, which removes what any dead controller of this machine left.
 pub fn cleaning() -> Turn {
-    take(&["clean"], 2)
+    take(&["clean"], 1)
 }
 
 /// As [`cleaning`], with clusters in Docker.
 pub fn cleaning_docker() -> Turn {
-    take(&["clean", "docker"], 2)
+    take(&["clean", "docker"], 1)
 }
 
 /// A test of many runs with short TTLs, each made once: what it says of a lock must not come from a busy machine.
@@ -93,10 +88,9 @@ pub fn alone() -> Turn {
     take(&["clean", "docker"], places())
 }
 
-/// How many places there are: two for each test with a cluster, of which one more than there are cores go at once, since they wait more
-/// than they work.
+/// How many tests with one cluster each go at once: one more than there are cores, since they wait more than they work.
 fn places() -> usize {
-    2 * (available_parallelism().map_or(1, std::num::NonZero::get) + 1)
+    available_parallelism().map_or(1, std::num::NonZero::get) + 1
 }
 
 /// Waits for the names, in the order of the alphabet, and then for so many places. Places are handed out in one queue, so that
@@ -105,6 +99,9 @@ fn take(names: &[&str], number: usize) -> Turn {
     assert!(names.is_sorted(), "two tests could wait for each other");
     let began = Instant::now();
     let mut held: Vec<File> = names.iter().map(|name| waited_for(name)).collect();
+    // All others wait here one behind the other, so that the next test of the engine goes before all but one of them: it is the engine
+    // that the last tests wait for.
+    let lobby = (!names.contains(&"docker")).then(|| waited_for("lobby"));
     let queue = waited_for("queue");
     let mut free: Vec<File> = (0..places()).map(|place| file(&format!("place-{place}"))).collect();
     let wanted = held.len() + number.min(free.len());
@@ -114,7 +111,7 @@ fn take(names: &[&str], number: usize) -> Turn {
             None => sleep(LOOK),
         }
     }
-    drop(queue);
+    drop((queue, lobby));
     Turn { held, waited: began.elapsed(), since: Instant::now() }
 }
 
