@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::RunSummary;
 use super::explain::{Step, narrate};
-use super::incidents::anomalies;
 use super::setting::{known, known_finding, known_of_code};
 use super::story::{Incident, Story};
 use base::words::moment;
@@ -51,7 +50,7 @@ impl DiagnosisAccount {
 
 impl RunSummary {
     /// Tells what the commands that the story follows make certain, in the headline too if it explains a broken claim.
-    pub fn diagnose(&mut self, story: &Story) {
+    pub(super) fn find_causes(&mut self, story: &Story) {
         let Some(lives) = &story.lives else { return };
         let commands = lives.commands;
         let diagnoses = diagnosis::diagnose(story.subject.history, commands);
@@ -68,7 +67,6 @@ impl RunSummary {
             places.iter().for_each(|account| accounts[*account].incidents.push(number + 1));
         }
         accounts.iter_mut().for_each(|account| account.diagnosis.shorten());
-        self.anomalies = anomalies(story, &self.incidents);
         // What explains most comes first, and among equals the order of the diagnoses is kept.
         accounts.sort_by_key(|account| (account.diagnosis.inherent, Reverse(account.incidents.len())));
         let is_broken =

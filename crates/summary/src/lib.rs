@@ -227,6 +227,12 @@ impl RunSummary {
         }
     }
 
+    /// Tells what the commands that the story follows make certain.
+    pub fn diagnose(&mut self, story: &Story) {
+        self.find_causes(story);
+        self.anomalies = incidents::anomalies(story, &self.incidents);
+    }
+
     /// Keeps the remedies that hold, as far as `holds` knows of the runs with them.
     pub fn keep_remedies(&mut self, holds: impl Fn(&Scenario) -> Option<bool>) {
         for incident in &mut self.incidents {
