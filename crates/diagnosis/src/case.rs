@@ -70,7 +70,7 @@ impl<'a> Case<'a> {
         operation.phase(Phase::Acquired).is_some_and(|stamp| stamp.time() <= time.saturating_add(EDGE))
     }
 
-    /// Whether a key that this act created was certainly there at a later time, but for its TTL.
+    /// True if a key that this act created was certainly there at a later time, apart from its TTL.
     pub fn had_key(&self, created: &Act, time: u64) -> bool {
         let ends = |act: &Act| act.done != Some(false) && matches!(act.what, Change::Remove | Change::Create(_));
         !self.acts.after(created).take_while(|act| act.time <= time).any(ends)
