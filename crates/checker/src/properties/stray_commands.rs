@@ -48,7 +48,9 @@ fn stray_command(history: &History, commands: &[RecordedCommand]) -> Option<Rema
                 && is_about_locks(command)
                 && was_quiet(history, command.time, due)
         };
-        let Some((place, command)) = sent.between(client, over.saturating_add(due), until).rfind(is_its) else { continue };
+        let Some((place, command)) = sent.between(client, over.saturating_add(due), until).rfind(is_its) else {
+            continue;
+        };
         operations += 1;
         let after = command.time - over;
         if latest.as_ref().is_none_or(|(latest, ..)| *latest < after) {
