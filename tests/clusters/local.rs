@@ -679,7 +679,8 @@ fn a_lock_object_that_does_not_know_its_threads_apart_is_found() {
     };
     let (code, text, store) = run(|_| {}, &flags("shared-lock", ""));
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("without any fault"), "{text}");
+    // On a busy machine it adds that members did not run all the time.
+    assert!(["without any fault", "with no fault, though"].iter().any(|words| text.contains(words)), "{text}");
     let history = fs::read_to_string(store.path().join("latest/history.jsonl")).unwrap();
     assert!(history.contains(r#""clients":4,"threads":2"#), "the header says who shares a process");
     for (nemesis, more) in [("shared-lock", " --own-count"), ("none", "")] {
