@@ -137,7 +137,8 @@ fn asked() -> Result<String, Failure> {
     let hidden = if stdin.is_terminal() {
         let before = tcgetattr(&stdin).map_err(|error| Failure::could_not_run(format!("--ask-password: {error}")))?;
         let mut quiet = before.clone();
-        quiet.local_modes.remove(LocalModes::ECHO);
+        // As getpass(3) does: Ctrl-C ends the line and not the program, which would leave the terminal without an echo.
+        quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ISIG);
         let _ = io::stderr().write_all(b"Password: ");
         tcsetattr(&stdin, OptionalActions::Flush, &quiet)
             .map_err(|error| Failure::could_not_run(format!("--ask-password: {error}")))?;
@@ -154,6 +155,7 @@ fn asked() -> Result<String, Failure> {
     read.map_err(|error| Failure::could_not_run(format!("--ask-password: {error}")))?;
     match line.trim_end_matches(['\r', '\n']) {
         "" => Err(Failure::arguments("--ask-password: no password was typed")),
+        text if text.contains('\u{3}') => Err(Failure::arguments("--ask-password: interrupted with Ctrl-C")),
         text => Ok(text.to_string()),
     }
 }

@@ -193,11 +193,7 @@ fn filtered(flags: &ListFlags) -> Result<String, Failure> {
             "no entry of {topic} is in {language}; the languages are {}",
             base::words::list(&languages()?.into_keys().map(str::to_string).collect::<Vec<_>>())
         ))),
-        _ => Ok(section(
-            &format!("{} of {topic}", plural(entries.len() as u64, "entry").replace("entrys", "entries")),
-            &entries,
-            look().width,
-        )),
+        _ => Ok(section(&format!("{} of {topic}", plural(entries.len() as u64, "name")), &entries, look().width)),
     }
 }
 

@@ -121,11 +121,6 @@ impl<'a> Lives<'a> {
     }
 }
 
-/// What became of a key, as [`Lives`] has it.
-pub fn biography(history: &History, commands: &[RecordedCommand], key: &str, from: u64, to: u64) -> Vec<KeyEvent> {
-    Lives::of(history, commands).of_key(key, from, to)
-}
-
 fn text(act: &Act, command: &RecordedCommand) -> Option<String> {
     if act.done == Some(false) || act.what == Change::Read {
         return None;

@@ -15,7 +15,7 @@ mod case;
 mod commands;
 mod kinds;
 
-pub use biography::{KeyEvent, Lives, biography};
+pub use biography::{KeyEvent, Lives};
 pub use kinds::KINDS;
 
 use serde::{Deserialize, Serialize};

@@ -27,8 +27,8 @@ fn check(case: &Case) -> Vec<Finding> {
     // By operation and node, the requests that met another client's key.
     let mut refused: BTreeMap<(usize, &str), Vec<&Act>> = BTreeMap::new();
     for act in &case.acts.all {
-        let is_refused = act.owner().is_some_and(|owner| owner.client != act.client) && act.done != Some(true)
-            || act.what == Change::Read && act.owner().is_some_and(|owner| owner.client != act.client);
+        let is_refused = act.owner().is_some_and(|owner| owner.client != act.client)
+            && (act.done != Some(true) || act.what == Change::Read);
         if let Some(operation) = act.operation.filter(|_| is_refused) {
             let requests = refused.entry((operation, act.node)).or_default();
             if requests.last().is_none_or(|last| last.sent != act.sent) {

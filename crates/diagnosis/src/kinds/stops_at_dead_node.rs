@@ -73,8 +73,13 @@ fn finding(case: &Case, attempt: &Operation) -> Option<Finding> {
         })
     };
     let (asked, spared): (Vec<&&String>, Vec<&&String>) = up.iter().partition(asked);
-    // It can't have found a majority taken.
-    if spared.is_empty() || asked.len() * 2 > all.len() {
+    let place = case.history.place_of(attempt.index)?;
+    let created = |node: &&&&String| {
+        case.acts.of_operation(place).any(|act| act.node == ***node && act.is_done() && act.create().is_some())
+    };
+    // It can't have found a majority taken, and the rest could still have given it one.
+    let possible = spared.len() + asked.iter().filter(created).count();
+    if spared.is_empty() || asked.len() * 2 > all.len() || possible * 2 <= all.len() {
         return None;
     }
     let names = |nodes: &[&&String]| list(&nodes.iter().map(|node| node.to_string()).collect::<Vec<String>>());

@@ -1,6 +1,6 @@
 //! What is not certain is not told.
 
-use diagnosis::{Harm, biography};
+use diagnosis::{Harm, Lives};
 
 use super::scene::{diagnoses, run};
 
@@ -36,7 +36,7 @@ fn at_the_end_of_a_keys_life_only_what_follows_tells_who_got_it() {
         at 1005 n0 c2 SET lock:k0 c NX PX 1000";
     let (history, commands) = run(edge);
     let told = |commands: &[_]| -> Vec<String> {
-        biography(&history, commands, "k0", 0, u64::MAX).into_iter().map(|event| event.text).collect()
+        Lives::of(&history, commands).of_key("k0", 0, u64::MAX).into_iter().map(|event| event.text).collect()
     };
     assert!(told(&commands)[1].ends_with("as far as is known"), "{:?}", told(&commands));
     let (_, commands) = run(&format!(
@@ -145,7 +145,7 @@ fn numbers_that_no_server_takes_are_no_harm() {
     let (history, mut commands) = run(&text);
     commands.last_mut().unwrap().time = huge;
     diagnosis::diagnose(&history, &commands);
-    biography(&history, &commands, "k0", 0, huge);
+    Lives::of(&history, &commands).of_key("k0", 0, huge);
 }
 
 #[test]
@@ -251,6 +251,24 @@ fn a_key_of_an_earlier_try_is_no_lock() {
         first,
         format!("c0's key, created at 0.006 s, expired at 1.006 s {rest} it; c1 acquired the lock at 2.020 s.")
     );
+}
+
+#[test]
+fn an_attempt_that_can_have_no_majority_need_not_ask_the_rest() {
+    let with = |asked: &str| {
+        codes(&format!(
+            "nodes 3
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            op c1 110-130 fail acquiring=112
+            fault kill n0 100-500
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 6 n1 c0 SET lock:k0 a NX PX 1000
+            at 7 n2 c0 SET lock:k0 a NX PX 1000
+            {asked}"
+        ))
+    };
+    assert!(with("").contains(&"RJ042".to_string()));
+    assert!(!with("at 115 n1 c1 SET lock:k0 b NX PX 1000").contains(&"RJ042".to_string()), "n1 refused it, n0 is down");
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub static ASYNCHRONOUS: Check = Check {
                     Weight::Note,
                     capital(&format!(
                         "{who} promotes a replica after {silent}. A lock of {lives} expires before, so a crash does not \
-                         grant it twice."
+                         grant it twice. A failover on command waits for no TTL, so it can."
                     )),
                 );
             };
