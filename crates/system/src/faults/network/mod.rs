@@ -303,7 +303,7 @@ impl Network {
     }
 
     fn look(&mut self, goals: &BTreeMap<Pair, Goal>) -> io::Result<Sight> {
-        observe(&mut self.prober, &links::bridge(&self.bridge)?, goals)
+        observe(&mut self.prober, || links::bridge(&self.bridge), goals)
     }
 }
 

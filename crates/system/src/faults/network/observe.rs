@@ -87,6 +87,9 @@ struct Tally {
     last_left: Option<Instant>,
 }
 
+/// Links that are not judged yet: what each should be like, what was seen of it, and what that amounts to.
+type Open = BTreeMap<Pair, (Goal, Tally, &'static str)>;
+
 enum Judgement {
     Good(Option<Instant>),
     Bad(&'static str),
@@ -94,14 +97,20 @@ enum Judgement {
     Open(&'static str),
 }
 
-/// Probes all links at once until each is judged.
-pub(super) fn observe(prober: &mut Prober, bridge: &Bridge, goals: &BTreeMap<Pair, Goal>) -> io::Result<Sight> {
+/// Probes all links at once until each is judged. `bridge` is asked again for links that nothing enters: another fault may kill a
+/// member meanwhile, and a member that is back has another port.
+pub(super) fn observe(
+    prober: &mut Prober,
+    bridge: impl Fn() -> io::Result<Bridge>,
+    goals: &BTreeMap<Pair, Goal>,
+) -> io::Result<Sight> {
     let began = Instant::now();
     let addresses = goals.keys().flat_map(|(from, to)| [*from, *to]).collect();
-    let macs = prober.who_is_there(bridge, &addresses)?;
+    let mut now = bridge()?;
+    let mut macs = prober.who_is_there(&now, &addresses)?;
     let mut sight =
         Sight { gone: addresses.into_iter().filter(|a| !macs.contains_key(a)).collect(), ..Sight::default() };
-    let mut open: BTreeMap<Pair, (Goal, Tally, &'static str)> = BTreeMap::new();
+    let mut open = Open::new();
     for (pair, goal) in goals {
         match goal {
             Goal::Hidden => sight.hidden += 1,
@@ -109,12 +118,19 @@ pub(super) fn observe(prober: &mut Prober, bridge: &Bridge, goals: &BTreeMap<Pai
             goal => _ = open.insert(*pair, (*goal, Tally::default(), "not observed")),
         }
     }
-    sight.looked_at = open.len();
     let mut round = 0;
     while !open.is_empty() && may_go_on(open.values().map(|(goal, ..)| *goal), round, began.elapsed()) {
+        let silent: BTreeSet<Ipv4Addr> = if round == 0 { BTreeSet::new() } else { unentered(&open).collect() };
+        if !silent.is_empty() {
+            now = bridge()?;
+            let there = prober.who_is_there(&now, &silent)?;
+            macs.retain(|address, _| !silent.contains(address));
+            macs.extend(there);
+        }
         let links = open.len();
-        let probes: Vec<_> = open.iter().flat_map(|(pair, (goal, ..))| probes(*pair, goal, round, links)).collect();
-        let traces = prober.follow(bridge, &macs, &probes)?;
+        let there = open.iter().filter(|((from, to), _)| macs.contains_key(from) && macs.contains_key(to));
+        let probes: Vec<_> = there.flat_map(|(pair, (goal, ..))| probes(*pair, goal, round, links)).collect();
+        let traces = prober.follow(&now, &macs, &probes)?;
         for (probe, trace) in probes.iter().zip(traces.iter().flatten()) {
             if let Some((_, tally, _)) = open.get_mut(&probe.pair) {
                 tally.add(trace);
@@ -144,9 +160,19 @@ pub(super) fn observe(prober: &mut Prober, bridge: &Bridge, goals: &BTreeMap<Pai
         });
         round += 1;
     }
+    // Members that went away meanwhile.
+    let lost: BTreeSet<Ipv4Addr> = unentered(&open).filter(|address| !macs.contains_key(address)).collect();
+    open.retain(|(from, to), (_, tally, _)| tally.entered > 0 || !(lost.contains(from) || lost.contains(to)));
+    sight.looked_at = sight.good + sight.bad.len() + open.len();
+    sight.gone.extend(lost);
     sight.bad.extend(open.into_iter().map(|(pair, (_, _, how))| (pair, how)));
     sight.transits.sort_unstable();
     Ok(sight)
+}
+
+/// The ends of the links that no probe has entered.
+fn unentered(open: &Open) -> impl Iterator<Item = Ipv4Addr> {
+    open.iter().filter(|(_, (_, tally, _))| tally.entered == 0).flat_map(|((from, to), _)| [*from, *to])
 }
 
 fn may_go_on(mut goals: impl Iterator<Item = Goal>, round: usize, elapsed: Duration) -> bool {

@@ -2,6 +2,7 @@
 
 mod sandbox;
 
+use std::cell::Cell;
 use std::io::{ErrorKind, Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -109,6 +110,44 @@ fn a_member_that_is_gone_is_told_and_holds_up_nothing() {
         let seen = network.inject(1, &both(sandbox, 0, 2), Effect::Drop).unwrap();
         assert!(!seen.observed, "nothing was seen: {seen:?}");
         assert!(network.heal(1).unwrap().observed, "and nothing is left to be healed");
+    });
+}
+
+/// Looks at all links of a member while something is done to another, between the first probes and the next: until then the ports of
+/// the bridge are not the ones that it has.
+fn sight_while(sandbox: &Sandbox, meanwhile: impl Fn()) -> Sight {
+    let goal = Goal::Passes { within: IN_TIME, probes: 1, all: false };
+    let goals = [both(sandbox, 0, 1), both(sandbox, 0, 2)].concat().into_iter().map(|pair| (pair, goal)).collect();
+    let first = Cell::new(true);
+    let bridge = || {
+        let mut found = links::bridge(sandbox.bridge())?;
+        if first.take() {
+            found.ports.clear();
+        } else {
+            meanwhile();
+            found = links::bridge(sandbox.bridge())?;
+        }
+        Ok(found)
+    };
+    observe(&mut Prober::open().unwrap(), bridge, &goals).unwrap()
+}
+
+#[test]
+fn a_member_that_is_killed_and_comes_back_meanwhile_is_looked_at_again() {
+    in_sandbox(3, |sandbox| {
+        let sight = sight_while(sandbox, || {
+            sandbox.end(2);
+            sandbox.start(2);
+        });
+        assert_eq!(sight.tell("open", ""), "4 of 4 links open");
+    });
+}
+
+#[test]
+fn a_member_that_is_killed_meanwhile_is_gone() {
+    in_sandbox(3, |sandbox| {
+        let sight = sight_while(sandbox, || sandbox.end(2));
+        assert_eq!(sight.tell("open", ""), format!("2 of 2 links open; {} is gone", sandbox.address(2)));
     });
 }
 

@@ -100,16 +100,18 @@ impl Sandbox {
     fn build(&self) {
         let bridge = self.bridge();
         self.run(&format!("ip link set lo up; ip link add {bridge} type bridge; ip link set {bridge} up"));
-        for (number, member) in self.members.iter().enumerate() {
-            let pid = member.borrow().0.id();
-            let address = self.address(number);
-            self.run(&format!(
-                "ip link add port{number} type veth peer name eth0 netns {pid} \
-                 && ip link set port{number} master {bridge} up \
-                 && nsenter -t {pid} -n ip address add {address}/24 dev eth0 \
-                 && nsenter -t {pid} -n ip link set eth0 up && nsenter -t {pid} -n ip link set lo up"
-            ));
-        }
+        (0..self.members.len()).for_each(|member| self.plug(member));
+    }
+
+    /// Connects a member to the bridge.
+    fn plug(&self, member: usize) {
+        let (bridge, pid, address) = (self.bridge(), self.members[member].borrow().0.id(), self.address(member));
+        self.run(&format!(
+            "ip link add port{member} type veth peer name eth0 netns {pid} \
+             && ip link set port{member} master {bridge} up \
+             && nsenter -t {pid} -n ip address add {address}/24 dev eth0 \
+             && nsenter -t {pid} -n ip link set eth0 up && nsenter -t {pid} -n ip link set lo up"
+        ));
     }
 
     pub fn bridge(&self) -> &'static str {
@@ -132,6 +134,12 @@ impl Sandbox {
         self.members[member].borrow_mut().end();
         // The kernel removes its devices a little later.
         self.run(&format!("while ip link show port{member} >/dev/null 2>&1; do sleep 0.01; done"));
+    }
+
+    /// Starts a member that has ended: with the same address, another port of the bridge and other hardware.
+    pub fn start(&self, member: usize) {
+        *self.members[member].borrow_mut() = Holder::start();
+        self.plug(member);
     }
 
     /// Runs a job in a member's namespace.
