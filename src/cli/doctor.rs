@@ -8,7 +8,8 @@ use clap::Args;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use super::console::{Exit, Failure, look, print, tell};
-use doctor::{Address, PREFIX, Request, RequestError, Secret, Tls, Verdict, diagnose, observe};
+use doctor::{PREFIX, Request, Verdict, diagnose, observe};
+use remote::{Access, Address, RequestError, Secret, Tls};
 
 /// Time for all questions together.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -109,9 +110,11 @@ impl DoctorFlags {
         Ok(Request {
             addresses,
             sentinel: self.sentinel,
-            user: self.user,
-            password: password.map(Secret::new),
-            tls: Tls { ca: self.ca, client: self.cert.zip(self.key), insecure: self.insecure },
+            access: Access {
+                user: self.user,
+                password: password.map(Secret::new),
+                tls: Tls { ca: self.ca, client: self.cert.zip(self.key), insecure: self.insecure },
+            },
             prefix: self.prefix,
             limit: LIMIT,
         })

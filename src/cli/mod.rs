@@ -145,6 +145,9 @@ enum CliCommand {
     /// Holds a local cluster (started by `run`)
     #[command(hide = true)]
     Sandbox,
+    /// Accepts connections for a server that already runs (started by `run`)
+    #[command(hide = true)]
+    Relay,
 }
 
 /// Parses the command line, runs the command, and reports how it went.
@@ -220,6 +223,10 @@ fn dispatch(command: CliCommand) -> Result<Exit, Failure> {
         CliCommand::Sandbox => {
             set_process_name();
             served(system::cluster::sandbox::run())
+        }
+        CliCommand::Relay => {
+            set_process_name();
+            served(system::cluster::sandbox::relay::run())
         }
         CliCommand::Agent => in_runtime(async { served(system::faults::run_agent().await) }),
     }

@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use base::redis_commands::{asks, is_housekeeping, removes, renews, runs_a_script, writes};
+use base::redis_commands::{asks, is_housekeeping, keys, removes, renews, runs_a_script, writes};
 use redis::Value;
 
 /// A server that listens on a socket in a folder of its own, until it is dropped.
@@ -17,8 +17,9 @@ impl Drop for Server {
     }
 }
 
-/// What a server says of a command: its name in capitals, its flags, and the place of its first key.
-type Described = (String, Vec<String>, i64);
+/// What a server says of a command: its name in capitals, its flags, and the places of its keys: the first, the last, and from one to
+/// the next.
+type Described = (String, Vec<String>, [i64; 3]);
 
 fn described() -> Vec<Described> {
     let folder = tempfile::tempdir().unwrap();
@@ -40,7 +41,8 @@ fn described() -> Vec<Described> {
     let of = |command: &Vec<Value>| {
         let name: String = redis::from_redis_value(command[0].clone()).unwrap();
         let flags: Vec<String> = redis::from_redis_value(command[2].clone()).unwrap();
-        (name.to_uppercase(), flags, redis::from_redis_value(command[3].clone()).unwrap())
+        let place = |at: usize| redis::from_redis_value(command[at].clone()).unwrap();
+        (name.to_uppercase(), flags, [place(3), place(4), place(5)])
     };
     commands.iter().map(of).collect()
 }
@@ -49,7 +51,7 @@ fn described() -> Vec<Described> {
 fn the_table_of_commands_is_what_a_server_says() {
     let commands = described();
     assert!(commands.len() > 200, "{} commands", commands.len());
-    for (name, flags, first_key) in commands {
+    for (name, flags, [first_key, last_key, step]) in commands {
         let has = |flag: &str| flags.iter().any(|one| one == flag);
         if runs_a_script(&name) {
             continue;
@@ -57,6 +59,16 @@ fn the_table_of_commands_is_what_a_server_says() {
         assert_eq!(writes(&name), has("write"), "{name}: {flags:?}");
         assert!(!asks(&name) || has("readonly") && first_key > 0, "{name}: {flags:?}");
         assert!(asks(&name) || !has("readonly") || first_key == 0, "{name} asks: {flags:?}");
+        if !has("movablekeys") {
+            let words: Vec<String> =
+                (0..7).map(|at| if at == 0 { name.clone() } else { format!("word{at}") }).collect();
+            let last = if last_key < 0 { 7 + last_key } else { last_key };
+            let places = (first_key..=last).step_by(step.max(1) as usize).filter(|place| *place > 0);
+            let expected: Vec<String> = places.map(|place| format!("word{place}")).collect();
+            let found =
+                keys(&words).map(|found| found.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect());
+            assert!(found.is_none() || found == Some(expected), "the keys of {name}: {found:?}");
+        }
         assert!(!is_housekeeping(&name) || first_key == 0 && !has("write"), "{name}: {flags:?}");
         assert!(!(renews(&name) || removes(&name)) || has("write"), "{name}: {flags:?}");
     }

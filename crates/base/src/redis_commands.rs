@@ -50,6 +50,54 @@ const HOUSEKEEPING: &str = "
     ACL AUTH BGREWRITEAOF BGSAVE CLIENT CLUSTER COMMAND CONFIG DBSIZE DEBUG ECHO FAILOVER FUNCTION HELLO INFO LASTSAVE LATENCY MEMORY
     MODULE MONITOR PING QUIT READONLY READWRITE REPLICAOF RESET ROLE SAVE SCRIPT SELECT SENTINEL SHUTDOWN SLAVEOF SLOWLOG";
 
+/// Commands whose arguments are all keys.
+const ALL_ARE_KEYS: &str =
+    "DEL EXISTS MGET PFCOUNT PFMERGE SDIFF SDIFFSTORE SINTER SINTERSTORE SUNION SUNIONSTORE TOUCH UNLINK WATCH";
+/// The same, but for a time at the end.
+const ALL_BUT_LAST: &str = "BLPOP BRPOP BZPOPMAX BZPOPMIN";
+/// Commands with two keys first.
+const FIRST_TWO: &str = "BLMOVE BRPOPLPUSH COPY GEOSEARCHSTORE LCS LMOVE RENAME RENAMENX RPOPLPUSH SMOVE ZRANGESTORE";
+/// Keys and values in turn.
+const PAIRS: &str = "MSET MSETNX";
+/// The number of keys, then the keys.
+const COUNTED: &str = "LMPOP SINTERCARD ZDIFF ZINTER ZINTERCARD ZMPOP ZUNION";
+/// A script, a function or a time; then the same.
+const COUNTED_SECOND: &str = "BLMPOP BZMPOP EVAL EVALSHA EVALSHA_RO EVAL_RO FCALL FCALL_RO";
+/// Commands of [`WRITES`] and [`ASKS`] whose keys stand elsewhere, or that are about more than keys.
+const ELSEWHERE: &str = "
+    BITOP FLUSHALL FLUSHDB GEORADIUS GEORADIUSBYMEMBER MIGRATE MOVE MSETEX PFDEBUG SORT SORT_RO SWAPDB XREADGROUP ZDIFFSTORE ZINTERSTORE
+    ZUNIONSTORE";
+
+/// The keys of a command, whose first word is its name; none if it is not known where they stand.
+pub fn keys<'w, W: AsRef<[u8]>>(words: &'w [W]) -> Option<Vec<&'w [u8]>> {
+    let (name, arguments) = words.split_first()?;
+    let name = String::from_utf8_lossy(name.as_ref()).to_uppercase();
+    let is_in = |list: &str| list.split_whitespace().any(|other| other == name);
+    let these = |some: &'w [W]| some.iter().map(AsRef::as_ref).collect::<Vec<&[u8]>>();
+    let counted = |from: &'w [W]| {
+        let (count, rest) = from.split_first()?;
+        let count: usize = std::str::from_utf8(count.as_ref()).ok()?.parse().ok()?;
+        rest.get(..count).map(these)
+    };
+    if is_in(ALL_ARE_KEYS) {
+        Some(these(arguments))
+    } else if is_in(ALL_BUT_LAST) {
+        arguments.split_last().map(|(_, keys)| these(keys))
+    } else if is_in(FIRST_TWO) {
+        arguments.get(..2).map(these)
+    } else if is_in(PAIRS) {
+        Some(arguments.iter().step_by(2).map(AsRef::as_ref).collect())
+    } else if is_in(COUNTED) {
+        counted(arguments)
+    } else if is_in(COUNTED_SECOND) {
+        counted(arguments.get(1..)?)
+    } else if !is_in(ELSEWHERE) && (does(&name).writes || does(&name).asks) {
+        arguments.get(..1).map(these)
+    } else {
+        None
+    }
+}
+
 #[derive(Clone, Copy, Default)]
 struct Does {
     writes: bool,
@@ -138,6 +186,44 @@ pub fn runs_a_script(command: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    /// A test on a real server compares the same with COMMAND GETKEYS.
+    #[test]
+    fn keys_are_found_where_they_stand_and_nowhere_else() {
+        let keys = |line: &str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let found = super::keys(&words)?;
+            Some(found.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect::<Vec<_>>().join(" "))
+        };
+        for (line, expected) in [
+            ("set k v NX PX 100", "k"),
+            ("DEL a b", "a b"),
+            ("BLPOP a b 0", "a b"),
+            ("RENAME a b", "a b"),
+            ("MSET a 1 b 2", "a b"),
+            ("EVAL script 2 a b c", "a b"),
+            ("EVALSHA sha 0 c", ""),
+            ("LMPOP 2 a b LEFT", "a b"),
+            ("BLMPOP 0 1 a LEFT", "a"),
+            ("HSET h f v", "h"),
+        ] {
+            assert_eq!(keys(line).as_deref(), Some(expected), "{line}");
+        }
+        for line in [
+            "FLUSHALL",
+            "PING",
+            "EVAL script x a",
+            "EVAL script 3 a b",
+            "EVAL",
+            "SORT a BY b",
+            "NEVERHEARD a",
+            "GET",
+            "RENAME a",
+        ] {
+            assert_eq!(keys(line), None, "{line}");
+        }
+        assert_eq!(super::keys::<&str>(&[]), None);
+    }
+
     use super::*;
 
     #[test]

@@ -10,13 +10,12 @@ use std::time::Duration;
 use combine::parser::combinator::AnySendSyncPartialState;
 use combine::stream::PointerOffset;
 use combine::stream::decoder::Decoder;
-use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, Take, WriteHalf};
-use tokio::net::TcpStream;
+use remote::{Address, HOW_TO_GIVE_A_PASSWORD, Stream, connect, packed};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, Take, WriteHalf};
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
-use crate::request::{Address, HOW_TO_GIVE_A_PASSWORD, Request};
+use crate::request::Request;
 use crate::values::Answer;
 
 /// Time to connect, and for each answer after the one before it.
@@ -33,23 +32,12 @@ const CLOSED: &str = "The server accepts the connection and does not answer in t
 const CLOSED_TLS: &str =
     "The server closes the TLS connection. If it wants a client certificate, give --cert FILE and --key FILE.";
 
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
-
 /// A command with its arguments.
 pub type Question = Vec<Vec<u8>>;
 
 /// A command whose words have no blanks inside.
 pub fn words(text: &str) -> Question {
     text.split(' ').map(|word| word.as_bytes().to_vec()).collect()
-}
-
-fn packed(question: &Question) -> Vec<u8> {
-    let mut command = redis::Cmd::new();
-    for word in question {
-        command.arg(&word[..]);
-    }
-    command.get_packed_command()
 }
 
 /// How connections are made.
@@ -106,7 +94,10 @@ impl Dialer<'_> {
         let probe = vec![b"GET".to_vec(), self.probe.as_bytes().to_vec()];
         let mut answer = connection.ask(&probe).await;
         // Sentinels often have no password where their servers have one; none is sent to a server that does not ask for it.
-        if lazy && self.request.password.is_some() && answer.error().is_some_and(|error| error.starts_with("NOAUTH")) {
+        if lazy
+            && self.request.access.password.is_some()
+            && answer.error().is_some_and(|error| error.starts_with("NOAUTH"))
+        {
             self.authenticate(&mut connection, address).await?;
             answer = connection.ask(&probe).await;
         }
@@ -143,7 +134,7 @@ impl Dialer<'_> {
         if address.database > 0 {
             let chosen = connection.ask(&words(&format!("SELECT {}", address.database))).await;
             if let Some(error) = chosen.error() {
-                let (number, error) = (address.database, self.request.clean(error));
+                let (number, error) = (address.database, self.request.access.clean(error));
                 return Err(format!("The server refuses database {number}: {error}."));
             }
         }
@@ -151,21 +142,10 @@ impl Dialer<'_> {
     }
 
     async fn authenticate(&self, connection: &mut Connection, address: &Address) -> Result<(), String> {
-        let Some(password) = &self.request.password else { return Ok(()) };
-        let user = self.request.user_at(address);
-        let parts = [Some("AUTH"), user.as_deref(), Some(password.reveal())];
-        let question = parts.into_iter().flatten().map(|word| word.as_bytes().to_vec()).collect();
+        let Some(question) = self.request.access.auth(address) else { return Ok(()) };
         match connection.ask(&question).await {
-            // The server may repeat its arguments: nothing of its text is used.
-            Answer::Error(error) if error.starts_with("WRONGPASS") || error.contains("invalid password") => {
-                let name = user.map_or("the default user".to_string(), |user| format!("user {user}"));
-                Err(format!("The server rejects the password of {name}. Check --user and the password."))
-            }
-            Answer::Error(error) if error.starts_with("NOPERM") => {
-                Err("This user may not run AUTH. Add +auth to its ACL rules.".to_string())
-            }
-            // A server without a password, and a proxy that authenticates by other means, answer with other errors.
-            Answer::Said(_) | Answer::Error(_) => Ok(()),
+            Answer::Error(error) => self.request.access.rejection(address, &error).map_or(Ok(()), Err),
+            Answer::Said(_) => Ok(()),
             Answer::Closed if address.tls => Err(CLOSED_TLS.to_string()),
             Answer::Closed => Err(CLOSED.to_string()),
             Answer::Late => Err("The server does not answer AUTH in time.".to_string()),
@@ -174,60 +154,10 @@ impl Dialer<'_> {
 
     async fn connect(&self, address: &Address) -> Result<Connection, String> {
         let until = self.until.min(Instant::now() + CONNECT);
-        let dial = TcpStream::connect((address.host.as_str(), address.port));
-        let tcp = match timeout_at(until, dial).await {
-            Ok(Ok(tcp)) => tcp,
-            Ok(Err(error)) => return Err(not_connected(&error)),
-            Err(_) => {
-                return Err("No connection within 0.7 s. Check the address, and firewalls on the way.".to_string());
-            }
-        };
-        let _ = tcp.set_nodelay(true);
-        let local = tcp.local_addr().ok();
-        let stream: Box<dyn Stream> = match self.tls.filter(|_| address.tls) {
-            None => Box::new(tcp),
-            Some(tls) => {
-                let name = ServerName::try_from(address.host.clone())
-                    .map_err(|_| "The host is no valid name for a certificate.".to_string())?;
-                match timeout_at(until, tls.connect(name, tcp)).await {
-                    Ok(Ok(stream)) => Box::new(stream),
-                    Ok(Err(error)) => return Err(no_tls(&error)),
-                    Err(_) => return Err("No TLS handshake within 0.7 s. Does this port speak TLS?".to_string()),
-                }
-            }
-        };
+        let (stream, local) = connect(address, self.tls, until).await?;
         let (reader, writer) = tokio::io::split(stream);
         let reader = reader.take(MOST_BYTES);
         Ok(Connection { reader, writer, decoder: Decoder::new(), until: self.until, local })
-    }
-}
-
-fn not_connected(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::ConnectionRefused => {
-            "The connection is refused. Check that a server listens on this port.".to_string()
-        }
-        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
-            "This machine has no route to the address. Check the address and the network.".to_string()
-        }
-        _ => format!("No connection: {error}. Check the address."),
-    }
-}
-
-fn no_tls(error: &io::Error) -> String {
-    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    match inner {
-        Some(rustls::Error::InvalidCertificate(why)) => format!(
-            "The server's certificate is rejected ({why}). Give its authority with --ca FILE, or use the name that the \
-             certificate has."
-        ),
-        Some(rustls::Error::InvalidMessage(_)) => {
-            "The server does not speak TLS on this port. Use redis:// there.".to_string()
-        }
-        Some(rustls::Error::AlertReceived(alert)) => format!(
-            "The server ends the TLS handshake ({alert:?}). If it wants a client certificate, give --cert and --key."
-        ),
-        _ => format!("The TLS handshake fails: {error}."),
     }
 }
 
@@ -257,7 +187,7 @@ impl<'r> Session<'r> {
     pub async fn ask(&mut self, questions: &[Question]) -> Vec<Answer> {
         let mut answers = Vec::new();
         if let Some(connection) = &mut self.connection {
-            let all: Vec<u8> = questions.iter().flat_map(packed).collect();
+            let all: Vec<u8> = questions.iter().flat_map(|question| packed(question)).collect();
             // What was sent may be answered although the rest could not be sent.
             let _ = connection.send(&all).await;
             while answers.len() < questions.len() {
@@ -302,7 +232,7 @@ impl<'r> Session<'r> {
 
     fn cleaned(&self, answer: Answer) -> Answer {
         match answer {
-            Answer::Error(text) => Answer::Error(self.dialer.request.clean(&text)),
+            Answer::Error(text) => Answer::Error(self.dialer.request.access.clean(&text)),
             other => other,
         }
     }

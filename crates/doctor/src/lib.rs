@@ -1,6 +1,6 @@
 //! `redjepsen doctor`: what a Redis that is already there gives a lock.
 //!
-//! - [`request`]: which servers are asked, and how: addresses, user, password, TLS
+//! - [`request`]: which servers are asked
 //! - [`observe`]: asks the servers within two seconds. Each question may be refused, answered wrongly or not at all
 //! - [`observations`]: what was seen, as plain data
 //! - [`checks`]: the declared checks; each turns observations into findings, without IO
@@ -18,7 +18,6 @@ mod observations;
 mod observe;
 mod page;
 mod request;
-mod tls;
 mod values;
 
 pub use checks::{CHECKS, Check, Finding, Shape, Weight, findings};
@@ -27,4 +26,4 @@ pub use fitness::{Fit, Fitness, Suits, fitness};
 pub use observations::*;
 pub use observe::observe;
 pub use page::text;
-pub use request::{Address, PREFIX, Request, RequestError, Secret, Tls};
+pub use request::{PREFIX, Request};

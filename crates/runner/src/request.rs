@@ -46,10 +46,12 @@ impl ClusterRequest {
         };
         let seed = if kind.may_be_simulated() { scenario.seed } else { 0 };
         let program = scenario.workload.lock.program();
-        let node = match (&scenario.cluster.image, &scenario.cluster.redis_server) {
-            (Some(image), _) => NodeSource::Named(image.clone()),
-            (None, Some(program)) => NodeSource::Program(program.clone()),
-            (None, None) => NodeSource::Default,
+        let cluster = &scenario.cluster;
+        let node = match (&cluster.existing, &cluster.image, &cluster.redis_server) {
+            (Some(servers), _, _) => NodeSource::Existing(servers.clone()),
+            (None, Some(image), _) => NodeSource::Named(image.clone()),
+            (None, None, Some(program)) => NodeSource::Program(program.clone()),
+            (None, None, None) => NodeSource::Default,
         };
         let (client, source) = match (&scenario.client, installed) {
             (Some(own), _) => {

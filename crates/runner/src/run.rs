@@ -188,7 +188,7 @@ impl Runner {
             let mut facts = RunFacts { repeat, folder: path.clone(), ..RunFacts::default() };
             let keep = match settings.keep_cluster {
                 KeepCluster::ForNextRun if !request.spec.can_be_reset() => KeepCluster::No,
-                _ if platform.kind().is_simulated() => KeepCluster::No,
+                _ if platform.kind().is_simulated() || !platform.kind().owns_nodes() => KeepCluster::No,
                 keep => keep,
             };
             let (console, interrupt, leftovers) = (self.console, self.interrupt(), self.leftovers.clone());

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 
 use crate::connection::Dialer;
 use crate::observations::{Observations, Seen, Server};
-use crate::request::{Address, Request, RequestError};
-use crate::tls::connector;
+use crate::request::Request;
+use remote::{Address, RequestError};
 use server::Task;
 
 /// Part of the time that the first round may take.
@@ -27,10 +27,7 @@ const MOST_ANNOUNCED: usize = 32;
 /// Observes all servers. The error is about the request; a server that cannot be reached is an observation.
 pub async fn observe(request: &Request) -> Result<Observations, RequestError> {
     let began = Instant::now();
-    let tls = match request.addresses.iter().any(|address| address.tls) {
-        true => Some(connector(&request.tls)?),
-        false => None,
-    };
+    let tls = request.access.connector(&request.addresses)?;
     let own = format!("{}{}:", request.prefix, random()?);
     let probe = format!("{own}none");
     let limit = |part: f64| -> Instant { began + Duration::from_secs_f64(request.limit.as_secs_f64() * part) };

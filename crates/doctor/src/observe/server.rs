@@ -7,8 +7,8 @@ use redis::Value;
 use super::{info, sentinel, slots, trial};
 use crate::connection::{Dialer, Session, words};
 use crate::observations::{Clock, Group, Kind, Mode, Role, Seen, Server};
-use crate::request::Address;
 use crate::values::{Answer, fields, list, long_text, map, number, text};
+use remote::Address;
 
 /// An address to look at.
 pub struct Task {

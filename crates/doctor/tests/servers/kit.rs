@@ -10,8 +10,9 @@ use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use doctor::{Address, Diagnosis, Finding, PREFIX, Request, Secret, Tls, diagnose, observe};
+use doctor::{Diagnosis, Finding, PREFIX, Request, diagnose, observe};
 use redis::Value;
+use remote::{Access, Address, Secret};
 use tempfile::TempDir;
 
 /// A server that ends with the test.
@@ -140,16 +141,15 @@ pub fn request(urls: &[String]) -> Request {
     Request {
         addresses: urls.iter().map(|url| Address::parse(url, false).unwrap()).collect(),
         sentinel: None,
-        user: None,
-        password: None,
-        tls: Tls::default(),
+        access: Access::default(),
         prefix: PREFIX.to_string(),
         limit: Duration::from_secs(2),
     }
 }
 
 pub fn with_password(request: Request, user: Option<&str>, password: &str) -> Request {
-    Request { user: user.map(str::to_string), password: Some(Secret::new(password.to_string())), ..request }
+    let password = Some(Secret::new(password.to_string()));
+    Request { access: Access { user: user.map(str::to_string), password, ..request.access }, ..request }
 }
 
 /// What doctor says, with a lock of this many seconds.

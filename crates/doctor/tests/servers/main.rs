@@ -6,9 +6,10 @@ use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use doctor::{Ability, Kind, Mode, Name, Role, Seen, Shape, Suits, Tls, Verdict, Weight};
+use doctor::{Ability, Kind, Mode, Name, Role, Seen, Shape, Suits, Verdict, Weight};
 use kit::*;
 use redis::Value;
+use remote::{Access, Tls};
 
 const SAFE: &[&str] = &["save \"\"", "appendonly yes", "appendfsync always"];
 const SECRET: &str = "hunter2-hunter2";
@@ -279,7 +280,8 @@ async fn tls_is_spoken_with_certificates_on_both_sides() {
     );
     let _redis = Redis::start_at(port, &[SAFE, &[lines.as_str()][..]].concat(), false);
     let of = |tls: Tls| {
-        with_password(doctor::Request { tls, ..request(&[format!("rediss://127.0.0.1:{port}")]) }, None, SECRET)
+        let access = Access { tls, ..Access::default() };
+        with_password(doctor::Request { access, ..request(&[format!("rediss://127.0.0.1:{port}")]) }, None, SECRET)
     };
     let client = Some((at("client.pem"), at("client.key")));
     let whole = Tls { ca: Some(at("ca.pem")), client: client.clone(), insecure: false };

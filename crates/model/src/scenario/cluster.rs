@@ -7,7 +7,9 @@ use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
 use super::{Scenario, ScenarioError};
-use crate::topology::{ClusterKind, OwnClient};
+use crate::history::ResourceKind;
+use crate::nemesis::{Fault, TargetSpec};
+use crate::topology::{ClusterKind, ExistingServers, OwnClient, Persistence, Program};
 
 /// What a cluster is made of, besides the servers that the workload asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +25,9 @@ pub struct ClusterSettings {
     pub client_image: Option<String>,
     /// The members' network; if None, a free one.
     pub subnet: Option<Ipv4Net>,
+    /// The lock's nodes, if somebody else runs them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub existing: Option<ExistingServers>,
 }
 
 /// Addresses that no member of a network can have (RFC 6890), and what they are.
@@ -87,6 +92,7 @@ impl Scenario {
             }
             _ => {}
         }
+        self.check_existing()?;
         let Some(client) = &self.client else { return Ok(()) };
         if client.command.is_empty() {
             return refuse("--client-cmd: it is empty".into());
@@ -97,6 +103,85 @@ impl Scenario {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl Scenario {
+    /// Checks that servers which somebody else runs can be the nodes of this lock, and that nothing is done to them.
+    fn check_existing(&self) -> Result<(), ScenarioError> {
+        let refuse = |text: String| Err(ScenarioError(text));
+        let kind = self.cluster_kind();
+        let servers = match &self.cluster.existing {
+            None if kind.owns_nodes() => return Ok(()),
+            Some(servers) if !kind.owns_nodes() && !servers.addresses.is_empty() => servers,
+            None | Some(_) if !kind.owns_nodes() => {
+                return refuse(
+                    "--cluster existing needs the servers: give --server redis://host:port for each node".into(),
+                );
+            }
+            _ => {
+                return refuse(format!(
+                    "--server and the options that belong to it are for --cluster existing, not {}",
+                    kind.word()
+                ));
+            }
+        };
+        let Scenario { workload, workload_name: name, .. } = self;
+        if workload.lock.program() != Program::Redis || workload.lock.is_granted_by_controller() {
+            return refuse(format!("workload {name} takes no lock on Redis, so it cannot run on existing servers"));
+        }
+        if workload.resource.kind == ResourceKind::Replicated || workload.topology.has_roles() {
+            return refuse(format!(
+                "workload {name} works on a group of nodes, and existing servers are used one by one; choose a workload over \
+                 single nodes, such as single or redlock"
+            ));
+        }
+        if servers.addresses.len() != self.nodes as usize {
+            return refuse(format!(
+                "--nodes {} and {} --server do not go together: each server is a node",
+                self.nodes,
+                servers.addresses.len()
+            ));
+        }
+        let own = [
+            ("--image", self.cluster.image.is_some()),
+            ("--redis-server", self.cluster.redis_server.is_some()),
+            ("--persistence", self.persistence != Persistence::None),
+            ("--record-commands", self.record_commands == Some(true)),
+        ];
+        if let Some((flag, _)) = own.iter().find(|(_, given)| *given) {
+            return refuse(format!(
+                "{flag} is for servers that redjepsen starts; leave it out with --cluster existing"
+            ));
+        }
+        if let Some(fault) = self.nemesis.all_faults().find(|fault| reaches_into_a_node(fault)) {
+            return refuse(format!(
+                "nemesis {}: the fault `{fault}` is done to a server, and redjepsen does nothing to existing ones; choose a \
+                 nemesis that hits clients or connections, such as pause, crash-holder or partition",
+                self.nemesis_name
+            ));
+        }
+        if !servers.allow_writes {
+            return refuse(format!(
+                "redjepsen would write keys of its own on {}, and remove them at the end. If you may do that there, add \
+                 --allow-writes",
+                servers.addresses.join(" ")
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a fault is done to a lock's node itself, or to links between nodes alone. The rest is done to clients, to the resource, or
+/// on the way between clients and nodes.
+fn reaches_into_a_node(fault: &Fault) -> bool {
+    match &fault.whom {
+        TargetSpec::Shape(..) => false,
+        TargetSpec::Links(links) => {
+            let only_nodes = |targets: &crate::nemesis::Targets| targets.0.iter().all(|target| target.is_node());
+            links.iter().any(|link| only_nodes(&link.one) && only_nodes(&link.other))
+        }
+        TargetSpec::Members(targets) => targets.0.iter().any(|target| target.is_node()),
     }
 }
 

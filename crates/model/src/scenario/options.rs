@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 use super::texts::one_or_more;
 use super::{ClusterSettings, Fencing, Scenario, ScenarioError, Workload, catalogue};
 use crate::nemesis::{Expectation, Nemesis};
-use crate::topology::{ClientMount, ClusterKind, OwnClient, Persistence};
+use crate::topology::{ClientMount, ClusterKind, ExistingServers, OwnClient, Persistence};
 use base::units::{Length, LengthRange};
 
 /// Enough that some client is always waiting for the lock.
@@ -123,6 +123,34 @@ options! {
     /// Redis-compatible server program of the nodes, such as your own build [default: redis-server on PATH]
     #[arg(long, hide_short_help = true, value_name = "FILE")]
     pub redis_server: Option<PathBuf> => |path| path.display().to_string(),
+    /// Redis server that already runs, for --cluster existing: redis://host:port, or rediss://host:port for TLS; one for each node
+    ///
+    /// Only keys of the run's own are written there, and removed at its end. Faults hit clients and their connections. The password is
+    /// in the environment variable REDISCLI_AUTH or in --password-file.
+    #[arg(long, value_name = "ADDRESS")]
+    #[serde(deserialize_with = "servers")]
+    pub server: Vec<String> => ToString::to_string,
+    /// Allow redjepsen to write keys of its own on the --server
+    #[arg(long, value_name = "YES", num_args = 0..=1, default_missing_value = "true", hide_short_help = true)]
+    pub allow_writes: Option<bool> => ToString::to_string,
+    /// ACL user on the --server
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    pub user: Option<String> => ToString::to_string,
+    /// Read the password of the --server from this file [default: the environment variable REDISCLI_AUTH]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub password_file: Option<PathBuf> => |path| path.display().to_string(),
+    /// PEM file with the certificates to trust [default: those of the system]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub ca: Option<PathBuf> => |path| path.display().to_string(),
+    /// PEM file with the client's certificate
+    #[arg(long, value_name = "FILE", requires = "key", hide_short_help = true)]
+    pub cert: Option<PathBuf> => |path| path.display().to_string(),
+    /// PEM file with the key of the client's certificate
+    #[arg(long, value_name = "FILE", requires = "cert", hide_short_help = true)]
+    pub key: Option<PathBuf> => |path| path.display().to_string(),
+    /// Accept any certificate of the --server
+    #[arg(long, value_name = "YES", num_args = 0..=1, default_missing_value = "true", hide_short_help = true)]
+    pub insecure: Option<bool> => ToString::to_string,
     /// Network of the cluster, such as 10.9.8.0/24 [default: a free network]
     #[arg(long, hide_short_help = true, value_parser = network)]
     pub subnet: Option<Ipv4Net> => ToString::to_string,
@@ -184,7 +212,10 @@ impl Options {
             seed,
             clients: self.clients.or(nemesis.clients).unwrap_or(CLIENTS),
             threads: self.threads.or(nemesis.threads).unwrap_or(workload.threads),
-            nodes: self.nodes.unwrap_or(workload.nodes),
+            nodes: self.nodes.unwrap_or(match u32::try_from(self.server.len()) {
+                Ok(servers) if servers > 0 => servers,
+                _ => workload.nodes,
+            }),
             keys: self.keys.or(nemesis.keys).unwrap_or(workload.keys),
             ttl,
             time_limit,
@@ -200,7 +231,10 @@ impl Options {
             record_commands: self.record_commands,
             expect: None,
             cluster: ClusterSettings {
-                kind: self.cluster.unwrap_or_default(),
+                kind: self.cluster.unwrap_or(match self.server.is_empty() {
+                    true => ClusterKind::default(),
+                    false => ClusterKind::EXISTING,
+                }),
                 image: self.image.clone(),
                 redis_server: self
                     .redis_server
@@ -210,6 +244,7 @@ impl Options {
                 // Otherwise it is that of the user's own client.
                 client_image: self.client_image.clone().filter(|_| self.client_cmd.is_none()),
                 subnet: self.subnet,
+                existing: self.existing()?,
             },
             client: self.own_client(folder, workload.client.is_some())?,
             workload,
@@ -217,6 +252,23 @@ impl Options {
         };
         scenario.check()?;
         Ok(scenario)
+    }
+
+    /// The servers that already run, if there are any.
+    fn existing(&self) -> Result<Option<ExistingServers>, ScenarioError> {
+        let path =
+            |flag: &str, path: &Option<PathBuf>| path.as_deref().map(|path| absolute_path(flag, path)).transpose();
+        let servers = ExistingServers {
+            addresses: self.server.clone(),
+            user: self.user.clone(),
+            password_file: path("--password-file", &self.password_file)?,
+            ca: path("--ca", &self.ca)?,
+            cert: path("--cert", &self.cert)?,
+            key: path("--key", &self.key)?,
+            insecure: self.insecure.unwrap_or_default(),
+            allow_writes: self.allow_writes.unwrap_or_default(),
+        };
+        Ok(Some(servers).filter(|servers| *servers != ExistingServers::default()))
     }
 
     /// The user's own client; without one only a workload's own can have an image.
@@ -271,8 +323,13 @@ impl Options {
     pub fn in_folder(&self, folder: &Path) -> Options {
         // Joining an absolute path yields that path.
         let host = |mount: &String| folder.join(mount).display().to_string();
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| folder.join(path));
         Options {
-            redis_server: self.redis_server.as_ref().map(|path| folder.join(path)),
+            redis_server: path(&self.redis_server),
+            password_file: path(&self.password_file),
+            ca: path(&self.ca),
+            cert: path(&self.cert),
+            key: path(&self.key),
             mount: self.mount.iter().map(host).collect(),
             ..self.clone()
         }
@@ -325,4 +382,8 @@ fn mount(text: &str) -> Result<ClientMount, ScenarioError> {
 
 fn mounts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     one_or_more(deserializer, "a mount such as \"./client:/client\", or a list of mounts")
+}
+
+fn servers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    one_or_more(deserializer, "an address such as \"redis://host:6379\", or a list of addresses")
 }

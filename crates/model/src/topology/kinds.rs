@@ -17,6 +17,8 @@ pub struct Kind {
     pub containers: bool,
     /// Whether servers, network and processes are in memory, and time is virtual.
     pub simulated: bool,
+    /// Whether the lock's nodes are redjepsen's own, to be stopped, configured and emptied.
+    pub owns_nodes: bool,
     /// Why a cluster can't be kept for the user after its run, if it can't.
     pub not_kept: Option<&'static str>,
     /// What a run takes before and after its clients work, in milliseconds: starting the cluster, the final reads,
@@ -29,6 +31,7 @@ const DOCKER: Kind = Kind {
     help: "In containers",
     containers: true,
     simulated: false,
+    owns_nodes: true,
     not_kept: None,
     around_ms: 4_000,
 };
@@ -38,6 +41,7 @@ const LOCAL: Kind = Kind {
     help: "On this machine: its own programs, each in namespaces of its own",
     containers: false,
     simulated: false,
+    owns_nodes: true,
     not_kept: Some("a local cluster ends with this process"),
     around_ms: 1_000,
 };
@@ -47,12 +51,23 @@ const SIM: Kind = Kind {
     help: "In memory and virtual time: simulated servers, network and processes, which repeat by their seed",
     containers: false,
     simulated: true,
+    owns_nodes: true,
     not_kept: Some("there are no servers that could be kept"),
     around_ms: 100,
 };
 
+const EXISTING: Kind = Kind {
+    name: "existing",
+    help: "On Redis servers that already run, named by --server: faults hit only clients and their connections",
+    containers: false,
+    simulated: false,
+    owns_nodes: false,
+    not_kept: Some("the servers are there without it"),
+    around_ms: 1_000,
+};
+
 /// Every kind there is.
-pub static KINDS: &[Kind] = &[DOCKER, LOCAL, SIM];
+pub static KINDS: &[Kind] = &[DOCKER, LOCAL, EXISTING, SIM];
 
 /// Where a cluster runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,6 +84,7 @@ pub enum ClusterKind {
 impl ClusterKind {
     pub const DOCKER: ClusterKind = ClusterKind::Named(&DOCKER);
     pub const LOCAL: ClusterKind = ClusterKind::Named(&LOCAL);
+    pub const EXISTING: ClusterKind = ClusterKind::Named(&EXISTING);
     pub const SIM: ClusterKind = ClusterKind::Named(&SIM);
 
     /// As the user types it.
@@ -91,6 +107,11 @@ impl ClusterKind {
     /// Whether it is known to be simulated.
     pub fn is_simulated(self) -> bool {
         self.named().is_some_and(|kind| kind.simulated)
+    }
+
+    /// Whether the lock's nodes are redjepsen's own.
+    pub fn owns_nodes(self) -> bool {
+        self.named().is_none_or(|kind| kind.owns_nodes)
     }
 
     /// Whether it may turn out to be simulated.
@@ -145,7 +166,7 @@ mod tests {
 
     #[test]
     fn each_kind_is_known_by_its_name_and_no_other_word() {
-        assert_eq!(*WORDS, ["auto", "docker", "local", "sim", "any"]);
+        assert_eq!(*WORDS, ["auto", "docker", "local", "existing", "sim", "any"]);
         for choice in CHOICES.iter() {
             let text = serde_json::to_string(choice).unwrap();
             assert_eq!(serde_json::from_str::<ClusterKind>(&text).unwrap(), *choice);

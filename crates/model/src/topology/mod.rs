@@ -4,6 +4,7 @@
 //! A kind of group is a file with its options that is a [`Group`], a variant of [`Topology`], and, in
 //! `client`, a file for the way to find its primary.
 
+mod existing;
 mod group;
 mod kinds;
 mod redis_cluster;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use existing::ExistingServers;
 pub use group::{Group, Layout, Roles, Servers, field};
 pub use kinds::{ClusterKind, KINDS, Kind};
 pub use redis_cluster::{BUS, ClusterOptions};

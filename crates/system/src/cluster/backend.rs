@@ -36,6 +36,11 @@ pub trait Backend: Send + Sync {
     /// Removes everything of the run. Safe to call at any time and more than once.
     async fn remove(&self, run_id: &str) -> Result<(), ClusterError>;
 
+    /// What the names of keys begin with, for clients and on servers; histories do without it.
+    fn key_prefix(&self) -> &str {
+        ""
+    }
+
     /// Watches what the lock's nodes hold from within, which nobody there notices; false if the agent has to ask them.
     fn observe(&self) -> bool {
         false

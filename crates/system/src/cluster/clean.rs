@@ -11,7 +11,7 @@ use super::local;
 /// what can't. If no engine answers, the second value says why, since runs may have left something there all the same.
 pub fn clean(options: &CleanOptions) -> BoxFuture<'_, (Cleaned, Option<ClusterError>)> {
     Box::pin(async move {
-        let mut cleaned = local::clean(options);
+        let mut cleaned = local::clean(options).await;
         let docker = match Docker::connect().await {
             Ok(docker) => docker,
             Err(error) => return (cleaned, Some(error)),

@@ -52,6 +52,11 @@ impl Cluster {
         nodes.filter_map(Member::url).collect()
     }
 
+    /// The name by which clients, servers and the resource know a key of the history.
+    pub fn named_for_clients(&self, key: &str) -> String {
+        format!("{}{key}", self.backend.key_prefix())
+    }
+
     /// The member that holds the resource: a separate Redis, or the database that also holds the lock.
     pub fn resource(&self) -> Option<&Member> {
         let of = |role| self.members().find(|member| member.role == role);

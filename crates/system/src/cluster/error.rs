@@ -126,6 +126,8 @@ pub enum ClusterError {
     NoServerProgram,
     #[error("a local cluster runs programs, not the image `{image}`; leave it out, or use --cluster docker")]
     ImageForLocal { image: String },
+    #[error("{reason}")]
+    Existing { reason: String },
     #[error(
         "there is nowhere to run a cluster ({docker}). Install or start Docker, or `apt-get install \
          redis-server`, or name a build of your own with --redis-server FILE"

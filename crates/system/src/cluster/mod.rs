@@ -2,13 +2,14 @@
 //! `resource`, client processes `c0`, `c1`, …, each at its own address in one network, and the `agent` that injects the
 //! faults.
 //!
-//! There are three kinds of clusters behind one type. Members and faults see no difference between two of them: each
+//! There are four kinds of clusters behind one type. Members and faults see no difference between two of them: each
 //! member has its own PID and network namespace and host name, our files are in [`FILES`](spec::FILES), and the agent is on the same
-//! machine. The third is simulated. A kind is a `provider`, which finds out whether it can be had and starts members, and
+//! machine. One is simulated. A kind is a `provider`, which finds out whether it can be had and starts members, and
 //! a `backend`, which works on them; nothing else tells the kinds apart.
 //!
 //! - `docker`: containers, made through the Engine API
-//! - `local`, `sandbox`: programs of this machine, each in namespaces of its own
+//! - `local`, `sandbox`: programs of this machine, each in namespaces of its own; `existing`: the same, with nodes that are relays to
+//!   servers that somebody else runs
 //! - `simulated`: servers, network and processes in memory and virtual time
 //! - [`platform`](Platform): the list of kinds, and which of them can be had; `start`: from the `parts` that one makes to
 //!   a cluster that answers; `starts`: how a start is given up
@@ -32,6 +33,7 @@ mod cluster;
 mod databases;
 mod docker;
 mod error;
+mod existing;
 mod group;
 mod installed;
 mod lines;

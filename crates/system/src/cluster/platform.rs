@@ -28,6 +28,7 @@ const KINDS: &[(ClusterKind, Find)] = &[
         Box::pin(async { docker::prepare(Docker::connect().await?, request, note).await })
     }),
     (ClusterKind::LOCAL, |request, _| Box::pin(std::future::ready(local::find(request)))),
+    (ClusterKind::EXISTING, |request, _| Box::pin(std::future::ready(local::find(request)))),
     (ClusterKind::SIM, |request, _| Box::pin(std::future::ready(Ok(simulated::find(request))))),
 ];
 

@@ -11,7 +11,7 @@ use super::error::ClusterError;
 use super::parts::Parts;
 use super::spec::ClusterSpec;
 use super::starts::{Start, Starts};
-use model::topology::{ClusterKind, InstalledClient, Program};
+use model::topology::{ClusterKind, ExistingServers, InstalledClient, Program};
 
 /// Where clusters of one kind can be started, with what they are made of.
 #[async_trait]
@@ -66,6 +66,8 @@ pub enum NodeSource {
     Named(String),
     /// An image made from this server program, such as a user's own build.
     Program(PathBuf),
+    /// Servers that somebody else runs.
+    Existing(ExistingServers),
 }
 
 /// What a client runs in.

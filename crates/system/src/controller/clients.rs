@@ -310,7 +310,7 @@ impl Run<'_> {
             id,
             thread: u32::try_from(client.thread).unwrap_or(u32::MAX),
             f,
-            key: operation.key.clone(),
+            key: self.cluster.named_for_clients(&operation.key),
             value: new.clone(),
             hold_ms: operation.hold_ms,
             acquire_timeout_ms,

@@ -122,7 +122,10 @@ impl Run<'_> {
                 orders: Orders::default(),
             }))?;
             let reply = match self.keeper_of(&key).await {
-                Ok(url) => self.ask(&url, RedisCommand::Get(key.clone())).await.map_err(|error| error.to_string()),
+                Ok(url) => {
+                    let get = RedisCommand::Get(self.cluster.named_for_clients(&key));
+                    self.ask(&url, get).await.map_err(|error| error.to_string())
+                }
                 Err(text) => Err(text),
             };
             let read = match reply {

@@ -290,7 +290,7 @@ impl Run<'_> {
 
     /// A node that has the key of a lock. Waits until there is one.
     async fn voter(&self, key: &str) -> String {
-        let lock_key = &crate::client::lock_key(key);
+        let lock_key = &crate::client::lock_key(&self.cluster.named_for_clients(key));
         until_some(async || {
             let asked = (0..).zip(self.cluster.node_urls()).map(async |(number, url)| {
                 let exists = RedisCommand::Exists(lock_key.clone());

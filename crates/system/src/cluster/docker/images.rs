@@ -156,7 +156,8 @@ impl Docker {
                 Ok(NodeImage { image, command: vec![server] })
             }
             NodeSource::Program(path) => self.node_image_of(path, note).await,
-            NodeSource::Default => {
+            // Existing servers are never in containers of ours.
+            NodeSource::Default | NodeSource::Existing(_) => {
                 if let Some((image, server)) = self.present(DEFAULT_NODE_IMAGE).await? {
                     return Ok(NodeImage { image, command: vec![server] });
                 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::cluster::cleaned::{CleanOptions, Cleaned, CleanedRun, KeptRun};
 use crate::cluster::error::ClusterError;
+use crate::cluster::existing;
 use crate::cluster::owner::{Liveness, Owner};
 use crate::cluster::spec::{FILES, Member};
 use crate::faults::clock::{CONTROL_PATH, LIBRARY, LIBRARY_PATH, blank_control};
@@ -98,8 +99,10 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // `redjepsen clean` will try again.
-        if let Err(error) = self.remove() {
+        // `redjepsen clean` will try again; it needs the folder as long as keys are to be removed elsewhere.
+        if !existing::has_keys(&self.0)
+            && let Err(error) = self.remove()
+        {
             tracing::warn!("{error}");
         }
     }
@@ -110,12 +113,17 @@ pub(super) fn path(run_id: &str) -> PathBuf {
     std::env::temp_dir().join(format!("{PREFIX}{run_id}"))
 }
 
-/// Removes the folders of dead runs of this user. Their processes ended with their controllers.
-pub fn clean(options: &CleanOptions) -> Cleaned {
-    clean_in(&std::env::temp_dir(), options, remove)
+/// Removes the folders of dead runs of this user, and what they left on servers that somebody else runs. Their processes ended with
+/// their controllers.
+pub async fn clean(options: &CleanOptions) -> Cleaned {
+    let remove = async |folder: &Path| {
+        existing::remove_keys(folder).await?;
+        remove(folder).map_err(|error| error.to_string())
+    };
+    clean_in(&std::env::temp_dir(), options, remove).await
 }
 
-fn clean_in(place: &Path, options: &CleanOptions, remove: fn(&Path) -> Result<(), FileError>) -> Cleaned {
+async fn clean_in(place: &Path, options: &CleanOptions, remove: impl AsyncFn(&Path) -> Result<(), String>) -> Cleaned {
     let mut cleaned = Cleaned::default();
     let entries = match fs::read_dir(place) {
         Ok(entries) => entries,
@@ -136,7 +144,7 @@ fn clean_in(place: &Path, options: &CleanOptions, remove: fn(&Path) -> Result<()
         }
         match reason_to_keep(owner, there.uid(), options.all) {
             Some(reason) => cleaned.kept.push(KeptRun { run_id, reason }),
-            None => match remove(&entry.path()) {
+            None => match remove(&entry.path()).await {
                 Ok(()) => {
                     cleaned.removed.push(CleanedRun { run_id, names: vec![entry.path().display().to_string()] });
                 }
@@ -197,8 +205,12 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn folders_of_dead_runs_are_removed_and_no_others() {
+    async fn remove_folder(path: &Path) -> Result<(), String> {
+        files::remove_folder(path).map_err(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn folders_of_dead_runs_are_removed_and_no_others() {
         let place = tempfile::tempdir().unwrap();
         let folder = |run_id: &str, owner: Option<Owner>| {
             let path = place.path().join(format!("{PREFIX}{run_id}"));
@@ -223,38 +235,38 @@ mod tests {
             ids
         };
         let of = |pid| CleanOptions { of: Some(pid), ..CleanOptions::default() };
-        assert_eq!(clean_in(place.path(), &of(1), files::remove_folder), Cleaned::default(), "nothing is another's");
-        let cleaned = clean_in(place.path(), &CleanOptions::default(), files::remove_folder);
+        assert_eq!(clean_in(place.path(), &of(1), remove_folder).await, Cleaned::default(), "nothing is another's");
+        let cleaned = clean_in(place.path(), &CleanOptions::default(), remove_folder).await;
         assert_eq!(run_ids(&cleaned), ["before-the-boot", "dead"]);
         folder("of-mine", Some(Owner { start_ticks: Owner::current().start_ticks + 1, ..Owner::current() }));
-        assert_eq!(run_ids(&clean_in(place.path(), &of(std::process::id()), files::remove_folder)), ["of-mine"]);
+        assert_eq!(run_ids(&clean_in(place.path(), &of(std::process::id()), remove_folder).await), ["of-mine"]);
         assert_eq!(cleaned.kept.len(), 3);
         let cleaned =
-            clean_in(place.path(), &CleanOptions { all: true, ..CleanOptions::default() }, files::remove_folder);
+            clean_in(place.path(), &CleanOptions { all: true, ..CleanOptions::default() }, remove_folder).await;
         assert_eq!(run_ids(&cleaned), ["elsewhere", "unsigned"]);
         assert!(place.path().join("a-strangers").exists() && place.path().join(format!("{PREFIX}living")).exists());
     }
 
-    #[test]
-    fn what_cannot_be_removed_is_told_and_the_rest_is_removed() {
+    #[tokio::test]
+    async fn what_cannot_be_removed_is_told_and_the_rest_is_removed() {
         let place = tempfile::tempdir().unwrap();
         for run_id in ["one", "stuck", "two"] {
             fs::create_dir(place.path().join(format!("{PREFIX}{run_id}"))).unwrap();
         }
-        let stuck: fn(&Path) -> Result<(), FileError> = |path| match path.ends_with("redjepsen-run-stuck") {
-            true => Err(FileError::remove(path, io::ErrorKind::ResourceBusy.into())),
-            false => files::remove_folder(path),
+        let stuck = async |path: &Path| match path.ends_with("redjepsen-run-stuck") {
+            true => Err(FileError::remove(path, io::ErrorKind::ResourceBusy.into()).to_string()),
+            false => remove_folder(path).await,
         };
-        let cleaned = clean_in(place.path(), &CleanOptions { all: true, ..CleanOptions::default() }, stuck);
+        let cleaned = clean_in(place.path(), &CleanOptions { all: true, ..CleanOptions::default() }, stuck).await;
         assert_eq!((cleaned.removed.len(), cleaned.failed.len()), (2, 1), "{cleaned:?}");
         assert!(cleaned.failed[0].starts_with("run stuck: cannot remove /"), "{cleaned:?}");
-        let nowhere = clean_in(Path::new("/nowhere"), &CleanOptions::default(), files::remove_folder);
+        let nowhere = clean_in(Path::new("/nowhere"), &CleanOptions::default(), remove_folder).await;
         assert!(nowhere.failed[0].contains("/nowhere: No such file"), "{nowhere:?}");
     }
 
     /// What any user can put into a folder for temporary files.
-    #[test]
-    fn traps_for_the_one_who_cleans_up_do_not_hold_it_up() {
+    #[tokio::test]
+    async fn traps_for_the_one_who_cleans_up_do_not_hold_it_up() {
         let place = tempfile::tempdir().unwrap();
         let folder = |run_id: &str| {
             let path = place.path().join(format!("{PREFIX}{run_id}"));
@@ -267,7 +279,7 @@ mod tests {
         symlink("/dev/zero", folder("link").join(OWNER)).unwrap();
         fs::write(folder("huge").join(OWNER), vec![b' '; 1 << 20]).unwrap();
         fs::write(folder("words").join(OWNER), "me").unwrap();
-        let cleaned = clean_in(place.path(), &CleanOptions::default(), files::remove_folder);
+        let cleaned = clean_in(place.path(), &CleanOptions::default(), remove_folder).await;
         assert_eq!((cleaned.removed.len(), cleaned.failed.len()), (0, 0), "{cleaned:?}");
         for (run_id, words) in [
             ("pipe", "it is a named pipe, not a regular file"),
@@ -282,7 +294,7 @@ mod tests {
         let reason = reason_to_keep(owner_of(&place.path().join(format!("{PREFIX}words"))), me + 1, true).unwrap();
         assert!(reason.contains(&format!("belongs to user {}", me + 1)), "{reason}");
         let cleaned =
-            clean_in(place.path(), &CleanOptions { all: true, ..CleanOptions::default() }, files::remove_folder);
+            clean_in(place.path(), &CleanOptions { all: true, ..CleanOptions::default() }, remove_folder).await;
         assert_eq!((cleaned.removed.len(), cleaned.kept.len()), (4, 0), "{cleaned:?}");
     }
 }

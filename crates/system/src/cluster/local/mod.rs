@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep};
 
 use super::backend::Backend;
 use super::error::ClusterError;
+use super::existing::Existing;
 use super::installed::{self, Installed};
 use super::parts::{Description, MemberHandle, Parts, agent_on};
 use super::provider::{FoundProvider, NodeSource, PlatformRequest, Provider};
@@ -29,7 +30,7 @@ use super::starts::{Start, Starts};
 use super::{address, redis_program};
 use crate::faults::AgentError;
 use base::members::Role;
-use model::topology::{ClusterKind, Program};
+use model::topology::{ClusterKind, ExistingServers, Program};
 
 use self::folder::Folder;
 pub use self::folder::clean;
@@ -50,6 +51,8 @@ pub struct Local {
     service: Option<Installed>,
     /// The redjepsen binary that the sandbox and built-in clients run.
     program: PathBuf,
+    /// What the lock nodes stand for, if that is somebody else's.
+    existing: Option<Arc<Existing>>,
     starts: Starts,
 }
 
@@ -68,7 +71,7 @@ impl Local {
         })?;
         // This very binary, even if its file has been replaced meanwhile.
         let program = program.unwrap_or_else(|| "/proc/self/exe".into());
-        Ok(Local { server, service: None, program, starts: Starts::default() })
+        Ok(Local { server, service: None, program, existing: None, starts: Starts::default() })
     }
 
     /// The same cluster with nodes that run this program, which must be installed here.
@@ -87,6 +90,11 @@ impl Local {
             });
         }
         Ok(Local { service: Some(installed::find(program).ok_or_else(missing)?), ..self })
+    }
+
+    /// The same cluster with nodes that are relays to these servers.
+    pub fn with_existing(self, servers: &ExistingServers) -> Result<Local, ClusterError> {
+        Ok(Local { existing: Some(Arc::new(Existing::of(servers)?)), ..self })
     }
 
     /// PATH for a server of this program, if it needs more than this process has.
@@ -174,7 +182,10 @@ impl Local {
         tracing::debug!("members started after {:?}", began.elapsed());
         let description = Description {
             cluster: self.kind().word(),
-            nodes: self.nodes_program().display().to_string(),
+            nodes: match &self.existing {
+                Some(existing) => existing.shown(),
+                None => self.nodes_program().display().to_string(),
+            },
             server: String::new(),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             engine: None,
@@ -196,11 +207,15 @@ async fn start_all(run: &LocalRun, handles: impl Iterator<Item = &Arc<MemberHand
 #[async_trait]
 impl Provider for Local {
     fn kind(&self) -> ClusterKind {
-        ClusterKind::LOCAL
+        if self.existing.is_some() { ClusterKind::EXISTING } else { ClusterKind::LOCAL }
     }
 
     async fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
-        self.check(spec)
+        self.check(spec)?;
+        match &self.existing {
+            Some(existing) => existing.check().await,
+            None => Ok(()),
+        }
     }
 
     async fn start(&self, spec: &ClusterSpec, start: &Start) -> Result<Parts, ClusterError> {
@@ -228,11 +243,15 @@ impl Provider for Local {
 /// The local clusters that are asked for; the error says what is missing here.
 pub(super) fn found(request: &PlatformRequest) -> Result<Local, ClusterError> {
     let server: Option<PathBuf> = match &request.node {
-        NodeSource::Default => None,
+        NodeSource::Default | NodeSource::Existing(_) => None,
         NodeSource::Program(path) => Some(path.clone()),
         NodeSource::Named(image) => return Err(ClusterError::ImageForLocal { image: image.clone() }),
     };
-    Local::find(server.as_deref(), None)?.with_nodes(request.program)
+    let local = Local::find(server.as_deref(), None)?;
+    match &request.node {
+        NodeSource::Existing(servers) => local.with_existing(servers),
+        _ => local.with_nodes(request.program),
+    }
 }
 
 pub(super) fn find(request: &PlatformRequest) -> FoundProvider {

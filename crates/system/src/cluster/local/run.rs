@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,11 +16,12 @@ use super::folder::Folder;
 use super::sandbox::Sandbox;
 use crate::cluster::backend::Backend;
 use crate::cluster::error::ClusterError;
+use crate::cluster::existing::Relays;
 use crate::cluster::lines::{ClientProcess, Log};
 use crate::cluster::sandbox::channel::{MemberStatus, Spawn};
 use crate::cluster::spec::{ClientCommand, ClusterSpec, FILES, Member, MemberState};
-use crate::faults::Agent;
 use crate::faults::clock::ENVIRONMENT;
+use crate::faults::{Agent, SeenCommand, Sighting};
 use base::members::Role;
 use model::topology::server::Server;
 
@@ -39,6 +41,8 @@ pub struct LocalRun {
     agent: Agent,
     /// By member name.
     recipes: HashMap<String, Recipe>,
+    /// The other end of nodes that stand for somebody else's servers.
+    relays: Option<Arc<Relays>>,
 }
 
 /// How a member is started.
@@ -48,6 +52,8 @@ struct Recipe {
     env: Vec<(String, String)>,
     directory: PathBuf,
     user: Option<u32>,
+    /// The node's number, if it is a relay.
+    relay: Option<usize>,
 }
 
 impl LocalRun {
@@ -62,14 +68,22 @@ impl LocalRun {
         for member in members {
             folder.furnish(member, spec.preloads(member.role))?;
         }
-        let recipes = members.iter().map(|member| {
-            let mut recipe = member.server.as_ref().map_or_else(|| client(local, spec), |of| server(local, of));
+        let relays = local.existing.as_ref();
+        let relays = relays.map(|existing| Relays::begin(existing, &spec.run_id, folder.path())).transpose()?;
+        let is_relay = |member: &Member| relays.is_some() && member.role == Role::Node;
+        let recipes = members.iter().enumerate().map(|(place, member)| {
+            let mut recipe = match &member.server {
+                // Nodes come first among the members.
+                Some(_) if is_relay(member) => relay(local, place),
+                Some(of) => server(local, of),
+                None => client(local, spec),
+            };
             if spec.preloads(member.role) {
                 recipe.env.extend(ENVIRONMENT.map(|(name, value)| (name.to_string(), value.to_string())));
             }
             (member.name.clone(), recipe)
         });
-        Ok(LocalRun { recipes: recipes.collect(), sandbox, folder, agent })
+        Ok(LocalRun { recipes: recipes.collect(), sandbox, folder, agent, relays })
     }
 
     async fn spawn(&self, member: &Member, stdio: [OwnedFd; 3]) -> Result<(), ClusterError> {
@@ -104,10 +118,14 @@ impl Backend for LocalRun {
 
     async fn start_server(&self, member: &Member) -> Result<(), ClusterError> {
         let fail = |error: io::Error| failed(member, &error);
-        let stdin = File::open("/dev/null").map_err(fail)?;
+        let relay = self.recipes.get(&member.name).and_then(|recipe| recipe.relay).zip(self.relays.as_ref());
+        let stdin: OwnedFd = match relay {
+            Some((node, relays)) => relays.serve(node).map_err(fail)?,
+            None => File::open("/dev/null").map_err(fail)?.into(),
+        };
         let log = OpenOptions::new().create(true).append(true).open(self.folder.log_of(&member.name)).map_err(fail)?;
         let stderr = log.try_clone().map_err(fail)?;
-        self.spawn(member, [stdin.into(), log.into(), stderr.into()]).await
+        self.spawn(member, [stdin, log.into(), stderr.into()]).await
     }
 
     async fn kill(&self, member: &Member) -> Result<(), ClusterError> {
@@ -154,7 +172,31 @@ impl Backend for LocalRun {
         let lost = self.agent.is_lost();
         self.agent.close().await;
         self.sandbox.wait(if lost { Duration::ZERO } else { END_LIMIT }).await?;
+        if let Some(relays) = &self.relays {
+            relays.close().await?;
+        }
         self.folder.remove()
+    }
+
+    fn key_prefix(&self) -> &str {
+        self.relays.as_ref().map_or("", |relays| relays.mark())
+    }
+
+    // Somebody else's servers are asked nothing that is not about the run: MONITOR tells of everybody.
+    fn observe(&self) -> bool {
+        self.relays.is_some()
+    }
+
+    fn observed(&self) -> Option<Vec<Sighting>> {
+        self.relays.as_ref().map(|_| Vec::new())
+    }
+
+    fn record_commands(&self) -> bool {
+        self.relays.is_some()
+    }
+
+    fn recorded_commands(&self) -> Option<Vec<(String, SeenCommand)>> {
+        self.relays.as_ref().map(|_| Vec::new())
     }
 }
 
@@ -171,6 +213,18 @@ fn server(local: &Local, server: &Server) -> Recipe {
         directory: FILES.into(),
         // Members are root in their namespaces, and a server may refuse to be.
         user: server.program.user().map(|_| NOBODY),
+        relay: None,
+    }
+}
+
+fn relay(local: &Local, node: usize) -> Recipe {
+    Recipe {
+        program: local.program.clone(),
+        argv: vec!["redjepsen".to_string(), "relay".to_string()],
+        env: Vec::new(),
+        directory: FILES.into(),
+        user: None,
+        relay: Some(node),
     }
 }
 
@@ -179,20 +233,20 @@ fn client(local: &Local, spec: &ClusterSpec) -> Recipe {
     match &spec.client {
         ClientCommand::BuiltIn => {
             let argv = vec!["redjepsen".to_string(), "client".to_string()];
-            Recipe { program: local.program.clone(), argv, env: Vec::new(), directory: here(), user: None }
+            Recipe { program: local.program.clone(), argv, env: Vec::new(), directory: here(), user: None, relay: None }
         }
         ClientCommand::Own(own) => {
             let program = own.command.first().map(PathBuf::from).unwrap_or_default();
             let directory = own.folder.clone().unwrap_or_else(here);
             // Wherever this process has its own temporary files, a client can write in /tmp.
             let env = vec![("TMPDIR".to_string(), "/tmp".to_string())];
-            Recipe { program, argv: own.command.clone(), env, directory, user: None }
+            Recipe { program, argv: own.command.clone(), env, directory, user: None, relay: None }
         }
         ClientCommand::Installed(client) => {
             let program = client.command.first().map(PathBuf::from).unwrap_or_default();
             let own = client.environment.iter().map(|(name, value)| (name.clone(), value.clone()));
             let env = own.chain([("TMPDIR".to_string(), "/tmp".to_string())]).collect();
-            Recipe { program, argv: client.command.clone(), env, directory: here(), user: None }
+            Recipe { program, argv: client.command.clone(), env, directory: here(), user: None, relay: None }
         }
     }
 }

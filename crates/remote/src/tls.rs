@@ -9,7 +9,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
 
-use crate::request::{RequestError, Tls};
+use crate::access::Tls;
+use crate::address::RequestError;
 
 /// Reads the files; the error names the file.
 pub fn connector(tls: &Tls) -> Result<TlsConnector, RequestError> {

@@ -1,0 +1,29 @@
+//! Servers that somebody else runs, as the nodes of a lock.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Where the servers are, and how they are spoken to. No password is part of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExistingServers {
+    /// One for each node, in order: `redis://host:port`, or `rediss://host:port` for TLS.
+    pub addresses: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// A file with the password in its first line; if None, the environment variable REDISCLI_AUTH has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub password_file: Option<PathBuf>,
+    /// A PEM file with certificates to trust; the system's if None.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cert: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+    /// Accept any certificate.
+    pub insecure: bool,
+    /// The user allows keys of the run's own on these servers.
+    pub allow_writes: bool,
+}

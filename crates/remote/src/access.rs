@@ -1,0 +1,108 @@
+//! Who speaks to a server: user, password, and how TLS connections are made. No password goes out in a message.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use tokio_rustls::TlsConnector;
+
+use crate::address::{Address, RequestError};
+use crate::tls::connector;
+
+/// Who speaks to the servers.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    pub user: Option<String>,
+    pub password: Option<Secret>,
+    pub tls: Tls,
+}
+
+/// How TLS connections are made.
+#[derive(Clone, Debug, Default)]
+pub struct Tls {
+    /// A PEM file with certificates to trust; the system's if None.
+    pub ca: Option<PathBuf>,
+    /// PEM files of the client's certificate and key.
+    pub client: Option<(PathBuf, PathBuf)>,
+    /// Accept any certificate.
+    pub insecure: bool,
+}
+
+/// A password. It has no way into a message.
+#[derive(Clone)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(text: String) -> Secret {
+        Secret(text)
+    }
+
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// The text without the password, wherever a server repeats it.
+    pub fn removed_from(&self, text: &str) -> String {
+        if self.0.is_empty() { text.to_string() } else { text.replace(&self.0, "…") }
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(a password)")
+    }
+}
+
+/// How to give a password; also what a server that wants one is answered.
+pub const HOW_TO_GIVE_A_PASSWORD: &str =
+    "put the password into the environment variable REDISCLI_AUTH, or give --password-file FILE or --ask-password";
+
+impl Access {
+    /// The user who speaks to this server.
+    pub fn user_at(&self, address: &Address) -> Option<String> {
+        self.user.clone().or_else(|| address.user.clone())
+    }
+
+    /// A text of a server, without the password.
+    pub fn clean(&self, text: &str) -> String {
+        self.password.as_ref().map_or_else(|| text.to_string(), |secret| secret.removed_from(text))
+    }
+
+    /// Makes TLS connections, if one of these addresses needs them. Reads the files that are named; the error names the file.
+    pub fn connector(&self, addresses: &[Address]) -> Result<Option<TlsConnector>, RequestError> {
+        addresses.iter().any(|address| address.tls).then(|| connector(&self.tls)).transpose()
+    }
+
+    /// AUTH and its arguments, if there is a password.
+    pub fn auth(&self, address: &Address) -> Option<Vec<Vec<u8>>> {
+        let user = self.user_at(address);
+        let parts = [Some("AUTH"), user.as_deref(), Some(self.password.as_ref()?.reveal())];
+        Some(parts.into_iter().flatten().map(|word| word.as_bytes().to_vec()).collect())
+    }
+
+    /// Why the user may not work with the server, by its answer to AUTH, with a remedy. A server without a password, and a proxy that
+    /// authenticates by other means, answer with other errors, which are none.
+    pub fn rejection(&self, address: &Address, error: &str) -> Option<String> {
+        // The server may repeat its arguments: nothing of its text is used.
+        if error.starts_with("WRONGPASS") || error.contains("invalid password") {
+            let name = self.user_at(address).map_or("the default user".to_string(), |user| format!("user {user}"));
+            return Some(format!("The server rejects the password of {name}. Check --user and the password."));
+        }
+        let forbidden = error.starts_with("NOPERM");
+        forbidden.then(|| "This user may not run AUTH. Add +auth to its ACL rules.".to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secret_is_never_shown() {
+        let secret = Secret::new("hunter2".to_string());
+        assert!(!format!("{secret:?}").contains("hunter2"));
+        assert_eq!(
+            secret.removed_from("ERR unknown command 'AUTH', beginning with 'hunter2'").matches("hunter2").count(),
+            0
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! Connections to servers, with or without TLS. Each error is a sentence with a remedy, without any secret.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsConnector;
+
+use crate::access::{Access, HOW_TO_GIVE_A_PASSWORD};
+use crate::address::Address;
+
+/// No error message is longer.
+const LONGEST_LINE: usize = 64 << 10;
+
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// Connects, and returns the stream with this end's address.
+pub async fn connect(
+    address: &Address,
+    tls: Option<&TlsConnector>,
+    until: Instant,
+) -> Result<(Box<dyn Stream>, Option<SocketAddr>), String> {
+    let dial = TcpStream::connect((address.host.as_str(), address.port));
+    let tcp = match timeout_at(until, dial).await {
+        Ok(Ok(tcp)) => tcp,
+        Ok(Err(error)) => return Err(not_connected(&error)),
+        Err(_) => return Err("No connection in time. Check the address, and firewalls on the way.".to_string()),
+    };
+    let _ = tcp.set_nodelay(true);
+    let local = tcp.local_addr().ok();
+    let Some(tls) = tls.filter(|_| address.tls) else { return Ok((Box::new(tcp), local)) };
+    let name = ServerName::try_from(address.host.clone())
+        .map_err(|_| "The host is no valid name for a certificate.".to_string())?;
+    match timeout_at(until, tls.connect(name, tcp)).await {
+        Ok(Ok(stream)) => Ok((Box::new(stream), local)),
+        Ok(Err(error)) => Err(no_tls(&error)),
+        Err(_) => Err("No TLS handshake in time. Does this port speak TLS?".to_string()),
+    }
+}
+
+/// Connects within `limit`, authenticates, and chooses the address's database. The stream is ready for commands.
+pub async fn open(
+    address: &Address,
+    access: &Access,
+    tls: Option<&TlsConnector>,
+    limit: Duration,
+) -> Result<Box<dyn Stream>, String> {
+    let until = Instant::now() + limit;
+    let (mut stream, _) = connect(address, tls, until).await?;
+    let mut ask = async |words: &[Vec<u8>]| match timeout_at(until, answered(&mut stream, words)).await {
+        Ok(Ok(line)) => Ok(line),
+        Ok(Err(error)) => Err(format!("The server ends the connection: {error}.")),
+        Err(_) => Err("The server accepts the connection and does not answer in time.".to_string()),
+    };
+    if let Some(auth) = access.auth(address)
+        && let Some(error) = ask(&auth).await?.strip_prefix('-')
+        && let Some(rejection) = access.rejection(address, error)
+    {
+        return Err(rejection);
+    }
+    let select = [b"SELECT".to_vec(), address.database.to_string().into_bytes()];
+    let ping = [b"PING".to_vec()];
+    match ask(if address.database > 0 { &select } else { &ping }).await?.strip_prefix('-') {
+        Some(error) if error.starts_with("NOAUTH") => {
+            Err(format!("The server asks for a password. To give it, {HOW_TO_GIVE_A_PASSWORD}."))
+        }
+        Some(error) if address.database > 0 => {
+            Err(format!("The server refuses database {}: {}.", address.database, access.clean(error)))
+        }
+        // A user who may not PING may still take locks.
+        _ => Ok(stream),
+    }
+}
+
+/// The first line of the answer to a command, without its end.
+async fn answered(stream: &mut Box<dyn Stream>, words: &[Vec<u8>]) -> io::Result<String> {
+    stream.write_all(&packed(words)).await?;
+    stream.flush().await?;
+    let mut line = Vec::new();
+    while !line.ends_with(b"\r\n") {
+        if line.len() > LONGEST_LINE {
+            return Err(io::Error::other("it does not speak the Redis protocol"));
+        }
+        line.push(stream.read_u8().await?);
+    }
+    Ok(String::from_utf8_lossy(&line).trim_end().to_string())
+}
+
+/// A command as clients send it (RESP).
+pub fn packed<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words.iter().map(AsRef::as_ref) {
+        bytes.extend(format!("${}\r\n", word.len()).into_bytes());
+        bytes.extend(word);
+        bytes.extend(b"\r\n");
+    }
+    bytes
+}
+
+fn not_connected(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            "The connection is refused. Check that a server listens on this port.".to_string()
+        }
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+            "This machine has no route to the address. Check the address and the network.".to_string()
+        }
+        _ => format!("No connection: {error}. Check the address."),
+    }
+}
+
+fn no_tls(error: &io::Error) -> String {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match inner {
+        Some(rustls::Error::InvalidCertificate(why)) => format!(
+            "The server's certificate is rejected ({why}). Give its authority with --ca FILE, or use the name that the \
+             certificate has."
+        ),
+        Some(rustls::Error::InvalidMessage(_)) => {
+            "The server does not speak TLS on this port. Use redis:// there.".to_string()
+        }
+        Some(rustls::Error::AlertReceived(alert)) => format!(
+            "The server ends the TLS handshake ({alert:?}). If it wants a client certificate, give --cert and --key."
+        ),
+        _ => format!("The TLS handshake fails: {error}."),
+    }
+}

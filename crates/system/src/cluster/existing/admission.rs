@@ -1,0 +1,141 @@
+//! Which commands of clients reach a server that somebody else runs: those on keys of the run, and those that change nothing.
+
+use base::redis_commands::{keys, runs_a_script, writes};
+
+/// What becomes of a command.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// It is sent. These keys of the run it may write.
+    Pass(Vec<Vec<u8>>),
+    /// This one is sent in its place.
+    Replace(Vec<Vec<u8>>),
+    /// It is not sent, and the client gets an error that says why.
+    Refuse(String),
+}
+
+/// Commands without keys that change nothing of a server.
+const HARMLESS: &str = "
+    COMMAND DISCARD ECHO EXEC HELLO INFO MULTI PING PUNSUBSCRIBE QUIT READONLY READWRITE ROLE SUNSUBSCRIBE TIME UNSUBSCRIBE UNWATCH WAIT
+    WAITAOF";
+/// Of these only such subcommands.
+const HARMLESS_PARTS: &str = "
+    CLIENT/GETNAME CLIENT/ID CLIENT/INFO CLIENT/NO-EVICT CLIENT/NO-TOUCH CLIENT/REPLY CLIENT/SETINFO CLIENT/SETNAME CLUSTER/INFO
+    CLUSTER/KEYSLOT CLUSTER/MYID CLUSTER/NODES CLUSTER/SHARDS CLUSTER/SLOTS CONFIG/GET SCRIPT/EXISTS SCRIPT/LOAD";
+/// Messages between clients, by channel.
+const CHANNELS: &str = "PSUBSCRIBE SPUBLISH SSUBSCRIBE SUBSCRIBE";
+
+/// Judges a command, of a run whose keys and channels contain `mark`, on this database of the server.
+pub(super) fn admit(words: &[Vec<u8>], mark: &str, database: u32) -> Admission {
+    let upper = |at: usize| words.get(at).map(|word| String::from_utf8_lossy(word).to_uppercase()).unwrap_or_default();
+    let name = upper(0);
+    let is_in = |list: &str, name: &str| list.split_whitespace().any(|other| other == name);
+    let is_ours = |word: &[u8]| !mark.is_empty() && word.windows(mark.len()).any(|part| part == mark.as_bytes());
+    let refuse = |why: &str| Admission::Refuse(format!("{name}: {why}"));
+    if is_in(HARMLESS, &name) {
+        // A connection is authenticated before a client gets it.
+        return match name == "HELLO" && words.iter().any(|word| word.eq_ignore_ascii_case(b"AUTH")) {
+            true => refuse("redjepsen authenticates connections itself"),
+            false => Admission::Pass(Vec::new()),
+        };
+    }
+    if name == "SELECT" {
+        let number = words.get(1).and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
+        return match number {
+            // The usual one of a client is the one that the user named.
+            Some(0) => Admission::Replace(vec![words[0].clone(), database.to_string().into_bytes()]),
+            Some(number) if number == database => Admission::Pass(Vec::new()),
+            _ => refuse("redjepsen uses only the database of the server's address"),
+        };
+    }
+    if is_in(HARMLESS_PARTS, &format!("{name}/{}", upper(1))) {
+        return Admission::Pass(Vec::new());
+    }
+    if name == "PUBLISH" || is_in(CHANNELS, &name) {
+        let channels = if name.ends_with("PUBLISH") { words.get(1..2) } else { words.get(1..) };
+        return match channels.unwrap_or_default() {
+            channels if channels.iter().all(|channel| is_ours(channel)) => Admission::Pass(Vec::new()),
+            _ => refuse("the channel has no key of the run in its name, so others may use it"),
+        };
+    }
+    match keys(words) {
+        Some(keys) if keys.is_empty() => refuse("it names no key"),
+        Some(keys) if !keys.iter().all(|key| is_ours(key)) => refuse("the key is not one of the run"),
+        // They are noted, to be removed.
+        Some(keys) if keys.iter().any(|key| std::str::from_utf8(key).is_err()) => refuse("the key is not UTF-8"),
+        Some(keys) if writes(&name) || runs_a_script(&name) => {
+            Admission::Pass(keys.into_iter().map(<[u8]>::to_vec).collect())
+        }
+        Some(_) => Admission::Pass(Vec::new()),
+        None => refuse("it is not about keys of the run alone"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(line: &str) -> Admission {
+        admit(&line.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>(), "redjepsen:r1:", 3)
+    }
+
+    #[test]
+    fn commands_on_keys_of_the_run_pass_and_their_keys_are_known() {
+        for (line, written) in [
+            ("SET lock:redjepsen:r1:k0 v NX PX 1000", &["lock:redjepsen:r1:k0"][..]),
+            ("del redjepsen:r1:k0 redjepsen:r1:k1", &["redjepsen:r1:k0", "redjepsen:r1:k1"]),
+            ("EVAL script 1 redjepsen:r1:k0 arg", &["redjepsen:r1:k0"]),
+            ("GET redjepsen:r1:k0", &[]),
+            ("PUBLISH ch:redjepsen:r1:k0 x", &[]),
+            ("SUBSCRIBE ch:redjepsen:r1:k0", &[]),
+            ("PING", &[]),
+            ("HELLO 3", &[]),
+            ("CLIENT SETNAME x", &[]),
+            ("CONFIG GET notify-keyspace-events", &[]),
+            ("SCRIPT LOAD x", &[]),
+            ("SELECT 3", &[]),
+        ] {
+            let keys = written.iter().map(|key| key.as_bytes().to_vec()).collect();
+            assert_eq!(judged(line), Admission::Pass(keys), "{line}");
+        }
+        assert_eq!(judged("SELECT 0"), Admission::Replace(vec![b"SELECT".to_vec(), b"3".to_vec()]));
+    }
+
+    #[test]
+    fn what_could_touch_the_servers_owner_is_refused() {
+        for line in [
+            "SET k0 v",
+            "DEL redjepsen:r1:k0 theirs",
+            "MSET redjepsen:r1:k0 v theirs v",
+            "EVAL script 0",
+            "EVAL script 2 redjepsen:r1:k0 theirs",
+            "FLUSHALL",
+            "FLUSHDB",
+            "CONFIG SET save x",
+            "CLIENT KILL x",
+            "CLIENT PAUSE 1000",
+            "SCRIPT FLUSH",
+            "FUNCTION LOAD x",
+            "SHUTDOWN",
+            "DEBUG SLEEP 1",
+            "MONITOR",
+            "KEYS *",
+            "SCAN 0",
+            "DBSIZE",
+            "AUTH x",
+            "RESET",
+            "HELLO 3 AUTH default x",
+            "SELECT 1",
+            "SELECT",
+            "PUBLISH theirs x",
+            "PSUBSCRIBE *",
+            "SUBSCRIBE redjepsen:r1:k0 theirs",
+            "REPLICAOF NO ONE",
+            "CLUSTER FAILOVER",
+            "NEVERHEARD redjepsen:r1:k0",
+            "",
+        ] {
+            assert!(matches!(judged(line), Admission::Refuse(_)), "{line}");
+        }
+        assert!(matches!(admit(&[b"GET".to_vec(), b"k".to_vec()], "", 0), Admission::Refuse(_)), "no mark, no key");
+    }
+}

@@ -1,0 +1,257 @@
+//! Servers that somebody else runs, as the nodes of a lock.
+//!
+//! Each node of the cluster is a relay: a member with an address of its own, which clients take for the server, and on whose links
+//! faults act as on any other. It hands each connection to the controller, which connects it with the real server, authenticated and
+//! with TLS if need be. So no client sees a password, and no command passes but those on keys of the run (see `admission`).
+//!
+//! - `admission`: which commands reach the server; `requests`: where each command ends
+//! - `written`: the keys that the run wrote, and their removal
+
+mod admission;
+mod requests;
+mod written;
+
+use std::collections::BTreeSet;
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf};
+use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+
+use self::admission::Admission;
+use self::written::WrittenKeys;
+use super::error::ClusterError;
+use super::sandbox::channel::Channel;
+use base::sync::lock;
+use model::topology::ExistingServers;
+use remote::{Access, Address, Secret, Stream, Tls, packed};
+
+/// The environment variable with the password, as for redis-cli.
+const PASSWORD: &str = "REDISCLI_AUTH";
+const LONGEST_PASSWORD: u64 = 64 << 10;
+/// Time for a connection to a server with all that comes before the first command, and for an answer to a removal.
+const LIMIT: Duration = Duration::from_secs(5);
+const BUFFER: usize = 16 << 10;
+/// No server has such a command, so it answers with an error, in the order of all other answers.
+const REFUSED: &str = "REDJEPSEN.REFUSED";
+
+/// Servers that somebody else runs, and how they are spoken to.
+pub struct Existing {
+    addresses: Vec<Address>,
+    access: Access,
+    tls: Option<TlsConnector>,
+    servers: ExistingServers,
+}
+
+impl std::fmt::Debug for Existing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Existing").field(&self.servers).finish()
+    }
+}
+
+impl Existing {
+    /// Reads what the settings name: the password, certificates. Connects nowhere.
+    pub fn of(servers: &ExistingServers) -> Result<Existing, ClusterError> {
+        let wrong = |reason: String| ClusterError::Existing { reason };
+        let addresses: Result<Vec<Address>, _> =
+            servers.addresses.iter().map(|text| Address::parse(text, false)).collect();
+        let addresses = addresses.map_err(|error| wrong(format!("--server {error}")))?;
+        let password = match &servers.password_file {
+            Some(file) => {
+                Some(first_line(file).map_err(|why| wrong(format!("--password-file {}: {why}", file.display())))?)
+            }
+            None => std::env::var(PASSWORD).ok().filter(|text| !text.is_empty()),
+        };
+        let tls = Tls {
+            ca: servers.ca.clone(),
+            client: servers.cert.clone().zip(servers.key.clone()),
+            insecure: servers.insecure,
+        };
+        let access = Access { user: servers.user.clone(), password: password.map(Secret::new), tls };
+        let tls = access.connector(&addresses).map_err(|error| wrong(error.to_string()))?;
+        Ok(Existing { addresses, access, tls, servers: servers.clone() })
+    }
+
+    /// The addresses, for people.
+    pub fn shown(&self) -> String {
+        self.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Makes sure that each server lets itself be spoken to.
+    pub async fn check(&self) -> Result<(), ClusterError> {
+        for (node, address) in self.addresses.iter().enumerate() {
+            let opened = self.open(node).await;
+            opened.map_err(|reason| ClusterError::Existing { reason: format!("--server {address}: {reason}") })?;
+        }
+        Ok(())
+    }
+
+    /// A connection to the server of this node, ready for commands.
+    async fn open(&self, node: usize) -> Result<Box<dyn Stream>, String> {
+        let address = self.addresses.get(node).ok_or("there is no such server")?;
+        remote::open(address, &self.access, self.tls.as_ref(), LIMIT).await
+    }
+}
+
+/// The first line of a file. Nothing of it is in an error.
+fn first_line(file: &Path) -> Result<String, String> {
+    let opened = std::fs::File::open(file).map_err(|error| error.to_string())?;
+    let mut text = String::new();
+    let read = opened.take(LONGEST_PASSWORD).read_to_string(&mut text);
+    read.map_err(|_| "this is not a text file; expected the password in its first line".to_string())?;
+    let line = text.lines().next().filter(|line| !line.is_empty());
+    line.map(str::to_string).ok_or_else(|| "the first line is empty; expected the password there".to_string())
+}
+
+/// Removes the keys that the run whose folder this is has left on servers, if it used any. The error is a sentence.
+pub async fn remove_keys(folder: &Path) -> Result<(), String> {
+    written::remove(folder).await
+}
+
+/// Whether keys of the run whose folder this is may be on servers.
+pub fn has_keys(folder: &Path) -> bool {
+    written::is_there(folder)
+}
+
+/// The controller's end of all relays of a run.
+pub struct Relays {
+    existing: Arc<Existing>,
+    /// In the name of each key of the run.
+    mark: String,
+    written: WrittenKeys,
+    /// Why commands were refused, each once.
+    refused: Mutex<BTreeSet<String>>,
+    conversations: Mutex<JoinSet<()>>,
+}
+
+impl Relays {
+    pub fn begin(existing: &Arc<Existing>, run_id: &str, folder: &Path) -> Result<Arc<Relays>, ClusterError> {
+        let written = WrittenKeys::begin(folder, &existing.servers);
+        let written =
+            written.map_err(|error| ClusterError::Existing { reason: format!("{}: {error}", folder.display()) })?;
+        Ok(Arc::new(Relays {
+            existing: Arc::clone(existing),
+            mark: format!("redjepsen:{run_id}:"),
+            written,
+            refused: Mutex::default(),
+            conversations: Mutex::default(),
+        }))
+    }
+
+    /// What the name of each key of the run begins with, for clients.
+    pub fn mark(&self) -> &str {
+        &self.mark
+    }
+
+    /// The stdin of a relay for the server of this node. What it accepts is connected with that from now on.
+    pub fn serve(self: &Arc<Relays>, node: usize) -> io::Result<OwnedFd> {
+        let (ours, theirs) = Channel::pair()?;
+        let (relays, runtime) = (Arc::clone(self), Handle::current());
+        // A plain thread, which ends with the relay.
+        thread::Builder::new().name("relay".to_string()).spawn(move || {
+            while let Ok(Some((_, accepted))) = ours.receive::<SocketAddr>() {
+                for client in accepted.into_iter().map(std::net::TcpStream::from) {
+                    if let Err(error) = relays.converse(&runtime, node, client) {
+                        tracing::warn!("a connection to n{node} is lost: {error}");
+                    }
+                }
+            }
+        })?;
+        Ok(theirs.into())
+    }
+
+    fn converse(self: &Arc<Relays>, runtime: &Handle, node: usize, client: std::net::TcpStream) -> io::Result<()> {
+        client.set_nonblocking(true)?;
+        client.set_nodelay(true)?;
+        let _within = runtime.enter();
+        let client = TcpStream::from_std(client)?;
+        let relays = Arc::clone(self);
+        let mut conversations = lock(&self.conversations);
+        while conversations.try_join_next().is_some() {}
+        conversations.spawn_on(async move { relays.carry(node, client).await }, runtime);
+        Ok(())
+    }
+
+    /// Carries one connection's commands and answers until either end closes it.
+    async fn carry(&self, node: usize, client: TcpStream) {
+        let server = match self.existing.open(node).await {
+            Ok(server) => server,
+            // The client sees its connection closed, as it would at a server that is down.
+            Err(reason) => return tracing::warn!("n{node}: {reason}"),
+        };
+        let (from_server, to_server) = tokio::io::split(server);
+        let (from_client, to_client) = client.into_split();
+        tokio::select! {
+            ended = self.requests(node, from_client, to_server) => {
+                if let Err(error) = ended {
+                    tracing::debug!("n{node}: a client's connection ended: {error}");
+                }
+            }
+            ended = replies(from_server, to_client) => {
+                if let Err(error) = ended {
+                    tracing::debug!("n{node}: the server's connection ended: {error}");
+                }
+            }
+        }
+    }
+
+    async fn requests(&self, node: usize, mut from: OwnedReadHalf, mut to: impl AsyncWrite + Unpin) -> io::Result<()> {
+        let mut waiting: Vec<u8> = Vec::new();
+        let mut buffer = vec![0; BUFFER];
+        loop {
+            let read = from.read(&mut buffer).await?;
+            if read == 0 {
+                return Ok(());
+            }
+            waiting.extend(&buffer[..read]);
+            let (mut sent, mut at) = (Vec::new(), 0);
+            let not_resp = |_| io::Error::other("it does not send commands as Redis clients do");
+            while let Some((words, length)) = requests::first(&waiting[at..]).map_err(not_resp)? {
+                if let Some(replaced) = self.judge(node, &words)? {
+                    sent.extend(packed(&replaced));
+                } else {
+                    sent.extend(&waiting[at..at + length]);
+                }
+                at += length;
+            }
+            waiting.drain(..at);
+            to.write_all(&sent).await?;
+            to.flush().await?;
+        }
+    }
+
+    /// What is sent in place of a command, if it does not pass as it is.
+    fn judge(&self, node: usize, words: &[Vec<u8>]) -> io::Result<Option<Vec<Vec<u8>>>> {
+        let database = self.existing.addresses.get(node).map_or(0, |address| address.database);
+        match admission::admit(words, &self.mark, database) {
+            Admission::Pass(keys) => self.written.note(node, keys).map(|()| None),
+            Admission::Replace(words) => Ok(Some(words)),
+            Admission::Refuse(why) => {
+                if lock(&self.refused).insert(why.clone()) {
+                    tracing::warn!("redjepsen keeps this command from {}: {why}", self.existing.shown());
+                }
+                Ok(Some(vec![REFUSED.into(), why.into_bytes()]))
+            }
+        }
+    }
+
+    /// Ends all conversations, and removes all keys that were written.
+    pub async fn close(&self) -> Result<(), ClusterError> {
+        let mut conversations = std::mem::take(&mut *lock(&self.conversations));
+        conversations.shutdown().await;
+        remove_keys(self.written.folder()).await.map_err(|reason| ClusterError::Existing { reason })
+    }
+}
+
+async fn replies(mut from: ReadHalf<Box<dyn Stream>>, mut to: impl AsyncWrite + Unpin) -> io::Result<()> {
+    tokio::io::copy(&mut from, &mut to).await.map(|_| ())
+}

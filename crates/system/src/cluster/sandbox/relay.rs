@@ -1,0 +1,34 @@
+//! The process of a node that stands for a server of somebody else's: `redjepsen relay`, which the sandbox starts.
+//!
+//! It accepts connections at the node's address, and hands each to the controller, which has a network.
+
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::AsFd;
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::Context;
+
+use super::channel_on_stdin;
+use model::topology::REDIS_PORT;
+
+/// After an error that comes from too many open connections.
+const REST: Duration = Duration::from_millis(10);
+
+/// Accepts connections until the controller is gone.
+pub fn run() -> anyhow::Result<()> {
+    let channel =
+        channel_on_stdin().context("stdin is no channel; `redjepsen run --cluster existing` starts the relay")?;
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, REDIS_PORT))?;
+    loop {
+        match listener.accept() {
+            Ok((connection, from)) => channel.send(&from, &[connection.as_fd()])?,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                eprintln!("no connection was accepted: {error}");
+                sleep(REST);
+            }
+        }
+    }
+}
