@@ -6,6 +6,7 @@ mod databases;
 mod docker;
 mod doubt;
 mod end_to_end;
+mod existing;
 mod explore;
 mod faithful;
 mod faults;
@@ -23,6 +24,8 @@ mod power;
 mod protocol;
 mod readers;
 mod redis_commands;
+#[path = "../../crates/doctor/tests/servers/redis_server.rs"]
+mod redis_server;
 mod replay;
 mod reset;
 mod starved;

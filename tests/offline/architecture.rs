@@ -8,8 +8,20 @@ use std::path::{Path, PathBuf};
 use crate::circles;
 
 /// The crates that the program is made of, from the bottom to the top: each may name only those before it, which Cargo holds.
-const ROOMS: [&str; 11] =
-    ["base", "model", "system", "checker", "diagnosis", "doctor", "suite", "summary", "report", "runner", "labs"];
+const ROOMS: [&str; 12] = [
+    "base",
+    "model",
+    "remote",
+    "system",
+    "checker",
+    "diagnosis",
+    "doctor",
+    "suite",
+    "summary",
+    "report",
+    "runner",
+    "labs",
+];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -10,7 +10,7 @@ use std::time::Duration;
 use combine::parser::combinator::AnySendSyncPartialState;
 use combine::stream::PointerOffset;
 use combine::stream::decoder::Decoder;
-use remote::{Address, HOW_TO_GIVE_A_PASSWORD, Stream, connect, packed};
+use remote::{Address, CLOSED_TLS, HOW_TO_GIVE_A_PASSWORD, Stream, connect, packed};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, Take, WriteHalf};
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
@@ -27,10 +27,6 @@ const MOST_BYTES: u64 = 16 << 20;
 
 const CLOSED: &str = "The server accepts the connection and does not answer in the Redis protocol. Check the port, and whether \
                       it expects TLS (rediss://).";
-
-/// In TLS 1.3 a server rejects a client's certificate after the handshake.
-const CLOSED_TLS: &str =
-    "The server closes the TLS connection. If it wants a client certificate, give --cert FILE and --key FILE.";
 
 /// A command with its arguments.
 pub type Question = Vec<Vec<u8>>;

@@ -1,30 +1,18 @@
-//! Who speaks to a server: user, password, and how TLS connections are made. No password goes out in a message.
+//! The user, the password and the certificates for a server. No message contains the password.
 
 use std::fmt;
-use std::path::PathBuf;
 
 use tokio_rustls::TlsConnector;
 
 use crate::address::{Address, RequestError};
-use crate::tls::connector;
+use crate::tls::{Tls, connector};
 
-/// Who speaks to the servers.
+/// The user, the password and the certificates for servers.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     pub user: Option<String>,
     pub password: Option<Secret>,
     pub tls: Tls,
-}
-
-/// How TLS connections are made.
-#[derive(Clone, Debug, Default)]
-pub struct Tls {
-    /// A PEM file with certificates to trust; the system's if None.
-    pub ca: Option<PathBuf>,
-    /// PEM files of the client's certificate and key.
-    pub client: Option<(PathBuf, PathBuf)>,
-    /// Accept any certificate.
-    pub insecure: bool,
 }
 
 /// A password. It has no way into a message.
@@ -51,10 +39,6 @@ impl fmt::Debug for Secret {
         f.write_str("(a password)")
     }
 }
-
-/// How to give a password; also what a server that wants one is answered.
-pub const HOW_TO_GIVE_A_PASSWORD: &str =
-    "put the password into the environment variable REDISCLI_AUTH, or give --password-file FILE or --ask-password";
 
 impl Access {
     /// The user who speaks to this server.

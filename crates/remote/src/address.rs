@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::access::HOW_TO_GIVE_A_PASSWORD;
+/// How to give a password; also what a server that wants one is answered.
+pub const HOW_TO_GIVE_A_PASSWORD: &str =
+    "put the password into the environment variable REDISCLI_AUTH, or give --password-file FILE or --ask-password";
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,8 +101,8 @@ fn split_port(place: &str, usual: u16) -> Option<(&str, u16)> {
 
 fn password_in_address() -> RequestError {
     RequestError::new(format!(
-        "an address contains a password, which every user of this machine can read in the process list: take it out, and \
-         {HOW_TO_GIVE_A_PASSWORD}; --user NAME names the user"
+        "an address contains a password, which every user of this machine can read in the process list. Take it out, and \
+         {HOW_TO_GIVE_A_PASSWORD}. --user NAME names the user"
     ))
 }
 

@@ -10,8 +10,12 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
-use crate::access::{Access, HOW_TO_GIVE_A_PASSWORD};
-use crate::address::Address;
+use crate::access::Access;
+use crate::address::{Address, HOW_TO_GIVE_A_PASSWORD};
+
+/// In TLS 1.3 a server rejects a client's certificate after the handshake.
+pub const CLOSED_TLS: &str =
+    "The server closes the TLS connection. If it wants a client certificate, give --cert FILE and --key FILE.";
 
 /// No error message is longer.
 const LONGEST_LINE: usize = 64 << 10;
@@ -35,7 +39,7 @@ pub async fn connect(
     let local = tcp.local_addr().ok();
     let Some(tls) = tls.filter(|_| address.tls) else { return Ok((Box::new(tcp), local)) };
     let name = ServerName::try_from(address.host.clone())
-        .map_err(|_| "The host is no valid name for a certificate.".to_string())?;
+        .map_err(|_| "The host's name cannot be in a certificate.".to_string())?;
     match timeout_at(until, tls.connect(name, tcp)).await {
         Ok(Ok(stream)) => Ok((Box::new(stream), local)),
         Ok(Err(error)) => Err(no_tls(&error)),
@@ -54,6 +58,7 @@ pub async fn open(
     let (mut stream, _) = connect(address, tls, until).await?;
     let mut ask = async |words: &[Vec<u8>]| match timeout_at(until, answered(&mut stream, words)).await {
         Ok(Ok(line)) => Ok(line),
+        Ok(Err(_)) if address.tls => Err(CLOSED_TLS.to_string()),
         Ok(Err(error)) => Err(format!("The server ends the connection: {error}.")),
         Err(_) => Err("The server accepts the connection and does not answer in time.".to_string()),
     };

@@ -1,4 +1,4 @@
-//! Connections to servers that somebody else runs.
+//! Connections to servers that already run.
 //!
 //! - [`Address`]: where a server is; a password in it is rejected
 //! - [`Access`]: who speaks to it: user, password, certificates
@@ -9,6 +9,7 @@ mod address;
 mod dial;
 mod tls;
 
-pub use access::{Access, HOW_TO_GIVE_A_PASSWORD, Secret, Tls};
-pub use address::{Address, RequestError};
-pub use dial::{Stream, connect, open, packed};
+pub use access::{Access, Secret};
+pub use address::{Address, HOW_TO_GIVE_A_PASSWORD, RequestError};
+pub use dial::{CLOSED_TLS, Stream, connect, open, packed};
+pub use tls::Tls;

@@ -1,5 +1,6 @@
 //! TLS connections: whom they trust, and what they show.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -9,8 +10,18 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
 
-use crate::access::Tls;
 use crate::address::RequestError;
+
+/// How TLS connections are made.
+#[derive(Clone, Debug, Default)]
+pub struct Tls {
+    /// A PEM file with certificates to trust; the system's if None.
+    pub ca: Option<PathBuf>,
+    /// PEM files of the client's certificate and key.
+    pub client: Option<(PathBuf, PathBuf)>,
+    /// Accept any certificate.
+    pub insecure: bool,
+}
 
 /// Reads the files; the error names the file.
 pub fn connector(tls: &Tls) -> Result<TlsConnector, RequestError> {

@@ -498,7 +498,12 @@ pub(super) async fn find_platform(
     task.spawn(async move { Platform::find(request, &mut |line| say(&line)).await });
     let found = interrupt.unless(task.join_next()).await?;
     let lost = || RunnerError::could_not_run("the search for a cluster's place got lost");
-    found.ok_or_else(lost)?.map_err(RunnerError::could_not_run)?.map_err(RunnerError::could_not_run)
+    let found = found.ok_or_else(lost)?.map_err(RunnerError::could_not_run)?;
+    found.map_err(|error| match error {
+        // What the user named is wrong before anything was asked of a server.
+        ClusterError::Existing { .. } => RunnerError::request(error),
+        error => RunnerError::could_not_run(error),
+    })
 }
 
 fn describe(cluster: &Cluster, facts: &mut RunFacts) {

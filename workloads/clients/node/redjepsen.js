@@ -518,15 +518,15 @@ async function started(hello, connect, flags) {
   const registers = Array.from({ length: hello.threads || 1 }, () => new Register(resource));
   if (resource.kind !== "none") for (const register of registers) await reached(() => register.connect());
   const acquire = await reached(() => connect(settings));
-  await warmUp(acquire, hello.client);
+  await warmUp(acquire, (hello.key_prefix || "") + "warm-up:" + hello.client);
   return registers.map((register) => new Client(acquire, settings, register));
 }
 
 // Takes a lock of its own and gives it back. The first one loads code, connects, and brings the library's scripts to the
 // nodes; that belongs to no operation. A node may be down just now, so failing is no reason not to start.
-async function warmUp(acquire, client) {
+async function warmUp(acquire, key) {
   const once = async () => {
-    const lock = await acquire("warm-up:" + client, WARM_UP_LIMIT, new Operation({}));
+    const lock = await acquire(key, WARM_UP_LIMIT, new Operation({}));
     if (!lock) return;
     understand(lock);
     await lock.release();

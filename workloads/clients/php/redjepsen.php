@@ -509,7 +509,7 @@ final class Client
         $this->register = $resource['kind'] === 'none' ? null : new Register($resource['url']);
         reached(fn () => $this->register?->connect());
         $this->acquire = \Closure::fromCallable(reached(fn () => $connect($this->settings)));
-        $this->warmUp($hello['client'] ?? '');
+        $this->warmUp(($hello['key_prefix'] ?? '') . 'warm-up:' . ($hello['client'] ?? ''));
     }
 
     /** One operation, from its first phase to its answer. */
@@ -611,10 +611,10 @@ final class Client
      * Takes a lock of its own and gives it back. The first one loads code and connects; that belongs to no operation. A
      * node may be down just now, so failing is no reason not to start.
      */
-    private function warmUp(string $client): void
+    private function warmUp(string $key): void
     {
         try {
-            $own = ['id' => 0, 'key' => "warm-up:$client", 'acquire_timeout_ms' => WARM_UP_LIMIT * 1000];
+            $own = ['id' => 0, 'key' => $key, 'acquire_timeout_ms' => WARM_UP_LIMIT * 1000];
             $held = ($this->acquire)(new Operation($own, null));
             if ($held !== null) {
                 ($held->release)();

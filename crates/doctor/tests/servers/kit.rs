@@ -1,141 +1,11 @@
-//! Servers that a test starts as if they were somebody's, and what must be as before once doctor has looked at them.
+//! Doctor's questions and answers, for tests.
 
-use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
-use std::thread::sleep;
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use doctor::{Diagnosis, Finding, PREFIX, Request, diagnose, observe};
-use redis::Value;
 use remote::{Access, Address, Secret};
-use tempfile::TempDir;
-
-/// A server that ends with the test.
-pub struct Redis {
-    child: Child,
-    pub port: u16,
-    pub folder: TempDir,
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// The server's program; redis-tools has it as another name of the same file.
-fn program() -> PathBuf {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let mut found = ["redis-server", "redis-check-rdb"]
-        .into_iter()
-        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)).filter(|file| file.is_file()));
-    found.next().expect("a Redis server: install redis-server or redis-tools")
-}
-
-/// A port that no test gets again.
-pub fn free_port() -> u16 {
-    static GIVEN: Mutex<Vec<u16>> = Mutex::new(Vec::new());
-    loop {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut given = GIVEN.lock().unwrap();
-        // The bus of a cluster is 10000 above.
-        if port < 55_000 && !given.contains(&port) {
-            given.push(port);
-            return port;
-        }
-    }
-}
-
-impl Redis {
-    /// With these lines of redis.conf.
-    pub fn start(lines: &[&str]) -> Redis {
-        Redis::start_at(free_port(), lines, false)
-    }
-
-    pub fn start_at(port: u16, lines: &[&str], sentinel: bool) -> Redis {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("redis.conf");
-        let start = match lines.iter().any(|line| line.starts_with("tls-port")) {
-            true => "port 0".to_string(),
-            false => format!("port {port}"),
-        };
-        let own =
-            format!("{start}\nbind 127.0.0.1\ndir {}\nlogfile log\n{}\n", folder.path().display(), lines.join("\n"));
-        fs::write(&file, own).unwrap();
-        let mut command = Command::new(program());
-        command.arg0("redis-server").arg(&file).stdout(Stdio::null());
-        if sentinel {
-            command.arg("--sentinel");
-        }
-        let child = command.spawn().unwrap();
-        let redis = Redis { child, port, folder };
-        let until = Instant::now() + Duration::from_secs(20);
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            let log = fs::read_to_string(redis.folder.path().join("log")).unwrap_or_default();
-            assert!(Instant::now() < until, "no server on port {port}: {log}");
-            sleep(Duration::from_millis(20));
-        }
-        redis
-    }
-
-    pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
-    }
-
-    pub fn url(&self) -> String {
-        format!("redis://{}", self.address())
-    }
-
-    /// What the server answers, after these commands of the same connection.
-    pub fn ask(&self, before: &[&str], command: &str) -> Value {
-        let mut connection = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        connection.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        let mut parser = redis::Parser::new();
-        let mut answer = Value::Nil;
-        for line in before.iter().chain([&command]) {
-            let mut words = redis::Cmd::new();
-            line.split(' ').for_each(|word| _ = words.arg(word));
-            connection.write_all(&words.get_packed_command()).unwrap();
-            answer = parser.parse_value(&mut connection).unwrap();
-        }
-        answer
-    }
-
-    /// Everything that doctor must leave as it is. `before` authenticates.
-    pub fn state(&self, before: &[&str]) -> Vec<String> {
-        // A connection that was closed may be listed for a moment.
-        let until = Instant::now() + Duration::from_secs(2);
-        while self.clients(before) > 1 && Instant::now() < until {
-            sleep(Duration::from_millis(10));
-        }
-        let info = format!("{:?}", self.ask(before, "INFO memory"));
-        let scripts = info.split("\\r\\n").filter(|line| line.starts_with("number_of_")).map(str::to_string);
-        let asked = ["KEYS *", "CONFIG GET *", "SLOWLOG LEN", "ACL LIST", "PUBSUB CHANNELS", "FUNCTION LIST"];
-        let Value::Array(refusals) = self.ask(before, "ACL LOG") else { panic!("no ACL LOG") };
-        // Without their ages.
-        let refusals = refusals.iter().map(|entry| match entry {
-            Value::Array(fields) => format!("ACL LOG: {:?}", &fields[..10]),
-            other => panic!("{other:?}"),
-        });
-        let answers = asked.iter().map(|command| format!("{command}: {:?}", self.ask(before, command)));
-        answers.chain(refusals).chain(scripts).chain([format!("clients: {}", self.clients(before))]).collect()
-    }
-
-    /// How many clients there are that are no servers, with the one that asks.
-    fn clients(&self, before: &[&str]) -> usize {
-        match self.ask(before, "CLIENT LIST TYPE normal") {
-            Value::BulkString(text) => String::from_utf8_lossy(&text).lines().count(),
-            other => panic!("{other:?}"),
-        }
-    }
-}
 
 pub fn request(urls: &[String]) -> Request {
     Request {
@@ -200,11 +70,4 @@ pub fn fake(answer: fn(&str) -> String) -> String {
         }
     });
     format!("redis://{address}")
-}
-
-/// Runs openssl, which comes with ca-certificates.
-pub fn openssl(folder: &Path, arguments: &str) {
-    let mut command = Command::new("openssl");
-    let output = command.current_dir(folder).args(arguments.split(' ')).output().expect("openssl");
-    assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
 }

@@ -1,14 +1,15 @@
 //! Doctor against servers that each test starts by itself, as if they were somebody's.
 
 mod kit;
+mod redis_server;
 
-use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use doctor::{Ability, Kind, Mode, Name, Role, Seen, Shape, Suits, Verdict, Weight};
 use kit::*;
 use redis::Value;
+use redis_server::{Redis, certificates, free_port};
 use remote::{Access, Tls};
 
 const SAFE: &[&str] = &["save \"\"", "appendonly yes", "appendfsync always"];
@@ -259,17 +260,7 @@ async fn address_that_clients_cannot_reach_is_named() {
 async fn tls_is_spoken_with_certificates_on_both_sides() {
     let folder = tempfile::tempdir().unwrap();
     let files = folder.path();
-    openssl(files, "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.pem");
-    fs::write(files.join("names"), "subjectAltName=IP:127.0.0.1\n").unwrap();
-    for name in ["server", "client"] {
-        openssl(files, &format!("req -newkey rsa:2048 -nodes -subj /CN={name} -keyout {name}.key -out {name}.csr"));
-        openssl(
-            files,
-            &format!(
-                "x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out {name}.pem"
-            ),
-        );
-    }
+    certificates(files);
     let at = |name: &str| files.join(name);
     let port = free_port();
     let lines = format!(

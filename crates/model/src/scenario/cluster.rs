@@ -25,7 +25,7 @@ pub struct ClusterSettings {
     pub client_image: Option<String>,
     /// The members' network; if None, a free one.
     pub subnet: Option<Ipv4Net>,
-    /// The lock's nodes, if somebody else runs them.
+    /// The lock's nodes, if they run already.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub existing: Option<ExistingServers>,
 }
@@ -92,7 +92,6 @@ impl Scenario {
             }
             _ => {}
         }
-        self.check_existing()?;
         let Some(client) = &self.client else { return Ok(()) };
         if client.command.is_empty() {
             return refuse("--client-cmd: it is empty".into());
@@ -107,8 +106,8 @@ impl Scenario {
 }
 
 impl Scenario {
-    /// Checks that servers which somebody else runs can be the nodes of this lock, and that nothing is done to them.
-    fn check_existing(&self) -> Result<(), ScenarioError> {
+    /// Checks that existing servers can be the nodes of this lock, and that no fault is done to them.
+    pub(super) fn check_existing(&self) -> Result<(), ScenarioError> {
         let refuse = |text: String| Err(ScenarioError(text));
         let kind = self.cluster_kind();
         let servers = match &self.cluster.existing {
@@ -132,8 +131,8 @@ impl Scenario {
         }
         if workload.resource.kind == ResourceKind::Replicated || workload.topology.has_roles() {
             return refuse(format!(
-                "workload {name} works on a group of nodes, and existing servers are used one by one; choose a workload over \
-                 single nodes, such as single or redlock"
+                "workload {name} needs a group of nodes, and each --server is a node of its own; choose a workload such as \
+                 single or redlock"
             ));
         }
         if servers.addresses.len() != self.nodes as usize {
@@ -156,8 +155,8 @@ impl Scenario {
         }
         if let Some(fault) = self.nemesis.all_faults().find(|fault| reaches_into_a_node(fault)) {
             return refuse(format!(
-                "nemesis {}: the fault `{fault}` is done to a server, and redjepsen does nothing to existing ones; choose a \
-                 nemesis that hits clients or connections, such as pause, crash-holder or partition",
+                "nemesis {}: `{fault}` is done to a server, which redjepsen leaves alone; choose one on clients or \
+                 connections, such as pause, crash-holder or partition",
                 self.nemesis_name
             ));
         }
@@ -172,8 +171,8 @@ impl Scenario {
     }
 }
 
-/// Whether a fault is done to a lock's node itself, or to links between nodes alone. The rest is done to clients, to the resource, or
-/// on the way between clients and nodes.
+/// True if a fault is done to a lock's node itself, or to links between nodes alone. All others hit clients, the resource, or the way
+/// between clients and nodes.
 fn reaches_into_a_node(fault: &Fault) -> bool {
     match &fault.whom {
         TargetSpec::Shape(..) => false,

@@ -255,6 +255,7 @@ impl Scenario {
                 "--record-commands asks Redis for its MONITOR, and this lock has none".to_string(),
             ));
         }
+        self.check_existing()?;
         self.check_operations()?;
         self.check_topology()?;
         self.check_cluster()?;

@@ -1,4 +1,4 @@
-//! Servers that somebody else runs, as the nodes of a lock.
+//! Servers that already run, as the nodes of a lock.
 
 use std::path::PathBuf;
 

@@ -17,7 +17,7 @@ pub struct Kind {
     pub containers: bool,
     /// Whether servers, network and processes are in memory, and time is virtual.
     pub simulated: bool,
-    /// Whether the lock's nodes are redjepsen's own, to be stopped, configured and emptied.
+    /// True if redjepsen starts the lock's nodes, and may stop, configure and empty them.
     pub owns_nodes: bool,
     /// Why a cluster can't be kept for the user after its run, if it can't.
     pub not_kept: Option<&'static str>,
@@ -109,7 +109,7 @@ impl ClusterKind {
         self.named().is_some_and(|kind| kind.simulated)
     }
 
-    /// Whether the lock's nodes are redjepsen's own.
+    /// True if redjepsen starts the lock's nodes.
     pub fn owns_nodes(self) -> bool {
         self.named().is_none_or(|kind| kind.owns_nodes)
     }

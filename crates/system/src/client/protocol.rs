@@ -70,6 +70,9 @@ pub struct Hello {
     pub resource: Resource,
     /// The seed of everything the client draws, such as its waits. Each process gets a different one.
     pub seed: u64,
+    /// The beginning of the names of the client's own keys; those of operations have it already.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub key_prefix: String,
 }
 
 /// The protected resource, as a client reaches it.

@@ -36,7 +36,7 @@ pub trait Backend: Send + Sync {
     /// Removes everything of the run. Safe to call at any time and more than once.
     async fn remove(&self, run_id: &str) -> Result<(), ClusterError>;
 
-    /// What the names of keys begin with, for clients and on servers; histories do without it.
+    /// The beginning of the names of keys, for clients and on servers; histories do without it.
     fn key_prefix(&self) -> &str {
         ""
     }

@@ -8,8 +8,8 @@
 //! a `backend`, which works on them; nothing else tells the kinds apart.
 //!
 //! - `docker`: containers, made through the Engine API
-//! - `local`, `sandbox`: programs of this machine, each in namespaces of its own; `existing`: the same, with nodes that are relays to
-//!   servers that somebody else runs
+//! - `local`, `sandbox`: programs of this machine, each in namespaces of its own;
+//! - `existing`: the same, with nodes that are relays to servers that already run
 //! - `simulated`: servers, network and processes in memory and virtual time
 //! - [`platform`](Platform): the list of kinds, and which of them can be had; `start`: from the `parts` that one makes to
 //!   a cluster that answers; `starts`: how a start is given up

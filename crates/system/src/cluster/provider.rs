@@ -66,7 +66,7 @@ pub enum NodeSource {
     Named(String),
     /// An image made from this server program, such as a user's own build.
     Program(PathBuf),
-    /// Servers that somebody else runs.
+    /// Servers that already run.
     Existing(ExistingServers),
 }
 

@@ -165,6 +165,7 @@ impl Run<'_> {
             lock,
             resource: Resource::new(self.scenario.workload.resource, self.cluster.resource_url()),
             seed: self.scenario.seed.wrapping_add(u64::from(process)),
+            key_prefix: self.cluster.named_for_clients(""),
         });
         // A client may refuse or end before it reads this; what it says then tells more than that nobody reads.
         let closed = host.send(&hello).await.err();

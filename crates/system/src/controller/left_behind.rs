@@ -118,7 +118,7 @@ impl Run<'_> {
     /// several holders may outlast them.
     fn locks_are_to_end(&self) -> bool {
         let workload = &self.scenario.workload;
-        // What somebody else's servers keep is not asked for: KEYS looks at everything.
+        // KEYS would look at everything that an existing server keeps.
         if !self.scenario.cluster_kind().owns_nodes() {
             return false;
         }

@@ -93,7 +93,9 @@ type hello struct {
 	Protocol int    `json:"protocol"`
 	Threads  int    `json:"threads"`
 	Client   string `json:"client"`
-	Lock     struct {
+	// KeyPrefix is what the names of the client's own keys begin with.
+	KeyPrefix string `json:"key_prefix"`
+	Lock      struct {
 		TTLMs   int64           `json:"ttl_ms"`
 		Nodes   []string        `json:"nodes"`
 		Group   json.RawMessage `json:"group"`
@@ -326,18 +328,18 @@ func (c *client) start(first hello, flags map[string]bool, connect func(Settings
 		return err
 	})
 	if err == nil {
-		c.warmUp(first.Client)
+		c.warmUp(first.KeyPrefix + "warm-up:" + first.Client)
 	}
 	return workers, err
 }
 
 // warmUp takes a lock of its own and gives it back. The first one connects and brings the library's scripts to the nodes;
 // that belongs to no operation. A node may be down just now, so failing is no reason not to start.
-func (c *client) warmUp(name string) {
+func (c *client) warmUp(key string) {
 	ended := make(chan error, 1)
 	go func() {
 		nobodys := newOperation(c, message{})
-		nobodys.state, nobodys.Key, nobodys.Within = over, "warm-up:"+name, warmUpTake
+		nobodys.state, nobodys.Key, nobodys.Within = over, key, warmUpTake
 		held, err := c.acquire(nobodys)
 		if err == nil && held != nil {
 			err = held.Release()

@@ -1,8 +1,8 @@
-//! Which commands of clients reach a server that somebody else runs: those on keys of the run, and those that change nothing.
+//! The commands of clients that may reach an existing server: those on keys of the run, and those that change nothing.
 
-use base::redis_commands::{keys, runs_a_script, writes};
+use base::redis_commands::{is_housekeeping, keys, runs_a_script, writes};
 
-/// What becomes of a command.
+/// The decision on a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Admission {
     /// It is sent. These keys of the run it may write.
@@ -19,8 +19,8 @@ const HARMLESS: &str = "
     WAITAOF";
 /// Of these only such subcommands.
 const HARMLESS_PARTS: &str = "
-    CLIENT/GETNAME CLIENT/ID CLIENT/INFO CLIENT/NO-EVICT CLIENT/NO-TOUCH CLIENT/REPLY CLIENT/SETINFO CLIENT/SETNAME CLUSTER/INFO
-    CLUSTER/KEYSLOT CLUSTER/MYID CLUSTER/NODES CLUSTER/SHARDS CLUSTER/SLOTS CONFIG/GET SCRIPT/EXISTS SCRIPT/LOAD";
+    CLIENT/GETNAME CLIENT/ID CLIENT/INFO CLIENT/MAINT_NOTIFICATIONS CLIENT/NO-EVICT CLIENT/NO-TOUCH CLIENT/REPLY CLIENT/SETINFO
+    CLIENT/SETNAME CLUSTER/INFO CLUSTER/KEYSLOT CLUSTER/MYID CLUSTER/NODES CLUSTER/SHARDS CLUSTER/SLOTS CONFIG/GET SCRIPT/EXISTS SCRIPT/LOAD";
 /// Messages between clients, by channel.
 const CHANNELS: &str = "PSUBSCRIBE SPUBLISH SSUBSCRIBE SUBSCRIBE";
 
@@ -66,7 +66,8 @@ pub(super) fn admit(words: &[Vec<u8>], mark: &str, database: u32) -> Admission {
             Admission::Pass(keys.into_iter().map(<[u8]>::to_vec).collect())
         }
         Some(_) => Admission::Pass(Vec::new()),
-        None => refuse("it is not about keys of the run alone"),
+        None if is_housekeeping(&name) => refuse("it is about the whole server, which is not redjepsen's"),
+        None => refuse("redjepsen does not know which keys it is about"),
     }
 }
 

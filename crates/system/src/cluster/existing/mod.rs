@@ -1,8 +1,8 @@
-//! Servers that somebody else runs, as the nodes of a lock.
+//! Servers that already run, as the nodes of a lock.
 //!
-//! Each node of the cluster is a relay: a member with an address of its own, which clients take for the server, and on whose links
-//! faults act as on any other. It hands each connection to the controller, which connects it with the real server, authenticated and
-//! with TLS if need be. So no client sees a password, and no command passes but those on keys of the run (see `admission`).
+//! Each node of the cluster is a relay: a member with an address of its own. Clients take it for the server, and faults act on its links.
+//! It hands each connection to the controller, which authenticates at the real server, with TLS if need be. So no client sees a
+//! password, and only commands on keys of the run pass (see `admission`).
 //!
 //! - `admission`: which commands reach the server; `requests`: where each command ends
 //! - `written`: the keys that the run wrote, and their removal
@@ -44,7 +44,7 @@ const BUFFER: usize = 16 << 10;
 /// No server has such a command, so it answers with an error, in the order of all other answers.
 const REFUSED: &str = "REDJEPSEN.REFUSED";
 
-/// Servers that somebody else runs, and how they are spoken to.
+/// The servers, with their user, password and certificates.
 pub struct Existing {
     addresses: Vec<Address>,
     access: Access,
@@ -117,7 +117,7 @@ pub async fn remove_keys(folder: &Path) -> Result<(), String> {
     written::remove(folder).await
 }
 
-/// Whether keys of the run whose folder this is may be on servers.
+/// True if keys of the run whose folder this is may be on servers.
 pub fn has_keys(folder: &Path) -> bool {
     written::is_there(folder)
 }
@@ -147,12 +147,12 @@ impl Relays {
         }))
     }
 
-    /// What the name of each key of the run begins with, for clients.
+    /// The beginning of each key's name, for clients.
     pub fn mark(&self) -> &str {
         &self.mark
     }
 
-    /// The stdin of a relay for the server of this node. What it accepts is connected with that from now on.
+    /// The stdin of a relay for the server of this node. From now on, each connection that it accepts is connected with that server.
     pub fn serve(self: &Arc<Relays>, node: usize) -> io::Result<OwnedFd> {
         let (ours, theirs) = Channel::pair()?;
         let (relays, runtime) = (Arc::clone(self), Handle::current());
@@ -191,6 +191,7 @@ impl Relays {
         let (from_server, to_server) = tokio::io::split(server);
         let (from_client, to_client) = client.into_split();
         tokio::select! {
+            biased;
             ended = self.requests(node, from_client, to_server) => {
                 if let Err(error) = ended {
                     tracing::debug!("n{node}: a client's connection ended: {error}");
@@ -229,7 +230,7 @@ impl Relays {
         }
     }
 
-    /// What is sent in place of a command, if it does not pass as it is.
+    /// The command to send in place of this one; none if it passes as it is.
     fn judge(&self, node: usize, words: &[Vec<u8>]) -> io::Result<Option<Vec<Vec<u8>>>> {
         let database = self.existing.addresses.get(node).map_or(0, |address| address.database);
         match admission::admit(words, &self.mark, database) {

@@ -5,7 +5,7 @@ const LONGEST: usize = 64 << 20;
 const MOST_WORDS: usize = 1 << 20;
 const LONGEST_LINE: usize = 64;
 
-/// The bytes are no such command.
+/// The bytes are not such a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoCommand;
 

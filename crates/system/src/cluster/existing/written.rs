@@ -1,5 +1,6 @@
-//! The keys that a run has written on servers of somebody else's: noted in a file before the first command on each reaches its
-//! server, so that they can be removed however the run ended.
+//! The keys that a run has written on existing servers.
+//!
+//! A file names each key before the first command on it reaches its server. So the keys can be removed however the run ended.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -71,7 +72,7 @@ fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Whether a run's folder says that keys of it may be on servers.
+/// True if a run's folder says that keys of it may be on servers.
 pub(super) fn is_there(folder: &Path) -> bool {
     folder.join(FILE).exists()
 }

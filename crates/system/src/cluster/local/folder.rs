@@ -113,8 +113,7 @@ pub(super) fn path(run_id: &str) -> PathBuf {
     std::env::temp_dir().join(format!("{PREFIX}{run_id}"))
 }
 
-/// Removes the folders of dead runs of this user, and what they left on servers that somebody else runs. Their processes ended with
-/// their controllers.
+/// Removes the folders of dead runs of this user, and their keys on existing servers. Their processes ended with their controllers.
 pub async fn clean(options: &CleanOptions) -> Cleaned {
     let remove = async |folder: &Path| {
         existing::remove_keys(folder).await?;

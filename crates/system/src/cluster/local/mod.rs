@@ -51,7 +51,7 @@ pub struct Local {
     service: Option<Installed>,
     /// The redjepsen binary that the sandbox and built-in clients run.
     program: PathBuf,
-    /// What the lock nodes stand for, if that is somebody else's.
+    /// The existing servers that the lock nodes stand for.
     existing: Option<Arc<Existing>>,
     starts: Starts,
 }

@@ -41,7 +41,7 @@ pub struct LocalRun {
     agent: Agent,
     /// By member name.
     recipes: HashMap<String, Recipe>,
-    /// The other end of nodes that stand for somebody else's servers.
+    /// The other end of nodes that stand for existing servers.
     relays: Option<Arc<Relays>>,
 }
 
@@ -182,7 +182,7 @@ impl Backend for LocalRun {
         self.relays.as_ref().map_or("", |relays| relays.mark())
     }
 
-    // Somebody else's servers are asked nothing that is not about the run: MONITOR tells of everybody.
+    // Existing servers are asked only about the run: MONITOR shows the commands of all clients.
     fn observe(&self) -> bool {
         self.relays.is_some()
     }

@@ -7,7 +7,7 @@
 //!
 //! - [`channel`]: its orders
 //! - `namespaces`, `root`, `links`: what members live in; `privileges`, `sockets`, `limits`: what they may do there
-//! - `members`: their processes; [`relay`]: the process of a node that somebody else's server is behind
+//! - `members`: their processes; [`relay`]: the process of a node that stands for an existing server
 //!
 //! There are two processes because a process cannot move into another PID namespace; only its children can.
 

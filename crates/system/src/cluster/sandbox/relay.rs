@@ -1,4 +1,4 @@
-//! The process of a node that stands for a server of somebody else's: `redjepsen relay`, which the sandbox starts.
+//! The process of a node that stands for an existing server: `redjepsen relay`, which the sandbox starts.
 //!
 //! It accepts connections at the node's address, and hands each to the controller, which has a network.
 
@@ -19,7 +19,7 @@ const REST: Duration = Duration::from_millis(10);
 /// Accepts connections until the controller is gone.
 pub fn run() -> anyhow::Result<()> {
     let channel =
-        channel_on_stdin().context("stdin is no channel; `redjepsen run --cluster existing` starts the relay")?;
+        channel_on_stdin().context("stdin is not a channel; `redjepsen run --cluster existing` starts the relay")?;
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, REDIS_PORT))?;
     loop {
         match listener.accept() {

@@ -113,8 +113,7 @@ fn a_member_that_is_gone_is_told_and_holds_up_nothing() {
     });
 }
 
-/// Looks at all links of a member while something is done to another, between the first probes and the next: until then the ports of
-/// the bridge are not the ones that it has.
+/// Looks at all links of a member. Calls `meanwhile` between the first probes and the next, and hides the bridge's ports until then.
 fn sight_while(sandbox: &Sandbox, meanwhile: impl Fn()) -> Sight {
     let goal = Goal::Passes { within: IN_TIME, probes: 1, all: false };
     let goals = [both(sandbox, 0, 1), both(sandbox, 0, 2)].concat().into_iter().map(|pair| (pair, goal)).collect();

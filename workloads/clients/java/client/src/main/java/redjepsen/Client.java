@@ -214,7 +214,7 @@ public final class Client {
             }
             workers.add(new Worker(this, locks, settings, register, kind));
         }
-        warmUp(locks, settings.client());
+        warmUp(locks, hello.path("key_prefix").asText("") + "warm-up:" + settings.client());
         return workers;
     }
 
@@ -243,9 +243,9 @@ public final class Client {
      * library's scripts to the nodes: seconds, which belong to no operation. A node may be down just now, so failing is no
      * reason not to start.
      */
-    private void warmUp(Locks locks, String client) {
+    private void warmUp(Locks locks, String key) {
         try {
-            Held held = locks.acquire(Operation.ofNobody(this, "warm-up:" + client, WARM_UP_LIMIT));
+            Held held = locks.acquire(Operation.ofNobody(this, key, WARM_UP_LIMIT));
             if (held != null) {
                 held.release.run();
             }
