@@ -242,6 +242,18 @@ fn the_single_node_lock_falls_to_a_paused_holder_as_was_expected() {
     assert_eq!(outcome.expect(0).results()["valid"], Value::Bool(false));
 }
 
+/// A primary without a replica refuses writes then, and the resource, which is a primary without one too, does not.
+#[test]
+fn nodes_have_the_users_settings_and_the_resource_has_not() {
+    let _turn = turns::local();
+    let flags = "--workload single --nemesis none --time-limit 2s --cluster local --redis-config";
+    let refused = run(&format!("{flags} 'min-replicas-to-write 1'")).expect(2);
+    assert!(refused.text.contains("Not enough good replicas to"), "{}", refused.text);
+    run(&format!("{flags} 'maxmemory-policy allkeys-lru'")).expect(0);
+    let wrong = run(&format!("{flags} 'maxmemory-policy nonsense'")).expect(255);
+    assert!(wrong.text.contains("argument(s) must be one of the following"), "{}", wrong.text);
+}
+
 #[test]
 fn a_saved_scenario_is_run_again() {
     let _turn = turns::local();

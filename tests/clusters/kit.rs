@@ -24,6 +24,7 @@ pub fn spec(name: &str, nodes: u32, clients: u32) -> ClusterSpec {
         subnet: None,
         owner: Owner::current(),
         persistence: Persistence::None,
+        config: Vec::new(),
         preload: false,
         network_faults: false,
     }

@@ -126,6 +126,11 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     existing(&["--cluster", "docker"], "are for --cluster existing, not docker");
     existing(&["--keep"], "--keep makes no sense with --cluster existing");
     refused(&["--cluster", "existing"], "give --server redis://host:port for each node");
+    existing(&["--redis-config", "save 1 1"], "--redis-config is for servers that redjepsen starts");
+    refused(&["--redis-config", "requirepass x"], "`requirepass` is redjepsen's own");
+    refused(&["--redis-config", "save"], "`save` has no value");
+    refused(&["--workload", "etcd", "--redis-config", "save 1 1"], "--redis-config is for Redis");
+    refused(&["--cluster", "sim", "--redis-config", "save 1 1"], "--redis-config is for real servers");
     refused(&["--allow-writes"], "are for --cluster existing, not auto");
     let allowed = |server: &str, words: &str| refused(&["--server", server, "--allow-writes"], words);
     allowed("redis://:hunter2@127.0.0.1:1", "an address contains a password");

@@ -6,7 +6,7 @@ use super::RunnerError;
 use model::history::{FORMAT, Header};
 use model::plan::{Action, Plan};
 use model::scenario::Scenario;
-use model::topology::{ClusterKind, InstalledClient};
+use model::topology::{ClusterKind, InstalledClient, redis_config};
 use system::cluster::{ClientCommand, ClientSource, ClusterSpec, NodeSource, Owner, PlatformRequest, START_OF_TIME};
 
 /// Whether a cluster stays up after the run.
@@ -78,11 +78,17 @@ impl ClusterRequest {
             subnet: scenario.cluster.subnet,
             owner: Owner::current(),
             persistence: scenario.persistence,
+            config: config_lines(scenario)?,
             preload: scenario.nemesis.needs_preload(),
             network_faults: scenario.nemesis.touches_the_network(),
         };
         Ok(ClusterRequest { platform: PlatformRequest { kind, node, program, client: source, seed }, spec })
     }
+}
+
+fn config_lines(scenario: &Scenario) -> Result<Vec<Vec<String>>, RunnerError> {
+    let lines = scenario.workload.redis_config.iter().map(|line| redis_config::parse(line));
+    lines.collect::<Result<_, _>>().map_err(RunnerError::request)
 }
 
 /// The header of a run's history. `simulated` says whether its time is virtual.

@@ -145,6 +145,7 @@ impl Scenario {
         let own = [
             ("--image", self.cluster.image.is_some()),
             ("--redis-server", self.cluster.redis_server.is_some()),
+            ("--redis-config", !self.workload.redis_config.is_empty()),
             ("--persistence", self.persistence != Persistence::None),
             ("--record-commands", self.record_commands == Some(true)),
         ];

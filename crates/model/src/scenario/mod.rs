@@ -177,6 +177,7 @@ impl Scenario {
     /// Rejects numbers that make no sense before anything starts, naming the flag and its valid values.
     pub fn check(&self) -> Result<(), ScenarioError> {
         self.check_names()?;
+        self.check_existing()?;
         within("--clients", self.clients, 1..=100)?;
         within("--threads", self.threads, 1..=self.clients)?;
         let permits = self.workload.permits;
@@ -255,7 +256,6 @@ impl Scenario {
                 "--record-commands asks Redis for its MONITOR, and this lock has none".to_string(),
             ));
         }
-        self.check_existing()?;
         self.check_operations()?;
         self.check_topology()?;
         self.check_cluster()?;

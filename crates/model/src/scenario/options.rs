@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer};
 use super::texts::one_or_more;
 use super::{ClusterSettings, Fencing, Scenario, ScenarioError, Workload, catalogue};
 use crate::nemesis::{Expectation, Nemesis};
+use crate::topology::redis_config;
 use crate::topology::{ClientMount, ClusterKind, ExistingServers, OwnClient, Persistence};
 use base::units::{Length, LengthRange};
 
@@ -113,6 +114,10 @@ options! {
     /// What the lock's nodes keep on disk [default: from the nemesis, else none]
     #[arg(long, value_enum, hide_short_help = true)]
     pub persistence: Option<Persistence> => word,
+    /// Line of redis.conf for the lock's nodes, such as "min-replicas-to-write 1"; can be repeated
+    #[arg(long, value_name = "LINE", hide_short_help = true)]
+    #[serde(deserialize_with = "lines")]
+    pub redis_config: Vec<String> => ToString::to_string,
     /// Record the commands of the lock's nodes in commands.jsonl, for diagnoses. MONITOR, which records them, slows the nodes
     /// [default: true in runs with a page]
     #[arg(long, hide_short_help = true, value_name = "YES", num_args = 0..=1, default_missing_value = "true")]
@@ -202,6 +207,16 @@ impl Options {
                 workload.lock.name()
             )));
         }
+        for line in &self.redis_config {
+            redis_config::parse(line).map_err(|why| ScenarioError(format!("--redis-config {line:?}: {why}")))?;
+        }
+        if !self.redis_config.is_empty() && !workload.lock.is_on_redis() {
+            return Err(ScenarioError(format!(
+                "--redis-config is for Redis, and lock {} is elsewhere",
+                workload.lock.name()
+            )));
+        }
+        workload.redis_config.extend(self.redis_config.clone());
         workload.resource.fencing = self.fencing.unwrap_or(workload.resource.fencing);
         let usual = nemesis.ttl.map_or(TTL, |ttl| ttl.resolve(TTL));
         let ttl = absolute("--ttl", self.ttl)?.unwrap_or(usual);
@@ -382,6 +397,10 @@ fn mount(text: &str) -> Result<ClientMount, ScenarioError> {
 
 fn mounts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     one_or_more(deserializer, "a mount such as \"./client:/client\", or a list of mounts")
+}
+
+fn lines<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    one_or_more(deserializer, "a line such as \"min-replicas-to-write 1\", or a list of lines")
 }
 
 fn servers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {

@@ -27,6 +27,8 @@ impl Scenario {
         others.extend(cluster.redis_server.iter().map(|program| format!("server: {}", program.display())));
         others.extend(cluster.image.iter().map(|image| format!("image of the nodes: {image}")));
         others.extend(cluster.client_image.iter().map(|image| format!("image of the clients: {image}")));
+        let existing = cluster.existing.iter().flat_map(|servers| &servers.addresses);
+        others.extend(existing.map(|address| format!("server that gets your password and keys of the run: {address}")));
         others
     }
 
@@ -111,6 +113,7 @@ fn comes_with_redjepsen(client: &WorkloadClient) -> bool {
 mod tests {
     use super::*;
     use crate::scenario::Options;
+    use crate::topology::ExistingServers;
 
     fn of(workload: &str) -> Scenario {
         Options::default().scenario(workload, "none", 7, Path::new("")).unwrap()
@@ -149,6 +152,13 @@ mod tests {
             ),
             (refusal(|s| s.cluster.redis_server = Some("/tmp/server".into())), "server: /tmp/server"),
             (refusal(|s| s.cluster.image = Some("evil/image".into())), "image of the nodes: evil/image"),
+            (
+                refusal(|s| {
+                    let addresses = vec!["redis://evil".to_string()];
+                    s.cluster.existing = Some(ExistingServers { addresses, allow_writes: true, ..Default::default() });
+                }),
+                "server that gets your password and keys of the run: redis://evil",
+            ),
             (refusal(|s| s.cluster.client_image = Some("evil/image".into())), "image of the clients: evil/image"),
             (
                 refusal(|s| {

@@ -8,6 +8,7 @@ use crate::history::{Claim, Function, ResourceKind, is_one, one};
 use crate::locks::LockSpec;
 use crate::nemesis::Expectation;
 use crate::topology::Topology;
+use crate::topology::redis_config;
 use base::units::Length;
 
 /// More holders at once than this need more clients than a run has.
@@ -32,6 +33,9 @@ pub struct Workload {
     /// How many clients may hold a lock at once: more than one for a semaphore.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub permits: u32,
+    /// Lines of redis.conf for the lock's nodes, such as `min-replicas-to-write 1`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub redis_config: Vec<String>,
     /// How the nodes relate to each other.
     #[serde(default, skip_serializing_if = "Topology::is_independent")]
     pub topology: Topology,
@@ -77,6 +81,9 @@ pub struct Workload {
 impl Workload {
     /// Checks that a run of it can show anything.
     pub(super) fn check(&self) -> Result<(), String> {
+        for line in &self.redis_config {
+            redis_config::parse(line).map_err(|why| format!("`redis_config` has {line:?}: {why}"))?;
+        }
         if self.claims.is_empty() {
             return Err("`claims` is empty, so no run could fail; name `updates`, `mutual-exclusion` or both".into());
         }

@@ -8,6 +8,7 @@ mod existing;
 mod group;
 mod kinds;
 mod redis_cluster;
+pub mod redis_config;
 mod sentinel;
 pub mod server;
 

@@ -175,6 +175,7 @@ mod tests {
             subnet: None,
             owner: Owner::current(),
             persistence: Persistence::None,
+            config: Vec::new(),
             preload: false,
             network_faults: true,
         };

@@ -61,6 +61,15 @@ fn assign_servers(spec: &ClusterSpec, members: &mut [Member]) {
             (Program::Postgres, _) => databases::postgres(),
         })
     });
+    if spec.program == Program::Redis {
+        // The last of two settings of a name counts.
+        let lines = spec.config.iter().filter_map(|line| line.split_first());
+        let further: Vec<String> =
+            lines.flat_map(|(name, values)| [&[format!("--{name}")][..], values].concat()).collect();
+        for node in members.iter_mut().filter(|member| member.role == Role::Node) {
+            node.server.iter_mut().for_each(|server| server.arguments.extend(further.clone()));
+        }
+    }
     numbered(Role::Sentinel, members, &|number| group?.sentinel(&layout, number));
     // It must be there at the end, but nothing ever restarts it.
     let resource = Server::redis(as_arguments(&settings(Persistence::None)), Vec::new(), false);

@@ -31,6 +31,8 @@ pub struct ClusterSpec {
     /// The process that the run lives and dies with.
     pub owner: Owner,
     pub persistence: Persistence,
+    /// Further settings of the lock's nodes: each a name and its values.
+    pub config: Vec<Vec<String>>,
     /// Whether our library is preloaded into members, to skew their wall clocks or to record what they sync.
     pub preload: bool,
     /// Whether packets between members can be tampered with: if so, the agent is told of the network.

@@ -87,6 +87,9 @@ impl Simulated {
         if spec.program != Program::Redis {
             return refuse(format!("{} is not simulated, only Redis is", spec.program));
         }
+        if !spec.config.is_empty() {
+            return refuse("--redis-config is for real servers; use --cluster local or --cluster docker".to_string());
+        }
         address::check_room(subnet(spec), spec.addresses())
     }
 
