@@ -8,6 +8,7 @@ use clap::Args;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use super::console::{Exit, Failure, look, print, tell};
+use base::files;
 use doctor::{PREFIX, Request, Verdict, diagnose, observe};
 use remote::{Access, Address, RequestError, Secret, Tls};
 
@@ -58,22 +59,24 @@ pub struct DoctorFlags {
     /// Print the diagnosis and all observations as JSON
     #[arg(long)]
     json: bool,
+    /// Also write the answer as a page (HTML) to this file
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
 }
 
 pub async fn doctor(flags: DoctorFlags) -> Result<Exit, Failure> {
     let ttl = flags.ttl;
-    let json = flags.json;
+    let (json, page) = (flags.json, flags.page.clone());
     let request = flags.request()?;
     let diagnosis = diagnose(observe(&request).await.map_err(Failure::arguments)?, ttl);
+    if let Some(file) = &page {
+        files::write(file, report::doctor::page(&diagnosis)).map_err(Failure::could_not_run)?;
+    }
     if json {
         let text = serde_json::to_string_pretty(&diagnosis).map_err(Failure::could_not_run)?;
         print(text + "\n")?;
     } else {
-        let class = match diagnosis.verdict {
-            Verdict::NothingFound => "valid",
-            Verdict::LosesLocks => "invalid",
-            Verdict::CouldNotTell | Verdict::NotReached => "unknown",
-        };
+        let class = report::doctor::class(diagnosis.verdict);
         let look = look();
         let head = look.headline(diagnosis.verdict.word(), class, &diagnosis.headline).join("\n");
         print(format!("{head}\n{}", doctor::text(&diagnosis, look.line())))?;

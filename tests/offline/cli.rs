@@ -124,7 +124,7 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     existing(&["--persistence", "always"], "--persistence is for servers that redjepsen starts");
     existing(&["--record-commands"], "--record-commands is for servers that redjepsen starts");
     existing(&["--cluster", "docker"], "are for --cluster existing, not docker");
-    existing(&["--keep"], "--keep makes no sense with --cluster existing");
+    existing(&["--keep", "--allow-writes"], "--keep makes no sense with --cluster existing");
     refused(&["--cluster", "existing"], "give --server redis://host:port for each node");
     existing(&["--redis-config", "save 1 1"], "--redis-config is for servers that redjepsen starts");
     refused(&["--redis-config", "requirepass x"], "`requirepass` is redjepsen's own");

@@ -88,7 +88,18 @@ fn exit_code_says_whether_something_loses_locks() {
         let json: serde_json::Value = serde_json::from_slice(&out).unwrap();
         assert_eq!(json["verdict"].as_str().unwrap().to_uppercase().replace('-', " "), word);
         assert!(json["observations"]["servers"].is_array() && json["locks"].is_array());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let page = [&url, "--page", file.path().to_str().unwrap()];
+        doctor().args(page).env("REDISCLI_AUTH", SECRET).assert().code(code);
+        let page = std::fs::read_to_string(file.path()).unwrap();
+        // What is printed is on the page.
+        assert!(page.contains(word) && page.contains("<td><code>SET NX PX</code>"), "{page}");
+        assert!(!page.contains(SECRET) && !page.contains("<script src"), "{page}");
+        let first = json["findings"][0]["sentence"].as_str().map(|text| text.split('`').next().unwrap().to_string());
+        assert!(page.contains(&first.unwrap_or_default()), "{page}");
     }
+    let nowhere = doctor().args([server("", "").as_str(), "--page", "/nonexistent/page.html"]).assert().code(255);
+    nowhere.stderr(contains("/nonexistent/page.html"));
     // A port where nothing listens.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let assert = doctor().arg(format!("redis://{closed}")).assert().code(255);

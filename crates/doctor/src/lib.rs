@@ -5,7 +5,7 @@
 //! - [`observations`]: what was seen, as plain data
 //! - [`checks`]: the declared checks; each turns observations into findings, without IO
 //! - [`fitness`]: which kinds of lock and which published libraries work on these servers
-//! - [`diagnosis`]: findings and fitness together, with the verdict; [`page`] prints it
+//! - [`diagnosis`]: findings and fitness together, with the verdict; [`page`] has it in sections and as text
 //!
 //! Doctor writes only keys of its own, which expire within seconds and are removed at the end. It changes no setting and loads no
 //! script. Decisions about abilities come from trials, never from a version: services and proxies refuse what the version has.
@@ -25,5 +25,5 @@ pub use diagnosis::{Diagnosis, Verdict, diagnose};
 pub use fitness::{Fit, Fitness, Suits, fitness};
 pub use observations::*;
 pub use observe::observe;
-pub use page::text;
+pub use page::{Item, Label, Section, sections, text};
 pub use request::{PREFIX, Request};

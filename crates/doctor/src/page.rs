@@ -1,6 +1,4 @@
-//! A diagnosis as text.
-
-use std::fmt::Write;
+//! A diagnosis in sections, from which the text and the page are made.
 
 use crate::checks::Weight;
 use crate::diagnosis::Diagnosis;
@@ -8,38 +6,93 @@ use crate::fitness::{Suits, grouped, number_of};
 use crate::observations::{Ability, Name, Role, Seen, Server};
 use base::words::{count, list, plural, sanitize, wrap};
 
-/// What stands below the headline, in lines of at most this many characters.
-pub fn text(diagnosis: &Diagnosis, width: usize) -> String {
-    let mut page = Page { text: String::new(), width };
+/// A part of the answer. The last one has no title.
+#[derive(Debug, PartialEq)]
+pub struct Section {
+    pub title: &'static str,
+    pub items: Vec<Item>,
+}
+
+/// A paragraph.
+#[derive(Debug, PartialEq)]
+pub struct Item {
+    pub label: Label,
+    pub text: String,
+    /// Blanks before the text, when it is printed.
+    indent: usize,
+}
+
+/// What stands before a paragraph.
+#[derive(Debug, PartialEq)]
+pub enum Label {
+    /// Nothing: it goes on from the one before.
+    None,
+    Bullet,
+    /// The remedy of what is above it.
+    Remedy,
+    /// The name of what it is about.
+    Name(String),
+}
+
+/// Everything below the headline.
+pub fn sections(diagnosis: &Diagnosis) -> Vec<Section> {
+    let mut page = Page { sections: Vec::new() };
     servers(&mut page, diagnosis);
     findings(&mut page, diagnosis);
     rules(&mut page, diagnosis);
     abilities(&mut page, diagnosis);
     locks(&mut page, diagnosis);
     ending(&mut page, diagnosis);
-    page.text
+    page.sections
+}
+
+/// What stands below the headline, in lines of at most this many characters.
+pub fn text(diagnosis: &Diagnosis, width: usize) -> String {
+    let mut text = String::new();
+    for Section { title, items } in sections(diagnosis) {
+        text.push('\n');
+        if !title.is_empty() {
+            text.push_str(&format!("{title}\n"));
+        }
+        for Item { label, text: paragraph, indent } in items {
+            let label = match label {
+                Label::None => String::new(),
+                Label::Bullet => "  -".to_string(),
+                Label::Remedy => "    →".to_string(),
+                Label::Name(name) => format!("  {name}"),
+            };
+            let lines = wrap(&paragraph, width.saturating_sub(indent).max(20));
+            for (number, line) in lines.iter().enumerate() {
+                let start = if number == 0 { &label } else { "" };
+                text.push_str(format!("{start:<indent$}{line}").trim_end());
+                text.push('\n');
+            }
+        }
+    }
+    text
 }
 
 /// Where the answers stand in the table of abilities.
 const NAMES: usize = 30;
 
 struct Page {
-    text: String,
-    width: usize,
+    sections: Vec<Section>,
 }
 
 impl Page {
-    fn title(&mut self, title: &str) {
-        let _ = write!(self.text, "\n{title}\n");
+    fn title(&mut self, title: &'static str) {
+        self.sections.push(Section { title, items: Vec::new() });
     }
 
-    /// A paragraph; lines after the first are indented by `indent` blanks.
-    fn item(&mut self, start: &str, text: &str, indent: usize) {
-        let lines = wrap(&sanitize(text, 2000), self.width.saturating_sub(indent).max(20));
-        for (number, line) in lines.iter().enumerate() {
-            let start = if number == 0 { start } else { "" };
-            let _ = writeln!(self.text, "{}", format!("{start:<indent$}{line}").trim_end());
+    /// A paragraph of the last section; lines after the first are indented by `indent` blanks.
+    fn item(&mut self, label: Label, text: &str, indent: usize) {
+        if let Some(section) = self.sections.last_mut() {
+            section.items.push(Item { label, text: sanitize(text, 2000), indent });
         }
+    }
+
+    fn named(&mut self, name: &str, text: &str, indent: usize) {
+        self.item(Label::Name(name.to_string()), text, indent);
     }
 }
 
@@ -48,7 +101,7 @@ fn servers(page: &mut Page, diagnosis: &Diagnosis) {
     let servers = &diagnosis.observations.servers;
     let width = servers.iter().map(|server| server.address.chars().count()).max().unwrap_or_default();
     for server in servers {
-        page.item(&format!("  {}", server.address), &described(server), width + 4);
+        page.named(&server.address, &described(server), width + 4);
     }
 }
 
@@ -115,11 +168,11 @@ fn findings(page: &mut Page, diagnosis: &Diagnosis) {
         }
         page.title(title);
         for (number, finding) in found.iter().enumerate() {
-            page.item("  -", &finding.sentence, 4);
+            page.item(Label::Bullet, &finding.sentence, 4);
             // What several findings have in common stands after the last of them.
             let again = found.get(number + 1).is_some_and(|next| next.check == finding.check);
             if !again && !finding.remedy.is_empty() {
-                page.item("    →", &finding.remedy, 6);
+                page.item(Label::Remedy, &finding.remedy, 6);
             }
         }
     }
@@ -131,8 +184,12 @@ fn rules(page: &mut Page, diagnosis: &Diagnosis) {
     }
     page.title("Missing ACL rules");
     let rules: Vec<&str> = diagnosis.missing_rules.iter().map(String::as_str).collect();
-    page.item("", "  These ACL rules would allow it. Each refused question leaves a line in the server's ACL LOG.", 2);
-    page.item("    ACL SETUSER", &format!("NAME {}", rules.join(" ")), 16);
+    page.item(
+        Label::None,
+        "These ACL rules would allow it. Each refused question leaves a line in the server's ACL LOG.",
+        2,
+    );
+    page.item(Label::None, &format!("`ACL SETUSER NAME {}`", rules.join(" ")), 4);
 }
 
 fn abilities(page: &mut Page, diagnosis: &Diagnosis) {
@@ -170,7 +227,7 @@ fn outcome(page: &mut Page, name: &str, servers: usize, seen: Vec<(&Server, &See
     }
     for (text, addresses) in &groups {
         let at = if groups.len() > 1 && servers > 1 { format!(" ({})", list(addresses)) } else { String::new() };
-        page.item(&format!("  {name}"), &format!("{text}{at}"), NAMES);
+        page.named(name, &format!("{text}{at}"), NAMES);
     }
 }
 
@@ -178,15 +235,15 @@ fn locks(page: &mut Page, diagnosis: &Diagnosis) {
     page.title("Locks");
     for lock in &diagnosis.locks {
         let reason = if lock.reason.is_empty() { String::new() } else { format!(": {}", lock.reason) };
-        page.item(&format!("  {}", lock.kind), &format!("{}{reason}", lock.suits.words()), 12);
+        page.named(&lock.kind, &format!("{}{reason}", lock.suits.words()), 12);
         if lock.suits == Suits::WillNot || lock.suits == Suits::Unknown {
             continue;
         }
         for (suits, reason, names) in grouped(lock) {
             let number = number_of(names.len());
             let why = if reason == lock.reason { String::new() } else { format!(" {reason}") };
-            page.item("", &format!("{number}: {}.{why}", suits.words()), 12);
-            page.item("", &format!("{}.", list(&names)), 14);
+            page.item(Label::None, &format!("{number}: {}.{why}", suits.words()), 12);
+            page.item(Label::None, &format!("{}.", list(&names)), 14);
         }
     }
 }
@@ -201,7 +258,5 @@ fn ending(page: &mut Page, diagnosis: &Diagnosis) {
         number => format!("{} of doctor's own: the server deletes them within 3 s.", plural(number, "key")),
     };
     page.title("");
-    page.text.truncate(page.text.trim_end().len());
-    page.text.push_str("\n\n");
-    page.item("", &format!("Asked {} in {took}. {keys}", plural(seen.servers.len() as u64, "server")), 0);
+    page.item(Label::None, &format!("Asked {} in {took}. {keys}", plural(seen.servers.len() as u64, "server")), 0);
 }

@@ -18,6 +18,7 @@
 
 pub mod compare;
 mod counterexample;
+pub mod doctor;
 pub mod drawing;
 pub mod export;
 pub mod foreign;
