@@ -1,7 +1,7 @@
 //! A lock whose key never ends.
 
 use super::super::acts::{Act, Change, KeyEnd, KeyState};
-use super::super::case::{Case, at, on};
+use super::super::case::{Case, on};
 use super::super::{Finding, Harm, Kind};
 use super::REDIS_SET;
 use base::words::length;
@@ -44,11 +44,9 @@ fn check(case: &Case) -> Vec<Finding> {
                 return None;
             }
             let sentence = format!(
-                "{}'s {} {} created the key{} without a TTL, and no command gave it one: it was still there {} after {}'s operation was \
+                "{} created the key{} without a TTL, and no command gave it one: it was still there {} after {}'s operation was \
                  over.",
-                act.client,
-                case.named(act),
-                at(act.time),
+                case.did(act),
                 on(case, act.node),
                 length(lay),
                 act.client

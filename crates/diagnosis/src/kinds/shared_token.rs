@@ -38,10 +38,8 @@ fn check(case: &Case) -> Vec<Finding> {
         };
         if earlier.client != act.client {
             let sentence = format!(
-                "{}'s {} {} wrote the value `{}`, which {} had written {}.",
-                act.client,
-                case.named(act),
-                at(act.time),
+                "{} wrote the value `{}`, which {} had written {}.",
+                case.did(act),
                 sanitize(create.token, 40),
                 earlier.client,
                 at(earlier.time)
@@ -65,10 +63,8 @@ fn check(case: &Case) -> Vec<Finding> {
             own.filter(|own| own.create().is_some_and(|create| create.token == owner.token && !create.token.is_empty()))
         {
             let sentence = format!(
-                "{}'s {} {} removed {}'s key: both clients write the value `{}`.",
-                act.client,
-                case.named(act),
-                at(act.time),
+                "{} removed {}'s key: both clients write the value `{}`.",
+                case.did(act),
                 owner.client,
                 sanitize(owner.token, 40)
             );
