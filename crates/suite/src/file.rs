@@ -56,7 +56,7 @@ impl SuiteFile {
 
 /// Every named workload under every named nemesis. If one side is left out, it means all for which the files expect
 /// something in combination with the other side, except cells that other blocks name, and published libraries.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Block {
     pub workload: Option<Names>,

@@ -45,7 +45,7 @@ pub struct Examined {
 }
 
 /// A scenario, and all runs of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Tried {
     pub scenario: String,
     pub description: String,
@@ -64,7 +64,7 @@ pub struct Tried {
 }
 
 /// One run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TriedRun {
     pub ttl: String,
     /// None if it could not be made.

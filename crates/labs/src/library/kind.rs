@@ -29,7 +29,7 @@ pub struct Kind {
 }
 
 /// How a lock of the same kind does under the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Baseline {
     /// It falls as well.
     Falls,
@@ -40,6 +40,7 @@ pub enum Baseline {
     /// The same, but somebody had it for longer than its TTL, and nothing was to renew it.
     Outlived,
     /// There is none, or it showed nothing.
+    #[default]
     Unknown,
 }
 
