@@ -25,7 +25,6 @@ pub(super) enum Needs<'n> {
     Everyone,
     /// All clients that asked for the lock of this key meanwhile, and the agent while it heals, or while a fault is on packets.
     Lock(&'n str),
-    /// This client.
     Client(&'n str),
     /// This client, and no server: it decides by its own clock.
     ClientAlone(&'n str),

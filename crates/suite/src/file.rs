@@ -19,7 +19,6 @@ pub fn open(name_or_path: &str) -> Result<(String, SuiteFile, PathBuf), Catalogu
     Ok((name, suite, folder.map(Path::to_path_buf).unwrap_or_default()))
 }
 
-/// A suite file's content.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteFile {

@@ -8,7 +8,6 @@ use super::file::FoundIn;
 use checker::{Remark, Validity};
 use model::nemesis::Expectation;
 
-/// One finished run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunOutcome {
     /// The name of its cell.
@@ -18,7 +17,6 @@ pub struct RunOutcome {
     pub seed: u64,
     /// None if the run could not be made, so that there is no verdict.
     pub valid: Option<Validity>,
-    /// Whether the run was simulated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub simulated: bool,
     /// What happened, in one sentence.

@@ -43,7 +43,6 @@ pub struct Faults {
     pub all: Vec<FaultAccount>,
 }
 
-/// One fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultAccount {
     pub fault: u32,

@@ -42,7 +42,6 @@ pub struct Remedy {
     /// Whether that run was played in virtual time for this report, and was valid.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub played: bool,
-    /// That run.
     #[serde(skip)]
     pub run: Option<Arc<Scenario>>,
 }
@@ -71,7 +70,6 @@ enum RunChange {
     Nodes(&'static str),
     /// The lock: a workload of the catalogue.
     Lock(&'static str),
-    /// Both.
     All(&'static str, &'static str),
 }
 

@@ -41,7 +41,6 @@ pub static FALSE_RELEASE: AnomalyDef = AnomalyDef {
     blames: Blames::Nothing,
 };
 
-/// What a release said.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReleaseAnswer {
     Released,

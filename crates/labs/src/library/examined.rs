@@ -63,7 +63,6 @@ pub struct Tried {
     pub runs: Vec<TriedRun>,
 }
 
-/// One run.
 #[derive(Clone, Debug, Default)]
 pub struct TriedRun {
     pub ttl: String,
@@ -98,7 +97,6 @@ pub struct TriedRun {
 /// A scenario that breaks the lock, made as small as it could be on real servers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
-    /// What it was made from.
     pub scenario: String,
     /// Its file, relative to the page.
     pub file: String,

@@ -31,9 +31,7 @@ pub struct Kind {
 /// How a lock of the same kind does under the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Baseline {
-    /// It falls as well.
     Falls,
-    /// It holds.
     Holds,
     /// No other lock can play it, but nobody who lived was struck, and nothing excuses it.
     Unexcused,

@@ -17,7 +17,6 @@ use super::drawing;
 use super::{Report, timeline, verdict_word};
 use base::words::sanitize;
 
-/// The page.
 pub fn html(report: &Report) -> String {
     let summary = &report.summary;
     let names: Vec<String> =

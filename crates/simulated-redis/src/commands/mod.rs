@@ -57,7 +57,6 @@ pub(crate) enum Keys {
     All,
 }
 
-/// A command.
 pub(crate) struct Command {
     /// In small letters.
     pub name: &'static str,

@@ -32,7 +32,6 @@ pub struct LibraryAccount {
     pub open: Vec<String>,
 }
 
-/// What broke a library.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BrokenAccount {
     /// Its place among the suite's cells.

@@ -123,7 +123,6 @@ fn acquit(page_folder: &Path, cases: &mut [Case]) -> Result<(), RunnerError> {
     Ok(())
 }
 
-/// The runs of a cell of a stage.
 fn runs_of(page_folder: &Path, made: &StageRuns, cell: &PlannedCell) -> Result<Vec<TriedRun>, RunnerError> {
     let runs = made.state.runs.iter().filter(|run| run.cell == cell.name);
     runs.map(|run| one(page_folder, made.state.folder(), run, &cell.scenario)).collect()
