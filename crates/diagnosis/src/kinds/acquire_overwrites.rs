@@ -1,8 +1,6 @@
 //! An acquisition that sets the key whatever is there.
 
-use super::super::case::{Case, on};
-use super::super::{Finding, Kind};
-use super::REDIS_SET;
+use super::*;
 use super::check_then_set::overwrites;
 
 pub static KIND: Kind = Kind {

@@ -1,10 +1,6 @@
 //! An attempt that ends without the lock, and leaves its key.
 
-use super::super::acts::{Act, Change, Create, KeyEnd, Means};
-use super::super::case::{Case, gave_up, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::{length, moment};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ017",

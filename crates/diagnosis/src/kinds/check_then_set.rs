@@ -1,10 +1,6 @@
 //! An acquisition that asks in one command and sets in another.
 
-use super::super::acts::{Act, Change, Create, Means, Only, Owned};
-use super::super::case::{Case, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_SET;
-use base::words::length;
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ012",

@@ -1,10 +1,6 @@
 //! A release that compares in one command and deletes in another.
 
-use super::super::acts::{Act, Change, Means, Owned};
-use super::super::case::{Case, gave_up, on};
-use super::super::{Finding, Harm, Kind};
-use super::{COMPARE_AND_DELETE, REDIS_LOCKS};
-use base::words::length;
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ002",

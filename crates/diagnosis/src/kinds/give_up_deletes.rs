@@ -1,9 +1,6 @@
 //! A client that never had the lock, and deletes the key when it gives up.
 
-use super::super::acts::{Change, Means};
-use super::super::case::{Case, gave_up, on};
-use super::super::{Finding, Kind};
-use super::{COMPARE_AND_DELETE, REDIS_LOCKS};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ003",

@@ -1,11 +1,6 @@
 //! A lock whose key never ends.
 
-use super::super::acts::{Act, Change, KeyEnd, KeyState};
-use super::super::case::{Case, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_SET;
-use base::words::length;
-use model::history::Phase;
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ004",

@@ -3,7 +3,16 @@
 //! A file has the declaration, the pattern that makes the diagnosis certain, and its sentence. The order of the list is that in
 //! which the list of diagnoses shows them; codes are given once and never change their meaning.
 
-use super::Kind;
+// What they have in common: a file takes all of it.
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use super::acts::{Act, Change, Create, EDGE, Gone, KeyEnd, KeyState, Means, Only, Owned};
+use super::case::{Case, at, end_of, gave_up, on};
+use super::{Finding, Harm, Kind};
+use base::redis_commands::{BUSY_PER_SECOND, SHORT_WAIT_NS};
+use base::words::{self, count, length, list, moment, plural, sanitize, unless_none};
+use model::fault_kinds::{OnData, OnProcess};
+use model::history::{Claim, FaultWindow, Operation, Outcome, Phase, PhaseStamp, Process, SeenPromotion, key_behind};
 
 /// Declares the files and lists them by their codes.
 macro_rules! kinds {
@@ -82,8 +91,6 @@ const COMPARE_AND_EXTEND: &[&str] = &[
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     #[test]

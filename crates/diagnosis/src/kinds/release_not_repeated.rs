@@ -1,12 +1,7 @@
 //! A release that fails or is cancelled, and leaves the key where it is.
 
-use super::super::acts::{Act, Change, KeyEnd};
-use super::super::case::{Case, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
+use super::*;
 use super::attempt_left_lock::takes_over;
-use base::words::{length, moment};
-use model::history::{Outcome, Phase};
 
 pub static KIND: Kind = Kind {
     code: "RJ040",

@@ -1,10 +1,6 @@
 //! A library that deletes its holder's key while the holder still works.
 
-use super::super::acts::{Act, Change, EDGE};
-use super::super::case::{Case, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::moment;
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ035",

@@ -1,11 +1,6 @@
 //! A renewal that goes on after its holder has given the lock back.
 
-use super::super::acts::{Change, Only};
-use super::super::case::{Case, gave_up, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::length;
-use model::history::{Outcome, Phase};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ014",

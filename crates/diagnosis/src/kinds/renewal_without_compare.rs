@@ -1,9 +1,6 @@
 //! A renewal that extends whatever is there.
 
-use super::super::acts::{Change, Create, Means, Only};
-use super::super::case::{Case, on};
-use super::super::{Finding, Harm, Kind};
-use super::{COMPARE_AND_EXTEND, REDIS_LOCKS};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ010",

@@ -1,12 +1,6 @@
 //! A value that several clients write.
 
-use std::collections::HashMap;
-
-use super::super::acts::{Act, Change, Means};
-use super::super::case::{Case, at};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::sanitize;
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ009",

@@ -1,11 +1,6 @@
 //! A key whose TTL is longer than the one that was asked for.
 
-use super::super::acts::KeyState;
-use super::super::case::{Case, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::length;
-use model::history::Phase;
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ036",
