@@ -67,7 +67,7 @@ pub fn plural(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
-/// What is said of a number, unless it is 0.
+/// Says something of a number, unless it is 0.
 pub fn unless_none(number: u64, say: impl FnOnce(u64) -> String) -> String {
     if number == 0 { String::new() } else { say(number) }
 }

@@ -248,7 +248,7 @@ impl<'a> Case<'a> {
         if command.in_script { format!("script's {name}") } else { name }
     }
 
-    /// Who did it, with which command, and when: `c0's DEL at 1.205 s`.
+    /// Names the client, its command and the time: `c0's DEL at 1.205 s`.
     pub fn did(&self, act: &Act) -> String {
         format!("{}'s {} {}", act.client, self.named(act), at(act.time))
     }
