@@ -136,13 +136,10 @@ impl SweepFlags {
         let block = Block {
             workload: Some(Names(self.workload.clone())),
             nemesis: Some(Names(vec![self.nemesis.clone()])),
-            libraries: false,
-            issues: false,
             runs: Some(self.runs),
             expect: Some(Expected::Nothing),
-            found: None,
-            with: Options::default(),
             sweep: self.sweep.clone(),
+            ..Block::default()
         };
         let file = SuiteFile {
             description: "One workload with several values of an option".to_string(),

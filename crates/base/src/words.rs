@@ -67,6 +67,16 @@ pub fn plural(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
+/// Says something of a number, unless it is 0.
+pub fn unless_none(number: u64, say: impl FnOnce(u64) -> String) -> String {
+    if number == 0 { String::new() } else { say(number) }
+}
+
+/// For serde, which leaves out counts of nothing.
+pub fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// `a`, `a and b`, `a, b and c`.
 pub fn list(items: &[String]) -> String {
     match items {

@@ -21,7 +21,6 @@ pub struct Case<'h> {
     pub history: &'h History,
     /// Losses to writes in flight are no losses of the lock.
     pub updates: Updates,
-    /// Each with its cause.
     pub overlaps: Overlaps,
     pub exclusion: Evidence,
     pub tokens: Tokens,

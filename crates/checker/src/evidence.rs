@@ -201,10 +201,9 @@ pub(super) fn mutual_exclusion(history: &History, side_by_side: u64) -> Evidence
     let (facts, text) = match history.permits() as usize {
         1 => {
             let pairs: u64 = keys.values().map(pairs).sum();
-            let readers = match side_by_side {
-                0 => String::new(),
-                times => format!("; readers had it side by side {}", count(times, "time")),
-            };
+            let readers = base::words::unless_none(side_by_side, |times| {
+                format!("; readers had it side by side {}", count(times, "time"))
+            });
             (pairs, format!("{} of holds{readers}", count(pairs, "comparable pair")))
         }
         permits => {

@@ -29,7 +29,6 @@ struct Hold {
     shared: bool,
 }
 
-/// The findings on holds.
 pub(super) struct Overlaps {
     /// The first [`MOST_LISTED`] overlaps.
     pub anomalies: Vec<Anomaly>,

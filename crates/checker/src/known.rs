@@ -13,7 +13,6 @@ pub(super) struct Known<'h> {
 }
 
 impl<'h> Known<'h> {
-    /// As they were told.
     pub fn new(told: &'h [Operation]) -> Known<'h> {
         Known { told, otherwise: HashMap::new() }
     }

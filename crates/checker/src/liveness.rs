@@ -30,7 +30,6 @@ const RETRY_GAP_NS: u64 = 100_000_000;
 /// This many attempts show that a lock was asked for, however short they were.
 const ATTEMPTS: usize = 5;
 
-/// The findings on liveness.
 pub(super) struct Liveness {
     /// One anomaly for each time that a key was stuck.
     pub anomalies: Vec<Anomaly>,

@@ -15,7 +15,6 @@ use super::words::{Words, length, seconds};
 use base::mutants::planted;
 use model::history::{CallEffect, Expects, History, Operation, Outcome, Phase, PhaseStamp, Process, StepOutcome};
 
-/// The findings on tokens.
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
     pub anomalies: Vec<Anomaly>,

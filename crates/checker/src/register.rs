@@ -65,7 +65,6 @@ pub(super) struct RegisterValue {
     pub reads: Vec<Observation>,
 }
 
-/// The values of one key.
 #[derive(Debug)]
 pub(super) struct KeyValues<'h> {
     pub operations: &'h Known<'h>,

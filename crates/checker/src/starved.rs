@@ -25,7 +25,6 @@ pub(super) enum Needs<'n> {
     Everyone,
     /// All clients that asked for the lock of this key meanwhile, and the agent while it heals, or while a fault is on packets.
     Lock(&'n str),
-    /// This client.
     Client(&'n str),
     /// This client, and no server: it decides by its own clock.
     ClientAlone(&'n str),
@@ -94,10 +93,9 @@ pub(super) fn kept(history: &History, needs: Needs, (from, to): (u64, u64), marg
     };
     let mut others: Vec<&str> = lost.keys().map(|(other, _)| *other).filter(|other| *other != member).collect();
     others.dedup();
-    let others = match others.len() as u64 {
-        0 => String::new(),
-        more => format!(", and {} did not run all the time either", count(more, "other member")),
-    };
+    let others = base::words::unless_none(others.len() as u64, |more| {
+        format!(", and {} did not run all the time either", count(more, "other member"))
+    });
     Some(format!("{} for {} of that time{others}; {QUIETER}", did(member, why), length(*most)))
 }
 
@@ -146,10 +144,8 @@ pub(super) fn servers_there(history: &History, anomalies: &[Anomaly]) -> Option<
     let falls = |anomaly: &Anomaly| absences.iter().any(|absence| absence.has(history, anomaly));
     let mut of_claims = anomalies.iter().filter(|anomaly| anomaly.kind.contradicts().is_some()).peekable();
     let undermines_violations = of_claims.peek().is_some() && of_claims.all(falls);
-    let others = match absences.len() as u64 - 1 {
-        0 => String::new(),
-        more => format!(", and {}", count(more, "more time")),
-    };
+    let others =
+        base::words::unless_none(absences.len() as u64 - 1, |more| format!(", and {}", count(more, "more time")));
     let Waited { members, why, from_ns, to_ns, .. } = first.waited;
     let lasted = if *why == WhyWaited::Gone { String::new() } else { format!(" for {}", length(to_ns - from_ns)) };
     let text = format!(

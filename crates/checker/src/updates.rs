@@ -21,7 +21,6 @@ use super::words::{Words, reading, seconds};
 use base::mutants::planted;
 use model::history::{Function, History, Operation, Outcome, Phase};
 
-/// The findings on updates.
 pub(super) struct Updates {
     pub anomalies: Vec<Anomaly>,
     pub lost: LostUpdates,

@@ -82,16 +82,12 @@ pub struct KeyEnd {
     /// How many of them are certainly lost, without those lost to writes in flight.
     pub lost: u64,
     /// How many of these no anomaly names, because only the amount shows that they are gone.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "base::words::is_zero")]
     pub lost_unnamed: u64,
     /// Updates that took effect, as far as the final value tells, without having been acknowledged.
     pub unacknowledged: u64,
     /// A counter's number or a list's length after the last update; None for a register, or if it was not read.
     pub amount: Option<u64>,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// Times at which two clients certainly held the lock at once.
@@ -222,7 +218,7 @@ pub struct Remark {
     pub count: u64,
     pub of: u64,
     /// How bad the worst of them is, to compare runs by: more is worse. Each advisory has a scale of its own.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "base::words::is_zero")]
     pub severity: u64,
     /// Whether a fault was injected or a client cancelled before the worst of them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

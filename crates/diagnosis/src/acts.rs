@@ -33,7 +33,6 @@ pub(crate) struct Act<'a> {
     pub life: usize,
     pub what: Change<'a>,
     pub by: Means,
-    /// What the key was before.
     pub before: KeyState<'a>,
     /// Whether it did what it was to do; none if that is not certain.
     pub done: Option<bool>,
@@ -61,7 +60,6 @@ pub(crate) enum KeyState<'a> {
     There(Owned<'a>),
 }
 
-/// A key that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owned<'a> {
     pub client: &'a str,
@@ -74,7 +72,6 @@ pub(crate) struct Owned<'a> {
     pub operation: Option<usize>,
 }
 
-/// When a key ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyEnd {
     Never,

@@ -248,6 +248,11 @@ impl<'a> Case<'a> {
         if command.in_script { format!("script's {name}") } else { name }
     }
 
+    /// Names the client, its command and the time: `c0's DEL at 1.205 s`.
+    pub fn did(&self, act: &Act) -> String {
+        format!("{}'s {} {}", act.client, self.named(act), at(act.time))
+    }
+
     /// The harm of the end of a key: its owner may have counted on it.
     pub fn ended(&self, owner: &Owned, time: u64) -> Harm {
         match self.operation(owner.operation).filter(|operation| self.holds(operation, time)) {

@@ -87,7 +87,7 @@ pub struct Diagnosis {
     /// Those that did harm first, then by time. There is at least one.
     pub findings: Vec<Finding>,
     /// How many more there are.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "base::words::is_zero")]
     pub left_out: u64,
     pub rule: String,
     pub source: String,
@@ -158,10 +158,6 @@ impl Diagnosis {
     pub fn sentence(&self) -> &str {
         self.findings.first().map_or("", |finding| &finding.sentence)
     }
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// The command that runs a workload under a scenario.

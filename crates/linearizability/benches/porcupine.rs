@@ -3,12 +3,11 @@
 //! linearizable, microseconds (the best of several runs, checking only). `benches/porcupine.sh` compares the times with
 //! Porcupine's own.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Table, Value};
-use linearizability::{Answer, FailedCas, ModelSpec, Options, check};
+use linearizability::history::Table;
+use linearizability::{Answer, FailedCas, ModelSpec, Options, check, formats};
 
 fn main() {
     let Some(folder) = std::env::args().skip(1).find(|arg| !arg.starts_with("--")) else {
@@ -50,79 +49,10 @@ fn measure(table: &Table, spec: ModelSpec) -> (bool, Duration) {
     (legal, best)
 }
 
-/// Reads lines of an etcd log (`INFO jepsen.util - 0 :invoke :read nil`) or maps of a key-value history.
+/// Reads a history of etcd or of a key-value store. One file is empty.
 fn read(path: &Path) -> Table {
-    let text = std::fs::read_to_string(path).expect("a history");
-    let mut table = Table::default();
-    let mut keys: HashMap<String, u32> = HashMap::new();
-    let mut open: HashMap<u32, usize> = HashMap::new();
-    for (line, text) in (1..).zip(text.lines()) {
-        let (process, kind, f, key, value) = if text.starts_with('{') { map(text) } else { words(text) };
-        let key = *keys.entry(key.into()).or_insert_with(|| {
-            table.keys.push(key.into());
-            table.keys.len() as u32 - 1
-        });
-        let mut intern = |text: &str| match text {
-            "nil" | "" => Value::NIL,
-            ":timed-out" => Value::UNKNOWN,
-            _ => table.values.intern(match text.parse() {
-                Ok(int) => Content::Int(int),
-                Err(_) => Content::Text(text.trim_matches('"').into()),
-            }),
-        };
-        let (a, b) = match value.strip_prefix('[').and_then(|value| value.strip_suffix(']')?.split_once(' ')) {
-            Some((from, to)) => (intern(from), intern(to)),
-            None if value == "\"\"" => (Value::NIL, Value::NIL),
-            None => (intern(value), Value::NIL),
-        };
-        let f = match f {
-            ":read" | ":get" => OpFunction::Read,
-            ":write" | ":put" => OpFunction::Write,
-            ":cas" => OpFunction::Cas,
-            ":append" => OpFunction::Append,
-            f => panic!("{}: line {line}: {f}", path.display()),
-        };
-        if kind == ":invoke" {
-            open.insert(process, table.operations.len());
-            let a = if f == OpFunction::Read { Value::UNKNOWN } else { a };
-            let outcome = Outcome::Info;
-            table.operations.push(Op { key, process, f, outcome, a, b, invoked: line, completed: NEVER, line });
-            continue;
-        }
-        let op = &mut table.operations[open.remove(&process).expect("an invocation")];
-        match kind {
-            ":info" => {}
-            ":fail" => (op.outcome, op.completed) = (Outcome::Fail, line),
-            _ => (op.outcome, op.completed) = (Outcome::Ok, line),
-        }
-        if f == OpFunction::Read && kind == ":ok" {
-            op.a = a;
-        }
+    if path.metadata().expect("a history").len() == 0 {
+        return Table::default();
     }
-    table
-}
-
-type Fields<'a> = (u32, &'a str, &'a str, &'a str, &'a str);
-
-fn words(text: &str) -> Fields<'_> {
-    let mut rest = text.split_once(" - ").expect("a log line").1.trim();
-    let mut word = || {
-        let (word, more) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        rest = more.trim_start();
-        word
-    };
-    let (process, kind, f) = (word(), word(), word());
-    (process.parse().expect("a process"), kind, f, "", rest)
-}
-
-fn map(text: &str) -> Fields<'_> {
-    let field = |name: &str| {
-        let rest = text.split_once(name).expect("a field").1.trim_start();
-        match name {
-            ":value " => rest.trim_end_matches('}'),
-            _ => rest.split_once(',').expect("another field").0,
-        }
-    };
-    let process = field(":process ").parse().expect("a process");
-    (process, field(":type "), field(":f "), field(":key ").trim_matches('"'), field(":value "))
+    formats::load(path, &formats::FormatOptions::default()).expect("a history").table
 }

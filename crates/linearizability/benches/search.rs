@@ -1,17 +1,18 @@
 //! Time and memory of the general search on hard histories: many clients, indeterminate operations, repeated values, a
 //! violation at the end. `cargo bench --bench search [-- WORD]` runs the rows that contain WORD.
 
-#[path = "histories/random.rs"]
-mod random;
+#[path = "../tests/all/support/mod.rs"]
+#[allow(dead_code)]
+mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Value, Values};
+use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Value};
 use linearizability::search::{Finding, Limits, Strategy};
 use linearizability::{FailedCas, ModelSpec, Options, examine_object};
-use random::Random;
+use support::generate::{Case, Shape, shaped};
 
 struct Counting;
 
@@ -35,18 +36,20 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
+const SEED: u64 = 50;
 const GIVE_UP: Duration = Duration::from_secs(20);
 
 fn main() {
     let word = std::env::args().skip(1).find(|arg| !arg.starts_with("--")).unwrap_or_default();
     for spec in [ModelSpec::Register, ModelSpec::CasRegister, ModelSpec::Rmw, ModelSpec::Mutex, ModelSpec::Counter] {
         for (clients, count) in [(20, 1_000), (20, 10_000), (50, 10_000), (10, 100_000)] {
-            for distinct in [u32::MAX, 5] {
+            for unique in [true, false] {
                 for indeterminate in [0, 5] {
                     for ends_badly in [false, true] {
                         let valued = matches!(spec, ModelSpec::Register | ModelSpec::CasRegister | ModelSpec::Rmw);
-                        if valued || distinct == 5 {
-                            row(&word, spec, clients, count, distinct, indeterminate, ends_badly);
+                        if valued || !unique {
+                            let shape = Shape { clients, count, indeterminate, spoiled: 0, unique };
+                            row(&word, spec, shape, ends_badly);
                         }
                     }
                 }
@@ -55,14 +58,15 @@ fn main() {
     }
 }
 
-fn row(word: &str, spec: ModelSpec, clients: u32, count: u32, distinct: u32, indeterminate: u64, ends_badly: bool) {
-    let values_are = if distinct == u32::MAX { "unique" } else { "few" };
+fn row(word: &str, spec: ModelSpec, shape: Shape, ends_badly: bool) {
+    let Shape { clients, count, indeterminate, unique, .. } = shape;
+    let values_are = if unique { "unique" } else { "few" };
     let end = if ends_badly { "bad" } else { "ok" };
     let name = format!("{spec} {clients} clients {count} ops {values_are} {indeterminate}% {end}");
     if !name.contains(word) {
         return;
     }
-    let (operations, values) = history(spec, clients, count, distinct, indeterminate, ends_badly);
+    let Case { operations, values, initial, .. } = history(spec, shape, ends_badly);
     print!("{name:<58}");
     for strategy in [Strategy::Race, Strategy::Depth, Strategy::Breadth] {
         let before = NOW.load(Ordering::Relaxed);
@@ -74,7 +78,7 @@ fn row(word: &str, spec: ModelSpec, clients: u32, count: u32, distinct: u32, ind
             spec,
             &operations,
             &values,
-            &Options { limits, failed_cas: FailedCas::Check, ..Options::default() },
+            &Options { initial, failed_cas: FailedCas::Check, limits },
             strategy,
         );
         let took = begun.elapsed();
@@ -89,90 +93,13 @@ fn row(word: &str, spec: ModelSpec, clients: u32, count: u32, distinct: u32, ind
     println!();
 }
 
-enum Phase {
-    Idle,
-    Begun(usize),
-    Happened(usize),
-}
-
 /// Clients take random turns on a correct object. A bad end is a last read of a value from long before.
-fn history(
-    spec: ModelSpec,
-    clients: u32,
-    count: u32,
-    distinct: u32,
-    indeterminate: u64,
-    ends_badly: bool,
-) -> (Vec<Op>, Values) {
-    let mut random = Random(7);
-    let mut values = Values::default();
-    let mut operations: Vec<Op> = Vec::new();
-    let mut phases: Vec<(u32, Phase)> = (0..clients).map(|process| (process, Phase::Idle)).collect();
-    let (mut place, mut state, mut held, mut sum) = (0u32, Value::NIL, false, 0);
-    loop {
-        let at = random.below(clients.into()) as usize;
-        let (process, phase) = &mut phases[at];
-        match *phase {
-            Phase::Idle if operations.len() < count as usize => {
-                let next = random.below(u64::from(distinct.min(1 << 30))) as i64;
-                let next = if distinct == u32::MAX { operations.len() as i64 } else { next };
-                let next = values.intern(Content::Int(next));
-                let draw = random.below(4);
-                let (f, a, b) = match spec {
-                    ModelSpec::Mutex if held => (OpFunction::Release, Value::NIL, Value::NIL),
-                    ModelSpec::Mutex => (OpFunction::Acquire, Value::NIL, Value::NIL),
-                    ModelSpec::Counter if draw < 2 => (OpFunction::Add, next, Value::NIL),
-                    ModelSpec::Rmw => (OpFunction::Rmw, Value::UNKNOWN, next),
-                    ModelSpec::CasRegister if draw == 0 => (OpFunction::Cas, state, next),
-                    ModelSpec::Register | ModelSpec::CasRegister if draw < 2 => (OpFunction::Write, next, Value::NIL),
-                    _ => (OpFunction::Read, Value::UNKNOWN, Value::NIL),
-                };
-                let (outcome, completed) = (Outcome::Info, NEVER);
-                *phase = Phase::Begun(operations.len());
-                let line = operations.len() as u32 + 1;
-                operations.push(Op { key: 0, process: *process, f, outcome, a, b, invoked: place, completed, line });
-                place += 1;
-            }
-            Phase::Idle => {
-                if phases.iter().all(|(_, phase)| matches!(phase, Phase::Idle)) {
-                    break;
-                }
-            }
-            Phase::Begun(index) => {
-                *phase = Phase::Happened(index);
-                let op = &mut operations[index];
-                op.outcome = Outcome::Ok;
-                match op.f {
-                    OpFunction::Read if spec == ModelSpec::Counter => op.a = values.intern(Content::Int(sum)),
-                    OpFunction::Read => op.a = state,
-                    OpFunction::Write => state = op.a,
-                    OpFunction::Cas if state == op.a => state = op.b,
-                    OpFunction::Cas => op.outcome = Outcome::Fail,
-                    OpFunction::Rmw => op.a = std::mem::replace(&mut state, op.b),
-                    OpFunction::Add => sum += values.int(op.a).unwrap_or(0),
-                    OpFunction::Acquire | OpFunction::Release => {
-                        let fits = held == (op.f == OpFunction::Release);
-                        op.outcome = if fits { Outcome::Ok } else { Outcome::Fail };
-                        held = if fits { !held } else { held };
-                    }
-                    OpFunction::Append => {}
-                }
-                if random.below(100) < indeterminate {
-                    op.outcome = Outcome::Info;
-                    if op.f == OpFunction::Read || op.f == OpFunction::Rmw {
-                        op.a = Value::UNKNOWN;
-                    }
-                    *process += clients;
-                    *phase = Phase::Idle;
-                }
-            }
-            Phase::Happened(index) => {
-                operations[index].completed = place;
-                place += 1;
-                *phase = Phase::Idle;
-            }
-        }
-    }
+fn history(spec: ModelSpec, shape: Shape, ends_badly: bool) -> Case {
+    // With this seed, few values are four.
+    let mut case = shaped(SEED, spec, shape);
+    let Case { operations, values, .. } = &mut case;
+    let ends = operations.iter().flat_map(|op| [op.invoked, op.completed]).filter(|event| *event != NEVER);
+    let mut place = ends.max().unwrap_or(0) + 1;
     if ends_badly {
         // Once all is quiet, a value that was there only once is read again after another one. For a mutex or a
         // counter, the last operation does not fit; only an indeterminate release may explain the mutex.
@@ -190,5 +117,5 @@ fn history(
             place += 2;
         }
     }
-    (operations, values)
+    case
 }

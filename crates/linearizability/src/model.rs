@@ -59,9 +59,9 @@ pub trait Model: Sync {
     /// What the operation does in this state.
     fn step(&self, state: &Self::State, operation: &Op) -> Transition<Self::State>;
 
-    /// What is known of an operation in every state.
-    fn effect(&self, _operation: &Op) -> Effect {
-        Effect::Any
+    /// What is known of an operation in every state: of one that failed, that it changes nothing.
+    fn effect(&self, operation: &Op) -> Effect {
+        if operation.outcome == Outcome::Fail { Effect::Nothing } else { Effect::Any }
     }
 
     /// Whether it matters who performs an operation. If not, more operations are identical.

@@ -44,7 +44,6 @@ pub enum Denial {
     OtherValue,
 }
 
-/// Who does a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Actor {
     Client(u32),
@@ -53,7 +52,6 @@ pub enum Actor {
 }
 
 impl Step {
-    /// Who does it.
     pub fn actor(&self) -> Actor {
         use Step::{Acquire, GiveUp, Read, Release, Set, Silent, Start, Taken, Write};
         match *self {

@@ -38,7 +38,6 @@ pub enum FileLook {
     Strange,
 }
 
-/// Looks at a page.
 pub fn page(text: &str) -> FileLook {
     let tags = text.strip_prefix("<!DOCTYPE html>").and_then(tags).filter(|tags| tags.iter().all(Tag::is_of_a_page));
     let Some(tags) = tags else { return FileLook::Strange };

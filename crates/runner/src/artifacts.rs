@@ -20,7 +20,6 @@ const LONGEST: usize = 240;
 /// Time zones differ by multiples of this, in nanoseconds.
 const QUARTER: i128 = 900 * 1_000_000_000;
 
-/// What is there.
 pub(super) fn of(folder: &Path, history: &History) -> RunArtifacts {
     let commands = files::read_inside(&folder.join(RecordedCommand::FILE), MOST_BYTES).unwrap_or_default();
     let commands = RecordedCommand::read(&commands).unwrap_or_default();

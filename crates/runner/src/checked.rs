@@ -32,7 +32,6 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Checks a history.
     pub fn new(history: History, scenario: Option<Scenario>, facts: RunFacts) -> Checked {
         let verdict = checker::check(&history);
         Checked {

@@ -127,10 +127,8 @@ impl HeadAndTail {
     }
 
     fn whole(self) -> Vec<u8> {
-        let gap = match self.left_out {
-            0 => String::new(),
-            bytes => format!("\n… redjepsen left out {bytes} bytes here …\n"),
-        };
+        let gap =
+            base::words::unless_none(self.left_out, |bytes| format!("\n… redjepsen left out {bytes} bytes here …\n"));
         [self.first, gap.into_bytes(), self.last].concat()
     }
 }

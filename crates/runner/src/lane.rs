@@ -27,13 +27,11 @@ pub(super) struct Lane {
     left: Vec<String>,
 }
 
-/// How a run ended.
 pub(super) enum RunEnd {
     /// With a verdict, which is in its folder.
     InOrder,
     /// The run could not be made, for this reason.
     Failed(String),
-    /// The user stopped it.
     Interrupted,
 }
 

@@ -15,7 +15,6 @@ use base::runs::RunFolder;
 use base::sync::lock;
 use base::words;
 
-/// The log of the current run.
 #[derive(Clone, Default)]
 pub struct RunLog(Arc<Mutex<Current>>);
 

@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 
 use suite::plan::PlannedCell;
 
-/// One run to be made.
 #[derive(Clone, Debug)]
 pub(super) struct DueRun<'a> {
     pub cell: &'a PlannedCell,

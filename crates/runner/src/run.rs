@@ -221,7 +221,6 @@ impl Runner {
     }
 }
 
-/// A run and the cluster to make it on.
 struct RunOnCluster<'a> {
     scenario: &'a Scenario,
     plan: &'a Plan,

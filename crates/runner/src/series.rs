@@ -328,7 +328,6 @@ struct Lanes<'s> {
     failures: Failures,
 }
 
-/// A run in progress.
 struct RunInProgress {
     /// Of the [`Concurrency`], when it began.
     epoch: u32,

@@ -44,7 +44,6 @@ const LAST_WORDS: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 /// How much of a line that makes no sense a message shows.
 const SHOWN: usize = 200;
 
-/// One run to be made.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunOrder {

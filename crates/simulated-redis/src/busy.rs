@@ -18,7 +18,6 @@ const BUSY: Reply =
 /// What runs all the same; of SCRIPT, only KILL.
 const ALLOWED: [&str; 3] = ["multi", "replconf", "script"];
 
-/// The script that runs.
 pub(crate) struct Busy {
     /// Whose it is.
     author: Connection,

@@ -65,7 +65,6 @@ pub(crate) struct File {
 }
 
 impl Server {
-    /// Loads what is on the disk.
     pub(crate) fn load(&mut self) {
         self.file.last_sync = self.data.clocks.wall.as_secs();
         let keeps_file = self.config.persistence.keeps_file();

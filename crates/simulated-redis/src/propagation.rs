@@ -18,7 +18,6 @@ pub(crate) struct Propagation {
 }
 
 impl Propagation {
-    /// Adds a command.
     pub fn push(&mut self, words: &[&[u8]]) {
         if self.wanted {
             write_command(&mut self.bytes, words);

@@ -32,7 +32,6 @@ pub struct Server {
     pub(crate) cron: Cron,
     pub(crate) replication: Replication,
     pub(crate) cluster: Option<Box<Cluster>>,
-    /// When it was started.
     pub(crate) started: Clocks,
     /// Drawn at the start, as `INFO` shows it.
     pub(crate) run_id: String,
@@ -177,7 +176,6 @@ impl Server {
         self.clients.insert(connection, client);
     }
 
-    /// Forgets a client.
     fn forget(&mut self, connection: Connection) {
         self.waiting.remove(&connection);
         if self.clients.remove(&connection).is_some() {

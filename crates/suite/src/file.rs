@@ -19,7 +19,6 @@ pub fn open(name_or_path: &str) -> Result<(String, SuiteFile, PathBuf), Catalogu
     Ok((name, suite, folder.map(Path::to_path_buf).unwrap_or_default()))
 }
 
-/// A suite file's content.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteFile {
@@ -56,7 +55,7 @@ impl SuiteFile {
 
 /// Every named workload under every named nemesis. If one side is left out, it means all for which the files expect
 /// something in combination with the other side, except cells that other blocks name, and published libraries.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Block {
     pub workload: Option<Names>,

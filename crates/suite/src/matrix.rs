@@ -23,7 +23,7 @@ const SHOWN: usize = 200;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Matrix {
     /// How many of the runs were simulated.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "base::words::is_zero")]
     pub simulated: u64,
     pub suite: String,
     pub description: String,
@@ -401,10 +401,6 @@ impl Cell {
         self.numbers = CellNumbers::of(&self.runs);
         Ok(())
     }
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 fn libraries(suite: &Suite) -> Vec<TestedLibrary> {

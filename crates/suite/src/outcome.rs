@@ -8,8 +8,7 @@ use super::file::FoundIn;
 use checker::{Remark, Validity};
 use model::nemesis::Expectation;
 
-/// One finished run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunOutcome {
     /// The name of its cell.
     pub cell: String,
@@ -18,7 +17,6 @@ pub struct RunOutcome {
     pub seed: u64,
     /// None if the run could not be made, so that there is no verdict.
     pub valid: Option<Validity>,
-    /// Whether the run was simulated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub simulated: bool,
     /// What happened, in one sentence.
@@ -263,17 +261,9 @@ mod tests {
             run: 1,
             seed: 1,
             valid,
-            simulated: false,
-            summary: String::new(),
-            folder: String::new(),
-            repeat: String::new(),
-            struck: None,
             seconds: 1.5,
-            numbers: Numbers::default(),
-            advisories: Vec::new(),
-            misdiagnosed: None,
             timing: Timing { late_ms, limit_ms: 50, beside_others, asks_for_quiet: false },
-            first_attempt: None,
+            ..RunOutcome::default()
         }
     }
 

@@ -91,7 +91,6 @@ pub struct SuiteError(String);
 const MOST_RUNS: u32 = 1000;
 
 impl Suite {
-    /// Plans a suite.
     pub fn plan(source: &Source, clusters: Clusters) -> Result<Suite, SuiteError> {
         let Source { name, file, folder } = *source;
         let refuse = |text: String| Err(SuiteError(format!("suite {name}: {text}")));

@@ -219,7 +219,6 @@ fn resume(folder: &Path, mut file: File) -> io::Result<Option<SuiteState>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::{Numbers, Timing};
     use checker::Validity;
 
     fn identity() -> Identity {
@@ -239,17 +238,9 @@ mod tests {
             run,
             seed: u64::from(run),
             valid,
-            simulated: false,
             summary: "as it was".into(),
-            folder: String::new(),
-            struck: None,
-            repeat: String::new(),
             seconds: 1.5,
-            numbers: Numbers::default(),
-            advisories: Vec::new(),
-            misdiagnosed: None,
-            timing: Timing::default(),
-            first_attempt: None,
+            ..RunOutcome::default()
         }
     }
 

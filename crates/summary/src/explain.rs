@@ -54,7 +54,6 @@ pub(super) struct Step {
     pub sentence: Sentence,
 }
 
-/// What an operation did when.
 type TimedAct<'a> = (u64, Act, &'a Operation);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,7 +4,7 @@ use super::cause::cause;
 use super::ends::{and_the_end, update};
 use super::explain::was_refused;
 use super::story::{ClaimStatus, Story};
-use base::words::{count, length, line, plural};
+use base::words::{count, length, line, plural, unless_none};
 use checker::properties::Circumstances;
 use checker::properties::liveness::is_long;
 use checker::properties::mutual_exclusion::too_many_clients;
@@ -71,10 +71,7 @@ fn violation(story: &Story) -> String {
 fn kept(story: &Story) -> String {
     let lock = story.lock_name();
     let faults = story.subject.history.faults.iter().filter(|fault| fault.was_observed()).count() as u64;
-    let through = match faults {
-        0 => String::new(),
-        _ => format!(" through {}", plural(faults, "fault")),
-    };
+    let through = unless_none(faults, |_| format!(" through {}", plural(faults, "fault")));
     let overlaps = story.contradictions(Claim::MutualExclusion);
     let text = match overlaps {
         0 => format!("{lock} {}", survived(story, &through)),

@@ -16,7 +16,6 @@ use checker::{Anomaly, AnomalyKind, HowKind, Sentence, Validity};
 pub(super) const WITHOUT_CLOCK: &str = "Without a measured bound on the clients' clock, times are those at which the controller \
     read the clients' reports.";
 
-/// One incident.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IncidentAccount {
     /// What happened, in a few words.
@@ -41,7 +40,6 @@ pub struct IncidentAccount {
     pub clients: String,
     /// How it came about, where that is certain.
     pub how: Option<HowKind>,
-    /// The fault that explains it.
     pub fault: Option<Explanation>,
     /// Acknowledged updates that were lost, as indices of their `invoke` events.
     pub lost: Vec<u64>,
@@ -178,7 +176,6 @@ pub(super) fn anomalies(story: &Story, accounts: &[IncidentAccount]) -> Vec<Anom
     anomalies
 }
 
-/// What the incidents are.
 pub(super) fn title(story: &Story) -> &'static str {
     match story.incidents.iter().any(|incident| incident.claimed) || story.incidents.is_empty() {
         true => "What happened",

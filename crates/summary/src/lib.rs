@@ -152,7 +152,6 @@ pub struct RunSummary {
     /// The lock client's name and version, as it reported them.
     pub client: String,
     pub versions: BTreeMap<String, String>,
-    /// What was run.
     pub setting: Vec<Row>,
     /// What it ran on, and with which versions.
     pub made_with: Vec<Row>,

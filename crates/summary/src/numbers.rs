@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::story::Story;
-use base::words::{count, sanitize};
+use base::words::{count, sanitize, unless_none};
 use checker::Gate;
 use model::history::{FaultWindow, History, Outcome};
 
@@ -43,7 +43,6 @@ pub struct Faults {
     pub all: Vec<FaultAccount>,
 }
 
-/// One fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultAccount {
     pub fault: u32,
@@ -88,10 +87,7 @@ impl Faults {
         if self.planned == 0 {
             return "none".to_string();
         }
-        let skipped = match self.skipped {
-            0 => String::new(),
-            some => format!(", {} skipped", count(some)),
-        };
+        let skipped = unless_none(self.skipped, |some| format!(", {} skipped", count(some)));
         let (injected, observed, healed) = (count(self.injected), count(self.observed), count(self.healed));
         format!("{injected} injected, {observed} observed, {healed} healed{skipped}")
     }

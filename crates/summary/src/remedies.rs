@@ -42,7 +42,6 @@ pub struct Remedy {
     /// Whether that run was played in virtual time for this report, and was valid.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub played: bool,
-    /// That run.
     #[serde(skip)]
     pub run: Option<Arc<Scenario>>,
 }
@@ -71,7 +70,6 @@ enum RunChange {
     Nodes(&'static str),
     /// The lock: a workload of the catalogue.
     Lock(&'static str),
-    /// Both.
     All(&'static str, &'static str),
 }
 
@@ -120,102 +118,83 @@ impl Wrong {
     }
 }
 
-/// Locks with one thing wrong, what that leads to, and another lock with it put right.
-const PUT_RIGHT: &[(&str, Wrong, Try)] = &[
+/// Locks with one thing wrong, what that leads to, another lock with it put right, and why that helps.
+const PUT_RIGHT: &[(&str, Wrong, &str, &str)] = &[
     (
         "redlock-wall",
         Wrong::Shared,
-        lock(
-            "redlock-patient",
-            "A client that measures by a monotonic clock how long the acquisition took. \
+        "redlock-patient",
+        "A client that measures by a monotonic clock how long the acquisition took. \
         A wall clock can stop or jump meanwhile.",
-        ),
     ),
     (
         "redlock-unchecked",
         Wrong::Shared,
-        lock(
-            "redlock-patient",
-            "A client that subtracts the time of the acquisition from the lock's validity, \
+        "redlock-patient",
+        "A client that subtracts the time of the acquisition from the lock's validity, \
         as Redlock requires.",
-        ),
     ),
     (
         "single-constant",
         Wrong::Shared,
-        lock(
-            "single",
-            "A value that only this holder knows, and a release that compares it and deletes in one \
+        "single",
+        "A value that only this holder knows, and a release that compares it and deletes in one \
         step: then no client releases another client's lock.",
-        ),
     ),
     (
         "single-constant",
         Wrong::Stuck,
-        lock(
-            "single",
-            "A value that only this client knows, and a release that compares it and deletes in one step: a client that is not \
+        "single",
+        "A value that only this client knows, and a release that compares it and deletes in one step: a client that is not \
         sure whether it set the key can release it all the same.",
-        ),
     ),
     (
         "single-get-del",
         Wrong::Shared,
-        lock(
-            "single",
-            "A release that compares and deletes in one step, on the server: between a GET and a DEL \
+        "single",
+        "A release that compares and deletes in one step, on the server: between a GET and a DEL \
         the lock can change hands.",
-        ),
     ),
     (
         "incr",
         Wrong::Shared,
-        lock(
-            "single",
-            "A release that compares the lock's value and deletes in one step, which may be sent twice without \
+        "single",
+        "A release that compares the lock's value and deletes in one step, which may be sent twice without \
         harm.",
-        ),
     ),
     (
         "incr",
         Wrong::Stuck,
-        lock(
-            "single",
-            "A key that is set with its end, SET with NX and PX: what a client leaves behind that died, or gave up, is gone after \
+        "single",
+        "A key that is set with its end, SET with NX and PX: what a client leaves behind that died, or gave up, is gone after \
         a TTL.",
-        ),
     ),
     (
         "setnx-expire",
         Wrong::Stuck,
-        lock(
-            "single",
-            "One command that sets the key and its end, SET with NX and PX: a client that dies or gives up between two \
+        "single",
+        "One command that sets the key and its end, SET with NX and PX: a client that dies or gives up between two \
         commands leaves a lock without an end.",
-        ),
     ),
     (
         "redlock-lazy-release",
         Wrong::Stuck,
-        lock(
-            "redlock",
-            "A release on every node, also on those that did not answer: they may have set the \
+        "redlock",
+        "A release on every node, also on those that did not answer: they may have set the \
         key all the same.",
-        ),
     ),
     (
         "redlock-lockstep",
         Wrong::Stuck,
-        lock(
-            "redlock",
-            "A random delay before the next try, so that clients do not split the votes again and \
+        "redlock",
+        "A random delay before the next try, so that clients do not split the votes again and \
         again.",
-        ),
     ),
     (
         "steal-hasty",
         Wrong::Shared,
-        lock("steal", "A thief that waits until its victim has heard of the theft, or for a whole TTL."),
+        "steal",
+        "A thief that waits until its victim has heard of the theft, or for a whole TTL.",
     ),
 ];
 
@@ -241,8 +220,8 @@ pub(super) fn remedies(story: &Story, incident: &Incident, known: &RemediesSoFar
         }
     };
     if !story.is_unlocked() {
-        let right = PUT_RIGHT.iter().filter(|(of, wrong, _)| *of == workload && wrong.is_seen_in(incident));
-        right.for_each(|(_, _, better)| add(*better));
+        let right = PUT_RIGHT.iter().filter(|(of, wrong, ..)| *of == workload && wrong.is_seen_in(incident));
+        right.for_each(|(_, _, better, why)| add(lock(better, why)));
         for_nodes(scenario, incident).into_iter().for_each(&mut add);
     }
     let lost = !incident.lost.is_empty() && incident.has(AnomalyKind::LostUpdate);

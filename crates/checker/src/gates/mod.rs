@@ -184,10 +184,8 @@ fn clients_consistent(history: &History) -> Gate {
         [] => "no client contradicted itself".to_string(),
         [first, more @ ..] => {
             let client = words.process(first.process);
-            let others = match more.len() as u64 {
-                0 => String::new(),
-                more => format!(", and {} more", count(more, "operation")),
-            };
+            let others =
+                base::words::unless_none(more.len() as u64, |more| format!(", and {} more", count(more, "operation")));
             format!("{client} contradicts itself in line {}{others}: {}", first.line, first.text)
         }
     };

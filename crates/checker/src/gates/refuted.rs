@@ -300,7 +300,6 @@ fn answers(operation: &Operation, words: Words) -> Vec<Answered> {
     found
 }
 
-/// What is said of a fault.
 fn reported(window: &FaultWindow, target: &str) -> String {
     let (since, until) = window.certain_span().unwrap_or((window.inject, u64::MAX));
     let until = if until == u64::MAX { "the end".to_string() } else { seconds(until) };

@@ -1,10 +1,10 @@
 //! The number of a counter and the length of a list match the updates that they descend from. Goes with `updates` if the
 //! resource is one of these. The theory is in `checker/amounts.rs`.
 
-use super::super::evidence::{self, Findings};
-use super::{AnomalyDef, AnomalyKind, Blames, Circumstances, ClaimDef, Lines, Property, Rank, Seen};
-use base::words::{count, line, plural};
-use model::history::{Claim, ResourceKind};
+use super::super::evidence;
+use super::*;
+use base::words::{count, line};
+use model::history::ResourceKind;
 
 /// More of a summary is in the report.
 const LONGEST: usize = 300;

@@ -1,14 +1,10 @@
 //! A bounded wait ends in time, and a lock runs out however its holder ends.
 
-use super::super::evidence::Findings;
-use super::super::starved::{Needs, kept};
-use super::super::verdict::Anomaly;
-use super::super::words::{Words, count, length, seconds};
-use super::{AnomalyDef, AnomalyKind, Blames, Case, ClaimDef, Lines, Property, Rank};
+use super::super::words::count;
+use super::*;
 use base::members::Role;
 use base::mutants::planted;
-use base::words::plural;
-use model::history::{Claim, FactName, FaultWindow, History, Operation, Outcome, Phase, PhaseStamp};
+use model::history::{FactName, FaultWindow};
 
 pub static DEF: Property = Property {
     id: "promises",

@@ -1,10 +1,7 @@
 //! How often those who wait ask a node for the lock: no claim says anything of that, but a node has others to serve.
 
-use super::sent::SentCommands;
-use super::{Advisory, Remark};
+use super::*;
 use base::redis_commands::{BUSY_PER_SECOND, SHORT_WAIT_NS};
-use base::words::{length, sanitize};
-use model::history::{History, Operation, Phase, PhaseStamp, Process, RecordedCommand};
 
 pub static DEF: Advisory = Advisory {
     id: "busy-polling",

@@ -1,8 +1,8 @@
 //! No client fails by itself. That its program ended violates no claim; it is a finding, and the gate `clients-steady` says so.
 
-use super::super::evidence::{Evidence, Findings};
+use super::super::evidence::Evidence;
 use super::super::gates::ended_by_themselves;
-use super::{AnomalyDef, Blames, Lines, Property, Rank};
+use super::*;
 
 pub static DEF: Property = Property {
     id: "clients-steady",

@@ -1,11 +1,8 @@
 //! Programs of clients that ended by themselves. No lock claims that they go on, but users of the library want to know.
 
 use super::super::liveness::STUCK_AFTER_TTLS;
-use super::super::starved::everyone_ran;
-use super::super::verdict::Verdict;
-use super::{Advisory, AnomalyKind, Remark, was_disturbed};
-use base::words::sanitize;
-use model::history::{ClientStep, History, Outcome, Phase, Process};
+use super::*;
+use model::history::ClientStep;
 
 pub static DEF: Advisory = Advisory {
     id: "client-crashes",

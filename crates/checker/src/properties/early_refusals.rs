@@ -1,10 +1,7 @@
 //! Attempts to take a lock that were given up long before their time, with nothing in the way but a holder, or not even one. No claim is
 //! broken by that, but whoever asks for ten seconds and is refused after one has not got what was asked for.
 
-use super::super::starved::everyone_ran;
-use super::{Advisory, Remark};
-use base::words::{length, plural};
-use model::history::{History, Operation, Outcome, Phase, PhaseStamp, Process};
+use super::*;
 
 pub static DEF: Advisory = Advisory {
     id: "early-refusals",

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::super::starved::everyone_ran;
-use super::{Advisory, Remark};
+use super::*;
 use base::redis_commands;
-use base::words::{length, list, plural};
-use model::history::{History, Operation, Outcome, Phase, PhaseStamp, Process, RecordedCommand};
+use base::words::list;
 
 pub static DEF: Advisory = Advisory {
     id: "false-losses",

@@ -5,13 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use super::super::evidence::{Findings, NotCounted};
-use super::super::starved::{Needs, kept};
-use super::super::verdict::Anomaly;
-use super::super::words::{Words, count, length, number, seconds};
-use super::{AnomalyDef, AnomalyKind, Blames, Case, ClaimDef, Lines, Property, Rank, Seen};
-use base::words::plural;
-use model::history::{Claim, History, Phase, PhaseStamp};
+use super::super::evidence::NotCounted;
+use super::super::words::{count, number};
+use super::*;
 
 pub static DEF: Property = Property {
     id: "grants",

@@ -1,12 +1,11 @@
 //! A lock that is free and requested is obtained. The theory is in `checker/liveness.rs` and, of scripts, `checker/locks.rs`.
 
-use super::super::evidence::{Findings, NotCounted};
+use super::super::evidence::NotCounted;
 use super::super::liveness::STUCK_AFTER_TTLS;
-use super::super::verdict::{Anomaly, Gap, Verdict};
+use super::super::verdict::Gap;
 use super::super::words;
-use super::{AnomalyDef, AnomalyKind, Blames, Circumstances, ClaimDef, Lines, Property, Rank, Seen};
-use base::words::{length, sanitize};
-use model::history::{CallEffect, Claim, FactName, History, Operation, Phase, locked_key};
+use super::*;
+use model::history::{CallEffect, FactName, locked_key};
 
 /// A shorter time without the lock is not worth a word in the headline, in nanoseconds.
 const LONG_GAP_NS: u64 = 2_000_000_000;

@@ -1,12 +1,9 @@
 //! The delay from the loss of a lock until the library tells its holder. The claim `losses` decides where a workload states a limit.
 
-use super::super::owners::Owners;
-use super::super::starved::{Needs, kept};
 use super::super::stopped::Stops;
-use super::super::words::{Words, length};
+use super::Recorded;
 use super::losses::{gone, held};
-use super::{Advisory, Recorded, Remark};
-use model::history::Operation;
+use super::*;
 
 pub static DEF: Advisory = Advisory {
     id: "loss-report-delay",

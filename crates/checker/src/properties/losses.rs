@@ -5,14 +5,8 @@
 //! which the holder's client, or the machine, was stopped does not count: it could neither be told nor say so. A holder
 //! that stops acting before the time is over needs no word.
 
-use super::super::evidence::Findings;
-use super::super::owners::Owners;
-use super::super::starved::{Needs, kept};
-use super::super::verdict::Anomaly;
-use super::super::words::{Words, count, length, seconds};
-use super::{AnomalyDef, AnomalyKind, Blames, Case, ClaimDef, Lines, Property, Rank};
-use base::words::plural;
-use model::history::{Claim, History, Operation, Phase, PhaseStamp};
+use super::super::words::count;
+use super::*;
 
 pub static DEF: Property = Property {
     id: "losses",

@@ -31,9 +31,13 @@ pub mod write_in_flight;
 use super::AnomalyKind;
 use super::case::Case;
 use super::evidence::Findings;
+use super::owners::Owners;
+use super::starved::{Needs, everyone_ran, kept};
 use super::verdict::{Anomaly, Blames, Remark, Verdict};
-use base::words::count;
-use model::history::{Claim, Header, History, RecordedCommand};
+use super::words::{Words, length, seconds};
+use base::words::{count, plural, sanitize};
+use model::history::{Claim, Header, History, Operation, Outcome, Phase, PhaseStamp, Process, RecordedCommand};
+use sent::SentCommands;
 
 /// The declaration of a property.
 pub struct Property {

@@ -1,10 +1,7 @@
 //! No two clients believe at the same time that they hold the lock, or more than may. The theory is in `checker/holds.rs`.
 
-use super::super::evidence::Findings;
 use super::super::words;
-use super::{AnomalyDef, AnomalyKind, Blames, Circumstances, ClaimDef, Lines, Property, Rank, Seen};
-use base::words::plural;
-use model::history::{Claim, History};
+use super::*;
 
 pub static DEF: Property = Property {
     id: "mutual-exclusion",

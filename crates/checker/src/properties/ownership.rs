@@ -1,12 +1,8 @@
 //! A client that is told, when it asks, that it has the lock has it.
 
-use super::super::evidence::Findings;
 use super::super::owners::{run_time, time, took_it_back};
-use super::super::verdict::Anomaly;
-use super::super::words::{Words, count, seconds};
-use super::{AnomalyDef, AnomalyKind, Blames, Case, ClaimDef, Lines, Property, Rank};
-use base::words::plural;
-use model::history::{Claim, Operation, Phase, PhaseStamp};
+use super::super::words::count;
+use super::*;
 
 pub static DEF: Property = Property {
     id: "ownership",

@@ -7,13 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use super::super::evidence::Findings;
-use super::super::owners::{Owned, Owners, run_time, time, took_it_back};
-use super::super::verdict::Anomaly;
-use super::super::words::{Words, count, seconds};
-use super::{AnomalyDef, AnomalyKind, Blames, Case, ClaimDef, Lines, Property, Rank};
-use base::words::plural;
-use model::history::{Claim, History, Operation, Outcome, Phase, PhaseStamp};
+use super::super::owners::{Owned, run_time, time, took_it_back};
+use super::super::words::count;
+use super::*;
 
 pub static DEF: Property = Property {
     id: "releases",
@@ -41,7 +37,6 @@ pub static FALSE_RELEASE: AnomalyDef = AnomalyDef {
     blames: Blames::Nothing,
 };
 
-/// What a release said.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReleaseAnswer {
     Released,

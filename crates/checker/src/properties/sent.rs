@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use model::history::RecordedCommand;
+use super::*;
 
 /// What clients sent themselves; the calls of their scripts are left out.
 pub struct SentCommands<'a> {

@@ -1,9 +1,7 @@
 //! How long a library's clients took to give their locks back: nothing is promised of that, but whoever calls waits for so long.
 
-use super::super::starved::everyone_ran;
-use super::{Advisory, Remark};
-use base::words::{length, list, moment, sanitize};
-use model::history::{History, Operation, Phase, Process};
+use super::*;
+use base::words::{list, moment};
 
 pub static DEF: Advisory = Advisory {
     id: "slow-releases",

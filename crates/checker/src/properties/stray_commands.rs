@@ -3,12 +3,8 @@
 
 use std::collections::HashMap;
 
-use super::super::starved::everyone_ran;
-use super::sent::SentCommands;
-use super::{Advisory, Remark, was_disturbed};
+use super::*;
 use base::redis_commands::{self, asks, changes_a_lock, runs_a_script};
-use base::words::{length, plural, sanitize};
-use model::history::{History, Operation, Outcome, Phase, Process, RecordedCommand};
 
 pub static DEF: Advisory = Advisory {
     id: "stray-commands",

@@ -1,10 +1,8 @@
 //! Fencing tokens rise from acquisition to acquisition. The theory is in `checker/locks.rs`.
 
-use super::super::evidence::{self, Findings};
+use super::super::evidence;
 use super::super::words;
-use super::{AnomalyDef, Blames, ClaimDef, Lines, Property, Rank};
-use base::words::{count, plural};
-use model::history::Claim;
+use super::*;
 
 pub static DEF: Property = Property {
     id: "tokens",

@@ -1,10 +1,10 @@
 //! Every acknowledged update survives, in an order that agrees with real time. The theory is in [`crate`]'s `updates`.
 
-use super::super::evidence::{self, Findings};
+use super::super::evidence;
 use super::super::words;
-use super::{AnomalyDef, AnomalyKind, Blames, Circumstances, ClaimDef, Lines, Property, Rank, Seen};
-use base::words::{count, percent, plural};
-use model::history::{Claim, Function, Operation, Process, ResourceKind};
+use super::*;
+use base::words::{count, percent};
+use model::history::{Function, ResourceKind};
 
 pub static DEF: Property = Property {
     id: "updates",

@@ -1,8 +1,8 @@
 //! No client releases the lock while its own write is still in flight: no lock can prevent what follows, so such a run says
 //! nothing of the lock. The theory is in `checker/blame.rs`, and the gate `clients-careful` says so.
 
-use super::super::evidence::{Evidence, Findings};
-use super::{AnomalyDef, AnomalyKind, Blames, Lines, Property, Rank};
+use super::super::evidence::Evidence;
+use super::*;
 
 pub static DEF: Property = Property {
     id: "clients-careful",

@@ -1,8 +1,6 @@
 //! An acquisition that sets the key whatever is there.
 
-use super::super::case::{Case, at, on};
-use super::super::{Finding, Kind};
-use super::REDIS_SET;
+use super::*;
 use super::check_then_set::overwrites;
 
 pub static KIND: Kind = Kind {
@@ -24,10 +22,8 @@ fn check(case: &Case) -> Vec<Finding> {
     unasked
         .map(|(act, owner)| {
             let sentence = format!(
-                "{}'s {} {} overwrote {}'s key{}, which was there since {}.",
-                act.client,
-                case.named(act),
-                at(act.time),
+                "{} overwrote {}'s key{}, which was there since {}.",
+                case.did(act),
                 owner.client,
                 on(case, act.node),
                 base::words::moment(owner.since)

@@ -1,10 +1,6 @@
 //! An attempt that ends without the lock, and leaves its key.
 
-use super::super::acts::{Act, Change, Create, KeyEnd, Means};
-use super::super::case::{Case, at, gave_up, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::{length, moment};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ017",
@@ -98,10 +94,8 @@ pub(super) fn finding(case: &Case, left: &LeftBehind, what: &str) -> Finding {
     let LeftBehind { act, over, by_reset, until, .. } = *left;
     let event = if by_reset { "lost its connection" } else { "ended its attempt" };
     let sentence = format!(
-        "{}'s {} {} created the key{}. {} {event} at {}, and {what}. The key stayed for another {}.",
-        act.client,
-        case.named(act),
-        at(act.time),
+        "{} created the key{}. {} {event} at {}, and {what}. The key stayed for another {}.",
+        case.did(act),
         on(case, act.node),
         act.client,
         moment(over),

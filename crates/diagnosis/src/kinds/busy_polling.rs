@@ -1,14 +1,6 @@
 //! A waiter that asks a node for the lock again and again, hardly resting in between.
 
-use std::collections::BTreeMap;
-
-use super::super::acts::{Act, Change};
-use super::super::case::{Case, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::redis_commands::{BUSY_PER_SECOND, SHORT_WAIT_NS};
-use base::words::{count, moment};
-use model::history::{Phase, PhaseStamp};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ043",

@@ -1,10 +1,6 @@
 //! An acquisition that asks in one command and sets in another.
 
-use super::super::acts::{Act, Change, Create, Means, Only, Owned};
-use super::super::case::{Case, at, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_SET;
-use base::words::length;
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ012",
@@ -37,10 +33,8 @@ fn check(case: &Case) -> Vec<Finding> {
         .filter_map(|(act, owner)| {
             let asked = case.had_asked(act).filter(|asked| asked.place < owner.created)?;
             let sentence = format!(
-                "{}'s {} {} overwrote {}'s key{}: it had asked for the key {} before, in a command of its own ({}).",
-                act.client,
-                case.named(act),
-                at(act.time),
+                "{} overwrote {}'s key{}: it had asked for the key {} before, in a command of its own ({}).",
+                case.did(act),
                 owner.client,
                 on(case, act.node),
                 length(act.time.saturating_sub(asked.time)),

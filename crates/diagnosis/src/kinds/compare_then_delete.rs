@@ -1,10 +1,6 @@
 //! A release that compares in one command and deletes in another.
 
-use super::super::acts::{Act, Change, Means, Owned};
-use super::super::case::{Case, at, gave_up, on};
-use super::super::{Finding, Harm, Kind};
-use super::{COMPARE_AND_DELETE, REDIS_LOCKS};
-use base::words::length;
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ002",
@@ -40,10 +36,8 @@ pub(super) fn after_comparing<'c, 'a>(
             // Another client's key that was there when it asked was no reason.
             let was_own = asked.owner().is_none_or(|then| then.client == act.client);
             let sentence = format!(
-                "{}'s {} {} {did} {}'s key{}: {} had read the value {} before, in a command of its own ({}).",
-                act.client,
-                case.named(act),
-                at(act.time),
+                "{} {did} {}'s key{}: {} had read the value {} before, in a command of its own ({}).",
+                case.did(act),
                 owner.client,
                 on(case, act.node),
                 act.client,

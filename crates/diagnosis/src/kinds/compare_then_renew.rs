@@ -1,10 +1,7 @@
 //! A renewal that compares in one command and extends in another.
 
-use super::super::acts::{Act, Change, Owned};
-use super::super::case::Case;
-use super::super::{Finding, Harm, Kind};
+use super::*;
 use super::compare_then_delete::after_comparing;
-use super::{COMPARE_AND_EXTEND, REDIS_LOCKS};
 
 pub static KIND: Kind = Kind {
     code: "RJ024",

@@ -1,14 +1,7 @@
 //! An extension that is reported after the key has expired.
 
-use std::collections::BTreeMap;
-
-use super::super::acts::{Act, Change};
-use super::super::case::Case;
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
+use super::*;
 use super::expired_grant::TO_RETURN;
-use base::words::{length, moment};
-use model::history::Phase;
 
 pub static KIND: Kind = Kind {
     code: "RJ038",

@@ -1,10 +1,7 @@
 //! A lock that is handed out after its key has run out.
 
-use super::super::case::{Case, end_of};
-use super::super::{Finding, Kind};
-use super::REDIS_LOCKS;
+use super::*;
 use super::quorum_too_small::{Grant, grants};
-use base::words::{length, moment};
 
 pub static KIND: Kind = Kind {
     code: "RJ007",

@@ -1,12 +1,6 @@
 //! A lock that runs out while its holder still counts on it: what every lock with a TTL does.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use super::super::acts::{Act, Change, EDGE, Gone, KeyState};
-use super::super::case::Case;
-use super::super::{Finding, Harm, Kind};
-use super::KLEPPMANN;
-use base::words::{list, moment, plural};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ022",
@@ -73,10 +67,7 @@ fn finding(case: &Case, keys: &[Ended]) -> Option<Finding> {
         .acts
         .before(took)
         .filter(|act| act.place > lost.place && act.is_done() && matches!(act.what, Change::Renew(_)));
-    let renewed = match renewals.count() as u64 {
-        0 => String::new(),
-        many => format!(", extended {}", plural(many, "time")),
-    };
+    let renewed = unless_none(renewals.count() as u64, |many| format!(", extended {}", plural(many, "time")));
     let whose = match keys {
         [_] => format!("{}'s key, created at {}{renewed}, expired at {}", lost.client, moment(lost.time), moment(end)),
         _ => {

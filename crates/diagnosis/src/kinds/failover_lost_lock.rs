@@ -1,10 +1,6 @@
 //! A lock that was acknowledged by a primary, and that its successor never had.
 
-use super::super::acts::{Act, Change, EDGE};
-use super::super::case::Case;
-use super::super::{Finding, Harm, Kind};
-use base::words::moment;
-use model::history::{Operation, Phase, SeenPromotion};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ020",

@@ -1,11 +1,6 @@
 //! A library that says yes when its holder asks whether it has the lock, while another client has it.
 
-use super::super::acts::{EDGE, Owned};
-use super::super::case::Case;
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::moment;
-use model::history::{Operation, Phase, PhaseStamp, key_behind};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ039",

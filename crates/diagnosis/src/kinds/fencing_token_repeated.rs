@@ -1,12 +1,6 @@
 //! A fencing token that is not greater than one that was given before.
 
-use std::collections::BTreeMap;
-
-use super::super::case::Case;
-use super::super::{Finding, Harm, Kind};
-use super::KLEPPMANN;
-use base::words::moment;
-use model::history::{Operation, Phase};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ030",

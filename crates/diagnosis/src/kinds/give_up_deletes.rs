@@ -1,9 +1,6 @@
 //! A client that never had the lock, and deletes the key when it gives up.
 
-use super::super::acts::{Change, Means};
-use super::super::case::{Case, at, gave_up, on};
-use super::super::{Finding, Kind};
-use super::{COMPARE_AND_DELETE, REDIS_LOCKS};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ003",
@@ -29,10 +26,8 @@ fn check(case: &Case) -> Vec<Finding> {
         .filter(|(act, _)| case.of(act).is_some_and(gave_up))
         .map(|(act, owner)| {
             let sentence = format!(
-                "{}'s {} {} removed {}'s key{}, though this attempt of {} had not acquired the lock.",
-                act.client,
-                case.named(act),
-                at(act.time),
+                "{} removed {}'s key{}, though this attempt of {} had not acquired the lock.",
+                case.did(act),
                 owner.client,
                 on(case, act.node),
                 act.client

@@ -1,12 +1,6 @@
 //! A lock that is handed out while its only server is down.
 
-use super::super::acts::EDGE;
-use super::super::case::Case;
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::moment;
-use model::fault_kinds::OnProcess;
-use model::history::{Phase, Process};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ041",

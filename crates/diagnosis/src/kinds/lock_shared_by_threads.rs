@@ -1,11 +1,6 @@
 //! A lock that one thread holds, and that the library hands to another thread of the same process.
 
-use super::super::acts::Act;
-use super::super::case::Case;
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::moment;
-use model::history::{Operation, Process, key_behind};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ034",

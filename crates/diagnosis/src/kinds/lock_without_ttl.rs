@@ -1,11 +1,6 @@
 //! A lock whose key never ends.
 
-use super::super::acts::{Act, Change, KeyEnd, KeyState};
-use super::super::case::{Case, at, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_SET;
-use base::words::length;
-use model::history::Phase;
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ004",
@@ -44,11 +39,9 @@ fn check(case: &Case) -> Vec<Finding> {
                 return None;
             }
             let sentence = format!(
-                "{}'s {} {} created the key{} without a TTL, and no command gave it one: it was still there {} after {}'s operation was \
+                "{} created the key{} without a TTL, and no command gave it one: it was still there {} after {}'s operation was \
                  over.",
-                act.client,
-                case.named(act),
-                at(act.time),
+                case.did(act),
                 on(case, act.node),
                 length(lay),
                 act.client

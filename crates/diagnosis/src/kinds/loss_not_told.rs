@@ -1,13 +1,6 @@
 //! A renewal that finds the lock lost, and a holder that works on.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-
-use super::super::acts::{Act, Change, Gone, KeyState};
-use super::super::case::{Case, at, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::{moment, plural};
-use model::history::{Operation, Phase, PhaseStamp};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ026",

@@ -3,100 +3,72 @@
 //! A file has the declaration, the pattern that makes the diagnosis certain, and its sentence. The order of the list is that in
 //! which the list of diagnoses shows them; codes are given once and never change their meaning.
 
-mod acquire_overwrites;
-mod attempt_left_lock;
-mod busy_polling;
-mod check_then_set;
-mod compare_then_delete;
-mod compare_then_renew;
-mod expired_extension;
-mod expired_grant;
-mod expired_under_holder;
-mod failover_lost_lock;
-mod false_ownership;
-mod fencing_token_repeated;
-mod give_up_deletes;
-mod grant_without_server;
-mod lock_shared_by_threads;
-mod lock_without_ttl;
-mod loss_not_told;
-mod node_clock_jumped;
-mod node_lost_lock;
-mod nodes_asked_in_turn;
-mod quorum_too_small;
-mod release_claims_success;
-mod release_frees_nothing;
-mod release_not_repeated;
-mod release_skips_node;
-mod release_without_compare;
-mod removes_own_lock;
-mod renewal_creates;
-mod renewal_outlives_holder;
-mod renewal_removes_ttl;
-mod renewal_stops;
-mod renewal_without_compare;
-mod retry_meets_own_lock;
-mod script_forgotten;
-mod shared_token;
-mod stops_at_dead_node;
-mod thundering_waiters;
-mod ttl_in_second_command;
-mod ttl_in_wrong_unit;
-mod ttl_longer_than_asked;
-mod validity_by_wall_clock;
-mod votes_kept;
-mod wait_ignored;
-mod waiter_asleep;
+// What they have in common: a file takes all of it.
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::Kind;
+use super::acts::{Act, Change, Create, EDGE, Gone, KeyEnd, KeyState, Means, Only, Owned};
+use super::case::{Case, at, end_of, gave_up, on};
+use super::{Finding, Harm, Kind};
+use base::redis_commands::{BUSY_PER_SECOND, SHORT_WAIT_NS};
+use base::words::{self, count, length, list, moment, plural, sanitize, unless_none};
+use model::fault_kinds::{OnData, OnProcess};
+use model::history::{Claim, FaultWindow, Operation, Outcome, Phase, PhaseStamp, Process, SeenPromotion, key_behind};
 
-/// All of them, by their codes.
-pub static KINDS: &[&Kind] = &[
-    &release_without_compare::KIND,
-    &compare_then_delete::KIND,
-    &give_up_deletes::KIND,
-    &lock_without_ttl::KIND,
-    &ttl_in_second_command::KIND,
-    &ttl_in_wrong_unit::KIND,
-    &expired_grant::KIND,
-    &quorum_too_small::KIND,
-    &shared_token::KIND,
-    &renewal_without_compare::KIND,
-    &renewal_creates::KIND,
-    &check_then_set::KIND,
-    &acquire_overwrites::KIND,
-    &renewal_outlives_holder::KIND,
-    &renewal_stops::KIND,
-    &release_frees_nothing::KIND,
-    &attempt_left_lock::KIND,
-    &release_skips_node::KIND,
-    &script_forgotten::KIND,
-    &failover_lost_lock::KIND,
-    &node_lost_lock::KIND,
-    &expired_under_holder::KIND,
-    &node_clock_jumped::KIND,
-    &compare_then_renew::KIND,
-    &renewal_removes_ttl::KIND,
-    &loss_not_told::KIND,
-    &retry_meets_own_lock::KIND,
-    &nodes_asked_in_turn::KIND,
-    &release_claims_success::KIND,
-    &fencing_token_repeated::KIND,
-    &wait_ignored::KIND,
-    &validity_by_wall_clock::KIND,
-    &waiter_asleep::KIND,
-    &lock_shared_by_threads::KIND,
-    &removes_own_lock::KIND,
-    &ttl_longer_than_asked::KIND,
-    &votes_kept::KIND,
-    &expired_extension::KIND,
-    &false_ownership::KIND,
-    &release_not_repeated::KIND,
-    &grant_without_server::KIND,
-    &stops_at_dead_node::KIND,
-    &busy_polling::KIND,
-    &thundering_waiters::KIND,
-];
+/// Declares the files and lists them by their codes.
+macro_rules! kinds {
+    ($($kind:ident)*) => {
+        $(mod $kind;)*
+        /// All of them, by their codes.
+        pub static KINDS: &[&Kind] = &[$(&$kind::KIND),*];
+    };
+}
+
+kinds! {
+    release_without_compare
+    compare_then_delete
+    give_up_deletes
+    lock_without_ttl
+    ttl_in_second_command
+    ttl_in_wrong_unit
+    expired_grant
+    quorum_too_small
+    shared_token
+    renewal_without_compare
+    renewal_creates
+    check_then_set
+    acquire_overwrites
+    renewal_outlives_holder
+    renewal_stops
+    release_frees_nothing
+    attempt_left_lock
+    release_skips_node
+    script_forgotten
+    failover_lost_lock
+    node_lost_lock
+    expired_under_holder
+    node_clock_jumped
+    compare_then_renew
+    renewal_removes_ttl
+    loss_not_told
+    retry_meets_own_lock
+    nodes_asked_in_turn
+    release_claims_success
+    fencing_token_repeated
+    wait_ignored
+    validity_by_wall_clock
+    waiter_asleep
+    lock_shared_by_threads
+    removes_own_lock
+    ttl_longer_than_asked
+    votes_kept
+    expired_extension
+    false_ownership
+    release_not_repeated
+    grant_without_server
+    stops_at_dead_node
+    busy_polling
+    thundering_waiters
+}
 
 /// `Distributed locks with Redis`
 const REDIS_LOCKS: (&str, &str) =
@@ -119,8 +91,6 @@ const COMPARE_AND_EXTEND: &[&str] = &[
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     #[test]

@@ -1,10 +1,7 @@
 //! A key that ended before its time since its node's clock was wrong.
 
-use super::super::case::Case;
-use super::super::{Finding, Kind};
-use super::KLEPPMANN;
+use super::*;
 use super::node_lost_lock::found;
-use base::words::moment;
 
 pub static KIND: Kind = Kind {
     code: "RJ023",

@@ -1,12 +1,6 @@
 //! A key that a node gave up before its time, by a fault of the run.
 
-use super::super::acts::{Act, Change, EDGE};
-use super::super::case::Case;
-use super::super::{Finding, Harm, Kind};
-use super::KLEPPMANN;
-use base::words::{self, moment};
-use model::fault_kinds::OnData;
-use model::history::FaultWindow;
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ021",

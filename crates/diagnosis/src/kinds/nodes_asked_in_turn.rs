@@ -1,13 +1,7 @@
 //! An acquisition that waits for one node before it asks the next.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use super::super::acts::{Act, Change};
-use super::super::case::{Case, at};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
+use super::*;
 use super::quorum_too_small::asks_a_majority;
-use base::words::length;
 
 pub static KIND: Kind = Kind {
     code: "RJ028",

@@ -1,12 +1,6 @@
 //! A lock over independent nodes that is handed out without a majority of them.
 
-use std::collections::BTreeMap;
-
-use super::super::acts::{Act, Change, EDGE, KeyEnd, KeyState, Owned};
-use super::super::case::Case;
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::moment;
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ008",

@@ -1,13 +1,6 @@
 //! A release that finds another client's key, and says that it released the lock.
 
-use std::collections::BTreeSet;
-
-use super::super::acts::{Act, Change};
-use super::super::case::{Case, at, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::moment;
-use model::history::{Claim, Operation, Phase};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ029",

@@ -1,11 +1,6 @@
 //! A release that leaves its key where it is.
 
-use super::super::acts::{Act, Change, KeyEnd, KeyState};
-use super::super::case::{Case, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::{length, moment};
-use model::history::{Outcome, Phase};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ016",

@@ -1,12 +1,7 @@
 //! A release that fails or is cancelled, and leaves the key where it is.
 
-use super::super::acts::{Act, Change, KeyEnd};
-use super::super::case::{Case, at, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
+use super::*;
 use super::attempt_left_lock::takes_over;
-use base::words::{length, moment};
-use model::history::{Outcome, Phase};
 
 pub static KIND: Kind = Kind {
     code: "RJ040",
@@ -54,11 +49,9 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
         return None;
     }
     let sentence = format!(
-        "{}'s {} {} created the key{}. The release ended at {} without removing the key, and no other followed. The key stayed for another \
+        "{} created the key{}. The release ended at {} without removing the key, and no other followed. The key stayed for another \
          {}.",
-        act.client,
-        case.named(act),
-        at(act.time),
+        case.did(act),
         on(case, act.node),
         moment(over),
         length(until.saturating_sub(over))

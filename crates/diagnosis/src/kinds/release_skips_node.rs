@@ -1,8 +1,6 @@
 //! A release that skips a node whose reply never came.
 
-use super::super::case::Case;
-use super::super::{Finding, Kind};
-use super::REDIS_LOCKS;
+use super::*;
 use super::attempt_left_lock::{finding, left_behind};
 
 pub static KIND: Kind = Kind {

@@ -1,9 +1,6 @@
 //! A release that removes whatever is there.
 
-use super::super::acts::{Change, Means};
-use super::super::case::{Case, at, gave_up, on};
-use super::super::{Finding, Kind};
-use super::{COMPARE_AND_DELETE, REDIS_LOCKS};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ001",
@@ -30,10 +27,8 @@ fn check(case: &Case) -> Vec<Finding> {
     of_holders
         .map(|(act, owner)| {
             let sentence = format!(
-                "{}'s {} {} removed {}'s key{}: its release does not ask whose the key is.",
-                act.client,
-                case.named(act),
-                at(act.time),
+                "{} removed {}'s key{}: its release does not ask whose the key is.",
+                case.did(act),
                 owner.client,
                 on(case, act.node)
             );

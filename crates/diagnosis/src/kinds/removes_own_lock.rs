@@ -1,10 +1,6 @@
 //! A library that deletes its holder's key while the holder still works.
 
-use super::super::acts::{Act, Change, EDGE};
-use super::super::case::{Case, at, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::moment;
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ035",
@@ -49,10 +45,8 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
         format!("before {} was given the lock at {}", act.client, moment(start))
     };
     let sentence = format!(
-        "{}'s {} {} removed its own key{} {when}.",
-        act.client,
-        case.named(act),
-        at(act.time),
+        "{} removed its own key{} {when}.",
+        case.did(act),
         on(case, act.node)
     );
     Some(case.finding(act, &[owner.created, act.place], &[act.operation], Harm::Ended(operation.index), sentence))

@@ -1,10 +1,6 @@
 //! A renewal that takes the lock again after it was lost.
 
-use super::super::acts::{Create, Gone, KeyState, Means, Only};
-use super::super::case::{Case, at, on};
-use super::super::{Finding, Harm, Kind};
-use super::{COMPARE_AND_EXTEND, REDIS_LOCKS};
-use base::words::moment;
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ011",

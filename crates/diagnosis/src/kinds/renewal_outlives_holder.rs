@@ -1,11 +1,6 @@
 //! A renewal that goes on after its holder has given the lock back.
 
-use super::super::acts::{Change, Only};
-use super::super::case::{Case, at, gave_up, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::length;
-use model::history::{Outcome, Phase};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ014",
@@ -47,10 +42,8 @@ fn check(case: &Case) -> Vec<Finding> {
                 return None;
             }
             let sentence = format!(
-                "{}'s {} {} was meant to extend the key{} {} after {} had {}.",
-                act.client,
-                case.named(act),
-                at(act.time),
+                "{} was meant to extend the key{} {} after {} had {}.",
+                case.did(act),
                 on(case, act.node),
                 length(after),
                 act.client,

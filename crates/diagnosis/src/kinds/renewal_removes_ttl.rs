@@ -1,9 +1,6 @@
 //! A renewal that takes the TTL from the key.
 
-use super::super::acts::{Change, KeyEnd, Only};
-use super::super::case::{Case, at, on};
-use super::super::{Finding, Harm, Kind};
-use super::{COMPARE_AND_EXTEND, REDIS_SET};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ025",

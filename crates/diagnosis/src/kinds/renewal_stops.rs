@@ -1,11 +1,6 @@
 //! A renewal that ends while its holder still works.
 
-use super::super::acts::{Change, Gone, KeyState};
-use super::super::case::{Case, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::{moment, plural};
-use model::history::Phase;
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ015",

@@ -1,9 +1,6 @@
 //! A renewal that extends whatever is there.
 
-use super::super::acts::{Change, Create, Means, Only};
-use super::super::case::{Case, at, on};
-use super::super::{Finding, Harm, Kind};
-use super::{COMPARE_AND_EXTEND, REDIS_LOCKS};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ010",
@@ -32,10 +29,8 @@ fn check(case: &Case) -> Vec<Finding> {
         })
         .map(|(act, owner)| {
             let sentence = format!(
-                "{}'s {} {} extended {}'s key{}: its renewal does not ask whose the key is.",
-                act.client,
-                case.named(act),
-                at(act.time),
+                "{} extended {}'s key{}: its renewal does not ask whose the key is.",
+                case.did(act),
                 owner.client,
                 on(case, act.node)
             );

@@ -1,10 +1,6 @@
 //! A retry that finds the key of its own first try, and takes it for another client's.
 
-use super::super::acts::{Act, Change, Only};
-use super::super::case::{Case, at, gave_up, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::moment;
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ027",

@@ -1,10 +1,6 @@
 //! A client that asks for a script by its name, and is lost without it.
 
-use super::super::acts::EDGE;
-use super::super::case::Case;
-use super::super::{Finding, Harm, Kind};
-use base::words::moment;
-use model::history::Phase;
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ019",

@@ -1,12 +1,6 @@
 //! A value that several clients write.
 
-use std::collections::HashMap;
-
-use super::super::acts::{Act, Change, Means};
-use super::super::case::{Case, at};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::sanitize;
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ009",
@@ -38,10 +32,8 @@ fn check(case: &Case) -> Vec<Finding> {
         };
         if earlier.client != act.client {
             let sentence = format!(
-                "{}'s {} {} wrote the value `{}`, which {} had written {}.",
-                act.client,
-                case.named(act),
-                at(act.time),
+                "{} wrote the value `{}`, which {} had written {}.",
+                case.did(act),
                 sanitize(create.token, 40),
                 earlier.client,
                 at(earlier.time)
@@ -65,10 +57,8 @@ fn check(case: &Case) -> Vec<Finding> {
             own.filter(|own| own.create().is_some_and(|create| create.token == owner.token && !create.token.is_empty()))
         {
             let sentence = format!(
-                "{}'s {} {} removed {}'s key: both clients write the value `{}`.",
-                act.client,
-                case.named(act),
-                at(act.time),
+                "{} removed {}'s key: both clients write the value `{}`.",
+                case.did(act),
                 owner.client,
                 sanitize(owner.token, 40)
             );

@@ -1,14 +1,6 @@
 //! An attempt that gives up at the first node that does not answer, though a majority is there.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use super::super::acts::EDGE;
-use super::super::case::{Case, gave_up};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::{list, moment};
-use model::fault_kinds::OnProcess;
-use model::history::{FaultWindow, Operation, Phase, Process};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ042",

@@ -1,13 +1,6 @@
 //! Waiters that all ask for the lock at once after each release.
 
-use std::collections::BTreeMap;
-
-use super::super::acts::{Act, Change};
-use super::super::case::Case;
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::{moment, plural};
-use model::history::{Operation, Phase, Process, key_behind};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ044",

@@ -1,10 +1,6 @@
 //! A lock whose key gets its TTL by a second command.
 
-use super::super::acts::{Change, KeyEnd, KeyState, Means};
-use super::super::case::{Case, at, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_SET;
-use base::words::length;
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ005",

@@ -1,8 +1,6 @@
 //! A TTL that is a thousand times too long or too short.
 
-use super::super::case::Case;
-use super::super::{Finding, Kind};
-use super::REDIS_SET;
+use super::*;
 use super::ttl_longer_than_asked::of_another_ttl;
 
 pub static KIND: Kind = Kind {

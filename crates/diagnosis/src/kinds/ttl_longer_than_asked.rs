@@ -1,11 +1,6 @@
 //! A key whose TTL is longer than the one that was asked for.
 
-use super::super::acts::KeyState;
-use super::super::case::{Case, at, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::length;
-use model::history::Phase;
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ036",
@@ -36,10 +31,8 @@ pub(super) fn of_another_ttl(case: &Case, is_meant: impl Fn(f64) -> bool) -> Vec
         .filter_map(|act| {
             let ttl = act.create()?.ttl.filter(|ttl| is_meant(*ttl as f64 / case.ttl.max(1) as f64))?;
             let sentence = format!(
-                "{}'s {} {} created the key{} with a TTL of {}; the TTL that was asked for is {}.",
-                act.client,
-                case.named(act),
-                at(act.time),
+                "{} created the key{} with a TTL of {}; the TTL that was asked for is {}.",
+                case.did(act),
                 on(case, act.node),
                 length(ttl),
                 length(case.ttl)

@@ -1,10 +1,6 @@
 //! A lock whose validity is counted by a wall clock that was set.
 
-use super::super::case::Case;
-use super::super::{Finding, Harm, Kind};
-use super::KLEPPMANN;
-use base::words::{length, moment};
-use model::history::Phase;
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ032",

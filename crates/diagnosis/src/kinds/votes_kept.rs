@@ -1,14 +1,7 @@
 //! An acquisition without a majority that keeps the nodes which it has until its next try.
 
-use std::collections::BTreeSet;
-
-use super::super::acts::{Act, Change, Only};
-use super::super::case::{Case, at};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
+use super::*;
 use super::retry_meets_own_lock::RESENT;
-use base::words::length;
-use model::history::{Operation, Phase};
 
 pub static KIND: Kind = Kind {
     code: "RJ037",

@@ -1,9 +1,7 @@
 //! A lock that is handed out though too few replicas had acknowledged it.
 
-use super::super::case::{Case, at};
-use super::super::{Finding, Harm, Kind};
+use super::*;
 use super::failover_lost_lock::{LostLock, ignored, lost_locks};
-use base::words::{length, moment};
 
 pub static KIND: Kind = Kind {
     code: "RJ031",

@@ -1,11 +1,6 @@
 //! A waiter that does not ask again though the lock is free.
 
-use super::super::acts::{Act, Gone, KeyState};
-use super::super::case::{Case, on};
-use super::super::{Finding, Harm, Kind};
-use super::REDIS_LOCKS;
-use base::words::{length, moment};
-use model::history::{Operation, Phase, Process};
+use super::*;
 
 pub static KIND: Kind = Kind {
     code: "RJ033",

@@ -10,7 +10,25 @@ struct Pair {
     shows: &'static str,
     says: &'static str,
     harm: Harm,
+    /// That run, or where only little is different in it, what: lines that go, and lines that come in their place.
     spares: &'static str,
+}
+
+impl Pair {
+    fn spared(&self) -> String {
+        let mut lines: Vec<&str> = self.shows.lines().map(str::trim).collect();
+        let mut place = lines.len();
+        for line in self.spares.lines().map(str::trim) {
+            if let Some(gone) = line.strip_prefix("- ") {
+                place = lines.iter().position(|line| *line == gone).unwrap();
+                lines.remove(place);
+            } else if let Some(new) = line.strip_prefix("+ ") {
+                lines.insert(place, new);
+                place += 1;
+            }
+        }
+        if self.spares.trim_start().starts_with(['-', '+']) { lines.join("\n") } else { self.spares.to_string() }
+    }
 }
 
 const PAIRS: &[Pair] = &[
@@ -61,15 +79,12 @@ const PAIRS: &[Pair] = &[
         harm: Harm::Ended(0),
         // It compares.
         spares: "
-            op c0 1-900 ok acquired=10 releasing=800 released=890
-            op c1 2-500 fail
-            at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 15 n0 c1 SET lock:k0 b NX PX 1000
-            at 480 n0 c1 EVAL text 1 lock:k0 b
-            at 480 n0 lua GET lock:k0
-            at 805 n0 c0 EVAL text 1 lock:k0 a
-            at 805 n0 lua GET lock:k0
-            at 805 n0 lua DEL lock:k0",
+            - at 480 n0 c1 DEL lock:k0
+            + at 480 n0 c1 EVAL text 1 lock:k0 b
+            + at 480 n0 lua GET lock:k0
+            + at 805 n0 c0 EVAL text 1 lock:k0 a
+            + at 805 n0 lua GET lock:k0
+            + at 805 n0 lua DEL lock:k0",
     },
     Pair {
         code: "RJ004",
@@ -133,11 +148,7 @@ const PAIRS: &[Pair] = &[
         harm: Harm::Ended(0),
         // It stood still after it had looked.
         spares: "
-            op c0 1-1300 ok acquired=1100 releasing=1200 released=1290
-            op c1 2-1400 ok acquired=1350 releasing=1370 released=1390
-            fault pause c0 20-1095
-            at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 1310 n0 c1 SET lock:k0 b NX PX 1000",
+            + fault pause c0 20-1095",
     },
     Pair {
         code: "RJ008",
@@ -247,10 +258,8 @@ const PAIRS: &[Pair] = &[
         harm: Harm::Ended(0),
         // After its holder gave it back.
         spares: "
-            op c0 1-20 ok acquired=10 releasing=15 released=19
-            op c1 2-950 ok acquired=30 releasing=800 released=940
-            at 5 n0 c0 SET lock:k0 a PX 1000
-            at 25 n0 c1 SET lock:k0 b PX 1000",
+            - op c0 1-900 ok acquired=10 releasing=800 released=890
+            + op c0 1-20 ok acquired=10 releasing=15 released=19",
     },
     Pair {
         code: "RJ014",
@@ -263,10 +272,8 @@ const PAIRS: &[Pair] = &[
         harm: Harm::None,
         // It was on its way.
         spares: "
-            op c0 1-500 ok acquired=10 releasing=400 released=490
-            at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 405 n0 c0 DEL lock:k0
-            at 600 n0 c0 PEXPIRE lock:k0 1000",
+            - at 1200 n0 c0 PEXPIRE lock:k0 1000
+            + at 600 n0 c0 PEXPIRE lock:k0 1000",
     },
     Pair {
         code: "RJ015",
@@ -281,13 +288,7 @@ const PAIRS: &[Pair] = &[
         harm: Harm::Ended(0),
         // It could not.
         spares: "
-            op c0 1-3000 ok acquired=10 releasing=2900 released=2990
-            op c1 2-2500 ok acquired=2010 releasing=2400 released=2490
-            fault pause c0 1000-2800
-            at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 505 n0 c0 PEXPIRE lock:k0 1000
-            at 905 n0 c0 PEXPIRE lock:k0 1000
-            at 2005 n0 c1 SET lock:k0 b NX PX 1000",
+            + fault pause c0 1000-2800",
     },
     Pair {
         code: "RJ016",
@@ -344,15 +345,10 @@ const PAIRS: &[Pair] = &[
                The key stayed for another 705 ms.",
         harm: Harm::Kept,
         spares: "
-            nodes 3
-            op c0 1-300 fail
-            op c1 2-1200 ok acquired=1110 releasing=1150 released=1190
-            at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 5 n1 c0 SET lock:k0 a NX PX 1000
-            at 20 n0 c1 SET lock:k0 b NX PX 1000
-            at 250 n1 c0 DEL lock:k0
-            at 315 n0 c0 DEL lock:k0
-            at 1105 n0 c1 SET lock:k0 b NX PX 1000",
+            - at 400 n0 c1 SET lock:k0 b NX PX 1000
+            + at 20 n0 c1 SET lock:k0 b NX PX 1000
+            - at 315 n0 c0 PING
+            + at 315 n0 c0 DEL lock:k0",
     },
     Pair {
         code: "RJ019",
@@ -384,13 +380,9 @@ const PAIRS: &[Pair] = &[
         harm: Harm::Ended(0),
         // The lock was given back before.
         spares: "
-            nodes 3
-            op c0 1-100 ok acquired=10 releasing=80 released=90
-            op c1 2-850 ok acquired=320 releasing=700 released=840
-            promoted n1 for n0 at 250
-            at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 85 n0 c0 DEL lock:k0
-            at 310 n1 c1 SET lock:k0 b NX PX 1000",
+            - op c0 1-900 ok acquired=10 releasing=800 released=890
+            + op c0 1-100 ok acquired=10 releasing=80 released=90
+            + at 85 n0 c0 DEL lock:k0",
     },
     Pair {
         code: "RJ021",
@@ -421,10 +413,8 @@ const PAIRS: &[Pair] = &[
         harm: Harm::Ended(0),
         // It was told in time.
         spares: "
-            op c0 1-1900 fail acquired=10 lost=1000
-            op c1 2-1850 ok acquired=1120 releasing=1700 released=1840
-            at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 1110 n0 c1 SET lock:k0 b NX PX 1000",
+            - op c0 1-1900 ok acquired=10 releasing=1800 released=1890
+            + op c0 1-1900 fail acquired=10 lost=1000",
     },
     Pair {
         code: "RJ023",
@@ -439,12 +429,9 @@ const PAIRS: &[Pair] = &[
         harm: Harm::Ended(0),
         // Its holder had given it back.
         spares: "
-            op c0 1-100 ok acquired=10 releasing=80 released=90
-            op c1 2-850 ok acquired=320 releasing=700 released=840
-            fault clock n0 200-600
-            at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 85 n0 c0 DEL lock:k0
-            at 310 n0 c1 SET lock:k0 b NX PX 1000",
+            - op c0 1-900 ok acquired=10 releasing=800 released=890
+            + op c0 1-100 ok acquired=10 releasing=80 released=90
+            + at 85 n0 c0 DEL lock:k0",
     },
     Pair {
         code: "RJ024",
@@ -477,11 +464,8 @@ const PAIRS: &[Pair] = &[
         harm: Harm::Kept,
         // With a TTL.
         spares: "
-            op c0 1-900 info acquired=10 extended=410
-            op c1 2-3000 fail
-            at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 405 n0 c0 SET lock:k0 a IFEQ a PX 3000
-            at 2905 n0 c1 SET lock:k0 b NX PX 1000",
+            - at 405 n0 c0 SET lock:k0 a IFEQ a
+            + at 405 n0 c0 SET lock:k0 a IFEQ a PX 3000",
     },
     Pair {
         code: "RJ026",
@@ -507,10 +491,7 @@ const PAIRS: &[Pair] = &[
         harm: Harm::Waited,
         // It released before it tried again.
         spares: "
-            op c0 1-900 fail
-            at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 205 n0 c0 DEL lock:k0
-            at 405 n0 c0 SET lock:k0 b NX PX 1000",
+            + at 205 n0 c0 DEL lock:k0",
     },
     Pair {
         code: "RJ028",
@@ -523,10 +504,8 @@ const PAIRS: &[Pair] = &[
         harm: Harm::None,
         // All at once.
         spares: "
-            nodes 3
-            op c0 1-900 ok acquired=710 releasing=800 released=890
-            at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 6 n2 c0 SET lock:k0 a NX PX 1000",
+            - at 705 n2 c0 SET lock:k0 a NX PX 1000
+            + at 6 n2 c0 SET lock:k0 a NX PX 1000",
     },
     Pair {
         code: "RJ029",
@@ -542,13 +521,8 @@ const PAIRS: &[Pair] = &[
         harm: Harm::Misled(0),
         // It said that the lock was lost.
         spares: "
-            claims releases
-            op c0 1-1300 ok acquired=10 releasing=1200 lost=1290
-            op c1 2-1850 ok acquired=1110 releasing=1700 released=1840
-            at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 1105 n0 c1 SET lock:k0 b NX PX 1000
-            at 1205 n0 c0 EVAL text 1 lock:k0 a
-            at 1205 n0 lua GET lock:k0",
+            - op c0 1-1300 ok acquired=10 releasing=1200 released=1290
+            + op c0 1-1300 ok acquired=10 releasing=1200 lost=1290",
     },
     Pair {
         code: "RJ030",
@@ -580,12 +554,8 @@ const PAIRS: &[Pair] = &[
         harm: Harm::Ended(0),
         // It ended at once: a replica had it.
         spares: "
-            op c0 1-900 ok acquired=10 releasing=800 released=890
-            op c1 2-850 ok acquired=520 releasing=700 released=840
-            promoted n1 for n0 at 500
-            at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 6 n0 c0 WAIT 1 100
-            at 510 n1 c1 SET lock:k0 b NX PX 1000",
+            - op c0 1-900 ok acquired=120 releasing=800 released=890
+            + op c0 1-900 ok acquired=10 releasing=800 released=890",
     },
     Pair {
         code: "RJ032",
@@ -631,12 +601,9 @@ const PAIRS: &[Pair] = &[
         harm: Harm::Misled(1),
         // The key was removed, and created for it.
         spares: "
-            threads 5
-            op c0 1-900 ok acquired=10 releasing=800 released=890
-            op c1 2-850 ok acquired=320 releasing=700 released=840
-            at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 300 n0 c0 DEL lock:k0
-            at 310 n0 c0 SET lock:k0 b NX PX 1000",
+            - at 15 n0 c0 SET lock:k0 a NX PX 1000
+            + at 300 n0 c0 DEL lock:k0
+            + at 310 n0 c0 SET lock:k0 b NX PX 1000",
     },
     Pair {
         code: "RJ035",
@@ -679,11 +646,7 @@ const PAIRS: &[Pair] = &[
         harm: Harm::Waited,
         // It released between its tries.
         spares: "
-            nodes 3
-            op c0 1-900 fail
-            at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 105 n0 c0 DEL lock:k0
-            at 305 n0 c0 SET lock:k0 a NX PX 1000",
+            + at 105 n0 c0 DEL lock:k0",
     },
     Pair {
         code: "RJ038",
@@ -712,11 +675,8 @@ const PAIRS: &[Pair] = &[
         harm: Harm::Misled(0),
         // It asked before.
         spares: "
-            op c0 1-1900 ok acquired=10 owned=900 releasing=1800 released=1890
-            op c1 2-1850 ok acquired=1110 releasing=1700 released=1840
-            at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 1105 n0 c1 SET lock:k0 b NX PX 1000
-            at 1705 n0 c1 DEL lock:k0",
+            - op c0 1-1900 ok acquired=10 owned=1300 releasing=1800 released=1890
+            + op c0 1-1900 ok acquired=10 owned=900 releasing=1800 released=1890",
     },
     Pair {
         code: "RJ040",
@@ -731,11 +691,8 @@ const PAIRS: &[Pair] = &[
         harm: Harm::Kept,
         // It came again.
         spares: "
-            op c0 1-300 info acquired=10 releasing=280
-            op c1 2-1200 ok acquired=1110 releasing=1150 released=1190
-            at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 320 n0 c1 SET lock:k0 b NX PX 1000
-            at 330 n0 c0 DEL lock:k0",
+            - at 1105 n0 c1 SET lock:k0 b NX PX 1000
+            + at 330 n0 c0 DEL lock:k0",
     },
     Pair {
         code: "RJ041",
@@ -765,15 +722,8 @@ const PAIRS: &[Pair] = &[
         harm: Harm::Waited,
         // It asked them.
         spares: "
-            nodes 3
-            op c0 1-50 ok acquired=10 releasing=40 released=49
-            op c1 110-130 fail acquiring=112
-            fault kill n0 100-500
-            at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 6 n1 c0 SET lock:k0 a NX PX 1000
-            at 7 n2 c0 SET lock:k0 a NX PX 1000
-            at 115 n1 c1 SET lock:k0 b NX PX 1000
-            at 116 n2 c1 SET lock:k0 b NX PX 1000",
+            + at 115 n1 c1 SET lock:k0 b NX PX 1000
+            + at 116 n2 c1 SET lock:k0 b NX PX 1000",
     },
     Pair {
         code: "RJ043",
@@ -781,345 +731,13 @@ const PAIRS: &[Pair] = &[
             op c0 1-900 ok acquired=10 releasing=800 released=890
             op c1 2-500 fail acquiring=3
             at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 20 n0 c1 SET lock:k0 b NX PX 1000
-            at 21 n0 c1 SET lock:k0 b NX PX 1000
-            at 22 n0 c1 SET lock:k0 b NX PX 1000
-            at 23 n0 c1 SET lock:k0 b NX PX 1000
-            at 24 n0 c1 SET lock:k0 b NX PX 1000
-            at 25 n0 c1 SET lock:k0 b NX PX 1000
-            at 26 n0 c1 SET lock:k0 b NX PX 1000
-            at 27 n0 c1 SET lock:k0 b NX PX 1000
-            at 28 n0 c1 SET lock:k0 b NX PX 1000
-            at 29 n0 c1 SET lock:k0 b NX PX 1000
-            at 30 n0 c1 SET lock:k0 b NX PX 1000
-            at 31 n0 c1 SET lock:k0 b NX PX 1000
-            at 32 n0 c1 SET lock:k0 b NX PX 1000
-            at 33 n0 c1 SET lock:k0 b NX PX 1000
-            at 34 n0 c1 SET lock:k0 b NX PX 1000
-            at 35 n0 c1 SET lock:k0 b NX PX 1000
-            at 36 n0 c1 SET lock:k0 b NX PX 1000
-            at 37 n0 c1 SET lock:k0 b NX PX 1000
-            at 38 n0 c1 SET lock:k0 b NX PX 1000
-            at 39 n0 c1 SET lock:k0 b NX PX 1000
-            at 40 n0 c1 SET lock:k0 b NX PX 1000
-            at 41 n0 c1 SET lock:k0 b NX PX 1000
-            at 42 n0 c1 SET lock:k0 b NX PX 1000
-            at 43 n0 c1 SET lock:k0 b NX PX 1000
-            at 44 n0 c1 SET lock:k0 b NX PX 1000
-            at 45 n0 c1 SET lock:k0 b NX PX 1000
-            at 46 n0 c1 SET lock:k0 b NX PX 1000
-            at 47 n0 c1 SET lock:k0 b NX PX 1000
-            at 48 n0 c1 SET lock:k0 b NX PX 1000
-            at 49 n0 c1 SET lock:k0 b NX PX 1000
-            at 50 n0 c1 SET lock:k0 b NX PX 1000
-            at 51 n0 c1 SET lock:k0 b NX PX 1000
-            at 52 n0 c1 SET lock:k0 b NX PX 1000
-            at 53 n0 c1 SET lock:k0 b NX PX 1000
-            at 54 n0 c1 SET lock:k0 b NX PX 1000
-            at 55 n0 c1 SET lock:k0 b NX PX 1000
-            at 56 n0 c1 SET lock:k0 b NX PX 1000
-            at 57 n0 c1 SET lock:k0 b NX PX 1000
-            at 58 n0 c1 SET lock:k0 b NX PX 1000
-            at 59 n0 c1 SET lock:k0 b NX PX 1000
-            at 60 n0 c1 SET lock:k0 b NX PX 1000
-            at 61 n0 c1 SET lock:k0 b NX PX 1000
-            at 62 n0 c1 SET lock:k0 b NX PX 1000
-            at 63 n0 c1 SET lock:k0 b NX PX 1000
-            at 64 n0 c1 SET lock:k0 b NX PX 1000
-            at 65 n0 c1 SET lock:k0 b NX PX 1000
-            at 66 n0 c1 SET lock:k0 b NX PX 1000
-            at 67 n0 c1 SET lock:k0 b NX PX 1000
-            at 68 n0 c1 SET lock:k0 b NX PX 1000
-            at 69 n0 c1 SET lock:k0 b NX PX 1000
-            at 70 n0 c1 SET lock:k0 b NX PX 1000
-            at 71 n0 c1 SET lock:k0 b NX PX 1000
-            at 72 n0 c1 SET lock:k0 b NX PX 1000
-            at 73 n0 c1 SET lock:k0 b NX PX 1000
-            at 74 n0 c1 SET lock:k0 b NX PX 1000
-            at 75 n0 c1 SET lock:k0 b NX PX 1000
-            at 76 n0 c1 SET lock:k0 b NX PX 1000
-            at 77 n0 c1 SET lock:k0 b NX PX 1000
-            at 78 n0 c1 SET lock:k0 b NX PX 1000
-            at 79 n0 c1 SET lock:k0 b NX PX 1000
-            at 80 n0 c1 SET lock:k0 b NX PX 1000
-            at 81 n0 c1 SET lock:k0 b NX PX 1000
-            at 82 n0 c1 SET lock:k0 b NX PX 1000
-            at 83 n0 c1 SET lock:k0 b NX PX 1000
-            at 84 n0 c1 SET lock:k0 b NX PX 1000
-            at 85 n0 c1 SET lock:k0 b NX PX 1000
-            at 86 n0 c1 SET lock:k0 b NX PX 1000
-            at 87 n0 c1 SET lock:k0 b NX PX 1000
-            at 88 n0 c1 SET lock:k0 b NX PX 1000
-            at 89 n0 c1 SET lock:k0 b NX PX 1000
-            at 90 n0 c1 SET lock:k0 b NX PX 1000
-            at 91 n0 c1 SET lock:k0 b NX PX 1000
-            at 92 n0 c1 SET lock:k0 b NX PX 1000
-            at 93 n0 c1 SET lock:k0 b NX PX 1000
-            at 94 n0 c1 SET lock:k0 b NX PX 1000
-            at 95 n0 c1 SET lock:k0 b NX PX 1000
-            at 96 n0 c1 SET lock:k0 b NX PX 1000
-            at 97 n0 c1 SET lock:k0 b NX PX 1000
-            at 98 n0 c1 SET lock:k0 b NX PX 1000
-            at 99 n0 c1 SET lock:k0 b NX PX 1000
-            at 100 n0 c1 SET lock:k0 b NX PX 1000
-            at 101 n0 c1 SET lock:k0 b NX PX 1000
-            at 102 n0 c1 SET lock:k0 b NX PX 1000
-            at 103 n0 c1 SET lock:k0 b NX PX 1000
-            at 104 n0 c1 SET lock:k0 b NX PX 1000
-            at 105 n0 c1 SET lock:k0 b NX PX 1000
-            at 106 n0 c1 SET lock:k0 b NX PX 1000
-            at 107 n0 c1 SET lock:k0 b NX PX 1000
-            at 108 n0 c1 SET lock:k0 b NX PX 1000
-            at 109 n0 c1 SET lock:k0 b NX PX 1000
-            at 110 n0 c1 SET lock:k0 b NX PX 1000
-            at 111 n0 c1 SET lock:k0 b NX PX 1000
-            at 112 n0 c1 SET lock:k0 b NX PX 1000
-            at 113 n0 c1 SET lock:k0 b NX PX 1000
-            at 114 n0 c1 SET lock:k0 b NX PX 1000
-            at 115 n0 c1 SET lock:k0 b NX PX 1000
-            at 116 n0 c1 SET lock:k0 b NX PX 1000
-            at 117 n0 c1 SET lock:k0 b NX PX 1000
-            at 118 n0 c1 SET lock:k0 b NX PX 1000
-            at 119 n0 c1 SET lock:k0 b NX PX 1000
-            at 120 n0 c1 SET lock:k0 b NX PX 1000
-            at 121 n0 c1 SET lock:k0 b NX PX 1000
-            at 122 n0 c1 SET lock:k0 b NX PX 1000
-            at 123 n0 c1 SET lock:k0 b NX PX 1000
-            at 124 n0 c1 SET lock:k0 b NX PX 1000
-            at 125 n0 c1 SET lock:k0 b NX PX 1000
-            at 126 n0 c1 SET lock:k0 b NX PX 1000
-            at 127 n0 c1 SET lock:k0 b NX PX 1000
-            at 128 n0 c1 SET lock:k0 b NX PX 1000
-            at 129 n0 c1 SET lock:k0 b NX PX 1000
-            at 130 n0 c1 SET lock:k0 b NX PX 1000
-            at 131 n0 c1 SET lock:k0 b NX PX 1000
-            at 132 n0 c1 SET lock:k0 b NX PX 1000
-            at 133 n0 c1 SET lock:k0 b NX PX 1000
-            at 134 n0 c1 SET lock:k0 b NX PX 1000
-            at 135 n0 c1 SET lock:k0 b NX PX 1000
-            at 136 n0 c1 SET lock:k0 b NX PX 1000
-            at 137 n0 c1 SET lock:k0 b NX PX 1000
-            at 138 n0 c1 SET lock:k0 b NX PX 1000
-            at 139 n0 c1 SET lock:k0 b NX PX 1000
-            at 140 n0 c1 SET lock:k0 b NX PX 1000
-            at 141 n0 c1 SET lock:k0 b NX PX 1000
-            at 142 n0 c1 SET lock:k0 b NX PX 1000
-            at 143 n0 c1 SET lock:k0 b NX PX 1000
-            at 144 n0 c1 SET lock:k0 b NX PX 1000
-            at 145 n0 c1 SET lock:k0 b NX PX 1000
-            at 146 n0 c1 SET lock:k0 b NX PX 1000
-            at 147 n0 c1 SET lock:k0 b NX PX 1000
-            at 148 n0 c1 SET lock:k0 b NX PX 1000
-            at 149 n0 c1 SET lock:k0 b NX PX 1000
-            at 150 n0 c1 SET lock:k0 b NX PX 1000
-            at 151 n0 c1 SET lock:k0 b NX PX 1000
-            at 152 n0 c1 SET lock:k0 b NX PX 1000
-            at 153 n0 c1 SET lock:k0 b NX PX 1000
-            at 154 n0 c1 SET lock:k0 b NX PX 1000
-            at 155 n0 c1 SET lock:k0 b NX PX 1000
-            at 156 n0 c1 SET lock:k0 b NX PX 1000
-            at 157 n0 c1 SET lock:k0 b NX PX 1000
-            at 158 n0 c1 SET lock:k0 b NX PX 1000
-            at 159 n0 c1 SET lock:k0 b NX PX 1000
-            at 160 n0 c1 SET lock:k0 b NX PX 1000
-            at 161 n0 c1 SET lock:k0 b NX PX 1000
-            at 162 n0 c1 SET lock:k0 b NX PX 1000
-            at 163 n0 c1 SET lock:k0 b NX PX 1000
-            at 164 n0 c1 SET lock:k0 b NX PX 1000
-            at 165 n0 c1 SET lock:k0 b NX PX 1000
-            at 166 n0 c1 SET lock:k0 b NX PX 1000
-            at 167 n0 c1 SET lock:k0 b NX PX 1000
-            at 168 n0 c1 SET lock:k0 b NX PX 1000
-            at 169 n0 c1 SET lock:k0 b NX PX 1000
-            at 170 n0 c1 SET lock:k0 b NX PX 1000
-            at 171 n0 c1 SET lock:k0 b NX PX 1000
-            at 172 n0 c1 SET lock:k0 b NX PX 1000
-            at 173 n0 c1 SET lock:k0 b NX PX 1000
-            at 174 n0 c1 SET lock:k0 b NX PX 1000
-            at 175 n0 c1 SET lock:k0 b NX PX 1000
-            at 176 n0 c1 SET lock:k0 b NX PX 1000
-            at 177 n0 c1 SET lock:k0 b NX PX 1000
-            at 178 n0 c1 SET lock:k0 b NX PX 1000
-            at 179 n0 c1 SET lock:k0 b NX PX 1000
-            at 180 n0 c1 SET lock:k0 b NX PX 1000
-            at 181 n0 c1 SET lock:k0 b NX PX 1000
-            at 182 n0 c1 SET lock:k0 b NX PX 1000
-            at 183 n0 c1 SET lock:k0 b NX PX 1000
-            at 184 n0 c1 SET lock:k0 b NX PX 1000
-            at 185 n0 c1 SET lock:k0 b NX PX 1000
-            at 186 n0 c1 SET lock:k0 b NX PX 1000
-            at 187 n0 c1 SET lock:k0 b NX PX 1000
-            at 188 n0 c1 SET lock:k0 b NX PX 1000
-            at 189 n0 c1 SET lock:k0 b NX PX 1000
-            at 190 n0 c1 SET lock:k0 b NX PX 1000
-            at 191 n0 c1 SET lock:k0 b NX PX 1000
-            at 192 n0 c1 SET lock:k0 b NX PX 1000
-            at 193 n0 c1 SET lock:k0 b NX PX 1000
-            at 194 n0 c1 SET lock:k0 b NX PX 1000
-            at 195 n0 c1 SET lock:k0 b NX PX 1000
-            at 196 n0 c1 SET lock:k0 b NX PX 1000
-            at 197 n0 c1 SET lock:k0 b NX PX 1000
-            at 198 n0 c1 SET lock:k0 b NX PX 1000
-            at 199 n0 c1 SET lock:k0 b NX PX 1000
-            at 200 n0 c1 SET lock:k0 b NX PX 1000
-            at 201 n0 c1 SET lock:k0 b NX PX 1000
-            at 202 n0 c1 SET lock:k0 b NX PX 1000
-            at 203 n0 c1 SET lock:k0 b NX PX 1000
-            at 204 n0 c1 SET lock:k0 b NX PX 1000
-            at 205 n0 c1 SET lock:k0 b NX PX 1000
-            at 206 n0 c1 SET lock:k0 b NX PX 1000
-            at 207 n0 c1 SET lock:k0 b NX PX 1000
-            at 208 n0 c1 SET lock:k0 b NX PX 1000
-            at 209 n0 c1 SET lock:k0 b NX PX 1000
-            at 210 n0 c1 SET lock:k0 b NX PX 1000
-            at 211 n0 c1 SET lock:k0 b NX PX 1000
-            at 212 n0 c1 SET lock:k0 b NX PX 1000
-            at 213 n0 c1 SET lock:k0 b NX PX 1000
-            at 214 n0 c1 SET lock:k0 b NX PX 1000
-            at 215 n0 c1 SET lock:k0 b NX PX 1000
-            at 216 n0 c1 SET lock:k0 b NX PX 1000
-            at 217 n0 c1 SET lock:k0 b NX PX 1000
-            at 218 n0 c1 SET lock:k0 b NX PX 1000
-            at 219 n0 c1 SET lock:k0 b NX PX 1000
-            at 220 n0 c1 SET lock:k0 b NX PX 1000
-            at 221 n0 c1 SET lock:k0 b NX PX 1000
-            at 222 n0 c1 SET lock:k0 b NX PX 1000
-            at 223 n0 c1 SET lock:k0 b NX PX 1000
-            at 224 n0 c1 SET lock:k0 b NX PX 1000
-            at 225 n0 c1 SET lock:k0 b NX PX 1000
-            at 226 n0 c1 SET lock:k0 b NX PX 1000
-            at 227 n0 c1 SET lock:k0 b NX PX 1000
-            at 228 n0 c1 SET lock:k0 b NX PX 1000
-            at 229 n0 c1 SET lock:k0 b NX PX 1000
-            at 230 n0 c1 SET lock:k0 b NX PX 1000
-            at 231 n0 c1 SET lock:k0 b NX PX 1000
-            at 232 n0 c1 SET lock:k0 b NX PX 1000
-            at 233 n0 c1 SET lock:k0 b NX PX 1000
-            at 234 n0 c1 SET lock:k0 b NX PX 1000
-            at 235 n0 c1 SET lock:k0 b NX PX 1000
-            at 236 n0 c1 SET lock:k0 b NX PX 1000
-            at 237 n0 c1 SET lock:k0 b NX PX 1000
-            at 238 n0 c1 SET lock:k0 b NX PX 1000
-            at 239 n0 c1 SET lock:k0 b NX PX 1000
-            at 240 n0 c1 SET lock:k0 b NX PX 1000
-            at 241 n0 c1 SET lock:k0 b NX PX 1000
-            at 242 n0 c1 SET lock:k0 b NX PX 1000
-            at 243 n0 c1 SET lock:k0 b NX PX 1000
-            at 244 n0 c1 SET lock:k0 b NX PX 1000
-            at 245 n0 c1 SET lock:k0 b NX PX 1000
-            at 246 n0 c1 SET lock:k0 b NX PX 1000
-            at 247 n0 c1 SET lock:k0 b NX PX 1000
-            at 248 n0 c1 SET lock:k0 b NX PX 1000
-            at 249 n0 c1 SET lock:k0 b NX PX 1000
-            at 250 n0 c1 SET lock:k0 b NX PX 1000
-            at 251 n0 c1 SET lock:k0 b NX PX 1000
-            at 252 n0 c1 SET lock:k0 b NX PX 1000
-            at 253 n0 c1 SET lock:k0 b NX PX 1000
-            at 254 n0 c1 SET lock:k0 b NX PX 1000
-            at 255 n0 c1 SET lock:k0 b NX PX 1000
-            at 256 n0 c1 SET lock:k0 b NX PX 1000
-            at 257 n0 c1 SET lock:k0 b NX PX 1000
-            at 258 n0 c1 SET lock:k0 b NX PX 1000
-            at 259 n0 c1 SET lock:k0 b NX PX 1000
-            at 260 n0 c1 SET lock:k0 b NX PX 1000
-            at 261 n0 c1 SET lock:k0 b NX PX 1000
-            at 262 n0 c1 SET lock:k0 b NX PX 1000
-            at 263 n0 c1 SET lock:k0 b NX PX 1000
-            at 264 n0 c1 SET lock:k0 b NX PX 1000
-            at 265 n0 c1 SET lock:k0 b NX PX 1000
-            at 266 n0 c1 SET lock:k0 b NX PX 1000
-            at 267 n0 c1 SET lock:k0 b NX PX 1000
-            at 268 n0 c1 SET lock:k0 b NX PX 1000
-            at 269 n0 c1 SET lock:k0 b NX PX 1000
-            at 270 n0 c1 SET lock:k0 b NX PX 1000
-            at 271 n0 c1 SET lock:k0 b NX PX 1000
-            at 272 n0 c1 SET lock:k0 b NX PX 1000
-            at 273 n0 c1 SET lock:k0 b NX PX 1000
-            at 274 n0 c1 SET lock:k0 b NX PX 1000
-            at 275 n0 c1 SET lock:k0 b NX PX 1000
-            at 276 n0 c1 SET lock:k0 b NX PX 1000
-            at 277 n0 c1 SET lock:k0 b NX PX 1000
-            at 278 n0 c1 SET lock:k0 b NX PX 1000
-            at 279 n0 c1 SET lock:k0 b NX PX 1000
-            at 280 n0 c1 SET lock:k0 b NX PX 1000
-            at 281 n0 c1 SET lock:k0 b NX PX 1000
-            at 282 n0 c1 SET lock:k0 b NX PX 1000
-            at 283 n0 c1 SET lock:k0 b NX PX 1000
-            at 284 n0 c1 SET lock:k0 b NX PX 1000
-            at 285 n0 c1 SET lock:k0 b NX PX 1000
-            at 286 n0 c1 SET lock:k0 b NX PX 1000
-            at 287 n0 c1 SET lock:k0 b NX PX 1000
-            at 288 n0 c1 SET lock:k0 b NX PX 1000
-            at 289 n0 c1 SET lock:k0 b NX PX 1000
-            at 290 n0 c1 SET lock:k0 b NX PX 1000
-            at 291 n0 c1 SET lock:k0 b NX PX 1000
-            at 292 n0 c1 SET lock:k0 b NX PX 1000
-            at 293 n0 c1 SET lock:k0 b NX PX 1000
-            at 294 n0 c1 SET lock:k0 b NX PX 1000
-            at 295 n0 c1 SET lock:k0 b NX PX 1000
-            at 296 n0 c1 SET lock:k0 b NX PX 1000
-            at 297 n0 c1 SET lock:k0 b NX PX 1000
-            at 298 n0 c1 SET lock:k0 b NX PX 1000
-            at 299 n0 c1 SET lock:k0 b NX PX 1000
-            at 300 n0 c1 SET lock:k0 b NX PX 1000
-            at 301 n0 c1 SET lock:k0 b NX PX 1000
-            at 302 n0 c1 SET lock:k0 b NX PX 1000
-            at 303 n0 c1 SET lock:k0 b NX PX 1000
-            at 304 n0 c1 SET lock:k0 b NX PX 1000
-            at 305 n0 c1 SET lock:k0 b NX PX 1000
-            at 306 n0 c1 SET lock:k0 b NX PX 1000
-            at 307 n0 c1 SET lock:k0 b NX PX 1000
-            at 308 n0 c1 SET lock:k0 b NX PX 1000
-            at 309 n0 c1 SET lock:k0 b NX PX 1000
-            at 310 n0 c1 SET lock:k0 b NX PX 1000
-            at 311 n0 c1 SET lock:k0 b NX PX 1000
-            at 312 n0 c1 SET lock:k0 b NX PX 1000
-            at 313 n0 c1 SET lock:k0 b NX PX 1000
-            at 314 n0 c1 SET lock:k0 b NX PX 1000
-            at 315 n0 c1 SET lock:k0 b NX PX 1000
-            at 316 n0 c1 SET lock:k0 b NX PX 1000
-            at 317 n0 c1 SET lock:k0 b NX PX 1000
-            at 318 n0 c1 SET lock:k0 b NX PX 1000
-            at 319 n0 c1 SET lock:k0 b NX PX 1000
-            at 320 n0 c1 SET lock:k0 b NX PX 1000",
+            301 times every 1: at 20 n0 c1 SET lock:k0 b NX PX 1000",
         says: "c1 asked for the key 301 times between 0.020 s and 0.320 s, 1,000 times per second, while another client had it.",
         harm: Harm::None,
         // It rests.
         spares: "
-            op c0 1-900 ok acquired=10 releasing=800 released=890
-            op c1 2-500 fail acquiring=3
-            at 5 n0 c0 SET lock:k0 a NX PX 1000
-            at 20 n0 c1 SET lock:k0 b NX PX 1000
-            at 30 n0 c1 SET lock:k0 b NX PX 1000
-            at 40 n0 c1 SET lock:k0 b NX PX 1000
-            at 50 n0 c1 SET lock:k0 b NX PX 1000
-            at 60 n0 c1 SET lock:k0 b NX PX 1000
-            at 70 n0 c1 SET lock:k0 b NX PX 1000
-            at 80 n0 c1 SET lock:k0 b NX PX 1000
-            at 90 n0 c1 SET lock:k0 b NX PX 1000
-            at 100 n0 c1 SET lock:k0 b NX PX 1000
-            at 110 n0 c1 SET lock:k0 b NX PX 1000
-            at 120 n0 c1 SET lock:k0 b NX PX 1000
-            at 130 n0 c1 SET lock:k0 b NX PX 1000
-            at 140 n0 c1 SET lock:k0 b NX PX 1000
-            at 150 n0 c1 SET lock:k0 b NX PX 1000
-            at 160 n0 c1 SET lock:k0 b NX PX 1000
-            at 170 n0 c1 SET lock:k0 b NX PX 1000
-            at 180 n0 c1 SET lock:k0 b NX PX 1000
-            at 190 n0 c1 SET lock:k0 b NX PX 1000
-            at 200 n0 c1 SET lock:k0 b NX PX 1000
-            at 210 n0 c1 SET lock:k0 b NX PX 1000
-            at 220 n0 c1 SET lock:k0 b NX PX 1000
-            at 230 n0 c1 SET lock:k0 b NX PX 1000
-            at 240 n0 c1 SET lock:k0 b NX PX 1000
-            at 250 n0 c1 SET lock:k0 b NX PX 1000
-            at 260 n0 c1 SET lock:k0 b NX PX 1000
-            at 270 n0 c1 SET lock:k0 b NX PX 1000
-            at 280 n0 c1 SET lock:k0 b NX PX 1000
-            at 290 n0 c1 SET lock:k0 b NX PX 1000
-            at 300 n0 c1 SET lock:k0 b NX PX 1000
-            at 310 n0 c1 SET lock:k0 b NX PX 1000
-            at 320 n0 c1 SET lock:k0 b NX PX 1000",
+            - 301 times every 1: at 20 n0 c1 SET lock:k0 b NX PX 1000
+            + 31 times every 10: at 20 n0 c1 SET lock:k0 b NX PX 1000",
     },
     Pair {
         code: "RJ044",
@@ -1127,121 +745,23 @@ const PAIRS: &[Pair] = &[
             op c1 2-1990 fail acquiring=3
             op c2 2-1990 fail acquiring=3
             op c3 2-1990 fail acquiring=3
-            op c0 10-160 ok acquiring=11 acquired=14 releasing=150 released=159
-            op c0 310-460 ok acquiring=311 acquired=314 releasing=450 released=459
-            op c0 610-760 ok acquiring=611 acquired=614 releasing=750 released=759
-            op c0 910-1060 ok acquiring=911 acquired=914 releasing=1050 released=1059
-            op c0 1210-1360 ok acquiring=1211 acquired=1214 releasing=1350 released=1359
-            op c0 1510-1660 ok acquiring=1511 acquired=1514 releasing=1650 released=1659
-            at 13 n0 c0 SET lock:k0 a0 NX PX 1000
-            at 15 n0 c1 GET lock:k0
-            at 16 n0 c2 GET lock:k0
-            at 17 n0 c3 GET lock:k0
-            at 155 n0 c0 DEL lock:k0
-            at 157 n0 c1 GET lock:k0
-            at 158 n0 c2 GET lock:k0
-            at 159 n0 c3 GET lock:k0
-            at 313 n0 c0 SET lock:k0 a1 NX PX 1000
-            at 315 n0 c1 GET lock:k0
-            at 316 n0 c2 GET lock:k0
-            at 317 n0 c3 GET lock:k0
-            at 455 n0 c0 DEL lock:k0
-            at 457 n0 c1 GET lock:k0
-            at 458 n0 c2 GET lock:k0
-            at 459 n0 c3 GET lock:k0
-            at 613 n0 c0 SET lock:k0 a2 NX PX 1000
-            at 615 n0 c1 GET lock:k0
-            at 616 n0 c2 GET lock:k0
-            at 617 n0 c3 GET lock:k0
-            at 755 n0 c0 DEL lock:k0
-            at 757 n0 c1 GET lock:k0
-            at 758 n0 c2 GET lock:k0
-            at 759 n0 c3 GET lock:k0
-            at 913 n0 c0 SET lock:k0 a3 NX PX 1000
-            at 915 n0 c1 GET lock:k0
-            at 916 n0 c2 GET lock:k0
-            at 917 n0 c3 GET lock:k0
-            at 1055 n0 c0 DEL lock:k0
-            at 1057 n0 c1 GET lock:k0
-            at 1058 n0 c2 GET lock:k0
-            at 1059 n0 c3 GET lock:k0
-            at 1213 n0 c0 SET lock:k0 a4 NX PX 1000
-            at 1215 n0 c1 GET lock:k0
-            at 1216 n0 c2 GET lock:k0
-            at 1217 n0 c3 GET lock:k0
-            at 1355 n0 c0 DEL lock:k0
-            at 1357 n0 c1 GET lock:k0
-            at 1358 n0 c2 GET lock:k0
-            at 1359 n0 c3 GET lock:k0
-            at 1513 n0 c0 SET lock:k0 a5 NX PX 1000
-            at 1515 n0 c1 GET lock:k0
-            at 1516 n0 c2 GET lock:k0
-            at 1517 n0 c3 GET lock:k0
-            at 1655 n0 c0 DEL lock:k0
-            at 1657 n0 c1 GET lock:k0
-            at 1658 n0 c2 GET lock:k0
-            at 1659 n0 c3 GET lock:k0",
+            6 times every 300: op c0 10-160 ok acquiring=11 acquired=14 releasing=150 released=159
+            6 times every 300: at 13 n0 c0 SET lock:k0 a{} NX PX 1000
+            6 times every 300: at 15 n0 c1 GET lock:k0
+            6 times every 300: at 16 n0 c2 GET lock:k0
+            6 times every 300: at 17 n0 c3 GET lock:k0
+            6 times every 300: at 155 n0 c0 DEL lock:k0
+            6 times every 300: at 157 n0 c1 GET lock:k0
+            6 times every 300: at 158 n0 c2 GET lock:k0
+            6 times every 300: at 159 n0 c3 GET lock:k0",
         says: "After 6 of 6 releases, all waiters asked within 10 ms: 3 of them after c0's release at 1.655 s.",
         harm: Harm::None,
         // One after the other.
         spares: "
-            op c1 2-1990 fail acquiring=3
-            op c2 2-1990 fail acquiring=3
-            op c3 2-1990 fail acquiring=3
-            op c0 10-160 ok acquiring=11 acquired=14 releasing=150 released=159
-            op c0 310-460 ok acquiring=311 acquired=314 releasing=450 released=459
-            op c0 610-760 ok acquiring=611 acquired=614 releasing=750 released=759
-            op c0 910-1060 ok acquiring=911 acquired=914 releasing=1050 released=1059
-            op c0 1210-1360 ok acquiring=1211 acquired=1214 releasing=1350 released=1359
-            op c0 1510-1660 ok acquiring=1511 acquired=1514 releasing=1650 released=1659
-            at 13 n0 c0 SET lock:k0 a0 NX PX 1000
-            at 15 n0 c1 GET lock:k0
-            at 16 n0 c2 GET lock:k0
-            at 17 n0 c3 GET lock:k0
-            at 155 n0 c0 DEL lock:k0
-            at 157 n0 c1 GET lock:k0
-            at 177 n0 c2 GET lock:k0
-            at 197 n0 c3 GET lock:k0
-            at 313 n0 c0 SET lock:k0 a1 NX PX 1000
-            at 315 n0 c1 GET lock:k0
-            at 316 n0 c2 GET lock:k0
-            at 317 n0 c3 GET lock:k0
-            at 455 n0 c0 DEL lock:k0
-            at 457 n0 c1 GET lock:k0
-            at 477 n0 c2 GET lock:k0
-            at 497 n0 c3 GET lock:k0
-            at 613 n0 c0 SET lock:k0 a2 NX PX 1000
-            at 615 n0 c1 GET lock:k0
-            at 616 n0 c2 GET lock:k0
-            at 617 n0 c3 GET lock:k0
-            at 755 n0 c0 DEL lock:k0
-            at 757 n0 c1 GET lock:k0
-            at 777 n0 c2 GET lock:k0
-            at 797 n0 c3 GET lock:k0
-            at 913 n0 c0 SET lock:k0 a3 NX PX 1000
-            at 915 n0 c1 GET lock:k0
-            at 916 n0 c2 GET lock:k0
-            at 917 n0 c3 GET lock:k0
-            at 1055 n0 c0 DEL lock:k0
-            at 1057 n0 c1 GET lock:k0
-            at 1077 n0 c2 GET lock:k0
-            at 1097 n0 c3 GET lock:k0
-            at 1213 n0 c0 SET lock:k0 a4 NX PX 1000
-            at 1215 n0 c1 GET lock:k0
-            at 1216 n0 c2 GET lock:k0
-            at 1217 n0 c3 GET lock:k0
-            at 1355 n0 c0 DEL lock:k0
-            at 1357 n0 c1 GET lock:k0
-            at 1377 n0 c2 GET lock:k0
-            at 1397 n0 c3 GET lock:k0
-            at 1513 n0 c0 SET lock:k0 a5 NX PX 1000
-            at 1515 n0 c1 GET lock:k0
-            at 1516 n0 c2 GET lock:k0
-            at 1517 n0 c3 GET lock:k0
-            at 1655 n0 c0 DEL lock:k0
-            at 1657 n0 c1 GET lock:k0
-            at 1677 n0 c2 GET lock:k0
-            at 1697 n0 c3 GET lock:k0",
+            - 6 times every 300: at 158 n0 c2 GET lock:k0
+            - 6 times every 300: at 159 n0 c3 GET lock:k0
+            + 6 times every 300: at 177 n0 c2 GET lock:k0
+            + 6 times every 300: at 197 n0 c3 GET lock:k0",
     },
 ];
 
@@ -1261,7 +781,7 @@ fn every_diagnosis_is_told_of_a_run_that_shows_it_and_of_no_other() {
                 }
             }
         }
-        let spared = diagnoses(pair.spares);
+        let spared = diagnoses(&pair.spared());
         if let Some(diagnosis) = spared.iter().find(|diagnosis| diagnosis.code == pair.code) {
             wrong.push(format!("{} is told of the run that it spares: {}", pair.code, diagnosis.sentence()));
         }

@@ -19,12 +19,14 @@ const MS: u64 = 1_000_000;
 /// - `claims releases`: what the lock is held to
 /// - `gap 30 n0`: the node was not watched then
 /// - `fault pause c0 100-400`, `promoted n1 for n0 at 500`
+/// - `6 times every 300: at 13 n0 c0 SET lock:k0 a{} NX PX 1000`: an operation or a command six times, each 300 ms after the one
+///   before, with its number for `{}`
 ///
 /// Operations are numbered from 0 in their order.
 pub fn run(text: &str) -> (History, Vec<RecordedCommand>) {
     let mut history = History { run: Some(header()), ..History::default() };
     let mut commands = Vec::new();
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    for (line, later) in text.lines().map(str::trim).filter(|line| !line.is_empty()).flat_map(repeated) {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             ["nodes", count] => history.run.as_mut().unwrap().nodes = count.parse().unwrap(),
@@ -34,14 +36,14 @@ pub fn run(text: &str) -> (History, Vec<RecordedCommand>) {
             }
             ["op", client, span, outcome, ref phases @ ..] => {
                 let index = history.operations.len() as u64;
-                history.operations.push(operation(index, client, span, outcome, phases));
+                history.operations.push(operation(index, client, span, outcome, phases, later));
             }
             ["failed", _, ref why @ ..] => {
                 let last = history.operations.last_mut().unwrap();
                 last.fails(Some("error".into()), Some(why.join(" ").as_str().into()));
             }
             ["at", time, node, from, ref words @ ..] => commands.push(RecordedCommand {
-                time: ms(time),
+                time: later + ms(time),
                 node: node.to_string(),
                 from: (from != "lua").then(|| from.to_string()),
                 port: (from != "lua").then_some(1),
@@ -82,6 +84,13 @@ pub fn run(text: &str) -> (History, Vec<RecordedCommand>) {
     (history, commands)
 }
 
+/// A line as often as it says, each time with how much later it is, in ns.
+fn repeated(line: &str) -> Vec<(String, u64)> {
+    let Some((how, line)) = line.split_once(": ") else { return vec![(line.to_string(), 0)] };
+    let [times, "times", "every", apart] = how.split(' ').collect::<Vec<_>>()[..] else { panic!("{how}") };
+    (0..times.parse().unwrap()).map(|number| (line.replace("{}", &number.to_string()), number * ms(apart))).collect()
+}
+
 /// What is wrong in a run that is written as text.
 pub fn diagnoses(text: &str) -> Vec<Diagnosis> {
     let (history, commands) = run(text);
@@ -92,7 +101,7 @@ fn ms(word: &str) -> u64 {
     word.parse::<u64>().unwrap_or_else(|_| panic!("{word}")) * MS
 }
 
-fn operation(index: u64, client: &str, span: &str, outcome: &str, phases: &[&str]) -> Operation {
+fn operation(index: u64, client: &str, span: &str, outcome: &str, phases: &[&str], later: u64) -> Operation {
     let (invoked, completed) = span.split_once('-').unwrap();
     let stamps = phases.iter().map(|phase| {
         let (phase, time) = phase.split_once('=').unwrap();
@@ -101,8 +110,8 @@ fn operation(index: u64, client: &str, span: &str, outcome: &str, phases: &[&str
         PhaseStamp {
             index: 0,
             phase: serde_json::from_value::<Phase>(phase.into()).unwrap(),
-            received: ms(time),
-            stamped: i64::try_from(ms(time)).ok(),
+            received: later + ms(time),
+            stamped: i64::try_from(later + ms(time)).ok(),
             token,
             validity_ms: validity,
         }
@@ -115,8 +124,8 @@ fn operation(index: u64, client: &str, span: &str, outcome: &str, phases: &[&str
         process: Process::Client(client[1..].parse().unwrap()),
         f: Function::Rmw,
         key: "k0".into(),
-        invoked: ms(invoked),
-        completed: (!completed.is_empty()).then(|| ms(completed)),
+        invoked: later + ms(invoked),
+        completed: (!completed.is_empty()).then(|| later + ms(completed)),
         outcome: match outcome {
             "ok" => Outcome::Ok,
             "fail" => Outcome::Fail,

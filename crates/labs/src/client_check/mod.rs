@@ -161,7 +161,6 @@ pub enum Refused {
 /// Everything that is told of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCheck {
-    /// What it calls itself.
     pub name: String,
     /// Operations of both runs that succeeded, that failed, and that are in doubt.
     pub answers: [u64; 3],

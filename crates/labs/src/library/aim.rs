@@ -29,7 +29,6 @@ pub enum Strike {
     NodeClock,
 }
 
-/// At which node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     All,

@@ -45,7 +45,7 @@ pub struct Examined {
 }
 
 /// A scenario, and all runs of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Tried {
     pub scenario: String,
     pub description: String,
@@ -63,8 +63,7 @@ pub struct Tried {
     pub runs: Vec<TriedRun>,
 }
 
-/// One run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TriedRun {
     pub ttl: String,
     /// None if it could not be made.
@@ -98,7 +97,6 @@ pub struct TriedRun {
 /// A scenario that breaks the lock, made as small as it could be on real servers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
-    /// What it was made from.
     pub scenario: String,
     /// Its file, relative to the page.
     pub file: String,

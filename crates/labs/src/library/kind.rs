@@ -29,17 +29,16 @@ pub struct Kind {
 }
 
 /// How a lock of the same kind does under the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Baseline {
-    /// It falls as well.
     Falls,
-    /// It holds.
     Holds,
     /// No other lock can play it, but nobody who lived was struck, and nothing excuses it.
     Unexcused,
     /// The same, but somebody had it for longer than its TTL, and nothing was to renew it.
     Outlived,
     /// There is none, or it showed nothing.
+    #[default]
     Unknown,
 }
 

@@ -30,7 +30,6 @@ impl Steps {
         self.steps.extend(steps.map(str::to_string));
     }
 
-    /// The fault itself.
     pub fn arm(&mut self, aim: &FaultPoint) {
         self.steps.push(aim.fault());
     }

@@ -180,7 +180,6 @@ impl NamedCommand<'_> {
         Some(NamedCommand { client, command, node })
     }
 
-    /// Which of the recorded commands it was.
     fn place(&self, window: &FaultWindow, commands: &[RecordedCommand]) -> Option<usize> {
         let is_it = |command: &RecordedCommand| {
             !command.in_script
@@ -200,7 +199,6 @@ impl NamedCommand<'_> {
     }
 }
 
-/// What a recorded command did.
 fn did(commands: &[RecordedCommand], place: usize) -> CommandEffect {
     let command = &commands[place];
     let carried_out: Vec<&RecordedCommand> = std::iter::once(command)

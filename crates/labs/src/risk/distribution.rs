@@ -27,7 +27,6 @@ pub struct Distribution {
     pub source: Source,
 }
 
-/// Where a distribution is from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Measured: another measurement would have come out a little differently.

@@ -19,7 +19,6 @@ const PRECISION_NS: u64 = 1_000_000;
 /// A time in which a client has the lock, or may have it without knowing yet, and has not written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Exposed {
-    /// Which of the runs.
     pub run: usize,
     pub client: u32,
     /// In nanoseconds after the clients began.
@@ -61,7 +60,6 @@ fn window(scenario: &Scenario) -> (Duration, Duration) {
     (from, from + Duration::from_secs_f64((OPERATIONS / scenario.rate).max(2.0)))
 }
 
-/// Makes the runs.
 pub fn measure<E: Send>(
     scenario: &Scenario,
     threads: usize,

@@ -52,7 +52,6 @@ pub struct Drawn {
 }
 
 impl Drawn {
-    /// Nothing.
     pub fn nothing() -> Drawn {
         Drawn { mean: 0.0, again: vec![0.0; DRAWS], beyond: 0.0 }
     }

@@ -60,7 +60,6 @@ impl FaultCause {
     }
 }
 
-/// What is asked for.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The same workload with one TTL after the other, without a nemesis.

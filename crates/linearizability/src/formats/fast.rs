@@ -26,8 +26,9 @@ pub(super) enum Fast<'a> {
 }
 
 /// A value without nesting; the parts are as in the line.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum Flat<'a> {
+    #[default]
     Absent,
     Scalar(Scalar<'a>),
     Pair(Scalar<'a>, Scalar<'a>),
@@ -120,6 +121,7 @@ pub(super) fn scan<'a>(bytes: &'a [u8], shape: &mut LineShape) -> Option<(Fast<'
     if cursor.is_at_end() || cursor.skip(b"\n") { Some((fields.event()?, cursor.at())) } else { None }
 }
 
+#[derive(Default)]
 struct Fields<'a> {
     /// One bit for each field seen.
     seen: u16,
@@ -131,22 +133,6 @@ struct Fields<'a> {
     key: Option<Scalar<'a>>,
     value: Flat<'a>,
     error: Flat<'a>,
-}
-
-impl Default for Fields<'_> {
-    fn default() -> Self {
-        Fields {
-            seen: 0,
-            index: None,
-            time: None,
-            kind: b"",
-            process: None,
-            f: b"",
-            key: None,
-            value: Flat::Absent,
-            error: Flat::Absent,
-        }
-    }
 }
 
 impl<'a> Fields<'a> {

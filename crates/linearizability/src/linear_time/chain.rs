@@ -25,6 +25,18 @@ pub(super) enum Meaning {
     Outside(&'static str),
 }
 
+impl Meaning {
+    /// The values that it is about.
+    pub(super) fn values(self) -> impl Iterator<Item = Value> {
+        let (one, other) = match self {
+            Meaning::Nothing | Meaning::Anything | Meaning::Outside(_) => (None, None),
+            Meaning::Read(value) | Meaning::Write(value) | Meaning::Not(value) => (Some(value), None),
+            Meaning::Link(from, to) => (Some(from), Some(to)),
+        };
+        one.into_iter().chain(other)
+    }
+}
+
 /// A value and what is known about it. Operations and values are indices here, [`NONE`] if absent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChainValue {

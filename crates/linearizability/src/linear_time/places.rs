@@ -15,28 +15,13 @@ pub(super) struct Places {
 impl Places {
     pub(super) fn of(ops: &[Op], initial: Value, meaning: impl Fn(&Op) -> Meaning) -> Places {
         let (mut least, mut greatest) = (u32::MAX, 0);
-        let mut see = |value: Value| (least, greatest) = (least.min(value.0), greatest.max(value.0));
-        for op in ops {
-            match meaning(op) {
-                Meaning::Nothing | Meaning::Anything | Meaning::Outside(_) => {}
-                Meaning::Read(value) | Meaning::Write(value) | Meaning::Not(value) => see(value),
-                Meaning::Link(from, to) => {
-                    see(from);
-                    see(to);
-                }
-            }
-        }
+        let values = || ops.iter().flat_map(|op| meaning(op).values());
+        values().for_each(|value| (least, greatest) = (least.min(value.0), greatest.max(value.0)));
         let span = if least > greatest { 0 } else { (greatest - least) as usize + 1 };
         let mut scattered = Vec::new();
         // Clearing four nodes per operation costs about as much as sorting.
         if span > 4 * ops.len() + 64 {
-            for op in ops {
-                match meaning(op) {
-                    Meaning::Nothing | Meaning::Anything | Meaning::Outside(_) => {}
-                    Meaning::Read(value) | Meaning::Write(value) | Meaning::Not(value) => scattered.push(value.0),
-                    Meaning::Link(from, to) => scattered.extend([from.0, to.0]),
-                }
-            }
+            scattered.extend(values().map(|value| value.0));
             scattered.sort_unstable();
             scattered.dedup();
         }

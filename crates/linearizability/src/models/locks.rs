@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use crate::history::{NEVER, Op, OpFunction, Outcome, Value, Values};
-use crate::model::{Effect, Model, Transition};
+use crate::model::{Model, Transition};
 use crate::words::Words;
 
 /// A lock that anyone may release. `acquire`: it was free and is now held; `release`: it was held and is now free.
@@ -27,10 +27,6 @@ impl Model for Mutex {
             OpFunction::Release if *held => Transition::To(false),
             _ => Transition::Illegal,
         }
-    }
-
-    fn effect(&self, op: &Op) -> Effect {
-        if op.outcome == Outcome::Fail { Effect::Nothing } else { Effect::Any }
     }
 
     fn has_owners(&self) -> bool {
@@ -95,10 +91,6 @@ impl Model for Semaphore {
         }
     }
 
-    fn effect(&self, op: &Op) -> Effect {
-        if op.outcome == Outcome::Fail { Effect::Nothing } else { Effect::Any }
-    }
-
     fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
         holds(operations)
     }
@@ -159,10 +151,6 @@ impl Model for OwnerMutex {
         if op.outcome == Outcome::Fail { Transition::Same } else { state.step(op, self.reentrant) }
     }
 
-    fn effect(&self, op: &Op) -> Effect {
-        if op.outcome == Outcome::Fail { Effect::Nothing } else { Effect::Any }
-    }
-
     fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {
         holds(operations)
     }
@@ -209,10 +197,6 @@ impl Model for FencedMutex {
             Transition::To(owned) => Transition::To((owned, token.or(*last))),
             _ => Transition::Illegal,
         }
-    }
-
-    fn effect(&self, op: &Op) -> Effect {
-        if op.outcome == Outcome::Fail { Effect::Nothing } else { Effect::Any }
     }
 
     fn omissible(&self, operations: &[Op]) -> Vec<Vec<u32>> {

@@ -4,7 +4,6 @@
 mod explain;
 mod formats;
 mod linear_time;
-mod linear_time_locks;
 mod oracle;
 mod search;
 mod support;

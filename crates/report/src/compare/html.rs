@@ -12,7 +12,6 @@ const STYLE: &str = ".wide{overflow-x:auto}.sides td{overflow-wrap:break-word}\
     @media (min-width:721px){.sides td:first-child{white-space:nowrap}}.held{color:var(--good)}.broken{color:var(--bad)}\
     .unproven{color:var(--warn)}.open{color:var(--muted)}td.n{white-space:nowrap}.cells td{min-width:88px}.cells td:first-child{min-width:170px}";
 
-/// The page by itself.
 pub fn html(of: &Comparison) -> String {
     whole_page(
         &[&of.verdict.word().to_uppercase(), "comparison"],

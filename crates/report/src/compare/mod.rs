@@ -3,7 +3,7 @@
 mod html;
 mod text;
 
-use base::words::{count, length, percent, plural};
+use base::words::{count, length, percent, plural, unless_none};
 use suite::compare::share::NO_INTERVAL;
 use suite::compare::{Cell, Change, Comparison, Numbers};
 
@@ -27,10 +27,8 @@ fn headline(of: &Comparison) -> String {
         Change::Worse if one => format!("B is worse than A: {}.", because(&of.cells[0])),
         Change::Worse if of.cells.iter().any(|cell| cell.broke) => {
             let broke: Vec<&Cell> = of.cells.iter().filter(|cell| cell.broke).collect();
-            let others = match that(Change::Worse) - broke.len() as u64 {
-                0 => String::new(),
-                some => format!(", and {some} more worse"),
-            };
+            let others =
+                unless_none(that(Change::Worse) - broke.len() as u64, |some| format!(", and {some} more worse"));
             match &broke[..] {
                 [cell] => {
                     format!("B is worse than A: `{}` must pass, passed in A, and fails in B{others}.", cell.name)
@@ -55,10 +53,7 @@ fn headline(of: &Comparison) -> String {
         }
         Change::NotWorse if one => format!("B was not shown to be worse than A: {}.", because(&of.cells[0])),
         Change::NotWorse => {
-            let better = match that(Change::Better) {
-                0 => String::new(),
-                some => format!("; {some} better"),
-            };
+            let better = unless_none(that(Change::Better), |some| format!("; {some} better"));
             format!("B was not shown to be worse than A in {} ({} over all{better}).", cells(of), chance(of.p_worse))
         }
         Change::TooFew if one => {

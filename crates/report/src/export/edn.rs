@@ -33,7 +33,6 @@ pub(super) fn outcome(outcome: Outcome) -> &'static str {
 /// A line, with what orders it.
 type OrderedLine = (u64, u64, String);
 
-/// The history.
 pub fn edn(report: &Report) -> String {
     let history = report.story.subject.history;
     let mut events: Vec<OrderedLine> = Vec::new();

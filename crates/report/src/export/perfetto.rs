@@ -12,7 +12,6 @@ const CLIENTS: u32 = 1;
 const NODES: u32 = 2;
 const FAULTS: u32 = 3;
 
-/// The trace.
 pub fn perfetto(report: &Report) -> String {
     let mut events = Vec::new();
     for (pid, name) in [(CLIENTS, "clients"), (NODES, "nodes, as the servers had it"), (FAULTS, "faults")] {

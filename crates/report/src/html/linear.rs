@@ -16,7 +16,6 @@ const KEYS: usize = 10;
 /// How many operations of each are listed.
 const ROWS: usize = 50;
 
-/// The page.
 pub fn linear_html(report: &LinearReport) -> String {
     let (word, class) = verdict_word(report.valid);
     let file = sanitize(&report.file, 120);

@@ -12,12 +12,12 @@ mod verdict;
 pub use linear::linear_html;
 use maud::{Markup, html};
 pub use page::{Page, Script, command, figure};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::drawing;
 use super::{Report, timeline, verdict_word};
 use base::words::sanitize;
 
-/// The page.
 pub fn html(report: &Report) -> String {
     let summary = &report.summary;
     let names: Vec<String> =
@@ -57,14 +57,8 @@ pub fn whole_page(title: &[&str], style: &str, body: &Markup) -> String {
 
 /// A path as an address. It is never taken for another kind of address, nor for anything but a path.
 pub fn address(path: &str) -> String {
-    let mut address = String::new();
-    for byte in path.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' => address.push(char::from(byte)),
-            byte => address.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    address
+    const KEPT: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'/');
+    utf8_percent_encode(path, &KEPT).to_string()
 }
 
 /// The top of a page: what it is about, the verdict in a word and in a sentence, and what else must be known at once.

@@ -43,7 +43,6 @@ impl Script {
         format!("'sha256-{}'", STANDARD.encode(Sha256::digest(self.text.as_bytes())))
     }
 
-    /// Whether it is this text.
     pub fn is(self, text: &str) -> bool {
         self.text == text
     }

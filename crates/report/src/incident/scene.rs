@@ -27,7 +27,6 @@ pub struct Scene {
     pub ticks: Vec<(u64, String)>,
 }
 
-/// One operation's lane.
 pub struct Lane {
     pub name: String,
     pub under_name: String,

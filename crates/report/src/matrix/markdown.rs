@@ -63,7 +63,6 @@ fn alarm(cell: &CellAccount) -> String {
     text + "\n"
 }
 
-/// A command, as code.
 fn code(command: &str) -> String {
     format!("`{}`", line(command, 400).replace('`', "'"))
 }

@@ -123,6 +123,7 @@ fn runs(at: At, snapshot: &Snapshot) -> Markup {
 }
 
 /// What a row says, for the page and for its script.
+#[derive(Default)]
 struct RowFields {
     word: &'static str,
     class: &'static str,
@@ -142,19 +143,7 @@ impl RowFields {
     fn of(run: &Run) -> RowFields {
         let (word, class) = word(&run.state);
         let name = run.path.rsplit('/').nth(1).unwrap_or_default();
-        let fields = RowFields {
-            word,
-            class,
-            workload: sanitize(name, 80),
-            nemesis: String::new(),
-            seed: None,
-            lost: String::new(),
-            overlaps: String::new(),
-            took_s: 0.0,
-            on: String::new(),
-            simulated: false,
-            share: 0.0,
-        };
+        let fields = RowFields { word, class, workload: sanitize(name, 80), ..RowFields::default() };
         match &run.state {
             StoredState::Done(results) => {
                 let lost = results.lost_updates;

@@ -54,7 +54,6 @@ fn names(workload: Option<&str>, nemesis: Option<&str>) -> String {
     format!("{} under {}", text(workload), text(nemesis))
 }
 
-/// The suite that a run was made in.
 fn suite_of(path: &str) -> Option<&str> {
     let mut parts = path.split('/');
     parts.find(|part| *part == "suites")?;

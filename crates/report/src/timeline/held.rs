@@ -41,7 +41,6 @@ impl<'a> HeldKeys<'a> {
         Some(HeldKeys { report, lanes, servers })
     }
 
-    /// How it is known.
     pub fn how(&self) -> String {
         let whose = "Whose a value was is reckoned from when it came and was to end.";
         match self.servers.every {

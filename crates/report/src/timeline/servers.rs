@@ -17,7 +17,7 @@ const MOST: usize = 40_000;
 /// How far the clocks of clients and the onlooker may be apart, with what an answer takes, in nanoseconds.
 pub(super) const SLACK: u64 = 10_000_000;
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub(crate) struct Servers {
     /// How often the nodes were looked at, in milliseconds; 0 if every change was seen.
     pub(super) every: u64,
@@ -141,15 +141,7 @@ impl Servers {
     pub(super) fn new(sightings: &[Sighting], owners: &Owners, lanes: &Lanes, run_ended: u64) -> Servers {
         let places: HashMap<&str, usize> =
             lanes.nodes.iter().enumerate().map(|(place, name)| (&name[..], place)).collect();
-        let mut servers = Servers {
-            every: 0,
-            watched: BTreeSet::new(),
-            lives: Vec::new(),
-            unseen: Vec::new(),
-            roles: Vec::new(),
-            clocks: Vec::new(),
-            until: None,
-        };
+        let mut servers = Servers::default();
         let mut open: BTreeMap<(usize, &str), OpenLife> = BTreeMap::new();
         let mut unseen: BTreeMap<usize, u64> = BTreeMap::new();
         // What did not change was seen to the end of the run.

@@ -40,65 +40,54 @@ fn is_found(workload: &str, nemesis: &str, keys: u32, bug: impl BugInjector + 's
     assert!(found.contains(by), "{workload} under {nemesis}: {:?}, found by {found:?}: {:?}", with.valid, with.reasons);
 }
 
-/// Members stay as the first fault left them.
-struct NeverGoesOn;
+/// What is ordered is reported as seen, and this part of it does not happen.
+#[derive(Default)]
+struct Without {
+    action: Option<MemberAction>,
+    /// Of a network: heals, or what they heal.
+    heals: Option<bool>,
+}
 
-impl BugInjector for NeverGoesOn {
+impl Without {
+    fn action(action: MemberAction) -> Without {
+        Without { action: Some(action), heals: None }
+    }
+}
+
+impl BugInjector for Without {
     fn acts(&self, _: &str, action: MemberAction) -> bool {
-        action != MemberAction::Continue
+        self.action != Some(action)
+    }
+
+    fn changes_network(&self, heals: bool) -> bool {
+        self.heals != Some(heals)
     }
 }
 
 #[test]
 fn a_heal_of_a_pause_that_is_skipped() {
-    is_found("redlock-guarded", "pause-node", 1, NeverGoesOn, "nodes-healthy");
-    is_found("perfect", "pause resource", 1, NeverGoesOn, "final-reads");
-}
-
-struct StaysCut;
-
-impl BugInjector for StaysCut {
-    fn changes_network(&self, heals: bool) -> bool {
-        !heals
-    }
+    let never_goes_on = || Without::action(MemberAction::Continue);
+    is_found("redlock-guarded", "pause-node", 1, never_goes_on(), "nodes-healthy");
+    is_found("perfect", "pause resource", 1, never_goes_on(), "final-reads");
 }
 
 #[test]
 fn a_heal_of_a_partition_that_is_skipped() {
-    is_found("redlock-guarded", "partition clients from majority", 1, StaysCut, "free lock that no client acquired");
-}
-
-/// What is ordered is reported as seen, and nothing happens.
-struct DoesNothing;
-
-impl BugInjector for DoesNothing {
-    fn acts(&self, _: &str, action: MemberAction) -> bool {
-        action != MemberAction::Kill
-    }
-
-    fn changes_network(&self, heals: bool) -> bool {
-        heals
-    }
+    let stays_cut = Without { action: None, heals: Some(true) };
+    is_found("redlock-guarded", "partition clients from majority", 1, stays_cut, "free lock that no client acquired");
 }
 
 #[test]
 fn a_fault_that_is_reported_and_does_nothing() {
-    is_found("redlock-guarded", "majority-down", 1, DoesNothing, "progress-during");
-}
-
-/// A pause is reported as seen, and the process goes on.
-struct NeverStops;
-
-impl BugInjector for NeverStops {
-    fn acts(&self, _: &str, action: MemberAction) -> bool {
-        action != MemberAction::Stop
-    }
+    let does_nothing = Without { action: Some(MemberAction::Kill), heals: Some(false) };
+    is_found("redlock-guarded", "majority-down", 1, does_nothing, "progress-during");
 }
 
 #[test]
 fn a_pause_that_is_reported_and_does_nothing() {
-    is_found("redlock-guarded", "pause", 1, NeverStops, "faults-observed");
-    is_found("perfect", "pause resource", 1, NeverStops, "faults-observed");
+    let never_stops = || Without::action(MemberAction::Stop);
+    is_found("redlock-guarded", "pause", 1, never_stops(), "faults-observed");
+    is_found("perfect", "pause resource", 1, never_stops(), "faults-observed");
 }
 
 /// Requests for the lock of one key never arrive.

@@ -8,7 +8,6 @@ use super::slots::SLOTS;
 const WRITABLE_DELAY: i64 = 2000;
 
 impl Server {
-    /// Every tick.
     pub(crate) fn cluster_tick(&mut self) {
         if self.cluster.is_none() {
             return;

@@ -4,7 +4,6 @@ use super::slots::Ranges;
 use super::{Cluster, slots};
 use crate::reply::write_command;
 
-/// What a message is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MessageKind {
     Ping,

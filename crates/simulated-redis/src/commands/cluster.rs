@@ -1,11 +1,7 @@
 //! Commands of Redis Cluster.
 
-use super::{CommandResult, subcommand};
+use super::*;
 use crate::cluster::slot;
-use crate::data::CommandWords;
-use crate::process::Connection;
-use crate::reply::Reply;
-use crate::server::Server;
 
 const DISABLED: Reply = Reply::error("ERR This instance has cluster support disabled");
 

@@ -1,12 +1,7 @@
 //! Commands about connections.
 
-use super::{CommandResult, SYNTAX, integer, is, subcommand, unknown_subcommand, wrong_arity};
+use super::*;
 use crate::client::Client;
-use crate::data::CommandWords;
-use crate::number;
-use crate::process::Connection;
-use crate::reply::Reply;
-use crate::server::Server;
 
 pub(super) fn ping(server: &mut Server, connection: Connection, words: CommandWords<'_>) -> CommandResult {
     let text = match words {

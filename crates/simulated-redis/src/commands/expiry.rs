@@ -1,9 +1,6 @@
 //! Commands on when keys expire.
 
-use super::{CommandResult, integer};
-use crate::data::{CommandWords, Data};
-use crate::number;
-use crate::reply::Reply;
+use super::*;
 
 /// A time in milliseconds since 1970, counted from `base`; None if there is no such time.
 pub(super) fn moment(millis: i64, base: i64) -> Option<i64> {

@@ -2,11 +2,7 @@
 
 use std::fmt::Write;
 
-use super::CommandResult;
-use crate::data::CommandWords;
-use crate::process::Connection;
-use crate::reply::Reply;
-use crate::server::Server;
+use super::*;
 
 const SECTIONS: [&str; 7] = ["server", "clients", "memory", "persistence", "stats", "replication", "keyspace"];
 

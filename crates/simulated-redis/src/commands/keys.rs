@@ -1,9 +1,6 @@
 //! Commands on keys, and on all of them.
 
-use super::CommandResult;
-use super::glob::matches;
-use crate::data::{CommandWords, Data};
-use crate::reply::Reply;
+use super::*;
 
 pub(super) fn time(data: &mut Data, _: CommandWords<'_>) -> CommandResult {
     let wall = data.clocks.wall;

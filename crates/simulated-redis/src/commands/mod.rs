@@ -24,6 +24,7 @@ use crate::number;
 use crate::process::Connection;
 use crate::reply::Reply;
 use crate::server::Server;
+use glob::matches;
 
 /// An answer, or an error as the answer.
 pub(crate) type CommandResult = Result<Reply, Reply>;
@@ -57,7 +58,6 @@ pub(crate) enum Keys {
     All,
 }
 
-/// A command.
 pub(crate) struct Command {
     /// In small letters.
     pub name: &'static str,

@@ -1,10 +1,6 @@
 //! Commands that publish and listen.
 
-use super::CommandResult;
-use crate::data::{CommandWords, Data};
-use crate::process::Connection;
-use crate::reply::Reply;
-use crate::server::Server;
+use super::*;
 
 pub(super) fn publish(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
     let receivers = data.subscriptions.receivers(words[1]);

@@ -3,13 +3,8 @@
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
-use super::{CommandResult, integer, is};
+use super::*;
 use crate::client::Wait;
-use crate::data::CommandWords;
-use crate::number;
-use crate::process::Connection;
-use crate::reply::Reply;
-use crate::server::Server;
 
 pub(super) fn replicaof(server: &mut Server, _: Connection, words: CommandWords<'_>) -> CommandResult {
     if server.cluster.is_some() {

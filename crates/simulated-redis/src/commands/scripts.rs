@@ -1,13 +1,8 @@
 //! Commands that run scripts.
 
-use super::{CommandResult, NOT_AN_INTEGER, subcommand, unknown_subcommand};
+use super::*;
 use crate::busy::ENDLESS;
-use crate::data::CommandWords;
-use crate::number;
-use crate::process::Connection;
-use crate::reply::Reply;
 use crate::script::Arguments;
-use crate::server::Server;
 
 pub(super) fn eval(server: &mut Server, connection: Connection, words: CommandWords<'_>) -> CommandResult {
     let count = number::integer(words[2]).ok_or(NOT_AN_INTEGER)?;

@@ -1,12 +1,7 @@
 //! CONFIG, and the settings that it shows and changes: how much memory a server may use, what it does beyond that, for how
 //! long a script keeps it silent, and how many replicas it wants for writes.
 
-use super::glob::matches;
-use super::{CommandResult, SYNTAX, subcommand, unknown_subcommand};
-use crate::data::CommandWords;
-use crate::process::Connection;
-use crate::reply::Reply;
-use crate::server::Server;
+use super::*;
 
 /// What CONFIG changes.
 #[derive(Clone, Debug)]

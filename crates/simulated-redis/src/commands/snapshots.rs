@@ -1,11 +1,7 @@
 //! BGSAVE. The child takes no time: the snapshot is written when the command is answered.
 
-use super::{CommandResult, SYNTAX, is};
-use crate::data::CommandWords;
+use super::*;
 use crate::disk::snapshot;
-use crate::process::Connection;
-use crate::reply::Reply;
-use crate::server::Server;
 
 pub(super) fn bgsave(server: &mut Server, _: Connection, words: CommandWords<'_>) -> CommandResult {
     if !(words.len() == 1 || words.len() == 2 && is(words[1], "schedule")) {

@@ -1,10 +1,7 @@
 //! Commands on what keys hold.
 
 use super::expiry::moment;
-use super::{CommandResult, SYNTAX, integer, is};
-use crate::data::{CommandWords, Data};
-use crate::number;
-use crate::reply::Reply;
+use super::*;
 
 pub(super) fn get(data: &mut Data, words: CommandWords<'_>) -> CommandResult {
     Ok(Reply::maybe(data.read(words[1])))

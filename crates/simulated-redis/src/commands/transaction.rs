@@ -1,11 +1,7 @@
 //! MULTI and EXEC.
 
-use super::{CommandResult, Handler, find};
+use super::*;
 use crate::client::Transaction;
-use crate::data::CommandWords;
-use crate::process::Connection;
-use crate::reply::Reply;
-use crate::server::Server;
 
 pub(super) fn multi(server: &mut Server, connection: Connection, _: CommandWords<'_>) -> CommandResult {
     match server.clients.get_mut(&connection).map(|client| &mut client.transaction) {

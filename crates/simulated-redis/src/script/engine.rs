@@ -55,7 +55,6 @@ impl Engine {
         Ok(Engine { lua, run, around, compiled: HashMap::default(), running })
     }
 
-    /// Forgets all scripts.
     pub fn forget(&mut self) {
         self.compiled.clear();
     }

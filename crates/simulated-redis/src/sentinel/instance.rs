@@ -63,7 +63,6 @@ pub(super) enum Turned {
     Done,
 }
 
-/// A server.
 #[derive(Clone, Debug)]
 pub(super) struct Instance {
     pub kind: ServerRole,

@@ -9,10 +9,16 @@ use super::support::simulated::{Simulated, address, answers};
 
 const MILLI: Duration = Duration::from_millis(1);
 
+/// A server, and a client of it.
+fn alone(persistence: Persistence) -> (Simulated, Connection) {
+    let mut server = Simulated::with(persistence);
+    let client = server.connect();
+    (server, client)
+}
+
 #[test]
 fn a_key_ends_with_its_time_and_a_clock_that_jumps_takes_it_along() {
-    let mut server = Simulated::with(Persistence::None);
-    let client = server.connect();
+    let (mut server, client) = alone(Persistence::None);
     assert_eq!(server.words(client, &["SET", "k", "v", "PX", "1000"]), "+OK\r\n");
     server.pass(1000 * MILLI);
     assert_eq!(server.words(client, &["PTTL", "k"]), ":0\r\n", "its last millisecond is not over");
@@ -28,8 +34,7 @@ fn a_key_ends_with_its_time_and_a_clock_that_jumps_takes_it_along() {
 
 #[test]
 fn keys_that_nobody_asks_for_end_within_a_tick_and_an_idle_server_sleeps() {
-    let mut server = Simulated::with(Persistence::None);
-    let client = server.connect();
+    let (mut server, client) = alone(Persistence::None);
     server.words(client, &["SET", "k", "v", "PX", "1000"]);
     server.pass(1000 * MILLI);
     assert_eq!(server.words(client, &["DBSIZE"]), ":1\r\n");
@@ -43,8 +48,7 @@ fn keys_that_nobody_asks_for_end_within_a_tick_and_an_idle_server_sleeps() {
 
 /// What is left of two writes, the second one this much after the first.
 fn left_after_power_loss(persistence: Persistence, apart: Duration, then: Duration) -> [bool; 2] {
-    let mut server = Simulated::with(persistence);
-    let client = server.connect();
+    let (mut server, client) = alone(persistence);
     server.pass(2500 * MILLI);
     server.words(client, &["SET", "first", "v"]);
     server.pass(apart);
@@ -69,8 +73,7 @@ fn a_power_loss_leaves_what_was_synced() {
 #[test]
 fn a_kill_leaves_what_was_written_and_times_are_absolute() {
     for persistence in [Persistence::Never, Persistence::Everysec, Persistence::Always] {
-        let mut server = Simulated::with(persistence);
-        let client = server.connect();
+        let (mut server, client) = alone(persistence);
         server.words(client, &["SET", "k", "v", "PX", "1000"]);
         server.words(client, &["EVAL", "redis.call('set', 'a', 1) redis.call('incr', 'a')", "0"]);
         server.pass(400 * MILLI);
@@ -83,8 +86,7 @@ fn a_kill_leaves_what_was_written_and_times_are_absolute() {
         let client = server.connect();
         assert_eq!(server.words(client, &["GET", "k"]), "$-1\r\n");
     }
-    let mut server = Simulated::with(Persistence::None);
-    let client = server.connect();
+    let (mut server, client) = alone(Persistence::None);
     server.words(client, &["SET", "k", "v"]);
     server.kill_and_restart();
     let client = server.connect();
@@ -99,33 +101,20 @@ fn a_snapshot_is_loaded_where_there_is_no_other_file_unless_it_is_removed() {
         (Persistence::Always, false, ":2\r\n"),
         (Persistence::Always, true, ":2\r\n"),
     ] {
-        let clocks = Clocks { wall: Duration::from_secs(100), monotonic: Duration::ZERO };
-        let config = Config { persistence, ..Config::new(address(), 1) };
-        let connection = Connection::Accepted(1);
-        let ask = |server: &mut Server, words: &[&[&str]]| {
-            let mut actions = Vec::new();
-            server.handle(
-                ProcessEvent::Accepted { connection, peer: address(), local: address() },
-                clocks,
-                &mut actions,
-            );
-            for words in words {
-                actions.clear();
-                server.handle(ProcessEvent::Received { connection, bytes: &request(words) }, clocks, &mut actions);
-            }
-            String::from_utf8(answers(actions, connection)).unwrap()
-        };
-        let mut server = Server::start(config.clone(), Disk::default(), clocks);
-        let told = ask(&mut server, &[&["SET", "a", "1"], &["BGSAVE"], &["SET", "b", "1"], &["INFO", "persistence"]]);
+        let (mut server, client) = alone(persistence);
+        for words in [&["SET", "a", "1"][..], &["BGSAVE"], &["SET", "b", "1"]] {
+            server.words(client, words);
+        }
+        let told = server.words(client, &["INFO", "persistence"]);
         assert!(told.contains("rdb_saves:1\r\n") && told.contains("rdb_bgsave_in_progress:0\r\n"), "{told}");
         if removed {
             server.forget_snapshot();
         }
-        let mut again = Server::start(config, server.kill(), clocks);
-        assert_eq!(ask(&mut again, &[&["DBSIZE"]]), left, "{persistence:?} {removed}");
+        server.kill_and_restart();
+        let client = server.connect();
+        assert_eq!(server.words(client, &["DBSIZE"]), left, "{persistence:?} {removed}");
     }
-    let mut server = Simulated::with(Persistence::None);
-    let client = server.connect();
+    let (mut server, client) = alone(Persistence::None);
     assert_eq!(server.words(client, &["BGSAVE"]), "+Background saving started\r\n");
     assert_eq!(server.words(client, &["BGSAVE", "SCHEDULE"]), "+Background saving started\r\n");
     assert_eq!(server.words(client, &["BGSAVE", "now"]), "-ERR syntax error\r\n");
@@ -133,28 +122,24 @@ fn a_snapshot_is_loaded_where_there_is_no_other_file_unless_it_is_removed() {
 
 #[test]
 fn the_file_holds_units_and_no_relative_times() {
-    let clocks = Clocks { wall: Duration::from_secs(100), monotonic: Duration::ZERO };
-    let config = Config { persistence: Persistence::Always, ..Config::new(address(), 1) };
-    let mut server = Server::start(config, Disk::default(), clocks);
-    let connection = Connection::Accepted(1);
-    let mut actions = Vec::new();
-    server.handle(ProcessEvent::Accepted { connection, peer: address(), local: address() }, clocks, &mut actions);
+    let (mut server, client) = alone(Persistence::Always);
+    let wall = server.clocks.wall.as_millis();
     let script = "redis.call('incr', 'a') redis.call('pexpire', 'a', 50)";
     for words in [&["SET", "k", "v", "NX", "PX", "10"][..], &["GET", "k"], &["EVAL", script, "0"]] {
-        server.handle(ProcessEvent::Received { connection, bytes: &request(words) }, clocks, &mut actions);
+        server.words(client, words);
     }
     let disk = server.kill();
     assert_eq!(disk.synced(), disk.append_only_file().len());
     let text = String::from_utf8_lossy(disk.append_only_file()).into_owned();
     let words: Vec<&str> =
         text.split("\r\n").filter(|word| !word.starts_with(['*', '$']) && !word.is_empty()).collect();
-    assert_eq!(words.join(" "), "SELECT 0 SET k v PXAT 100010 MULTI incr a PEXPIREAT a 100050 EXEC");
+    let expected = format!("SELECT 0 SET k v PXAT {} MULTI incr a PEXPIREAT a {} EXEC", wall + 10, wall + 50);
+    assert_eq!(words.join(" "), expected);
 }
 
 #[test]
 fn commands_come_in_pieces_and_many_at_once() {
-    let mut server = Simulated::with(Persistence::None);
-    let client = server.connect();
+    let (mut server, client) = alone(Persistence::None);
     let mut bytes = request(&["SET", "k", "v"]);
     bytes.extend(request(&["GET", "k"]));
     bytes.extend(request(&["PING"]));
@@ -185,8 +170,7 @@ fn subscribers_get_what_is_published() {
 
 #[test]
 fn memory_that_is_limited_evicts_or_refuses() {
-    let mut server = Simulated::with(Persistence::None);
-    let client = server.connect();
+    let (mut server, client) = alone(Persistence::None);
     for number in 0..100 {
         server.words(client, &["SET", &format!("k{number}"), "v"]);
     }
@@ -203,8 +187,7 @@ fn memory_that_is_limited_evicts_or_refuses() {
 
 #[test]
 fn a_server_that_wants_replicas_and_has_none_refuses_writes_in_scripts_and_transactions_too() {
-    let mut server = Simulated::with(Persistence::None);
-    let client = server.connect();
+    let (mut server, client) = alone(Persistence::None);
     server.words(client, &["SET", "k", "v"]);
     server.words(client, &["CONFIG", "SET", "min-replicas-to-write", "1"]);
     let refused = "-NOREPLICAS Not enough good replicas to write.";
@@ -223,8 +206,7 @@ fn a_server_that_wants_replicas_and_has_none_refuses_writes_in_scripts_and_trans
 #[test]
 fn the_same_events_have_the_same_outcome() {
     let run = || {
-        let mut server = Simulated::with(Persistence::Everysec);
-        let client = server.connect();
+        let (mut server, client) = alone(Persistence::Everysec);
         let mut told = server.words(client, &["INFO"]);
         for number in 0..50 {
             server.words(client, &["SET", &format!("k{number}"), "v", "PX", &(number * 50 + 1).to_string()]);

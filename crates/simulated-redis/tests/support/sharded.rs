@@ -1,19 +1,14 @@
 //! A Redis Cluster.
 
-use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use simulated_redis::{ClusterConfig, ClusterMember, Config};
 
-use super::network::{Network, Program, address};
+use super::network::{Network, Program};
+pub use super::watched::{SECOND, node};
 
-pub const SECOND: Duration = Duration::from_secs(1);
 /// Keys of the first, second and third primary.
 pub const KEYS: [&str; 3] = ["b", "c", "a"];
-
-pub fn node(number: u8) -> SocketAddrV4 {
-    address(number, 6379)
-}
 
 /// Nodes 1 to 3 are primaries, and 4 to 6 follow them.
 pub fn cluster() -> Network {

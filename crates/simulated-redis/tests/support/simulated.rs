@@ -94,8 +94,17 @@ impl Simulated {
         self.server.as_mut().unwrap().take_executed()
     }
 
+    pub fn forget_snapshot(&mut self) {
+        self.server.as_mut().unwrap().forget_snapshot();
+    }
+
+    /// Ends it; what it wrote is left.
+    pub fn kill(&mut self) -> Disk {
+        self.server.take().unwrap().kill()
+    }
+
     pub fn kill_and_restart(&mut self) {
-        let disk = self.server.take().unwrap().kill();
+        let disk = self.kill();
         self.server = Some(Server::start(self.config.clone(), disk, self.clocks));
     }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Shown;
-use base::words::{line, plural};
+use base::words::{line, plural, unless_none};
 use checker::Validity;
 use model::scenario::{Cause, Finding, Library};
 use suite::matrix::{Cell, Matrix, TestedLibrary};
@@ -32,7 +32,6 @@ pub struct LibraryAccount {
     pub open: Vec<String>,
 }
 
-/// What broke a library.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BrokenAccount {
     /// Its place among the suite's cells.
@@ -169,10 +168,7 @@ fn held(cell: &Cell) -> String {
     let struck: Vec<&str> = cell.runs.iter().filter_map(|run| run.struck.as_deref()).collect();
     let Some(first) = struck.first() else { return name };
     let others = struck.iter().filter(|other| *other != first).count();
-    let differ = match others {
-        0 => String::new(),
-        some => format!(" (otherwise in {})", plural(some as u64, "run")),
-    };
+    let differ = unless_none(others as u64, |some| format!(" (otherwise in {})", plural(some, "run")));
     format!("{name}: {}{differ}", line(first, 200))
 }
 

@@ -108,7 +108,6 @@ pub enum Shown {
     NotRun,
 }
 
-/// One run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunAccount {
     pub run: u32,
@@ -117,7 +116,6 @@ pub struct RunAccount {
     pub valid: Option<Validity>,
     /// Its folder, from that of the suite; may be empty.
     pub folder: String,
-    /// Its headline.
     pub summary: String,
     /// The command that repeats it; may be empty.
     pub repeat: String,
@@ -185,7 +183,6 @@ impl SuiteSummary {
         }
     }
 
-    /// The alarming cells.
     pub fn alarming(&self) -> impl ExactSizeIterator<Item = &CellAccount> {
         self.alarms.iter().map(|place| &self.cells[*place])
     }

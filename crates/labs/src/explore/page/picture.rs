@@ -141,7 +141,6 @@ fn overlaps(lanes: &[Lane]) -> Vec<Overlap> {
     overlaps
 }
 
-/// What the resource held.
 fn values(moves: &[Move]) -> Vec<Value> {
     let mut values = vec![Value { from: 1, text: "first".to_string(), lost: false }];
     for (time, step) in at(moves) {

@@ -75,10 +75,7 @@ pub(super) fn collect(
                         searched: own.is_some(),
                         plain: cell.scenario.nemesis.is_plain(),
                         by_threads: cell.scenario.threads > 1,
-                        of_its_kind: Baseline::Unknown,
-                        without_strike: false,
-                        tried_alone: false,
-                        runs: Vec::new(),
+                        ..Tried::default()
                     },
                     nemesis: own.map_or(cell.nemesis.clone(), |_| file.display().to_string()),
                     scenarios: Vec::new(),
@@ -126,7 +123,6 @@ fn acquit(page_folder: &Path, cases: &mut [Case]) -> Result<(), RunnerError> {
     Ok(())
 }
 
-/// The runs of a cell of a stage.
 fn runs_of(page_folder: &Path, made: &StageRuns, cell: &PlannedCell) -> Result<Vec<TriedRun>, RunnerError> {
     let runs = made.state.runs.iter().filter(|run| run.cell == cell.name);
     runs.map(|run| one(page_folder, made.state.folder(), run, &cell.scenario)).collect()
@@ -139,17 +135,10 @@ fn one(page_folder: &Path, suite: &Path, outcome: &RunOutcome, scenario: &Scenar
         valid: outcome.valid,
         // What a script waits for at the least is a tenth of a TTL.
         timing_was_kept: outcome.timing.late_ms.is_none_or(|late_ms| late_ms <= 2 * outcome.timing.limit_ms),
-        outlived: false,
         summary: outcome.summary.clone(),
-        struck: Vec::new(),
-        when: Vec::new(),
-        anomaly: None,
-        account: String::new(),
-        endless: endless::Endless::default(),
-        advisories: Vec::new(),
-        diagnoses: Vec::new(),
         folder: folder.as_ref().map_or(String::new(), |folder| relative(page_folder, folder)),
         repeat: outcome.repeat.clone(),
+        ..TriedRun::default()
     };
     if outcome.valid.is_some() {
         let folder = folder.map_err(RunnerError::could_not_run)?;

@@ -54,7 +54,6 @@ pub struct CampaignRequest {
     pub jobs: Jobs,
     /// Starts again, even if an earlier one could be continued.
     pub fresh: bool,
-    /// Folder for the runs.
     pub store: PathBuf,
 }
 
@@ -122,7 +121,6 @@ const LEAVES_A_LOCK: &str = "crash-holder";
 /// In which a script keeps a holder for longer than its lock lives, so that only something in the background renews it.
 const KEEPS_A_HOLDER: &str = "long-work";
 
-/// What a stage has made.
 struct StageRuns {
     suite: Suite,
     state: SuiteState,
@@ -138,7 +136,6 @@ impl StageRuns {
         self.suite.cells.iter().any(|cell| !cell.scenario.nemesis.script.is_empty() && !was_played(&cell.name))
     }
 
-    /// The cell of a run.
     fn cell(&self, run: &RunOutcome) -> Option<&PlannedCell> {
         self.suite.cells.iter().find(|cell| cell.name == run.cell)
     }

@@ -13,7 +13,6 @@ use model::nemesis::{Need, Nemesis, Step};
 use model::plan::Plan;
 use model::scenario::{Ability, Cause, Options, Scenario, catalogue};
 use suite::file::{Block, Expected, Names, SuiteFile};
-use suite::sweep::Sweep;
 
 /// With how many more seeds what breaks the lock is played.
 const SEEDS_MORE: u32 = 2;
@@ -157,13 +156,9 @@ impl Examination {
         Block {
             workload: Some(Names(vec![self.request.workload.clone()])),
             nemesis: Some(Names(vec![nemesis.to_string()])),
-            libraries: false,
-            issues: false,
-            runs: None,
             expect: Some(Expected::Nothing),
-            found: None,
             with: Options { threads: with.threads.or_else(|| self.threads(nemesis)), ..with },
-            sweep: Sweep::default(),
+            ..Block::default()
         }
     }
 

@@ -243,7 +243,6 @@ fn broken(tried: &Tried) -> String {
     format!("{broken} of {}", plural(of as u64, "run"))
 }
 
-/// What it was made from.
 fn facts(examined: &Examined) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("kind", examined.kind.to_string()),

@@ -58,7 +58,6 @@ pub struct Remarks<'e> {
     pub of: Vec<(&'e Tried, String)>,
 }
 
-/// All there is to remark.
 pub fn remarks(examined: &Examined) -> Vec<Remarks<'_>> {
     let of = |advisory: Option<&Advisory>, counted: &str| match advisory {
         None => untrue(&examined.tried),
@@ -84,7 +83,6 @@ pub fn remarks(examined: &Examined) -> Vec<Remarks<'_>> {
     all.filter(|remarks| !remarks.of.is_empty()).collect()
 }
 
-/// What a run says of an advisory.
 fn of_run<'r>(run: &'r TriedRun, advisory: &Advisory) -> Option<&'r Remark> {
     run.advisories.iter().find(|remark| remark.id == advisory.id)
 }

@@ -73,7 +73,6 @@ impl RiskReport<'_> {
         lines.join("\n") + "\n"
     }
 
-    /// The page.
     fn html(&self) -> String {
         let headline = html! { (capital(&self.headline())) "." };
         let guard = html! { @if let Some(guard) = self.with_guard() { p { (guard) } } };

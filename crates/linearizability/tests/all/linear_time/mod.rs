@@ -1,15 +1,12 @@
-//! The near-linear checks against the truth: hand-written pairs, and small histories for which every order is tried.
-//!
-//! `REDJEPSEN_CASES` raises the number of random histories per object.
+//! The near-linear checks against the truth: hand-written pairs, and random histories.
 
+mod locks;
 mod random;
-
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use linearizability::history::OpFunction::{self, Cas, Read, Rmw, Write};
 use linearizability::history::Outcome::{self, Fail, Info};
 use linearizability::history::{self, NEVER, Op, Value};
-use linearizability::{Answer, Conflict, FailedCas, Limits, ModelSpec, Options, linear_time, search_object};
+use linearizability::{Answer, FailedCas, ModelSpec, linear_time};
 
 use crate::support::naive::Naive;
 
@@ -230,153 +227,4 @@ fn the_theory_has_limits() {
         &[write(1, 1, 2), cas(1, 2, 3, 4), write(1, 5, 9), cas(1, 3, 6, 7)],
         "a value was written twice (line 5)",
     );
-}
-
-#[test]
-fn registers_agree_with_every_order() {
-    agrees(FailedCas::Check, &[Read, Read, Write], Values::Unique);
-}
-
-#[test]
-fn compare_and_sets_agree_with_every_order() {
-    agrees(FailedCas::Drop, &[Read, Write, Cas, Cas], Values::Unique);
-}
-
-#[test]
-fn compare_and_sets_that_failed_agree_with_every_order() {
-    agrees(FailedCas::Check, &[Read, Write, Cas, Cas], Values::Unique);
-}
-
-#[test]
-fn updates_agree_with_every_order() {
-    agrees(FailedCas::Check, &[Read, Rmw, Rmw], Values::Unique);
-}
-
-#[test]
-fn all_of_a_register_agrees_with_every_order() {
-    agrees(FailedCas::Check, &[Read, Write, Cas, Rmw], Values::Unique);
-}
-
-#[test]
-fn values_that_repeat_agree_with_every_order() {
-    agrees(FailedCas::Check, &[Read, Write, Cas, Rmw, Rmw], Values::Repeat);
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Values {
-    Unique,
-    /// Often repeated.
-    Repeat,
-}
-
-#[test]
-fn larger_histories_agree_with_the_search() {
-    let (mut legal, mut illegal, mut outside, mut left_open) = (0, 0, 0, 0);
-    for seed in 0..crate::cases(20_000) / 20 {
-        let repeat = seed % 8 == 0;
-        let functions: &[OpFunction] = if seed % 2 == 0 { &[Read, Write, Cas, Rmw] } else { &[Read, Write, Cas, Cas] };
-        let random::Case { ops, initial, genuine } = random::case(seed, functions, repeat, true);
-        let found = check(&ops, initial);
-        assert!(!genuine || !matches!(found, Answer::NotLinearizable(_)), "seed {seed}:{}", told(&ops));
-        let give_up = steps(2_000);
-        let limits = Limits { give_up: &give_up, memory_bytes: 1 << 28 };
-        let options = Options { initial, failed_cas: FailedCas::Check, limits };
-        let truth = search_object(ModelSpec::Rmw, &ops, &history::Values::default(), &options);
-        match (&found, &truth) {
-            (Answer::Undecided(reason), _) if reason.starts_with("several") => left_open += 1,
-            (Answer::Undecided(_), _) => outside += 1,
-            (_, Answer::Undecided(_)) => {}
-            (Answer::Linearizable, Answer::Linearizable) => legal += 1,
-            (Answer::NotLinearizable(_), Answer::NotLinearizable(_)) => illegal += 1,
-            _ => panic!("seed {seed}, initially {initial:?}: {found:?}, {truth:?}{}", told(&ops)),
-        }
-    }
-    println!("{legal} linearizable, {illegal} not, {outside} outside, {left_open} left open");
-    assert!(legal > 0 && illegal > 0 && left_open * 50 < legal + illegal);
-}
-
-/// Gives up after it has been asked this many times.
-fn steps(most: u32) -> impl Fn() -> bool + Sync {
-    let asked = AtomicU32::new(0);
-    move || asked.fetch_add(1, Ordering::Relaxed) > most
-}
-
-fn agrees(failed_cas: FailedCas, functions: &[OpFunction], values: Values) {
-    let cases = crate::cases(20_000);
-    let (mut legal, mut illegal, mut left_open, mut undecided) = (0u64, 0u64, 0u64, 0u64);
-    for seed in 0..cases {
-        let random::Case { ops, initial, genuine } = random::case(seed, functions, values == Values::Repeat, false);
-        let what = || format!("seed {seed}, initially {initial:?}:{}", told(&ops));
-        let counts = |op: &Op| op.outcome != Fail || op.f != Cas || failed_cas == FailedCas::Check;
-        let counted: Vec<Op> = ops.iter().copied().filter(counts).collect();
-        let truth = truth(&ops, initial, failed_cas);
-        assert!(truth || !genuine, "{}", what());
-        match linear_time::register(&ops, initial, failed_cas) {
-            Answer::Linearizable => {
-                assert!(truth, "accepted: {}", what());
-                legal += 1;
-            }
-            Answer::NotLinearizable(conflict) => {
-                assert!(!truth, "rejected: {}", what());
-                assert!(
-                    stands_alone(&conflict, &ops, initial, failed_cas),
-                    "{conflict:?} does not stand alone: {}",
-                    what()
-                );
-                illegal += 1;
-            }
-            Answer::Undecided(reason) if outside(&counted, initial) => {
-                assert!(values == Values::Repeat || !genuine || reason.starts_with("nobody knows"), "{}", what());
-                undecided += 1;
-            }
-            Answer::Undecided(reason) => {
-                assert!(counted.iter().any(|op| op.outcome == Fail && op.f == Cas), "{reason}: {}", what());
-                left_open += 1;
-            }
-        }
-    }
-    println!("{cases} histories: {legal} linearizable, {illegal} not, {undecided} outside, {left_open} left open");
-    assert!(legal * 5 > cases && illegal * 10 > cases, "{legal}, {illegal}");
-    assert!(values == Values::Repeat || undecided * 5 < cases, "{undecided}");
-    assert!(left_open * 200 < cases, "{left_open}");
-}
-
-fn told(ops: &[Op]) -> String {
-    let tell = |op: &Op| {
-        let Op { f, outcome, a, b, invoked, completed, .. } = op;
-        format!("\n{f:?} {outcome:?} {a:?} {b:?} from {invoked} to {completed}")
-    };
-    ops.iter().map(tell).collect()
-}
-
-/// Whether the theory does not apply to the history.
-fn outside(ops: &[Op], initial: Value) -> bool {
-    let mut written = vec![initial];
-    for op in ops {
-        if !matches!(op.f, Read | Write | Cas | Rmw) {
-            return true;
-        }
-        if op.outcome == Fail || op.f == Read {
-            continue;
-        }
-        if op.a == Value::UNKNOWN && op.f != Rmw || matches!(op.f, Cas | Rmw) && op.a == op.b {
-            return true;
-        }
-        if op.written().is_some_and(|value| value == Value::UNKNOWN || written.contains(&value)) {
-            return true;
-        }
-        written.extend(op.written());
-    }
-    false
-}
-
-/// Whether the operations have no order by themselves, and not just because a writer is missing.
-fn stands_alone(conflict: &Conflict, ops: &[Op], initial: Value, failed_cas: FailedCas) -> bool {
-    let set: Vec<Op> = conflict.operations.iter().map(|&place| ops[place as usize]).collect();
-    let wrote = |ops: &[Op], value| ops.iter().any(|op| op.outcome != Fail && op.written() == Some(value));
-    let observes = |op: &&Op| op.f != Write && op.outcome != Fail && (op.f != Read || op.outcome == Outcome::Ok);
-    // As far as this set goes, what other operations wrote may have been the initial value.
-    let observed = set.iter().filter(observes).map(|op| op.a).filter(|value| *value != Value::UNKNOWN);
-    let mut elsewhere = observed.filter(|value| *value != initial && !wrote(&set, *value) && wrote(ops, *value));
-    !truth(&set, initial, failed_cas) && elsewhere.all(|value| !truth(&set, value, failed_cas))
 }

@@ -1,7 +1,5 @@
 //! The general search against a check that tries all orders, on random small histories of every model.
 
-mod differential;
-
 use crate::support::generate::{Case, SPECS, Shape, case, shaped};
 use linearizability::history::{Content, NEVER, Op, OpFunction, Outcome, Table, Value};
 use linearizability::search::{Finding, Limits, Strategy, examine};

@@ -10,6 +10,7 @@ use linearizability::{ModelSpec, words};
 use super::Random;
 use super::naive::{Naive, State};
 
+#[derive(Clone)]
 pub struct Case {
     pub spec: ModelSpec,
     pub initial: Value,
@@ -82,10 +83,12 @@ pub fn shaped(seed: u64, spec: ModelSpec, shape: Shape) -> Case {
         _ => Value::NIL,
     };
     let failed_cas = if random.chance(75) { FailedCas::Check } else { FailedCas::Drop };
-    // And a value that no operation has.
-    let anything = plain.iter().copied().chain([Value::NIL, Value(u32::MAX - 1)]).collect();
+    let anything = plain.iter().copied().chain([Value::NIL]).collect();
     let mut case = Case { spec, initial, failed_cas, operations: Vec::new(), values, anything };
-    let mut run = Run { state: case.naive().start(), token: 0, plain, unique, unknown: random.chance(30) && !unique };
+    // No search decides a large history of which nobody knows what was written.
+    let unknown = random.chance(if unique { 10 } else { 30 }) && (!unique || count < 10);
+    let mixed = !unique || random.chance(60);
+    let mut run = Run { state: case.naive().start(), token: 0, plain, unique, mixed, unknown };
     let mut processes: Vec<(u32, Option<usize>, bool)> =
         (0..clients as u32).map(|process| (process, None, false)).collect();
     let (mut place, mut begun) = (0, 0);
@@ -142,7 +145,101 @@ pub fn shaped(seed: u64, spec: ModelSpec, shape: Shape) -> Case {
             }
         }
     }
+    case.knows_its_values();
     case
+}
+
+/// A history for the near-linear checks, perhaps spoiled further: usually of few operations, and in nine of ten with unique values.
+pub fn history(seed: u64, spec: ModelSpec, failed_cas: FailedCas) -> Case {
+    let mut random = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
+    let large = random.chance(5);
+    let shape = Shape {
+        clients: 1 + random.below(if large { 10 } else { 3 }),
+        count: if large { 3 + random.below(38) } else { 1 + random.below(9) },
+        indeterminate: [0, 5, 20, 50][random.below(4)],
+        spoiled: if large { [0, 1, 3][random.below(3)] } else { [0, 25, 50, 80][random.below(4)] },
+        unique: random.chance(90),
+    };
+    let mut case = shaped(seed, spec, shape);
+    case.failed_cas = failed_cas;
+    if failed_cas == FailedCas::Check && random.chance(70) {
+        // The theory cannot decide these.
+        case.operations.retain(|op| (op.f, op.outcome) != (OpFunction::Cas, Outcome::Fail));
+    }
+    for _ in 0..[0, 0, 2, 6][random.below(4)] {
+        match random.below(12) {
+            0 if !case.operations.is_empty() => put_last(&mut case.operations, &mut random),
+            _ => exchange(&mut case.operations, &mut random),
+        }
+    }
+    if spec == ModelSpec::Counter {
+        begin_elsewhere(&mut case, &mut random);
+    }
+    spread(&mut case, &mut random);
+    case
+}
+
+/// Swaps two events that are close together, unless an operation would then end before it began.
+fn exchange(operations: &mut [Op], random: &mut Random) {
+    let count = operations.iter().map(|op| if op.completed == NEVER { 1 } else { 2 }).sum();
+    let one = random.below(count) as u32;
+    let other = one + 1 + random.below(4) as u32;
+    let moved = |at: u32| {
+        if at == one {
+            other
+        } else if at == other {
+            one
+        } else {
+            at
+        }
+    };
+    if operations.iter().all(|op| moved(op.invoked) < moved(op.completed)) {
+        for op in operations.iter_mut() {
+            (op.invoked, op.completed) = (moved(op.invoked), moved(op.completed));
+        }
+        operations.sort_unstable_by_key(|op| op.invoked);
+    }
+}
+
+/// Moves an operation after everything else.
+fn put_last(operations: &mut [Op], random: &mut Random) {
+    let events = operations.iter().flat_map(|op| [op.invoked, op.completed]);
+    let end = events.filter(|event| *event != NEVER).max().unwrap_or(0);
+    let op = &mut operations[random.below(operations.len())];
+    (op.invoked, op.completed) = (end + 1, if op.completed == NEVER { NEVER } else { end + 2 });
+    operations.sort_unstable_by_key(|op| op.invoked);
+}
+
+/// Starts a counter at another number, or at nil.
+fn begin_elsewhere(case: &mut Case, random: &mut Random) {
+    let first = case.values.int(case.initial).unwrap_or(0);
+    let (number, initial) = match random.below(4) {
+        0 => (0, Value::NIL),
+        number => (number as i64 * 3 - 5, case.values.intern(Content::Int(number as i64 * 3 - 5))),
+    };
+    case.initial = initial;
+    for op in &mut case.operations {
+        if op.f == OpFunction::Read
+            && let Some(sum) = case.values.int(op.a)
+        {
+            op.a = case.values.intern(Content::Int(sum - first + number));
+        }
+    }
+}
+
+/// Makes places sparse, and the values of a register, as if most belonged to other keys.
+fn spread(case: &mut Case, random: &mut Random) {
+    let (from, step) = (random.one_of(&[0, 1, 7]), random.one_of(&[1, 1, 3]));
+    let is_register = matches!(case.spec, ModelSpec::Register | ModelSpec::CasRegister | ModelSpec::Rmw);
+    let apart = if is_register { random.one_of(&[1, 1, 2, 1000]) } else { 1 };
+    let far = |value: Value| if value == Value::UNKNOWN { value } else { Value(value.0 * apart) };
+    for op in &mut case.operations {
+        op.invoked = from + op.invoked * step;
+        op.completed = if op.completed == NEVER { NEVER } else { from + op.completed * step };
+        (op.a, op.b) = (far(op.a), far(op.b));
+    }
+    case.initial = far(case.initial);
+    case.knows_its_values();
 }
 
 /// The object while the history is generated.
@@ -151,6 +248,8 @@ struct Run {
     token: i64,
     plain: Vec<Value>,
     unique: bool,
+    /// Whether a register is also written and compared, and not only updated.
+    mixed: bool,
     /// Whether indeterminate read-modify-writes hide what they wrote.
     unknown: bool,
 }
@@ -201,9 +300,9 @@ impl Run {
             (ModelSpec::Register, 0..3) => (OpFunction::Write, value, Value::NIL),
             (ModelSpec::CasRegister, 0..1) => (OpFunction::Write, value, Value::NIL),
             (ModelSpec::CasRegister, 1..4) => (OpFunction::Cas, self.expected(random, case), self.fresh(random, case)),
-            (ModelSpec::Rmw, 0) if !self.unique => (OpFunction::Write, value, Value::NIL),
-            (ModelSpec::Rmw, 1) if !self.unknown && !self.unique => {
-                (OpFunction::Cas, self.any(random, case), self.fresh(random, case))
+            (ModelSpec::Rmw, 0) if self.mixed => (OpFunction::Write, value, Value::NIL),
+            (ModelSpec::Rmw, 1) if !self.unknown && self.mixed => {
+                (OpFunction::Cas, self.expected(random, case), self.fresh(random, case))
             }
             (ModelSpec::Rmw, 2..5) => (OpFunction::Rmw, Value::UNKNOWN, self.fresh(random, case)),
             (ModelSpec::Counter | ModelSpec::Set, 0..4) => (OpFunction::Add, value, Value::NIL),
@@ -262,6 +361,14 @@ impl Run {
 }
 
 impl Case {
+    /// Lets an unknown value be any that is there, or one that no operation has.
+    fn knows_its_values(&mut self) {
+        let known = self.operations.iter().flat_map(|op| [op.a, op.b]).chain([self.initial, Value(u32::MAX - 1)]);
+        self.anything.extend(known.filter(|value| *value != Value::UNKNOWN));
+        self.anything.sort_unstable();
+        self.anything.dedup();
+    }
+
     /// What had happened before an event, or up to and including it.
     pub fn until(&self, event: u32, inclusive: bool) -> Vec<Op> {
         let begun = self.operations.iter().filter(|op| op.invoked < event);
