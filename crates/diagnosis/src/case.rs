@@ -261,6 +261,19 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// The harm of the end of a key, also if its owner counted on it only later: without setting it again, it then had nothing.
+    pub fn cost(&self, owner: &Owned, time: u64) -> Harm {
+        let later = self.operation(owner.operation).filter(|operation| {
+            let acquired = operation.phase(Phase::Acquired).map(|stamp| stamp.time());
+            let own = self.acts.all.iter().filter(|act| act.operation == owner.operation && act.create().is_some());
+            acquired.is_some_and(|acquired| acquired > time) && !own.clone().any(|act| act.time > time)
+        });
+        match (self.ended(owner, time), later) {
+            (Harm::None, Some(operation)) => Harm::Ended(operation.index),
+            (harm, _) => harm,
+        }
+    }
+
     /// Of a lock over several nodes one key is not the lock: it ended only if so many keys ended that no majority is left.
     pub fn weighed(&self, findings: Vec<Finding>) -> Vec<Finding> {
         let mut ended: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();

@@ -87,6 +87,9 @@ fn in_short(summary: &RunSummary, look: Look) -> Vec<String> {
     let first = summary.incidents.first();
     let explains = |account: &&DiagnosisAccount| account.incidents.contains(&1);
     let account = summary.diagnoses.iter().find(explains).filter(|_| summary.valid != Validity::Unknown);
+    // A defect that did harm to no claim of the run is worth knowing all the same.
+    let beside = summary.diagnoses.iter().find(|account| account.diagnosis.is_harmful() && !account.diagnosis.inherent);
+    let beside = beside.filter(|_| account.is_none() && summary.valid != Validity::Invalid && first.is_none());
     let advice = summary.advice.first();
     let of_reason = || if summary.valid == Validity::Unknown { summary.reasons.first().cloned() } else { None };
     let why = account.map(of_diagnosis).or_else(|| of_reason().map(|reason| vec![reason]));
@@ -95,7 +98,8 @@ fn in_short(summary: &RunSummary, look: Look) -> Vec<String> {
     let fix = account.filter(|_| is_broken).map(|account| by_sentence(&account.diagnosis.fix));
     let remedy = first.filter(|_| is_broken).and_then(|first| first.remedies.first());
     let fix = fix.or_else(|| remedy.map(|remedy| by_sentence(&remedy.text)));
-    let fix = fix.or_else(|| advice.map(|advice| by_sentence(&advice.text))).unwrap_or_default();
+    let fix = fix.or_else(|| advice.map(|advice| by_sentence(&advice.text)));
+    let fix = fix.or_else(|| beside.map(|account| by_sentence(&account.diagnosis.fix))).unwrap_or_default();
     let right = account.filter(|_| is_broken).and_then(|account| account.diagnosis.right.as_deref());
     let right = right.map(|right| format!("{right}  # a lock that passes"));
     let tried = right.or_else(|| remedy.map(|remedy| remedy.command.clone()));
@@ -116,6 +120,7 @@ fn in_short(summary: &RunSummary, look: Look) -> Vec<String> {
         lines.extend(wrapped.iter().zip(labels).map(|(line, label)| labelled(label, line)));
     };
     told(if is_broken || summary.valid == Validity::Unknown { "why" } else { "seen" }, &why, fix_rows);
+    told("seen", &beside.map_or_else(Vec::new, of_diagnosis), fix_rows);
     told(if is_broken { "fix" } else { "do" }, &fix, 0);
     lines.extend(rows);
     lines

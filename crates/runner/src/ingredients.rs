@@ -85,7 +85,12 @@ impl Ingredients {
         let name = &rest[..rest.find(|c| !in_a_path(c)).unwrap_or(rest.len())];
         let place = folder.place().join(name.trim_start_matches('/'));
         if place.is_file() {
-            return self.add_file(&place);
+            // A script of the user's may read what lies beside it.
+            let beside = match folder {
+                Folder::Own(_) if !has_sources => beside(&place),
+                _ => vec![place],
+            };
+            return beside.iter().try_for_each(|file| self.add_file(file));
         }
         match folder {
             Folder::Own(_) if !has_sources => Err(format!(
@@ -101,6 +106,21 @@ impl Ingredients {
         self.0.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect()
     }
 }
+
+/// The regular files in the folder of this file, in the order of their names; without those that are too large to be read by a script.
+fn beside(file: &Path) -> Vec<PathBuf> {
+    let folder = file.parent().map(std::fs::read_dir).and_then(Result::ok);
+    let is_small = |path: &PathBuf| path.metadata().is_ok_and(|found| found.is_file() && found.len() <= LARGEST_BESIDE);
+    let mut files: Vec<PathBuf> =
+        folder.into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_small).collect();
+    files.push(file.to_path_buf());
+    files.sort();
+    files.dedup();
+    files
+}
+
+/// In bytes.
+const LARGEST_BESIDE: u64 = 1 << 20;
 
 /// In the words of a workload, the folder of its file.
 pub(super) const FOLDER: &str = "{folder}";

@@ -298,6 +298,12 @@ fn cell(
     if !(1..=MOST_RUNS).contains(&runs) {
         return Err(format!("`runs = {runs}` is out of range; it may be 1 to {MOST_RUNS}"));
     }
+    if file.seed.checked_add(u64::from(runs) - 1).is_none() {
+        return Err(format!(
+            "`seed = {}` is too large for {runs} runs, which take one seed after the other",
+            file.seed
+        ));
+    }
     let instead = Options { cluster: clusters.instead.or(file.overrides.cluster), ..file.overrides.clone() };
     let with = instead.or(swept).or(&block.with).or(&file.with);
     let of_suite = instead.or(&file.with).to_flags();

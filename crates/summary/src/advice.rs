@@ -78,7 +78,7 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
         Doubt::Busy => {
             ("Run it on a quieter machine, or with a longer TTL: then a delay is a smaller part of the TTL.", again())
         }
-        Doubt::Evidence if has_own_client(story) => (
+        Doubt::Evidence if has_own_client(story) || story.subject.scenario.is_none() => (
             "Run client-check: it names what the client does not report. If nothing is missing, a longer run shows more.",
             client_check(story),
         ),

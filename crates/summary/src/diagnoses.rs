@@ -67,8 +67,13 @@ impl RunSummary {
             places.iter().for_each(|account| accounts[*account].incidents.push(number + 1));
         }
         accounts.iter_mut().for_each(|account| account.diagnosis.shorten());
-        // What explains most comes first, and among equals the order of the diagnoses is kept.
-        accounts.sort_by_key(|account| (account.diagnosis.inherent, Reverse(account.incidents.len())));
+        // A defect that ends locks comes before one that says untrue things of them. Then the one that explains most comes first, and
+        // among equals the order of the diagnoses is kept.
+        let ends_none = |account: &DiagnosisAccount| {
+            !account.diagnosis.findings.iter().any(|finding| matches!(finding.harm, Harm::Ended(_)))
+        };
+        accounts
+            .sort_by_key(|account| (account.diagnosis.inherent, ends_none(account), Reverse(account.incidents.len())));
         let is_broken =
             |account: &&DiagnosisAccount| account.incidents.iter().any(|number| self.incidents[number - 1].claimed);
         if self.valid == Validity::Invalid

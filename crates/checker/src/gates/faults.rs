@@ -6,6 +6,7 @@ use super::refuted::refuted;
 use super::{acknowledged, gate, held, is_work, or_silence, started};
 use base::members::Role;
 use base::mutants::planted;
+use model::fault_kinds::RulesOut;
 use model::history::{FaultWindow, History, Operation, Outlives, Phase, Progress};
 
 /// Every fault was observed, and nothing in the history speaks against it.
@@ -88,6 +89,35 @@ pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Ga
         Some(Outlives::Ttl) => (outlived, "lasted long enough during a hold"),
     };
     gate(GateName::FaultsMetHolds, found > 0, format!("{found} of {all} {what}"))
+}
+
+/// At least one fault of a script hit while an affected client was at work. None if a fault is felt later too: it changed data or a
+/// clock, ended a process, or struck at a command, which is evidence by itself.
+pub(super) fn faults_met_work(history: &History, faults: &[&FaultWindow]) -> Option<Gate> {
+    use RulesOut::{Acts, Answers, AnswersAcross, SoonAnswersAcross, Writes};
+    let is_over_with_its_heal = |window: &&&FaultWindow| {
+        let rules_out = window.kind.does.rules_out;
+        !window.kind.ends_processes()
+            && matches!(rules_out, Acts | Answers | AnswersAcross | SoonAnswersAcross | Writes)
+    };
+    let observed: Vec<&&FaultWindow> = faults.iter().filter(|window| window.was_observed()).collect();
+    if observed.is_empty() || !observed.iter().all(is_over_with_its_heal) {
+        return None;
+    }
+    let words = Words::new(history);
+    let clients = started(history);
+    let met = |window: &&&&FaultWindow| {
+        let (since, until) = window.span();
+        let of_clients = window.targets.iter().all(|target| clients.contains(target));
+        history.operations.iter().filter(|operation| is_work(operation)).any(|operation| {
+            until.is_none_or(|until| operation.invoked <= until)
+                && operation.completed.is_none_or(|completed| since <= completed)
+                && (!of_clients || window.targets.contains(&words.process(operation.process)))
+        })
+    };
+    let (found, all) = (observed.iter().filter(met).count(), count(observed.len() as u64, "fault"));
+    let text = format!("{found} of {all} hit while an affected client was at work");
+    Some(gate(GateName::FaultsMetHolds, found > 0, text))
 }
 
 /// Updates were acknowledged before the first fault, while faults were in effect, and after the last heal.

@@ -11,7 +11,7 @@ mod refuted;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) use self::breakpoints::nobody_kept;
-use self::faults::{faults_healed, faults_met_holds, faults_observed, progress};
+use self::faults::{faults_healed, faults_met_holds, faults_met_work, faults_observed, progress};
 use super::AnomalyKind;
 use super::starved::a_server_was_missing;
 use super::verdict::{Anomaly, Gate, GateName};
@@ -51,8 +51,9 @@ pub(super) fn check(history: &History, anomalies: &[Anomaly]) -> Vec<Gate> {
     gates.extend([enough_acknowledged(history), every_client(history), contention(history)]);
     if has_faults {
         // A script decides whom its faults hit and when, and has a gate of its own.
-        if script_steps == 0 {
-            gates.push(faults_met_holds(history, &faults));
+        match script_steps {
+            0 => gates.push(faults_met_holds(history, &faults)),
+            _ => gates.extend(faults_met_work(history, &faults)),
         }
         gates.extend(progress(history, &faults));
     }

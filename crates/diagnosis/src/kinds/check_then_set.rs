@@ -24,7 +24,7 @@ pub(super) fn overwrites<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = (&'
             && !act.by_watch()
             && act.by != (Means::Script { compared: true })
             && act.time.saturating_sub(owner.since) < case.ttl
-            && case.ended(owner, act.time) != Harm::None
+            && case.cost(owner, act.time) != Harm::None
     })
 }
 
@@ -41,7 +41,7 @@ fn check(case: &Case) -> Vec<Finding> {
                 case.named(asked)
             );
             let places = [asked.place, owner.created, act.place];
-            Some(case.finding(act, &places, &[act.operation, owner.operation], case.ended(&owner, act.time), sentence))
+            Some(case.finding(act, &places, &[act.operation, owner.operation], case.cost(&owner, act.time), sentence))
         })
         .collect()
 }

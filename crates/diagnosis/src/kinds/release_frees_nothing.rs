@@ -36,15 +36,20 @@ fn left(case: &Case, act: &Act) -> Option<Finding> {
         KeyEnd::Never => u64::MAX,
         KeyEnd::Unknown => return None,
     };
-    let stayed = end.min(told.time).saturating_sub(over);
     // A release that returns at a majority reaches the other nodes a moment later.
     let tried = after.clone().any(|other| {
-        other.client == act.client && other.time <= end && matches!(other.what, Change::Remove | Change::Other)
+        other.client == act.client
+            && other.time <= end
+            && case.of(other).is_none_or(|of| of.index == operation.index)
+            && matches!(other.what, Change::Remove | Change::Other)
     });
-    let is_whole = case.acts.was_watched(act.node, act.time, told.time);
     // A release on its way to a node that could not be reached is another matter.
-    let is_quiet = case.was_quiet(act.time, told.time);
-    if owned.created != act.place || tried || !is_whole || !is_quiet || end.saturating_sub(over) < case.ttl / LEFT {
+    let is_sure = |time: u64| case.acts.was_watched(act.node, act.time, time) && case.was_quiet(act.time, time);
+    let is_there = |other: &&Act| matches!(other.before, KeyState::There(there) if there.created == act.place);
+    let later = after.clone().filter(|other| other.time >= told.time).take_while(is_there);
+    let last = later.map(|other| other.time).filter(|time| is_sure(*time)).last().unwrap_or(told.time);
+    let stayed = end.min(last).saturating_sub(over);
+    if owned.created != act.place || tried || !is_sure(told.time) || end.saturating_sub(over) < case.ttl / LEFT {
         return None;
     }
     let sentence = format!(
