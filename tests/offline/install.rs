@@ -365,6 +365,12 @@ fn installations_of_different_words_scripts_and_folders_differ() {
     assert_eq!(which(&other), "B\n");
     other.write("install.sh", "echo C >$1/which; touch $1/client");
     assert_eq!(which(&other), "C\n", "the script was changed");
+    // The script reads what lies beside it.
+    other.write("install.sh", "cp $(dirname $0)/beside $1/which; touch $1/client");
+    for text in ["D\n", "E\n"] {
+        other.write("beside", text);
+        assert_eq!(which(&other), text);
+    }
 }
 
 #[test]

@@ -193,7 +193,7 @@ gate_names! {
     EnoughAcknowledged = "enough-acknowledged": "Enough updates are acknowledged", "every run",
     EveryClient = "every-client": "Every client has an update acknowledged", "every run",
     Contention = "contention": "Clients compete for the lock", "every run",
-    FaultsMetHolds = "faults-met-holds": "A fault hits a holder", "runs with faults that no script places",
+    FaultsMetHolds = "faults-met-holds": "A fault hits a holder; in a script, a client at work", "runs with faults",
     ProgressBefore = "progress-before": "Updates are acknowledged before the faults", "runs with faults",
     ProgressDuring = "progress-during": "Updates are acknowledged during the faults, as the nemesis says", "runs with faults",
     ProgressAfter = "progress-after": "Updates are acknowledged after the faults", "runs with faults",

@@ -133,6 +133,9 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
             GateName::EnoughAcknowledged => ("A longer run has more updates.", longer(story)),
             GateName::EveryClient => ("In a longer run each client has its turn.", longer(story)),
             GateName::Contention => ("More clients that ask more often get in each other's way.", crowded(story)),
+            GateName::FaultsMetHolds if story.subject.history.run.as_ref().is_some_and(|run| run.script_steps > 0) => {
+                ("Have the script start an operation of an affected client while the fault is in effect.", None)
+            }
             GateName::FaultsMetHolds => {
                 ("A longer run has more faults, and longer holds are hit more often.", longer_holds(story))
             }

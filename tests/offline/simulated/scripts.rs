@@ -35,6 +35,37 @@ fn what_fails_before_and_after_the_steps_is_made_up_for() {
     }
 }
 
+/// A fault that is over with its heal must meet somebody's work. One that is felt later need not.
+#[test]
+fn a_fault_of_a_script_that_met_no_work_proves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.toml");
+    let verdict = |script: &str| {
+        let text = format!("description = \"d\"\nstory = \"s\"\nprogress = \"any\"\nscript = [{script}]\n");
+        std::fs::write(&file, text).unwrap();
+        let scenario = Options::default().scenario("single", file.to_str().unwrap(), 1, Path::new("")).unwrap();
+        let verdict = simulate(&scenario).unwrap().verdict;
+        (verdict.valid, verdict.gates.into_iter().find(|gate| !gate.passed).map(|gate| gate.text))
+    };
+    let met_none = Some("0 of 1 fault hit while an affected client was at work".to_string());
+    for script in [
+        r#""wait 1ttl", "refuse-writes nodes", "wait 2ttl", "heal all""#,
+        r#""wait 1ttl", "pause nodes", "wait 1ttl", "heal all""#,
+        r#""start client:0", "await client:0 end", "pause client:0", "wait 1ttl", "heal all""#,
+        // Another client's work is not that of the one that stands still.
+        r#""pause client:0", "start client:1", "await client:1 end", "heal all""#,
+    ] {
+        assert_eq!(verdict(script), (Validity::Unknown, met_none.clone()), "{script}");
+    }
+    for script in [
+        r#""pause nodes", "start client:0", "wait 1ttl", "heal all", "await client:0 end within 4ttl or go on""#,
+        r#""pause client:1", "start client:0", "start client:1", "wait 1ttl", "heal all""#,
+        r#""wait 1ttl", "kill node:0", "heal all", "start client:0", "await client:0 end""#,
+    ] {
+        assert_ne!(verdict(script).1, met_none, "{script}");
+    }
+}
+
 #[test]
 fn a_lock_that_nobody_gets_any_more_is_not_asked_for_for_ever() {
     let folder = tempfile::tempdir().unwrap();

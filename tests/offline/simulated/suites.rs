@@ -70,7 +70,9 @@ fn options_of_a_run_are_options_of_all_cells() {
     assert!(code == Some(0) && out.contains("1 run in 1 cell"), "{out}");
     let (code, out, _) = redjepsen(twice.path(), "suite ./mine.toml --dry-run");
     assert!(code == Some(0) && out.contains("2 runs in 2 cells"), "{out}");
-    for wrong in ["--runs 0", "--runs many", "--ttl 5", "--seed x", "--only nothing"] {
+    for wrong in
+        ["--seed 18446744073709551615 --runs 2", "--runs 0", "--runs many", "--ttl 5", "--seed x", "--only nothing"]
+    {
         let (code, _, err) = redjepsen(folder.path(), &format!("suite ./mine.toml --dry-run {wrong}"));
         assert!(code == Some(254) && !err.is_empty(), "{wrong}: {err}");
     }

@@ -107,11 +107,11 @@ pub(super) fn faults_met_work(history: &History, faults: &[&FaultWindow]) -> Opt
     let words = Words::new(history);
     let clients = started(history);
     let met = |window: &&&&FaultWindow| {
-        let (since, until) = window.span();
+        let Some((since, until)) = window.certain_span() else { return true };
         let of_clients = window.targets.iter().all(|target| clients.contains(target));
         history.operations.iter().filter(|operation| is_work(operation)).any(|operation| {
-            until.is_none_or(|until| operation.invoked <= until)
-                && operation.completed.is_none_or(|completed| since <= completed)
+            operation.invoked < until
+                && operation.completed.is_none_or(|completed| since < completed)
                 && (!of_clients || window.targets.contains(&words.process(operation.process)))
         })
     };

@@ -19,7 +19,9 @@ pub static KIND: Kind = Kind {
 pub(super) fn overwrites<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = (&'c Act<'a>, Owned<'a>)> {
     case.on_others().filter(|(act, owner)| {
         let sets = matches!(act.what, Change::Create(Create { only: Only::Always, gets: false, .. }));
-        let acquires = case.of(act).is_some_and(|operation| !case.had_lock(operation, act.time));
+        // Its first command that creates the key is the acquisition, though its client may report the lock at nearly the same time.
+        let is_first = !case.acts.before(act).any(|other| other.operation == act.operation && other.create().is_some());
+        let acquires = case.of(act).is_some_and(|operation| is_first || !case.had_lock(operation, act.time));
         sets && acquires
             && !act.by_watch()
             && act.by != (Means::Script { compared: true })

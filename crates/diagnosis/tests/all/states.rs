@@ -149,6 +149,41 @@ fn numbers_that_no_server_takes_are_no_harm() {
 }
 
 #[test]
+fn one_that_sets_after_it_asked_ends_a_lock_that_its_owner_has_not_reported_yet() {
+    let both = "
+        op c0 1-900 ok acquired=12 read=400 written=500 releasing=800 released=890
+        op c1 2-900 ok acquired=9 read=300 written=600 releasing=700 released=790
+        at 5 n0 c0 GET lock:k0
+        at 6 n0 c1 GET lock:k0
+        at 7 n0 c0 SET lock:k0 a PX 1000
+        at 8 n0 c1 SET lock:k0 b PX 1000";
+    let codes = |run: &str| diagnoses(run).into_iter().map(|found| found.code).collect::<Vec<_>>();
+    assert!(codes(both).contains(&"RJ012".to_string()), "{:?}", codes(both));
+    // An owner that sets its key again before it reports the lock has that one.
+    let again = both.replace("acquired=12", "acquired=20")
+        + "\n at 10 n0 c1 DEL lock:k0\n at 15 n0 c0 SET lock:k0 c NX PX 1000";
+    assert!(!codes(&again).contains(&"RJ012".to_string()), "{:?}", codes(&again));
+}
+
+#[test]
+fn a_key_that_stays_after_its_release_is_told_for_as_long_as_it_was_seen() {
+    let run = "
+        op c0 1-100 ok acquired=10 releasing=90 released=99
+        op c1 2-1200 ok acquired=1110 releasing=1150 released=1190
+        op c0 140-1250 fail
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 101 n0 c1 SET lock:k0 b NX PX 1000
+        at 150 n0 c0 SET lock:k0 c NX PX 1000
+        at 900 n0 c1 SET lock:k0 b NX PX 1000
+        at 1105 n0 c1 SET lock:k0 b NX PX 1000";
+    let found = diagnoses(run);
+    assert_eq!(found[0].code, "RJ016", "c0's next attempt is not its release");
+    assert!(found[0].sentence().contains("still there 800 ms later"), "{}", found[0].sentence());
+    let released = run.replace("at 101", "at 95 n0 c0 DEL lock:k0\n        at 101");
+    assert!(diagnoses(&released).iter().all(|found| found.code != "RJ016"));
+}
+
+#[test]
 fn a_count_of_holders_and_a_lock_of_several_keys_have_no_diagnosis() {
     let counts = "
         op c0 1-500 ok acquired=10 releasing=400 released=490
