@@ -86,6 +86,13 @@ fn servers_of_somebody_else_are_left_as_they_were() {
     let flags = "--nemesis pause-before-write --seed 1 --allow-writes";
     let fallen = run(&format!("--workload redlock {flags}"), &urls).expect(1);
     fallen.is_silent();
+    // Not even a client that shows its environment has the password.
+    let program = env!("CARGO_BIN_EXE_redjepsen");
+    let shows = format!(
+        "--client-cmd \"sh -c 'env >&2; exec {program} client'\" --workload redlock --nemesis none --time-limit 3s"
+    );
+    let shown = run(&format!("{shows} --seed 1 --allow-writes"), &urls).expect(0);
+    shown.is_silent();
     // The repeated command has everything but the password.
     assert!(fallen.text.contains("--server redis://locker@127.0.0.1:"), "{}", fallen.text);
     run(&format!("--workload redlock-guarded {flags}"), &urls).expect(0).is_silent();

@@ -22,7 +22,7 @@ pub struct Item {
     indent: usize,
 }
 
-/// What stands before a paragraph.
+/// The mark or name before a paragraph.
 #[derive(Debug, PartialEq)]
 pub enum Label {
     /// Nothing: it goes on from the one before.

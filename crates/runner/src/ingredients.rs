@@ -107,7 +107,7 @@ impl Ingredients {
     }
 }
 
-/// The regular files in the folder of this file, in the order of their names; without those that are too large to be read by a script.
+/// The regular files in the folder of this file, in the order of their names, without large ones.
 fn beside(file: &Path) -> Vec<PathBuf> {
     let folder = file.parent().map(std::fs::read_dir).and_then(Result::ok);
     let is_small = |path: &PathBuf| path.metadata().is_ok_and(|found| found.is_file() && found.len() <= LARGEST_BESIDE);

@@ -91,8 +91,8 @@ pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Ga
     gate(GateName::FaultsMetHolds, found > 0, format!("{found} of {all} {what}"))
 }
 
-/// At least one fault of a script hit while an affected client was at work. None if a fault is felt later too: it changed data or a
-/// clock, ended a process, or struck at a command, which is evidence by itself.
+/// At least one fault of a script hit while an affected client was at work. None if a fault is felt later too, since it changed data or
+/// a clock or ended a process. A fault at a command has its own evidence.
 pub(super) fn faults_met_work(history: &History, faults: &[&FaultWindow]) -> Option<Gate> {
     use RulesOut::{Acts, Answers, AnswersAcross, SoonAnswersAcross, Writes};
     let is_over_with_its_heal = |window: &&&FaultWindow| {
@@ -107,10 +107,10 @@ pub(super) fn faults_met_work(history: &History, faults: &[&FaultWindow]) -> Opt
     let words = Words::new(history);
     let clients = started(history);
     let met = |window: &&&&FaultWindow| {
-        let Some((since, until)) = window.certain_span() else { return true };
+        let (since, until) = window.ordered_span();
         let of_clients = window.targets.iter().all(|target| clients.contains(target));
         history.operations.iter().filter(|operation| is_work(operation)).any(|operation| {
-            operation.invoked < until
+            until.is_none_or(|until| operation.invoked < until)
                 && operation.completed.is_none_or(|completed| since < completed)
                 && (!of_clients || window.targets.contains(&words.process(operation.process)))
         })

@@ -128,7 +128,7 @@ options! {
     /// Redis-compatible server program of the nodes, such as your own build [default: redis-server on PATH]
     #[arg(long, hide_short_help = true, value_name = "FILE")]
     pub redis_server: Option<PathBuf> => |path| path.display().to_string(),
-    /// Redis server that already runs, for --cluster existing: redis://host:port, or rediss://host:port for TLS; one for each node
+    /// Redis server that already runs, as a node of the lock: redis://host:port, or rediss://host:port for TLS; can be repeated
     ///
     /// Only keys of the run's own are written there, and removed at its end. Faults hit clients and their connections. The password is
     /// in the environment variable REDISCLI_AUTH or in --password-file.

@@ -36,7 +36,7 @@ use model::topology::ExistingServers;
 use remote::{Access, Address, Secret, Stream, Tls, packed};
 
 /// The environment variable with the password, as for redis-cli.
-const PASSWORD: &str = "REDISCLI_AUTH";
+pub const PASSWORD: &str = "REDISCLI_AUTH";
 const LONGEST_PASSWORD: u64 = 64 << 10;
 /// Time for a connection to a server with all that comes before the first command, and for an answer to a removal.
 const LIMIT: Duration = Duration::from_secs(5);
