@@ -6,7 +6,7 @@ use super::refuted::refuted;
 use super::{acknowledged, gate, held, is_work, or_silence, started};
 use base::members::Role;
 use base::mutants::planted;
-use model::fault_kinds::RulesOut;
+use model::fault_kinds::{Does, OnPackets, RulesOut};
 use model::history::{FaultWindow, History, Operation, Outlives, Phase, Progress};
 
 /// Every fault was observed, and nothing in the history speaks against it.
@@ -96,9 +96,11 @@ pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Ga
 pub(super) fn faults_met_work(history: &History, faults: &[&FaultWindow]) -> Option<Gate> {
     use RulesOut::{Acts, Answers, AnswersAcross, SoonAnswersAcross, Writes};
     let is_over_with_its_heal = |window: &&&FaultWindow| {
-        let rules_out = window.kind.does.rules_out;
-        !window.kind.ends_processes()
-            && matches!(rules_out, Acts | Answers | AnswersAcross | SoonAnswersAcross | Writes)
+        let Does { rules_out, packets, .. } = window.kind.does;
+        // A reset breaks connections at once, and may be over at the moment it begins.
+        let is_lasting = rules_out != AnswersAcross || packets == OnPackets::Cut;
+        let is_an_outage = matches!(rules_out, Acts | Answers | AnswersAcross | SoonAnswersAcross | Writes);
+        is_an_outage && is_lasting && !window.kind.ends_processes()
     };
     let observed: Vec<&&FaultWindow> = faults.iter().filter(|window| window.was_observed()).collect();
     if observed.is_empty() || !observed.iter().all(is_over_with_its_heal) {
