@@ -74,6 +74,7 @@ async fn pairs_a_second(clients: u32) -> f64 {
         subnet: None,
         owner: Owner::current(),
         persistence: Persistence::None,
+        config: Vec::new(),
         preload: false,
         network_faults: false,
     };

@@ -120,7 +120,11 @@ fn in_short(summary: &RunSummary, look: Look) -> Vec<String> {
         lines.extend(wrapped.iter().zip(labels).map(|(line, label)| labelled(label, line)));
     };
     told(if is_broken || summary.valid == Validity::Unknown { "why" } else { "seen" }, &why, fix_rows);
-    told("seen", &beside.map_or_else(Vec::new, of_diagnosis), fix_rows);
+    let of_code = |account: &DiagnosisAccount| {
+        let shorter = of_diagnosis(account).into_iter();
+        shorter.map(|text| format!("{text} ({})", account.diagnosis.code)).collect()
+    };
+    told("seen", &beside.map_or_else(Vec::new, of_code), fix_rows);
     told(if is_broken { "fix" } else { "do" }, &fix, 0);
     lines.extend(rows);
     lines

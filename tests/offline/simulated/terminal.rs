@@ -24,6 +24,23 @@ fn run(folder: &Path) -> String {
     report.strip_suffix("/report.html").unwrap().to_string()
 }
 
+/// A defect is printed with its code although the run is valid; a lock without one has no such line.
+#[test]
+fn defect_that_violates_no_claim_is_printed() {
+    let printed = |planted: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_redjepsen"));
+        let run = "run --cluster sim --workload single --nemesis none --time-limit 12s --seed 1";
+        let output = command.args(run.split(' ')).env("REDJEPSEN_PLANTED", planted).current_dir(folder.path()).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    let never = printed("release.never");
+    assert!(never.starts_with("VALID") && never.contains("  seen    c1's release was over"), "{never}");
+    assert!(never.contains("(RJ016)") && never.contains("  do      Keep the value"), "{never}");
+    assert!(never.lines().count() <= 10, "{never}");
+    assert!(!printed("").contains("  seen  "), "{}", printed(""));
+}
+
 #[test]
 fn colours_are_for_terminals_that_are_to_have_them() {
     let folder = tempfile::tempdir().unwrap();

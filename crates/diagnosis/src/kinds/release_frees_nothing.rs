@@ -27,6 +27,12 @@ fn left(case: &Case, act: &Act) -> Option<Finding> {
     let operation = case.of(act)?;
     let over = operation.completed.filter(|_| operation.outcome == Outcome::Ok)?;
     operation.phase(Phase::Released)?;
+    // What an earlier attempt of the same operation left behind is no matter of the release.
+    let token = act.create()?.token;
+    let is_another = |other: &&Act| other.is_done() && other.create().is_some_and(|create| create.token != token);
+    if case.acts.of_operation(act.operation?).filter(is_another).any(|other| other.time > act.time) {
+        return None;
+    }
     // What the key was at the first act after the release that tells.
     let after = case.acts.after(act);
     let told = after.clone().find(|other| other.time > over && other.before != KeyState::Unknown)?;

@@ -179,6 +179,13 @@ fn a_key_that_stays_after_its_release_is_told_for_as_long_as_it_was_seen() {
     let found = diagnoses(run);
     assert_eq!(found[0].code, "RJ016", "c0's next attempt is not its release");
     assert!(found[0].sentence().contains("still there 800 ms later"), "{}", found[0].sentence());
+    // What an earlier attempt left is not what its release leaves.
+    let on_n0 = |run: String| {
+        let found = diagnoses(&format!("nodes 2\n{run}"));
+        found.into_iter().any(|found| found.code == "RJ016" && found.sentence().contains("on n0"))
+    };
+    assert!(on_n0(run.to_string()));
+    assert!(!on_n0(run.replace("at 101", "at 7 n1 c0 SET lock:k0 d NX PX 1000\n        at 101")));
     let released = run.replace("at 101", "at 95 n0 c0 DEL lock:k0\n        at 101");
     assert!(diagnoses(&released).iter().all(|found| found.code != "RJ016"));
 }

@@ -206,6 +206,7 @@ mod tests {
             subnet: None,
             owner: crate::cluster::Owner::current(),
             persistence: model::topology::Persistence::None,
+            config: Vec::new(),
             preload: false,
             network_faults: false,
         };

@@ -9,8 +9,11 @@ const LONGEST_LINE: usize = 64;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoCommand;
 
-/// The first command of these bytes, and how many bytes it has; none if its end has not come yet.
-pub(super) fn first(bytes: &[u8]) -> Result<Option<(Vec<Vec<u8>>, usize)>, NoCommand> {
+/// A command's words, and how many bytes it has.
+type Framed = (Vec<Vec<u8>>, usize);
+
+/// The first command of these bytes; none if its end has not come yet.
+pub(super) fn first(bytes: &[u8]) -> Result<Option<Framed>, NoCommand> {
     let Some((count, mut at)) = number(bytes, b'*')? else { return Ok(None) };
     if count > MOST_WORDS {
         return Err(NoCommand);
