@@ -108,11 +108,6 @@ impl Redis {
 
     /// Everything that redjepsen must leave as it is. `before` authenticates.
     pub fn state(&self, before: &[&str]) -> Vec<String> {
-        // A connection that was closed may be listed for a moment.
-        let until = Instant::now() + Duration::from_secs(2);
-        while self.clients(before) > 1 && Instant::now() < until {
-            sleep(Duration::from_millis(10));
-        }
         let info = format!("{:?}", self.ask(before, "INFO memory"));
         let scripts = info.split("\\r\\n").filter(|line| line.starts_with("number_of_")).map(str::to_string);
         let asked = ["KEYS *", "CONFIG GET *", "SLOWLOG LEN", "ACL LIST", "PUBSUB CHANNELS", "FUNCTION LIST"];
@@ -123,7 +118,18 @@ impl Redis {
             other => panic!("{other:?}"),
         });
         let answers = asked.iter().map(|command| format!("{command}: {:?}", self.ask(before, command)));
-        answers.chain(refusals).chain(scripts).chain([format!("clients: {}", self.clients(before))]).collect()
+        answers.chain(refusals).chain(scripts).chain([format!("clients: {}", self.settled_clients(before))]).collect()
+    }
+
+    /// The number of clients, once no connection that was closed is listed any more.
+    fn settled_clients(&self, before: &[&str]) -> usize {
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
+            match self.clients(before) {
+                2.. if Instant::now() < until => sleep(Duration::from_millis(10)),
+                settled => return settled,
+            }
+        }
     }
 
     /// How many clients there are that are no servers, with the one that asks.
