@@ -1,7 +1,7 @@
 //! `redjepsen doctor`: what a Redis that is already there gives a lock.
 
 use std::io::{self, BufRead, IsTerminal, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -10,16 +10,10 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use super::console::{Exit, Failure, look, print, tell};
 use base::files;
 use doctor::{PREFIX, Request, Verdict, diagnose, observe};
-use remote::{Access, Address, RequestError, Secret, Tls};
+use remote::{Access, Address, LONGEST_PASSWORD, RequestError, Secret, Tls};
 
 /// Time for all questions together.
 const LIMIT: Duration = Duration::from_secs(2);
-
-/// Where redis-cli looks for the password too.
-const PASSWORD: &str = "REDISCLI_AUTH";
-
-/// No password is longer.
-const LONGEST_PASSWORD: u64 = 64 << 10;
 
 #[derive(Debug, Args)]
 pub struct DoctorFlags {
@@ -106,34 +100,21 @@ impl DoctorFlags {
             )));
         }
         let password = match (&self.password_file, self.ask_password) {
-            (Some(file), _) => Some(from_file(file)?),
-            (None, true) => Some(asked()?),
-            (None, false) => std::env::var(PASSWORD).ok().filter(|text| !text.is_empty()),
+            (Some(file), _) => Some(Secret::of_file(file).map_err(Failure::arguments)?),
+            (None, true) => Some(Secret::new(asked()?)),
+            (None, false) => Secret::of_environment(),
         };
         Ok(Request {
             addresses,
             sentinel: self.sentinel,
             access: Access {
                 user: self.user,
-                password: password.map(Secret::new),
+                password,
                 tls: Tls { ca: self.ca, client: self.cert.zip(self.key), insecure: self.insecure },
             },
             prefix: self.prefix,
             limit: LIMIT,
         })
-    }
-}
-
-/// The first line of a file. Nothing of it is in an error.
-fn from_file(file: &Path) -> Result<String, Failure> {
-    let wrong = |why: &dyn std::fmt::Display| Failure::arguments(format!("--password-file {}: {why}", file.display()));
-    let opened = std::fs::File::open(file).map_err(|error| wrong(&error))?;
-    let mut text = String::new();
-    let read = opened.take(LONGEST_PASSWORD).read_to_string(&mut text);
-    read.map_err(|_| wrong(&"this is not a text file; expected the password in its first line"))?;
-    match text.lines().next() {
-        Some(line) if !line.is_empty() => Ok(line.to_string()),
-        _ => Err(wrong(&"the first line is empty; expected the password there")),
     }
 }
 

@@ -186,7 +186,7 @@ pub fn runs_a_script(command: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    /// A test on a real server compares the same with COMMAND GETKEYS.
+    /// A test on a real server compares the same with the places that COMMAND says.
     #[test]
     fn keys_are_found_where_they_stand_and_nowhere_else() {
         let keys = |line: &str| {

@@ -263,10 +263,11 @@ impl<'a> Case<'a> {
 
     /// The harm of the end of a key, also if its owner counted on it only later: without setting it again, it then had nothing.
     pub fn cost(&self, owner: &Owned, time: u64) -> Harm {
+        let sets_again =
+            |place: usize| self.acts.of_operation(place).any(|act| act.time > time && act.create().is_some());
         let later = self.operation(owner.operation).filter(|operation| {
-            let acquired = operation.phase(Phase::Acquired).map(|stamp| stamp.time());
-            let own = self.acts.all.iter().filter(|act| act.operation == owner.operation && act.create().is_some());
-            acquired.is_some_and(|acquired| acquired > time) && !own.clone().any(|act| act.time > time)
+            operation.phase(Phase::Acquired).is_some_and(|acquired| acquired.time() > time)
+                && !owner.operation.is_some_and(sets_again)
         });
         match (self.ended(owner, time), later) {
             (Harm::None, Some(operation)) => Harm::Ended(operation.index),

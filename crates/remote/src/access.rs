@@ -1,6 +1,9 @@
 //! The user, the password and the certificates for a server. No message contains the password.
 
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 
 use tokio_rustls::TlsConnector;
 
@@ -15,6 +18,11 @@ pub struct Access {
     pub tls: Tls,
 }
 
+/// The environment variable with the password, as for redis-cli.
+pub const PASSWORD: &str = "REDISCLI_AUTH";
+/// In bytes; no password is longer.
+pub const LONGEST_PASSWORD: u64 = 64 << 10;
+
 /// A password. It has no way into a message.
 #[derive(Clone)]
 pub struct Secret(String);
@@ -24,12 +32,30 @@ impl Secret {
         Secret(text)
     }
 
-    pub fn reveal(&self) -> &str {
+    /// The password in the environment, if it is there.
+    pub fn of_environment() -> Option<Secret> {
+        std::env::var(PASSWORD).ok().filter(|text| !text.is_empty()).map(Secret)
+    }
+
+    /// The first line of a file. The error names the file, and has nothing of its content.
+    pub fn of_file(file: &Path) -> Result<Secret, RequestError> {
+        let wrong = |why: &dyn fmt::Display| RequestError::new(format!("--password-file {}: {why}", file.display()));
+        let opened = File::open(file).map_err(|error| wrong(&error))?;
+        let mut text = String::new();
+        let read = opened.take(LONGEST_PASSWORD).read_to_string(&mut text);
+        read.map_err(|_| wrong(&"this is not a text file; expected the password in its first line"))?;
+        match text.lines().next() {
+            Some(line) if !line.is_empty() => Ok(Secret(line.to_string())),
+            _ => Err(wrong(&"the first line is empty; expected the password there")),
+        }
+    }
+
+    pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
 
     /// The text without the password, wherever a server repeats it.
-    pub fn removed_from(&self, text: &str) -> String {
+    pub(crate) fn removed_from(&self, text: &str) -> String {
         if self.0.is_empty() { text.to_string() } else { text.replace(&self.0, "…") }
     }
 }

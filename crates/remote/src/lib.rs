@@ -9,7 +9,7 @@ mod address;
 mod dial;
 mod tls;
 
-pub use access::{Access, Secret};
+pub use access::{Access, LONGEST_PASSWORD, PASSWORD, Secret};
 pub use address::{Address, HOW_TO_GIVE_A_PASSWORD, RequestError};
 pub use dial::{CLOSED_TLS, Stream, connect, open, packed};
 pub use tls::Tls;

@@ -69,11 +69,10 @@ pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Ga
     let clients = started(history);
     let (mut met, mut outlived) = (0, 0);
     for (window, (since, until)) in faults.iter().filter_map(|window| Some((window, window.certain_span()?))) {
-        // A fault on a server, or on a link to one, affects every holder; a fault on clients affects only them.
-        let of_clients = window.targets.iter().all(|target| clients.contains(target));
+        let is_affected = affected(window, &clients);
         let mut covered = holds
             .iter()
-            .filter(|(client, ..)| !of_clients || window.targets.contains(client))
+            .filter(|(client, ..)| is_affected(client))
             .filter(|(_, from, to)| *from + u64::from(planted("faults.end-one-early")) <= until && since <= *to)
             .peekable();
         met += u64::from(covered.peek().is_some());
@@ -89,6 +88,12 @@ pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Ga
         Some(Outlives::Ttl) => (outlived, "lasted long enough during a hold"),
     };
     gate(GateName::FaultsMetHolds, found > 0, format!("{found} of {all} {what}"))
+}
+
+/// A fault on a server, or on a link to one, affects every client; a fault on clients affects only them.
+fn affected(window: &FaultWindow, clients: &[String]) -> impl Fn(&String) -> bool {
+    let is_on_clients = window.targets.iter().all(|target| clients.contains(target));
+    move |client| !is_on_clients || window.targets.contains(client)
 }
 
 /// At least one fault of a script hit while an affected client was at work. None if a fault is felt later too, since it changed data or
@@ -110,11 +115,11 @@ pub(super) fn faults_met_work(history: &History, faults: &[&FaultWindow]) -> Opt
     let clients = started(history);
     let met = |window: &&&&FaultWindow| {
         let (since, until) = window.ordered_span();
-        let of_clients = window.targets.iter().all(|target| clients.contains(target));
+        let is_affected = affected(window, &clients);
         history.operations.iter().filter(|operation| is_work(operation)).any(|operation| {
             until.is_none_or(|until| operation.invoked < until)
                 && operation.completed.is_none_or(|completed| since < completed)
-                && (!of_clients || window.targets.contains(&words.process(operation.process)))
+                && is_affected(&words.process(operation.process))
         })
     };
     let (found, all) = (observed.iter().filter(met).count(), count(observed.len() as u64, "fault"));

@@ -20,7 +20,8 @@ pub(super) fn overwrites<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = (&'
     case.on_others().filter(|(act, owner)| {
         let sets = matches!(act.what, Change::Create(Create { only: Only::Always, gets: false, .. }));
         // Its first command that creates the key is the acquisition, though its client may report the lock at nearly the same time.
-        let is_first = !case.acts.before(act).any(|other| other.operation == act.operation && other.create().is_some());
+        let earlier = |other: &Act| other.place < act.place && other.life == act.life && other.create().is_some();
+        let is_first = act.operation.is_some_and(|place| !case.acts.of_operation(place).any(earlier));
         let acquires = case.of(act).is_some_and(|operation| is_first || !case.had_lock(operation, act.time));
         sets && acquires
             && !act.by_watch()

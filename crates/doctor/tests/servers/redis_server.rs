@@ -1,4 +1,4 @@
-//! Servers that a test starts as if they were somebody's, and what must be as before once redjepsen is done with them.
+//! Servers that a test starts as a user's own, and their state, which redjepsen must leave as it was.
 
 use std::fs;
 use std::io::Write;

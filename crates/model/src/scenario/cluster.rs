@@ -163,7 +163,7 @@ impl Scenario {
         }
         if !servers.allow_writes {
             return refuse(format!(
-                "redjepsen would write keys of its own on {}, and remove them at the end. If you may do that there, add \
+                "this run would write keys of its own on {}, and remove them at the end. If you may do that there, add \
                  --allow-writes",
                 servers.addresses.join(" ")
             ));

@@ -12,7 +12,7 @@ mod requests;
 mod written;
 
 use std::collections::BTreeSet;
-use std::io::{self, Read};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -20,11 +20,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use self::admission::Admission;
@@ -35,9 +37,6 @@ use base::sync::lock;
 use model::topology::ExistingServers;
 use remote::{Access, Address, Secret, Stream, Tls, packed};
 
-/// The environment variable with the password, as for redis-cli.
-pub const PASSWORD: &str = "REDISCLI_AUTH";
-const LONGEST_PASSWORD: u64 = 64 << 10;
 /// Time for a connection to a server with all that comes before the first command, and for an answer to a removal.
 const LIMIT: Duration = Duration::from_secs(5);
 const BUFFER: usize = 16 << 10;
@@ -66,17 +65,15 @@ impl Existing {
             servers.addresses.iter().map(|text| Address::parse(text, false)).collect();
         let addresses = addresses.map_err(|error| wrong(format!("--server {error}")))?;
         let password = match &servers.password_file {
-            Some(file) => {
-                Some(first_line(file).map_err(|why| wrong(format!("--password-file {}: {why}", file.display())))?)
-            }
-            None => std::env::var(PASSWORD).ok().filter(|text| !text.is_empty()),
+            Some(file) => Some(Secret::of_file(file).map_err(|error| wrong(error.to_string()))?),
+            None => Secret::of_environment(),
         };
         let tls = Tls {
             ca: servers.ca.clone(),
             client: servers.cert.clone().zip(servers.key.clone()),
             insecure: servers.insecure,
         };
-        let access = Access { user: servers.user.clone(), password: password.map(Secret::new), tls };
+        let access = Access { user: servers.user.clone(), password, tls };
         let tls = access.connector(&addresses).map_err(|error| wrong(error.to_string()))?;
         Ok(Existing { addresses, access, tls, servers: servers.clone() })
     }
@@ -102,16 +99,6 @@ impl Existing {
     }
 }
 
-/// The first line of a file. Nothing of it is in an error.
-fn first_line(file: &Path) -> Result<String, String> {
-    let opened = std::fs::File::open(file).map_err(|error| error.to_string())?;
-    let mut text = String::new();
-    let read = opened.take(LONGEST_PASSWORD).read_to_string(&mut text);
-    read.map_err(|_| "this is not a text file; expected the password in its first line".to_string())?;
-    let line = text.lines().next().filter(|line| !line.is_empty());
-    line.map(str::to_string).ok_or_else(|| "the first line is empty; expected the password there".to_string())
-}
-
 /// Removes the keys that the run whose folder this is has left on servers, if it used any. The error is a sentence.
 pub async fn remove_keys(folder: &Path) -> Result<(), String> {
     written::remove(folder).await
@@ -131,6 +118,8 @@ pub struct Relays {
     /// Why commands were refused, each once.
     refused: Mutex<BTreeSet<String>>,
     conversations: Mutex<JoinSet<()>>,
+    /// True once the run is over: no conversation takes another command.
+    over: watch::Sender<bool>,
 }
 
 impl Relays {
@@ -144,6 +133,7 @@ impl Relays {
             written,
             refused: Mutex::default(),
             conversations: Mutex::default(),
+            over: watch::Sender::new(false),
         }))
     }
 
@@ -181,31 +171,41 @@ impl Relays {
         Ok(())
     }
 
-    /// Carries one connection's commands and answers until either end closes it.
+    /// Carries one connection's commands and answers until either end closes it, and then until the server has carried out all.
     async fn carry(&self, node: usize, client: TcpStream) {
         let server = match self.existing.open(node).await {
             Ok(server) => server,
             // The client sees its connection closed, as it would at a server that is down.
             Err(reason) => return tracing::warn!("n{node}: {reason}"),
         };
-        let (from_server, to_server) = tokio::io::split(server);
-        let (from_client, to_client) = client.into_split();
-        tokio::select! {
+        let (mut from_server, mut to_server) = tokio::io::split(server);
+        let (from_client, mut to_client) = client.into_split();
+        let mut over = self.over.subscribe();
+        let ended = tokio::select! {
             biased;
-            ended = self.requests(node, from_client, to_server) => {
-                if let Err(error) = ended {
-                    tracing::debug!("n{node}: a client's connection ended: {error}");
-                }
-            }
-            ended = replies(from_server, to_client) => {
-                if let Err(error) = ended {
-                    tracing::debug!("n{node}: the server's connection ended: {error}");
-                }
-            }
+            _ = over.wait_for(|over| *over) => Ok(()),
+            ended = self.requests(node, from_client, &mut to_server) => ended,
+            ended = tokio::io::copy(&mut from_server, &mut to_client) => ended.map(|_| ()),
+        };
+        if let Err(error) = ended {
+            tracing::debug!("n{node}: a connection ended: {error}");
+        }
+        // A server closes a connection once it has carried out all that came on it. So nothing of this one can follow.
+        let drained = async {
+            to_server.shutdown().await?;
+            tokio::io::copy(&mut from_server, &mut tokio::io::sink()).await
+        };
+        if timeout(LIMIT, drained).await.is_err() {
+            tracing::warn!("n{node}: the server did not close a connection in time");
         }
     }
 
-    async fn requests(&self, node: usize, mut from: OwnedReadHalf, mut to: impl AsyncWrite + Unpin) -> io::Result<()> {
+    async fn requests(
+        &self,
+        node: usize,
+        mut from: OwnedReadHalf,
+        to: &mut (impl AsyncWrite + Unpin),
+    ) -> io::Result<()> {
         let mut waiting: Vec<u8> = Vec::new();
         let mut buffer = vec![0; BUFFER];
         loop {
@@ -245,14 +245,11 @@ impl Relays {
         }
     }
 
-    /// Ends all conversations, and removes all keys that were written.
+    /// Waits until the servers have carried out all that the clients sent, and removes all keys that were written.
     pub async fn close(&self) -> Result<(), ClusterError> {
+        self.over.send_replace(true);
         let mut conversations = std::mem::take(&mut *lock(&self.conversations));
-        conversations.shutdown().await;
+        while conversations.join_next().await.is_some() {}
         remove_keys(self.written.folder()).await.map_err(|reason| ClusterError::Existing { reason })
     }
-}
-
-async fn replies(mut from: ReadHalf<Box<dyn Stream>>, mut to: impl AsyncWrite + Unpin) -> io::Result<()> {
-    tokio::io::copy(&mut from, &mut to).await.map(|_| ())
 }

@@ -13,7 +13,6 @@ use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
 
 use crate::cluster::error::ClusterError;
-use crate::cluster::existing;
 use crate::cluster::lines::{ClientProcess, Log};
 use crate::cluster::sandbox::channel::{
     Begin, Channel, MemberStatus, Reply, SandboxAnswer, SandboxOrder, SandboxRequest, Spawn,
@@ -47,7 +46,7 @@ impl Sandbox {
         let mut command = Command::new(program);
         command.arg("sandbox").stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::piped());
         // Members have this process's environment, but no client gets the password of a server.
-        command.env_remove(existing::PASSWORD);
+        command.env_remove(remote::PASSWORD);
         // Ctrl-C in a terminal reaches the whole process group, but the sandbox must outlive the run's last heal.
         command.process_group(0);
         // For a start that is given up before there is anything to be told to end.
