@@ -38,7 +38,7 @@ fn a_violation_comes_back_as_often_as_it_is_asked_for() {
     let (folder, run) = violation();
     let (code, said) = replay(folder.path(), &format!("--times 2 {run}"));
     assert_eq!(code, Some(0), "{said}");
-    let verdict = "CAME BACK  lost update, without a fault: in 2 of 2 runs, cluster sim (";
+    let verdict = "CAME BACK  lost update, flush of a node: in 2 of 2 runs, cluster sim (";
     assert!(said.contains(verdict) && said.contains("2 of 2: came back: lost update"), "{said}");
     assert_eq!(runs(folder.path().join("again")), 2);
     // A file of the run stands for it, also from where it lies.
@@ -97,7 +97,7 @@ fn a_violation_that_does_not_come_back_says_what_differed() {
     fs::copy(sound.join("scenario.toml"), folder.path().join(&run).join("scenario.toml")).unwrap();
     let (code, said) = replay(folder.path(), &format!("--times 1 {run}"));
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("FLAKY  lost update, without a fault: in 0 of 1 run, cluster sim (0 to "), "{said}");
+    assert!(said.contains("FLAKY  lost update, flush of a node: in 0 of 1 run, cluster sim (0 to "), "{said}");
     assert!(said.contains("1 of 1: every step went as before, and the lock held · again/"), "{said}");
 
     let (code, said) = replay(folder.path(), sound.to_str().unwrap());
@@ -137,12 +137,12 @@ fn a_replay_that_cannot_be_made_or_was_interrupted_is_not_told_as_one() {
     fs::write(folder.path().join("again"), "not a folder").unwrap();
     let (code, said) = replay(folder.path(), &format!("--times 2 {run}"));
     assert_eq!(code, Some(255), "{said}");
-    assert!(said.contains("NOT REPLAYED  lost update, without a fault: no run was made"), "{said}");
+    assert!(said.contains("NOT REPLAYED  lost update, flush of a node: no run was made"), "{said}");
 
     let many = format!("replay --cluster sim --store more --times 1000 {run}");
     let mut child = redjepsen(folder.path(), &many).spawn().unwrap();
     wait_for(&mut child, "1 of 1000: came back");
     let (code, said) = stopped(child, "-INT");
     assert_eq!(code, Some(2), "it came back each time, though not as often as it was asked for: {said}");
-    assert!(said.contains("CAME BACK  lost update, without a fault: in "), "{said}");
+    assert!(said.contains("CAME BACK  lost update, flush of a node: in "), "{said}");
 }

@@ -70,15 +70,12 @@ pub fn decisive<'a>(
         return None;
     }
     let broken = claims.find(|claim| claim.claimed && claim.valid == Validity::Invalid)?;
-    // What the clients do before and after the script only shows that the lock works, unless what the script left undone
-    // meets it.
-    let (first, last) = (history.steps.first(), history.steps.last());
+    // What the clients do before the script only shows that the lock works. What they do after it meets what the script left undone.
+    let first = history.steps.first();
     let is_of_the_script = |index: &u64| {
         let operation = history.operations.iter().find(|operation| operation.index == *index);
-        operation.is_none_or(|operation| {
-            first.is_none_or(|(time, _)| operation.completed.is_none_or(|completed| completed >= *time))
-                && last.is_none_or(|(time, _)| operation.invoked < *time)
-        })
+        let ends_after = |time: u64| operation.is_none_or(|one| one.completed.is_none_or(|completed| completed >= time));
+        first.is_none_or(|(time, _)| ends_after(*time))
     };
     anomalies.position(|(kind, operations)| {
         kind.contradicts() == Some(broken.claim) && operations.iter().any(is_of_the_script)

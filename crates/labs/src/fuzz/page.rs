@@ -63,7 +63,12 @@ pub fn steps(shrunk: &Shrunk) -> String {
         ShrinkEnd::CutShort => " (no time to shrink it further)",
         ShrinkEnd::ByLuck => " (it depends on network timing, so it is not shrunk)",
     };
-    let mut text = format!("\n{}, in {} steps{larger}:\n", shrunk.cause, script.len());
+    let size = match script.len() {
+        0 => "with no step: clients that work are enough".to_string(),
+        steps => format!("in {}", words::plural(steps as u64, "step")),
+    };
+    let end = if script.is_empty() { "." } else { ":" };
+    let mut text = format!("\n{}, {size}{larger}{end}\n", shrunk.cause);
     for (number, step) in (1..).zip(script) {
         let _ = writeln!(text, "  {number:>2}. {step}");
     }

@@ -87,6 +87,8 @@ const OTHER_TTLS: f64 = 0.84;
 const MORE_SEEDS: f64 = 0.86;
 const WHEN_QUIET: f64 = 0.91;
 const CONTROLS: f64 = 0.95;
+/// By when the runs without faults that follow learning have to end, as a share of the whole budget.
+const WITHOUT_FAULTS: f64 = 0.3;
 /// For no longer than this the machine is waited for.
 const LONGEST_UNREST: Duration = Duration::from_secs(60);
 /// So many timers in a row are to be on time: each late by less than this part of a TTL, as in a run whose timing was kept.
@@ -235,7 +237,7 @@ impl Examination {
         let usual = taken.iter().map(|ttl| self.usual(*ttl)).chain([self.queue()]);
         let several = (can(Ability::Threads) && upkeep == RenewalMode::InTheBackground).then(|| self.several_renewed());
         let usual = usual.chain(several).collect();
-        let usual = self.make("without-faults", &self.suite_file(usual), None).await?;
+        let usual = self.make("without-faults", &self.suite_file(usual), Some(self.until(WITHOUT_FAULTS))).await?;
         let mut stages: Vec<StageRuns> = vec![learnt, abilities];
         stages.extend(asked);
         stages.push(usual);
@@ -305,7 +307,7 @@ impl Examination {
         // Whether it does so again decides what all the other runs can tell.
         let by_itself = self.again(cases.iter().filter(|case| case.tried.outcome() == Validity::Invalid));
         if !by_itself.cells.is_empty() {
-            let made = self.make("by-itself", &by_itself, None).await?;
+            let made = self.make("by-itself", &by_itself, Some(self.until(1.0))).await?;
             compare(&made, &[], &mut cases)?;
             stages.push(made);
         }
@@ -317,7 +319,7 @@ impl Examination {
         let mut scripted: Vec<Scripted> = more.chain(strikes).collect();
         let scripts = folder.join("strikes");
         let mut files = write_scripts(&scripts, &scripted)?;
-        let mut not_made = catalogue.lacking;
+        let mut not_made = catalogue.lacking + stages.iter().map(|made| made.lacking).sum::<usize>();
         let mut go_on = !catalogue.interrupted;
         stages.push(catalogue);
         if go_on && !files.is_empty() {

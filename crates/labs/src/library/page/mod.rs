@@ -8,13 +8,15 @@ mod text;
 pub use html::html;
 pub use text::terminal;
 
+use std::collections::BTreeSet;
+
 use defects::{defects, named};
 use remarks::{fault_free, remarks};
 
 use crate::library::commands::ObservedCommand;
 use crate::library::examined::{Examined, Found, Symptom, Tried};
 use crate::library::kind::Baseline;
-use base::words::{length, plural};
+use base::words::{length, list, plural};
 use checker::Validity;
 
 /// The page's name, in the folder of the catalogue's runs.
@@ -201,16 +203,26 @@ fn at_no_client(symptom: &Symptom) -> String {
     if struck.is_empty() { "without a fault".to_string() } else { struck.join(", then ") }
 }
 
-/// What struck a lock that held, how often, and what that did.
+/// What struck a lock that held, how often, and what that did. Then the defects that did harm in these runs.
 fn withstood(tried: &Tried) -> String {
-    let Some(run) = tried.telling().filter(|run| !run.struck.is_empty()) else { return String::new() };
-    let struck: Vec<String> = run.struck.iter().map(ToString::to_string).collect();
-    let (strikes, runs) = (tried.strikes(), tried.broken().1);
-    let often = match (strikes, runs) {
-        (1, 1) => "once".to_string(),
-        _ => format!("{} in {}", plural(strikes, "strike"), plural(runs as u64, "run")),
-    };
-    format!("{} ({often})", struck.join("; and "))
+    let mut parts = Vec::new();
+    if let Some(run) = tried.telling().filter(|run| !run.struck.is_empty()) {
+        let struck: Vec<String> = run.struck.iter().map(ToString::to_string).collect();
+        let (strikes, runs) = (tried.strikes(), tried.broken().1);
+        let often = match (strikes, runs) {
+            (1, 1) => "once".to_string(),
+            _ => format!("{} in {}", plural(strikes, "strike"), plural(runs as u64, "run")),
+        };
+        parts.push(format!("{} ({often})", struck.join("; and ")));
+    }
+    let shown = tried.runs.iter().flat_map(|run| &run.diagnoses).map(|account| &account.diagnosis);
+    let harmful = shown.filter(|diagnosis| diagnosis.is_harmful() && !diagnosis.inherent);
+    let codes: BTreeSet<&str> = harmful.map(|diagnosis| &*diagnosis.code).collect();
+    if !codes.is_empty() {
+        let codes: Vec<String> = codes.into_iter().map(str::to_string).collect();
+        parts.push(format!("no claim failed, though {} did harm", list(&codes)));
+    }
+    parts.join("; ")
 }
 
 /// `3 of 3 runs, 6 steps of 14: file`.
