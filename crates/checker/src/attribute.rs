@@ -12,7 +12,8 @@ use model::history::{FaultWindow, History, Operation, Phase, ResourceKind, SeenP
 pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
     for anomaly in anomalies {
         let blames = anomaly.kind.def().blames;
-        if matches!(blames, Blames::Nothing | Blames::Holders) {
+        // No fault was in effect while no client acquired a free lock.
+        if matches!(blames, Blames::Nothing | Blames::Holders) || anomaly.kind == AnomalyKind::NotObtained {
             continue;
         }
         let operations = operations(history, anomaly);

@@ -228,8 +228,14 @@ impl<'h> Overlap<'h> {
                     || self.hits(window, self.first) && overlaps(window, asked(first), self.began.time())
             })
         };
+        // A node whose clock was wrong may have dropped the key, so another fault is not the cause for certain.
+        let clock_may_have_done_it = |window: &FaultWindow| {
+            let is_of_clocks = |other: &FaultWindow| other.was_observed() && other.kind.does.wall_clock;
+            let mut clocks = self.history.faults.iter().filter(|other| is_of_clocks(other) && needed.hits(other));
+            !window.kind.does.wall_clock && clocks.any(|other| overlaps(other, self.began.time(), self.taken.time()))
+        };
         // Once too few nodes have the first one's key, nothing else is needed.
-        let fault = lost(self.began.time()).unwrap_or_else(struck);
+        let fault = lost(self.began.time()).unwrap_or_else(|| struck().filter(|window| !clock_may_have_done_it(window)));
         if let Some(how) = self.without_validity() {
             return Causes { how: Some(how), fault };
         }

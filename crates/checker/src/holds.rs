@@ -3,8 +3,9 @@
 //!
 //! A certain hold is built from the clients' own stamps, which are taken on the safe side (PROTOCOL.md) and come from
 //! one clock. It begins when the client had acquired the lock. It ends when the client releases the lock, when its library
-//! says that the lock is lost, or, if the client falls silent, at its last act as the holder. It is never longer than what the
-//! client believed, so an overlap of two certain holds is certain. The outcome of the operation does not matter: a failed or
+//! says that the lock is lost, or, if the client falls silent, at its last act as the holder. The last act ends it too if the client
+//! was stopped, and then learnt of its loss before it acted again: it did no harm. A hold is never longer than what the client
+//! believed, so an overlap of two certain holds is certain. The outcome of the operation does not matter: a failed or
 //! indeterminate one held the lock all the same.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,8 @@ pub(super) struct Overlaps {
     /// All pairs of overlapping holds; of a lock that several may hold, the holds that were one too many.
     pub violations: u64,
     pub comparable_holds: u64,
+    /// Holds that count only to the last act of a holder that stood still.
+    pub to_last_act: u64,
     /// Pairs of holds for reading that went on at once, as they may.
     pub side_by_side: u64,
 }
@@ -45,6 +48,8 @@ pub(super) fn check(history: &History) -> Overlaps {
     let words = Words::new(history);
     let permits = history.permits() as usize + usize::from(planted("holds.one-more"));
     let mut keys: BTreeMap<&str, Vec<Hold>> = BTreeMap::new();
+    let mut overlaps =
+        Overlaps { anomalies: Vec::new(), violations: 0, comparable_holds: 0, to_last_act: 0, side_by_side: 0 };
     for (place, operation) in history.operations.iter().enumerate() {
         if let Some((start, end)) =
             history.certain_hold(operation).filter(|_| !planted("holds.last-key") || operation.key != "k0")
@@ -55,10 +60,10 @@ pub(super) fn check(history: &History) -> Overlaps {
                 (start, end) => (start, end - i64::from(planted("holds.end-one-early"))),
             };
             let shared = operation.f.is_shared();
+            overlaps.to_last_act += u64::from(operation.certain_hold().is_some_and(|(_, over)| end < over));
             keys.entry(&operation.key).or_default().push(Hold { start, end, place, shared });
         }
     }
-    let mut overlaps = Overlaps { anomalies: Vec::new(), violations: 0, comparable_holds: 0, side_by_side: 0 };
     for holds in keys.values_mut() {
         // By start, then by end, so that a hold of length zero precedes those that begin with it.
         holds.sort_unstable();

@@ -274,6 +274,8 @@ struct Stretch<'h> {
     /// When the last attempt meanwhile was over.
     last: u64,
     attempts: Vec<&'h Operation>,
+    /// How many of these had failed by then; the others still waited.
+    failed: usize,
 }
 
 /// Each time at which the lock was free and requested, but not acquired for too long.
@@ -300,8 +302,9 @@ fn stuck<'h>(history: &History, key: &Interpretation<'_, 'h>, faults: &[Span]) -
             let tried = attempts.len() >= ATTEMPTS + usize::from(planted("liveness.one-attempt-more"))
                 || 2 * covered(attempts.iter().map(|(span, _)| *span), free_from, from) >= waited;
             if waited > patience && tried {
+                let failed = attempts.iter().filter(|((_, completed), _)| *completed <= last).count();
                 let attempts = attempts.into_iter().map(|(_, operation)| *operation).collect();
-                found.push(Stretch { from: free_from, last, attempts });
+                found.push(Stretch { from: free_from, last, attempts, failed });
             }
         }
         free_from = free_from.max(until);
@@ -347,7 +350,7 @@ fn unavailable(gap: &Gap) -> Anomaly {
     Anomaly::new(
         AnomalyKind::Unavailable,
         &gap.key,
-        gap.to,
+        gap.from,
         Vec::new(),
         format!(
             "no client acquired the lock of {}, free and requested from {} on, for {}, which is longer than the workload allows",
@@ -363,13 +366,17 @@ impl Stretch<'_> {
         Anomaly::new(
             AnomalyKind::NotObtained,
             key,
-            self.last,
+            self.from,
             self.attempts.iter().take(2).map(|operation| operation.index).collect(),
             format!(
-                "no client acquired the lock of {key} for {} from {}, though it was free: {} failed, with no fault in effect",
+                "no client acquired the lock of {key} for {} from {}, though no client had it: {}, with no fault in effect",
                 length(self.last - self.from),
                 seconds(self.from),
-                count(self.attempts.len() as u64, "attempt"),
+                match (self.failed as u64, (self.attempts.len() - self.failed) as u64) {
+                    (failed, 0) => format!("{} failed", count(failed, "attempt")),
+                    (0, waiting) => format!("{} waited for it", count(waiting, "attempt")),
+                    (failed, waiting) => format!("{} failed and {waiting} waited for it", count(failed, "attempt")),
+                },
             ),
         )
     }
@@ -431,7 +438,14 @@ fn evidence(keys: &BTreeMap<&str, KeyRecord>, faults: &[Span], last_heal: Option
     } else {
         None
     };
-    let span = if last_heal.is_some() { "since the last heal" } else { "in the run" };
-    let text = format!("{obtained} of {} {span} got the lock", count(attempts, "attempt"));
+    let text = match last_heal {
+        // An attempt that began before the heal and failed after it says nothing.
+        Some(_) => format!(
+            "{} acquired the lock since the last heal; {} that began since then did not",
+            count(obtained, "attempt"),
+            attempts - obtained
+        ),
+        None => format!("{obtained} of {} in the run acquired the lock", count(attempts, "attempt")),
+    };
     Evidence { count: attempts, text, missing, not_counted: None }
 }

@@ -163,6 +163,14 @@ fn hampered(
     let allowed = within_ns.unwrap_or(waited);
     let matters = |lost: u64| lost > allowed / SHARE;
     if matters(waited.saturating_sub(allowed)) {
+        let begun = history.steps.iter().rev().find(|(_, step)| step.number < number).map_or(0, |(time, _)| *time);
+        if let Some(ended) = operation.completed.filter(|ended| *ended <= begun) {
+            return Some(format!(
+                "its operation was over at {}, before the script came to this step at {}",
+                seconds(ended),
+                seconds(begun)
+            ));
+        }
         let late = length(waited - allowed);
         return Some(format!("the machine was busy: redjepsen looked {late} too late; {QUIETER}"));
     }

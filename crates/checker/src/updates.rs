@@ -132,9 +132,13 @@ fn losses(register: &KeyValues, lineage: &Lineage, words: Words) -> Vec<Anomaly>
             }
         }
     }
+    let effects = Effects::new(register);
     for ((parent, eraser), gone) in erased {
         found.push(match (eraser, lineage.last) {
-            (Some(eraser), _) => erasing(register, lineage, (parent, eraser), &gone, words),
+            (Some(eraser), _) => {
+                let certain = gone.heads.len() == 1 && effects.nothing_came_between(register, &gone.lost, eraser);
+                erasing(register, lineage, (parent, eraser, certain), &gone, words)
+            }
             (None, Some(last)) => reverted(register, &gone, last, words),
             (None, None) => unreachable!("only a final read ends a line early"),
         });
@@ -171,6 +175,41 @@ fn eraser(
     }
 }
 
+/// When the writes of a key were sent and took effect, each in the order of time.
+struct Effects {
+    sent: Vec<u64>,
+    effective: Vec<u64>,
+}
+
+impl Effects {
+    fn new(register: &KeyValues) -> Effects {
+        let writers = || register.nodes.iter().filter_map(|node| Some(&register.operations[node.writer()?]));
+        let mut effects = Effects { sent: writers().map(sent).collect(), effective: writers().map(effective).collect() };
+        effects.sent.sort_unstable();
+        effects.effective.sort_unstable();
+        effects
+    }
+
+    /// True if only writes that build on these updates can have taken effect between the last of them and the write of another node.
+    fn nothing_came_between(&self, register: &KeyValues, lost: &[usize], later: usize) -> bool {
+        let of = |node: usize| &register.operations[writer(register, node)];
+        let to = effective(of(later));
+        let Some(from) = lost.iter().max_by_key(|node| effective(of(**node))).map(|node| sent(of(*node))) else {
+            return false;
+        };
+        let (mut open, mut built): (Vec<usize>, BTreeSet<usize>) = (lost.to_vec(), lost.iter().copied().collect());
+        while let Some(node) = open.pop() {
+            let mut in_time = |child: &usize| sent(of(*child)) <= to && built.insert(*child);
+            open.extend(register.nodes[node].children.iter().copied().filter(|child| in_time(child)));
+        }
+        built.insert(later);
+        let is_between = |node: &&usize| sent(of(**node)) <= to && effective(of(**node)) >= from;
+        let (begun, over) =
+            (self.sent.partition_point(|time| *time <= to), self.effective.partition_point(|time| *time < from));
+        from <= to && begun - over == built.iter().filter(is_between).count()
+    }
+}
+
 /// Among so many writes of a line one is looked for that came after an update for certain.
 const DOUBTFUL: usize = 16;
 
@@ -183,11 +222,12 @@ fn comes_after(register: &KeyValues, node: usize, moment: u64) -> bool {
         || here.children.iter().any(|&child| register.nodes[child].invoked.0 >= moment)
 }
 
-/// Several operations read one value, and the lineage did not continue with the first one of these branches.
+/// Several operations read one value, and the lineage did not continue with the first one of these branches. Unless it is certain
+/// that the value of a lost update was there until the eraser's write, that write only does not build on it.
 fn erasing(
     register: &KeyValues,
     lineage: &Lineage,
-    (parent, eraser): (usize, usize),
+    (parent, eraser, certain): (usize, usize, bool),
     gone: &Gone,
     words: Words,
 ) -> Anomaly {
@@ -218,10 +258,11 @@ fn erasing(
         format!("{was} acknowledged all the same")
     };
     let summary = format!(
-        "{readers}; {}'s write of {}{builds_on} at {} erased {}, which {on_others}{acknowledged}",
+        "{readers}; {}'s write of {}{builds_on} at {} {} {}, which {on_others}{acknowledged}",
         words.client(eraser),
         words.new_value(eraser),
         seconds(time),
+        if certain { "erased" } else { "did not build on" },
         words.new_values(&lost),
     );
     let mut places = vec![heads[0], eraser];

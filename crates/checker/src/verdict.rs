@@ -97,6 +97,13 @@ pub struct MutualExclusion {
     pub violations: u64,
     /// Holds whose extent in time is certain enough to be compared.
     pub comparable_holds: u64,
+    /// Holds that count only to the last act of a holder, which stood still and then learnt of its loss before it acted again.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub to_last_act: u64,
+}
+
+fn is_none(number: &u64) -> bool {
+    *number == 0
 }
 
 /// What a lock owes its users besides exclusion.

@@ -10,17 +10,29 @@ pub(super) fn cause(story: &Story, of_updates: bool) -> String {
     let is_relevant = |incident: &&Incident| {
         !of_updates || incident.anomalies.iter().any(|a| a.kind.contradicts() == Some(Claim::Updates))
     };
-    let relevant: Vec<Option<Why>> =
-        story.incidents.iter().filter(is_relevant).map(|incident| why(story, incident)).collect();
-    let number = |why: &Why| relevant.iter().filter(|one| one.as_ref() == Some(why)).count();
-    let most = relevant.iter().flatten().rev().max_by_key(|why| number(why));
+    // An incident counts as often as it lost updates, where these are told.
+    let weight = |incident: &Incident| match of_updates {
+        true => incident.anomalies.iter().map(|anomaly| anomaly.lost.len()).sum::<usize>().max(1),
+        false => 1,
+    };
+    let relevant: Vec<(Option<Why>, usize)> = story
+        .incidents
+        .iter()
+        .filter(is_relevant)
+        .map(|incident| (why(story, incident), weight(incident)))
+        .collect();
+    let all: usize = relevant.iter().map(|(_, weight)| weight).sum();
+    let number = |why: &Why| -> usize {
+        relevant.iter().filter(|(one, _)| one.as_ref() == Some(why)).map(|(_, weight)| weight).sum()
+    };
+    let most = relevant.iter().filter_map(|(why, _)| why.as_ref()).rev().max_by_key(|why| number(why));
     let words = |(when, clause): &Why| {
         let clause = if story.is_unlocked() { clause.replace("its holder", "a client") } else { clause.to_string() };
         format!(" {when} {clause}")
     };
     match most {
-        Some(why) if number(why) == relevant.len() => words(why),
-        Some(why) if number(why) * 2 >= relevant.len() => format!(", mostly{}", words(why)),
+        Some(why) if number(why) == all => words(why),
+        Some(why) if number(why) * 2 > all => format!(", mostly{}", words(why)),
         _ if story.subject.history.run.is_some()
             && story.subject.history.faults.iter().all(|fault| fault.injected.is_none()) =>
         {

@@ -269,7 +269,7 @@ fn all_lines(operation: &Operation) -> Vec<u64> {
 
 /// A summary of the checker as a sentence.
 fn in_full(summary: &str) -> String {
-    format!("{}.", line(summary, 400).trim_end_matches('.'))
+    begun(&format!("{}.", line(summary, 400).trim_end_matches('.')))
 }
 
 /// The lines of what a library said of a lock, and of who had it.
@@ -487,7 +487,8 @@ fn on_links(fault: &FaultWindow) -> String {
 
 /// As the beginning of a sentence, of which the names of members keep their small letters.
 fn begun(text: &str) -> String {
-    if text.starts_with("the ") { capital(text) } else { text.to_string() }
+    let is_a_member = |word: &str| word == "controller" || word.contains(|c: char| c.is_ascii_digit());
+    if text.split(' ').next().is_some_and(is_a_member) { text.to_string() } else { capital(text) }
 }
 
 /// Members in a sentence: `c0 and the resource`.
@@ -505,6 +506,7 @@ fn meanwhile(story: &Story, operation: &Operation, told: Option<&FaultWindow>) -
         .filter(|fault| fault.inject <= end && fault.span().1.is_none_or(|to| to >= operation.invoked))
         .collect();
     let mut names: Vec<String> = others.iter().map(|fault| ordered(fault)).collect();
+    names.dedup();
     let more = names.len().saturating_sub(LISTED);
     names.truncate(LISTED);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
@@ -573,9 +575,8 @@ pub(super) fn was_refused(story: &Story, operation: &Operation) -> bool {
 fn both_held(story: &Story, incident: &Incident) -> Option<Sentence> {
     let pairs = incident.overlaps();
     // Also of pairs that another incident is about: the sentence is of all who take part in this one.
-    let mut holders: Vec<&Operation> = pairs.concat();
-    holders.sort_unstable_by_key(|holder| holder.index);
-    holders.dedup_by_key(|holder| holder.index);
+    let holders: Vec<&Operation> =
+        incident.operations.iter().copied().filter(|one| one.certain_hold().is_some() && !pairs.is_empty()).collect();
     let excludes = |one: &Operation, other: &Operation| {
         !(one.f.is_shared() && other.f.is_shared()) && story.name(one.process) != story.name(other.process)
     };

@@ -83,7 +83,9 @@ fn kept(story: &Story) -> String {
     });
     let never = match story.status(Claim::MutualExclusion) {
         ClaimStatus::Held if story.claims(Claim::MutualExclusion) => {
-            format!(", and never let {} hold the lock at once", too_many_clients(story.subject.history))
+            // A client that stood still may have believed in its lock while another had it.
+            let held = if story.subject.verdict.mutual_exclusion.to_last_act == 0 { "hold the lock" } else { "act as its holder" };
+            format!(", and never let {} {held} at once", too_many_clients(story.subject.history))
         }
         _ => String::new(),
     };

@@ -59,6 +59,9 @@ pub struct Explanation {
     pub text: String,
 }
 
+/// Of more members than these an incident's fault is not told by name.
+const MOST_TARGETS: usize = 5;
+
 impl IncidentAccount {
     pub(super) fn new(story: &Story, incident: &Incident, known: &RemediesSoFar) -> IncidentAccount {
         let (remedies, no_remedies) = remedies(story, incident, known);
@@ -74,7 +77,10 @@ impl IncidentAccount {
             clients: clients(story, incident),
             how: incident.how().map(|how| how.kind),
             fault: incident.fault.map(|fault| {
-                let targets: Vec<String> = fault.targets.iter().take(5).map(|target| sanitize(target, 20)).collect();
+                let mut targets: Vec<String> = fault.targets.iter().map(|target| sanitize(target, 20)).collect();
+                let more = targets.len().saturating_sub(MOST_TARGETS);
+                targets.truncate(MOST_TARGETS);
+                targets.extend((more > 0).then(|| format!("{more} more")));
                 let text = format!("{} of {}", fault.kind.says.name, list(&targets));
                 Explanation { fault: fault.fault, text }
             }),
@@ -192,7 +198,8 @@ pub(super) fn nothing_wrong(story: &Story) -> String {
     let observed = Faults::new(story.subject.history).observed;
     let all = plural(story.subject.verdict.lost_updates.acknowledged, "acknowledged update");
     match (story.subject.verdict.lost_updates.acknowledged, observed) {
-        (0, _) => "Nothing to tell: no update was acknowledged.".to_string(),
+        (0, 0) => "Nothing: no claim was violated. No fault was in effect.".to_string(),
+        (0, faults) => format!("Nothing: no claim was violated, through {}.", plural(faults, "observed fault")),
         (_, 0) => format!("Nothing: all {all} are accounted for. No fault was in effect."),
         (_, faults) => format!("Nothing: all {all} are accounted for, through {}.", plural(faults, "observed fault")),
     }

@@ -69,9 +69,17 @@ fn found(seen: &Seen) -> String {
     match (seen.contradictions(), seen.verdict.mutual_exclusion.comparable_holds) {
         (0, 0) => "no holds to compare".to_string(),
         (0, all) if seen.permits() > 1 => format!("never more than {} of {}", seen.permits(), plural(all, "hold")),
-        (0, all) => format!("no overlap among {}", plural(all, "hold")),
+        (0, all) => format!("no overlap among {}{}", plural(all, "hold"), to_last_act(seen.verdict)),
         (_, all) => format!("{} among {}", overlaps(seen), plural(all, "hold")),
     }
+}
+
+/// `, 2 of which count to the last act of a stopped holder`; nothing if there are none.
+fn to_last_act(verdict: &Verdict) -> String {
+    base::words::unless_none(verdict.mutual_exclusion.to_last_act, |holds| match holds {
+        1 => ", 1 of which counts to the last act of a stopped holder".to_string(),
+        _ => format!(", {holds} of which count to the last acts of stopped holders"),
+    })
 }
 
 fn headline(seen: &Seen, of: &Circumstances) -> String {

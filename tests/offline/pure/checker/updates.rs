@@ -67,10 +67,26 @@ fn each_part_of_a_branch_is_erased_by_the_first_write_that_came_after_it() {
         summaries,
         [
             "c1 and c2 both read k0 = v1; c1's write of a2 at 0.030 s erased b2, which had been acknowledged",
-            "c1 and c2 both read k0 = v1; c1's write of a4, which builds on c1's a2, at 0.120 s erased b3, which builds on b2 \
-             and had been acknowledged"
+            "c1 and c2 both read k0 = v1; c1's write of a4, which builds on c1's a2, at 0.120 s did not build on b3, which \
+             builds on b2 and had been acknowledged"
         ]
     );
+}
+
+#[test]
+fn a_write_erases_only_the_value_that_it_found() {
+    // c2's write came between: what it wrote is what c0's write erased.
+    let of = |between: bool| {
+        let mut build = Build::new();
+        build.ok(3, 1, 5, "-", "v1").ok(1, 10, 20, "v1", "b2");
+        if between {
+            build.ok(2, 15, 40, "v1", "c2");
+        }
+        build.ok(0, 50, 60, "v1", "a2").final_read("a2");
+        build.check().anomalies[0].summary.clone()
+    };
+    assert!(of(false).contains("c0's write of a2 at 0.060 s erased b2"), "{}", of(false));
+    assert!(of(true).contains("c0's write of a2 at 0.060 s did not build on b2"), "{}", of(true));
 }
 
 #[test]
@@ -110,8 +126,8 @@ fn the_overwriter_is_the_write_that_came_after_wherever_the_lineage_parted() {
     assert_eq!(build.found(), [(LostUpdate, vec![11, 30, 10], vec![11])]);
     assert_eq!(
         build.check().anomalies[0].summary,
-        "c1 and c0 both read k0 = v1; c2's write of d3, which builds on c1's b2, at 0.200 s erased a2, which had been \
-         acknowledged"
+        "c1 and c0 both read k0 = v1; c2's write of d3, which builds on c1's b2, at 0.200 s did not build on a2, which had \
+         been acknowledged"
     );
     // c1's b2 took effect in the same moment as a2, and so it need not have come after it.
     let mut build = Build::new();

@@ -23,7 +23,11 @@ pub const SUMMARIES: &[(&str, Check)] = &[
         erased,
     ),
     (
-        "the final read at {t=at} found {w=key} = {w=value}; {x=values}, which build[s] on that and had been acknowledged by then, [was][were] gone[; {x=blamed}].",
+        "{x=readers} read {w=key} = {w=value}[ {x=often}]; {c=by}'s write of {w=new}[, which builds on {c=other}'s {w=base},] at {t=at} did not build on {x=values}, which [build[s] on {x=heads} and ][had {w=had} acknowledged][{w=was} acknowledged all the same][; {x=blamed}].",
+        did_not_build_on,
+    ),
+    (
+        "The final read at {t=at} found {w=key} = {w=value}; {x=values}, which build[s] on that and had been acknowledged by then, [was][were] gone[; {x=blamed}].",
         reverted,
     ),
     (
@@ -47,7 +51,7 @@ pub const SUMMARIES: &[(&str, Check)] = &[
         before_its_write,
     ),
     ("{c=by} read {w=key} = {w=value} before writing it[; {x=blamed}].", its_own),
-    ("the writes of {x=values} to {w=key} each follow from the other: there is no first[; {x=blamed}].", in_a_circle),
+    ("The writes of {x=values} to {w=key} each follow from the other: there is no first[; {x=blamed}].", in_a_circle),
     (
         "{c=by} began to write {w=value} to {w=key} at {t=at}, but {c=other} had by {t=over} seen or written a value that descends from it[; {x=blamed}].",
         descends_from_later,
@@ -99,21 +103,21 @@ pub const SUMMARIES: &[(&str, Check)] = &[
         "{c=by} asked for the lock at {t=at} and [gave up][still did not have it] {l=long} later, though it should have been available (`{x=step}`).",
         late,
     ),
-    ("a live lock would have come this far by {t=at} (`{x=step}`): {x}.", not_that_far),
+    ("A live lock would have come this far by {t=at} (`{x=step}`): {x}.", not_that_far),
     (
         "{c=by} asked for the lock at {t=at} and [got it][gave up][had neither got it nor given up] {l=long} later, past its timeout of {l=limit}.",
         past_its_timeout,
     ),
     (
-        "[after the last client had gone, a lock was left][a node kept a lock] that outlasts its TTL: {x=which}.",
+        "[After the last client had gone, a lock was left][A node kept a lock] that outlasts its TTL: {x=which}.",
         left_behind,
     ),
     (
-        "no client acquired the lock of {w=key}, free and requested from {t=free} on, for {l=long}, which is longer than the workload allows.",
+        "No client acquired the lock of {w=key}, free and requested from {t=free} on, for {l=long}, which is longer than the workload allows.",
         nobody_got_it,
     ),
     (
-        "no client acquired the lock of {w=key} for {l=long} from {t=free}, though it was free: {n=failed} attempt[s] failed, with no fault in effect.",
+        "No client acquired the lock of {w=key} for {l=long} from {t=free}, though no client had it: [{n=failed} attempt[s] failed][ and {n=waiting} waited for it][{n=waited} attempt[s] waited for it], with no fault in effect.",
         nobody_got_it,
     ),
 ];
@@ -231,7 +235,7 @@ impl<'l> Summary<'l> {
 
 /// One write replaced what others had acknowledged: it was over after them, builds on none of them, is the first of its line that
 /// was sent after them, and nobody who asked later saw them.
-fn erased(said: &Summary) -> Result<(), String> {
+fn did_not_build_on(said: &Summary) -> Result<(), String> {
     let lines = said.lines;
     let by = said.written_by("by", "new")?;
     let at = lines.effective(by);
@@ -271,6 +275,29 @@ fn erased(said: &Summary) -> Result<(), String> {
         ensure(again.is_none(), || format!("{} saw {value} after that", again.unwrap().client))?;
     }
     Ok(())
+}
+
+/// The same, and no other value certainly took the place of the lost ones before this write.
+fn erased(said: &Summary) -> Result<(), String> {
+    did_not_build_on(said)?;
+    let (lines, by) = (said.lines, said.written_by("by", "new")?);
+    let lost = said.values("values").into_iter().map(|value| said.writer(value)).collect::<Result<Vec<_>, _>>()?;
+    let over = lost.iter().filter_map(|one| lines.over(one)).max().unwrap_or(0);
+    let builds = |one: &Operation| {
+        let line = lines.lineage(one);
+        lost.iter().any(|lost| line.iter().any(|other| other.invoke == lost.invoke))
+    };
+    let is_between = |one: &&Operation| {
+        one.key == by.key
+            && one.new.is_some()
+            && lines.sent(one) > over
+            && lines.over(one).is_some_and(|over| over < lines.sent(by))
+            && !builds(one)
+    };
+    match lines.operations.iter().find(is_between) {
+        Some(other) => Err(format!("{:?} had taken its place", other.new)),
+        None => Ok(()),
+    }
 }
 
 fn reverted(said: &Summary) -> Result<(), String> {
