@@ -88,9 +88,40 @@ pub fn alone() -> Turn {
     take(&["clean", "docker"], places())
 }
 
-/// How many tests with one cluster each go at once: one more than there are cores, since they wait more than they work.
+/// How many tests with one cluster each go at once at most: they wait more than they work.
 fn places() -> usize {
-    available_parallelism().map_or(1, std::num::NonZero::get) + 1
+    3 * cores()
+}
+
+/// So many go at once whatever else the machine does. Each further one begins only while cores are idle.
+fn always() -> usize {
+    cores() + 1
+}
+
+fn cores() -> usize {
+    available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// For so long the cores are watched before a further test begins. The one before it is under way by then, so its work is seen.
+const WATCHED: Duration = Duration::from_millis(700);
+
+/// A further test begins if the cores had nothing to do for this share of that time.
+const IDLE: f64 = 0.45;
+
+/// Watches the cores for a while; true if they had little to do. Without the kernel's word on it they count as busy.
+fn has_idle_cores() -> bool {
+    let times = || -> Option<(u64, u64)> {
+        let stat = fs::read_to_string("/proc/stat").ok()?;
+        let times: Vec<u64> =
+            stat.lines().next()?.split_whitespace().skip(1).map_while(|time| time.parse().ok()).collect();
+        // What waits for a disk is idle, too.
+        Some((times.get(3)? + times.get(4)?, times.iter().take(8).sum()))
+    };
+    let Some((idle, all)) = times() else { return false };
+    sleep(WATCHED);
+    let Some((later_idle, later_all)) = times() else { return false };
+    let (idle, all) = (later_idle.saturating_sub(idle), later_all.saturating_sub(all));
+    all > 0 && idle as f64 > IDLE * all as f64
 }
 
 /// Waits for the names, in the order of the alphabet, and then for so many places. Places are handed out in one queue, so that
@@ -103,11 +134,14 @@ fn take(names: &[&str], number: usize) -> Turn {
     // that the last tests wait for.
     let lobby = (!names.contains(&"docker")).then(|| waited_for("lobby"));
     let queue = waited_for("queue");
-    let mut free: Vec<File> = (0..places()).map(|place| file(&format!("place-{place}"))).collect();
+    let mut free: Vec<(usize, File)> = (0..places()).map(|place| (place, file(&format!("place-{place}")))).collect();
     let wanted = held.len() + number.min(free.len());
+    // The engine's tests take longest in all, and a test that runs alone waits for all others anyway.
+    let at_once = names.contains(&"docker");
     while held.len() < wanted {
-        match free.iter().position(|place| flock(place, FlockOperation::NonBlockingLockExclusive).is_ok()) {
-            Some(place) => held.push(free.swap_remove(place)),
+        match free.iter().position(|(_, place)| flock(place, FlockOperation::NonBlockingLockExclusive).is_ok()) {
+            Some(at) if at_once || free[at].0 < always() || has_idle_cores() => held.push(free.remove(at).1),
+            Some(at) => flock(&free[at].1, FlockOperation::Unlock).unwrap_or_else(|error| panic!("a place: {error}")),
             None => sleep(LOOK),
         }
     }

@@ -235,7 +235,8 @@ impl<'h> Overlap<'h> {
             !window.kind.does.wall_clock && clocks.any(|other| overlaps(other, self.began.time(), self.taken.time()))
         };
         // Once too few nodes have the first one's key, nothing else is needed.
-        let fault = lost(self.began.time()).unwrap_or_else(|| struck().filter(|window| !clock_may_have_done_it(window)));
+        let fault =
+            lost(self.began.time()).unwrap_or_else(|| struck().filter(|window| !clock_may_have_done_it(window)));
         if let Some(how) = self.without_validity() {
             return Causes { how: Some(how), fault };
         }

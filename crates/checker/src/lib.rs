@@ -198,12 +198,11 @@ pub fn check(history: &History) -> Verdict {
         longest_gap: case.liveness.longest_gap.clone(),
         untold_losses: locks::untold_losses(history, &case.overlaps.anomalies),
     };
-    let mutual_exclusion =
-        MutualExclusion {
-            violations: case.overlaps.violations,
-            comparable_holds: case.overlaps.comparable_holds,
-            to_last_act: case.overlaps.to_last_act,
-        };
+    let mutual_exclusion = MutualExclusion {
+        violations: case.overlaps.violations,
+        comparable_holds: case.overlaps.comparable_holds,
+        to_last_act: case.overlaps.to_last_act,
+    };
     let (claims, doubts) = claims(history, &anomalies, evidence);
     let mut verdict = Verdict {
         valid: Validity::Unknown,

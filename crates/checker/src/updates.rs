@@ -184,7 +184,8 @@ struct Effects {
 impl Effects {
     fn new(register: &KeyValues) -> Effects {
         let writers = || register.nodes.iter().filter_map(|node| Some(&register.operations[node.writer()?]));
-        let mut effects = Effects { sent: writers().map(sent).collect(), effective: writers().map(effective).collect() };
+        let mut effects =
+            Effects { sent: writers().map(sent).collect(), effective: writers().map(effective).collect() };
         effects.sent.sort_unstable();
         effects.effective.sort_unstable();
         effects

@@ -15,12 +15,8 @@ pub(super) fn cause(story: &Story, of_updates: bool) -> String {
         true => incident.anomalies.iter().map(|anomaly| anomaly.lost.len()).sum::<usize>().max(1),
         false => 1,
     };
-    let relevant: Vec<(Option<Why>, usize)> = story
-        .incidents
-        .iter()
-        .filter(is_relevant)
-        .map(|incident| (why(story, incident), weight(incident)))
-        .collect();
+    let relevant: Vec<(Option<Why>, usize)> =
+        story.incidents.iter().filter(is_relevant).map(|incident| (why(story, incident), weight(incident))).collect();
     let all: usize = relevant.iter().map(|(_, weight)| weight).sum();
     let number = |why: &Why| -> usize {
         relevant.iter().filter(|(one, _)| one.as_ref() == Some(why)).map(|(_, weight)| weight).sum()

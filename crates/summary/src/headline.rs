@@ -84,7 +84,11 @@ fn kept(story: &Story) -> String {
     let never = match story.status(Claim::MutualExclusion) {
         ClaimStatus::Held if story.claims(Claim::MutualExclusion) => {
             // A client that stood still may have believed in its lock while another had it.
-            let held = if story.subject.verdict.mutual_exclusion.to_last_act == 0 { "hold the lock" } else { "act as its holder" };
+            let held = if story.subject.verdict.mutual_exclusion.to_last_act == 0 {
+                "hold the lock"
+            } else {
+                "act as its holder"
+            };
             format!(", and never let {} {held} at once", too_many_clients(story.subject.history))
         }
         _ => String::new(),

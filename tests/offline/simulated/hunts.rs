@@ -180,7 +180,8 @@ fn a_seed_finds_the_same_again_and_writes_it_down() {
         let folder = tempfile::tempdir().unwrap();
         let (code, said) = ended(fuzz(folder.path(), ONE_RUN).spawn().unwrap());
         assert_eq!(code, Some(1), "{said}");
-        let told = ["BROKEN  setnx-expire in 1 of 1 simulated run", "lost update, flush of a node", "   1. start client:0"];
+        let told =
+            ["BROKEN  setnx-expire in 1 of 1 simulated run", "lost update, flush of a node", "   1. start client:0"];
         for words in told {
             assert!(said.contains(words), "{words}: {said}");
         }
@@ -198,7 +199,8 @@ fn a_seed_finds_the_same_again_and_writes_it_down() {
     };
     let (script, history) = hunt();
     assert!(
-        script.contains("Found by fuzzing setnx-expire: lost update") && script.contains("setnx-expire = \"violation\""),
+        script.contains("Found by fuzzing setnx-expire: lost update")
+            && script.contains("setnx-expire = \"violation\""),
         "{script}"
     );
     assert!((script, history) == hunt(), "the same script, and the same run of it");

@@ -179,7 +179,11 @@ fn during_faults(history: &History, faults: &[&FaultWindow]) -> Gate {
                 .filter(|operation| within(operation.invoked, operation.completed.unwrap_or(u64::MAX)))
                 .count() as u64;
             match found {
-                0 => gate(name, true, "no update began and was acknowledged while a fault was in effect, as expected".into()),
+                0 => gate(
+                    name,
+                    true,
+                    "no update began and was acknowledged while a fault was in effect, as expected".into(),
+                ),
                 _ => gate(name, false, format!("{} acknowledged where none was expected", count(found, "update"))),
             }
         }

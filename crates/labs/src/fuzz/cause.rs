@@ -74,7 +74,8 @@ pub fn decisive<'a>(
     let first = history.steps.first();
     let is_of_the_script = |index: &u64| {
         let operation = history.operations.iter().find(|operation| operation.index == *index);
-        let ends_after = |time: u64| operation.is_none_or(|one| one.completed.is_none_or(|completed| completed >= time));
+        let ends_after =
+            |time: u64| operation.is_none_or(|one| one.completed.is_none_or(|completed| completed >= time));
         first.is_none_or(|(time, _)| ends_after(*time))
     };
     anomalies.position(|(kind, operations)| {
