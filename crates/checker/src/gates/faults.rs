@@ -3,7 +3,7 @@
 use super::super::verdict::{Gate, GateName};
 use super::super::words::{Words, count, list, seconds};
 use super::refuted::refuted;
-use super::{acknowledged, gate, held, is_work, or_silence, started};
+use super::{acknowledged, gate, held, is_work, or_silence, started, unit};
 use base::members::Role;
 use base::mutants::planted;
 use model::fault_kinds::{Does, OnPackets, RulesOut};
@@ -143,13 +143,13 @@ pub(super) fn progress(history: &History, faults: &[&FaultWindow]) -> Vec<Gate> 
     let after_text = if last == u64::MAX {
         "a fault was never healed, so nothing came after it".to_string()
     } else {
-        format!("{} acknowledged after the last heal at {}", count(after, "update"), seconds(last))
+        format!("{} acknowledged after the last heal at {}", count(after, unit(history)), seconds(last))
     };
     vec![
         gate(
             GateName::ProgressBefore,
             before > 0,
-            format!("{} acknowledged before the first fault at {}", count(before, "update"), seconds(first)),
+            format!("{} acknowledged before the first fault at {}", count(before, unit(history)), seconds(first)),
         ),
         during_faults(history, faults),
         gate(GateName::ProgressAfter, after > 0, after_text),
@@ -163,12 +163,12 @@ fn during_faults(history: &History, faults: &[&FaultWindow]) -> Gate {
     let within = |from: u64, to: u64| windows.iter().any(|&(since, until)| since <= from && to <= until);
     let ended_within =
         |operation: &&Operation| operation.completed.is_some_and(|completed| within(completed, completed));
-    let text = |found| format!("{} acknowledged while a fault was in effect", count(found, "update"));
+    let text = |found| format!("{} acknowledged while a fault was in effect", count(found, unit(history)));
     match history.run.as_ref().map(|run| run.progress).unwrap_or_default() {
         Progress::Some => match acknowledged(history).filter(ended_within).count() as u64 {
             0 if faults.iter().all(|window| leaves_nothing(history, window)) => {
-                let text = "no update was acknowledged while a fault was in effect, since no fault left anyone able to get the lock";
-                gate(name, true, text.into())
+                let none = format!("no {} was acknowledged while a fault was in effect", unit(history));
+                gate(name, true, format!("{none}, since no fault left any client able to acquire the lock"))
             }
             found => gate(name, found > 0, text(found)),
         },
@@ -182,9 +182,9 @@ fn during_faults(history: &History, faults: &[&FaultWindow]) -> Gate {
                 0 => gate(
                     name,
                     true,
-                    "no update began and was acknowledged while a fault was in effect, as expected".into(),
+                    format!("no {} began and was acknowledged while a fault was in effect, as expected", unit(history)),
                 ),
-                _ => gate(name, false, format!("{} acknowledged where none was expected", count(found, "update"))),
+                _ => gate(name, false, format!("{} acknowledged where none was expected", count(found, unit(history)))),
             }
         }
     }

@@ -16,6 +16,7 @@ use super::AnomalyKind;
 use super::starved::a_server_was_missing;
 use super::verdict::{Anomaly, Gate, GateName};
 use super::words::{Words, count, list, seconds};
+use base::words::article;
 use model::history::{
     ClientEvent, ClientStep, FactName, FaultWindow, Function, History, Operation, Outcome, Phase, Process, StepOutcome,
 };
@@ -265,6 +266,11 @@ pub(super) fn acknowledged(history: &History) -> impl Iterator<Item = &Operation
     history.operations.iter().filter(is_update).filter(|operation| operation.outcome == Outcome::Ok)
 }
 
+/// A noun for what [`acknowledged`] counts: of a lock without a resource only holds are acknowledged.
+pub(super) fn unit(history: &History) -> &'static str {
+    if history.operations.iter().any(|operation| operation.f == Function::Hold) { "hold" } else { "update" }
+}
+
 /// Whether the operation is what a run is about: it writes the resource or takes the lock.
 fn is_work(operation: &Operation) -> bool {
     operation.f.is_locked() || operation.f.writes()
@@ -286,7 +292,7 @@ fn most_often_said(history: &History) -> Option<(String, u64)> {
 
 fn enough_acknowledged(history: &History) -> Gate {
     let found = acknowledged(history).count() as u64;
-    let of = format!("{} acknowledged, of at least {LEAST_ACKNOWLEDGED}", count(found, "update"));
+    let of = format!("{} acknowledged, of at least {LEAST_ACKNOWLEDGED}", count(found, unit(history)));
     let text = match most_often_said(history).filter(|_| found < LEAST_ACKNOWLEDGED) {
         Some((said, times)) => format!("{} ended with: {said}; {of}", count(times, "attempt")),
         None => of,
@@ -301,8 +307,8 @@ fn every_client(history: &History) -> Gate {
     let got: BTreeSet<String> = acknowledged(history).map(|operation| words.process(operation.process)).collect();
     let without: Vec<String> = started(history).into_iter().filter(|client| !got.contains(client)).collect();
     match &without[..] {
-        [] => gate(name, true, format!("each of {} had updates acknowledged", count(got.len() as u64, "client"))),
-        _ => gate(name, false, format!("{} never had an update acknowledged", list(&without))),
+        [] => gate(name, true, format!("each of {} had {}s acknowledged", count(got.len() as u64, "client"), unit(history))),
+        _ => gate(name, false, format!("{} never had {} acknowledged", list(&without), format_args!("{} {}", article(unit(history)), unit(history)))),
     }
 }
 
