@@ -21,7 +21,7 @@ pub use kinds::KINDS;
 use serde::{Deserialize, Serialize};
 
 use self::case::Case;
-use model::history::{History, RecordedCommand};
+use model::history::{Claim, History, RecordedCommand};
 
 /// The declaration of a diagnosis.
 pub struct Kind {
@@ -41,6 +41,8 @@ pub struct Kind {
     pub commands: &'static [&'static str],
     /// The workload of a lock that does it right, and the scenario that shows it.
     pub right: Option<(&'static str, &'static str)>,
+    /// What can come of it: it explains only what breaks one of these claims.
+    pub breaks: &'static [Claim],
     /// Whether every lock with a TTL has it, so that only the resource can help.
     pub inherent: bool,
     pub(crate) check: fn(&Case) -> Vec<Finding>,

@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::RunSummary;
 use super::explain::{Step, narrate};
 use super::setting::{known, known_finding, known_of_code};
-use super::story::{Incident, Story};
+use super::story::{ClaimStatus, Incident, Story};
 use base::words::moment;
 use checker::{AnomalyKind, Sentence, Validity};
 use diagnosis::{Diagnosis, Finding, Harm, KeyEvent, Lives};
+use model::history::Claim;
 
 /// A diagnosis with what it explains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,7 +58,7 @@ impl RunSummary {
         let mut accounts: Vec<DiagnosisAccount> =
             diagnoses.into_iter().map(|diagnosis| DiagnosisAccount::new(story, diagnosis)).collect();
         for (number, incident) in story.incidents.iter().enumerate() {
-            let causes = explains(&accounts, incident);
+            let causes = explains(story, &accounts, incident);
             let places: Vec<usize> = causes.iter().map(|(account, _)| *account).collect();
             let mut told =
                 causes.into_iter().map(|(account, finding)| Told::new(lives, &accounts[account].diagnosis, finding));
@@ -74,8 +75,10 @@ impl RunSummary {
         };
         accounts
             .sort_by_key(|account| (account.diagnosis.inherent, ends_none(account), Reverse(account.incidents.len())));
-        let is_broken =
-            |account: &&DiagnosisAccount| account.incidents.iter().any(|number| self.incidents[number - 1].claimed);
+        // The headline is about the first claim that is broken.
+        let broken = Claim::ALL.iter().find(|claim| story.status(**claim) == ClaimStatus::Broken);
+        let is_of_it = |number: &usize| broken == shown(story, &story.incidents[number - 1]).as_ref();
+        let is_broken = |account: &&DiagnosisAccount| account.incidents.iter().any(is_of_it);
         if self.valid == Validity::Invalid
             && let Some(account) = accounts.iter().find(is_broken)
         {
@@ -154,10 +157,24 @@ impl Told {
     }
 }
 
-/// The diagnosis that explains an incident, and what shows that: it ended the lock of an operation of the incident before that was
+/// The claim that an incident breaks, or would if the workload made it: the first in the order in which reports tell them.
+fn shown(story: &Story, incident: &Incident) -> Option<Claim> {
+    let is_shown = |claim: &&Claim| {
+        (story.claims(**claim) || !incident.claimed)
+            && incident.anomalies.iter().any(|anomaly| anomaly.kind.contradicts() == Some(**claim))
+    };
+    Claim::ALL.iter().find(is_shown).copied()
+}
+
+/// The diagnosis that explains an incident, and what shows that: such a thing can come of it, and it ended the lock of an operation of the incident before that was
 /// seen, or kept the lock from others where somebody waited. What can be mended goes before what is inherent. After it, those that
 /// ended other locks of the incident.
-fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Vec<(usize, &'a Finding)> {
+fn explains<'a>(story: &Story, accounts: &'a [DiagnosisAccount], incident: &Incident) -> Vec<(usize, &'a Finding)> {
+    let broken = shown(story, incident);
+    let can_break = |account: &DiagnosisAccount| {
+        let kind = diagnosis::find(&account.diagnosis.code);
+        kind.zip(broken).is_some_and(|(kind, broken)| kind.breaks.contains(&broken))
+    };
     let involved: HashSet<u64> = incident.operations.iter().map(|operation| operation.index).collect();
     let is_wait = incident.anomalies.iter().any(|anomaly| waits(anomaly.kind));
     let last = incident.operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(0);
@@ -177,7 +194,7 @@ fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Vec<(u
             }
     };
     let mut found: Vec<(usize, &Finding)> = Vec::new();
-    for (place, account) in accounts.iter().enumerate() {
+    for (place, account) in accounts.iter().enumerate().filter(|(_, account)| can_break(account)) {
         found.extend(account.diagnosis.findings.iter().filter(concerns).map(|finding| (place, finding)));
     }
     // What can be mended first; the last one before the incident.

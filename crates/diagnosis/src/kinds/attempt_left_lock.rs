@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
     fix: "After an error, a time-out or a cancellation, send the release as well: compare the value and delete the key.",
     commands: super::COMPARE_AND_DELETE,
     right: Some(("redlock", "lost-reply")),
+    breaks: WAITS,
     inherent: false,
     check,
 };

@@ -13,6 +13,7 @@ pub static KIND: Kind = Kind {
           read. A longer TTL or a renewal makes it rarer.",
     commands: &[],
     right: Some(("fenced-reads", "pause-before-write")),
+    breaks: TWO_HOLDERS,
     inherent: true,
     check,
 };

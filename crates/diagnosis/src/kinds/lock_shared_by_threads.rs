@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
     fix: "Draw the value for each acquisition, and keep it where only its holder finds it: in the object that acquire returns.",
     commands: &[],
     right: Some(("single", "shared-lock")),
+    breaks: TWO_HOLDERS,
     inherent: false,
     check,
 };

@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
     fix: "Let the clocks of nodes be slewed and never stepped. Let the resource refuse late writes.",
     commands: &[],
     right: Some(("redlock-guarded", "clock-jump-forward")),
+    breaks: TWO_HOLDERS,
     inherent: true,
     check,
 };

@@ -13,6 +13,7 @@ pub static KIND: Kind = Kind {
           resource refuse late writes.",
     commands: &["CONFIG SET maxmemory-policy noeviction", "CONFIG SET appendfsync always"],
     right: Some(("redlock-guarded", "crash-no-persistence")),
+    breaks: TWO_HOLDERS,
     inherent: true,
     check,
 };

@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     fix: "Keep the value that the acquisition wrote, and delete the key by it. Look at what the server answers.",
     commands: super::COMPARE_AND_DELETE,
     right: Some(("single", "none")),
+    breaks: WAITS,
     inherent: false,
     check,
 };

@@ -13,6 +13,7 @@ pub static KIND: Kind = Kind {
           do so.",
     commands: super::COMPARE_AND_DELETE,
     right: Some(("single", "failed-release")),
+    breaks: WAITS,
     inherent: false,
     check,
 };

@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
     fix: "Send the release to all nodes, whatever they answered.",
     commands: super::COMPARE_AND_DELETE,
     right: Some(("redlock", "lost-reply")),
+    breaks: WAITS,
     inherent: false,
     check,
 };

@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
     fix: "Tell the holder first, and leave the keys until the holder has stopped or their TTL is over.",
     commands: &[],
     right: Some(("redlock-watchdog", "reset-in-renewal")),
+    breaks: TWO_HOLDERS,
     inherent: false,
     check,
 };

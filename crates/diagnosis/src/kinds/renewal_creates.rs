@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     fix: "Renew with one script that compares the value and extends the key. If the key is gone, tell the holder that the lock is lost.",
     commands: COMPARE_AND_EXTEND,
     right: Some(("redlock-watchdog", "long-work")),
+    breaks: &[Claim::Updates, Claim::MutualExclusion, Claim::Amounts, Claim::Losses],
     inherent: false,
     check,
 };

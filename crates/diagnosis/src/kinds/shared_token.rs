@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
     fix: "Draw 20 random bytes for each acquisition.",
     commands: &[],
     right: Some(("single", "late-release")),
+    breaks: &[Claim::Updates, Claim::MutualExclusion, Claim::Amounts, Claim::Releases],
     inherent: false,
     check,
 };

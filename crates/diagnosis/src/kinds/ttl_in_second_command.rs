@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     fix: "Set the TTL with the command that creates the key, or do both in one script.",
     commands: &["SET KEY TOKEN NX PX TTL"],
     right: Some(("single", "between-set-and-expire")),
+    breaks: WAITS,
     inherent: false,
     check,
 };
