@@ -116,14 +116,17 @@ fn misdiagnosed(story: &Story, accounts: &[DiagnosisAccount]) -> Option<String> 
 /// More of a key's life than this nobody reads.
 const LIFE: usize = 40;
 
-/// What became of an incident's key, from the first request of those involved to the last; and how much of it is left out.
+/// What became of an incident's key, from the first request of those involved to the last and to the incident; and how much of it is
+/// left out. What comes before the incident goes before what comes after it.
 pub fn life_of_key(story: &Story, incident: &Incident) -> (Vec<KeyEvent>, usize) {
     let Some(lives) = &story.lives else { return (Vec::new(), 0) };
     let from = incident.operations.iter().map(|operation| operation.invoked).min().unwrap_or(incident.time);
-    let to = incident.operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(incident.time);
-    let mut events = lives.of_key(incident.key, from, to);
+    let to = incident.operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(0);
+    let mut events = lives.of_key(incident.key, from, to.max(incident.time));
     let left_out = events.len().saturating_sub(LIFE);
-    events.truncate(LIFE);
+    let until = events.partition_point(|event| event.time <= incident.time).max(LIFE);
+    events.truncate(until);
+    events.drain(..until.saturating_sub(LIFE).min(events.len()));
     (events, left_out)
 }
 
