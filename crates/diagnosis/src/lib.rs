@@ -41,7 +41,7 @@ pub struct Kind {
     pub commands: &'static [&'static str],
     /// The workload of a lock that does it right, and the scenario that shows it.
     pub right: Option<(&'static str, &'static str)>,
-    /// What can come of it: it explains only what breaks one of these claims.
+    /// It can break these claims, and explains no incident that breaks another one.
     pub breaks: &'static [Claim],
     /// Whether every lock with a TTL has it, so that only the resource can help.
     pub inherent: bool,

@@ -58,7 +58,7 @@ impl RunSummary {
         let mut accounts: Vec<DiagnosisAccount> =
             diagnoses.into_iter().map(|diagnosis| DiagnosisAccount::new(story, diagnosis)).collect();
         for (number, incident) in story.incidents.iter().enumerate() {
-            let causes = explains(story, &accounts, incident);
+            let causes = explains(&accounts, incident);
             let places: Vec<usize> = causes.iter().map(|(account, _)| *account).collect();
             let mut told =
                 causes.into_iter().map(|(account, finding)| Told::new(lives, &accounts[account].diagnosis, finding));
@@ -77,7 +77,7 @@ impl RunSummary {
             .sort_by_key(|account| (account.diagnosis.inherent, ends_none(account), Reverse(account.incidents.len())));
         // The headline is about the first claim that is broken.
         let broken = Claim::ALL.iter().find(|claim| story.status(**claim) == ClaimStatus::Broken);
-        let is_of_it = |number: &usize| broken == shown(story, &story.incidents[number - 1]).as_ref();
+        let is_of_it = |number: &usize| broken == shown(&story.incidents[number - 1]).as_ref();
         let is_broken = |account: &&DiagnosisAccount| account.incidents.iter().any(is_of_it);
         if self.valid == Validity::Invalid
             && let Some(account) = accounts.iter().find(is_broken)
@@ -116,8 +116,8 @@ fn misdiagnosed(story: &Story, accounts: &[DiagnosisAccount]) -> Option<String> 
 /// More of a key's life than this nobody reads.
 const LIFE: usize = 40;
 
-/// What became of an incident's key, from the first request of those involved to the last and to the incident; and how much of it is
-/// left out. What comes before the incident goes before what comes after it.
+/// The events in the life of an incident's key, and the number of those that are left out. They reach from the first request of those
+/// involved to the last, and to the incident.
 pub fn life_of_key(story: &Story, incident: &Incident) -> (Vec<KeyEvent>, usize) {
     let Some(lives) = &story.lives else { return (Vec::new(), 0) };
     let from = incident.operations.iter().map(|operation| operation.invoked).min().unwrap_or(incident.time);
@@ -160,20 +160,18 @@ impl Told {
     }
 }
 
-/// The claim that an incident breaks, or would if the workload made it: the first in the order in which reports tell them.
-fn shown(story: &Story, incident: &Incident) -> Option<Claim> {
-    let is_shown = |claim: &&Claim| {
-        (story.claims(**claim) || !incident.claimed)
-            && incident.anomalies.iter().any(|anomaly| anomaly.kind.contradicts() == Some(**claim))
-    };
-    Claim::ALL.iter().find(is_shown).copied()
+/// The claim that an incident breaks by its title, or would if the workload made it.
+fn shown(incident: &Incident) -> Option<Claim> {
+    let claims = || incident.anomalies.iter().filter_map(|anomaly| anomaly.kind.contradicts());
+    let special = || claims().find(|claim| *claim != Claim::MutualExclusion).or(claims().next());
+    if incident.has(AnomalyKind::LostUpdate) { Some(Claim::Updates) } else { special() }
 }
 
-/// The diagnosis that explains an incident, and what shows that: such a thing can come of it, and it ended the lock of an operation of the incident before that was
-/// seen, or kept the lock from others where somebody waited. What can be mended goes before what is inherent. After it, those that
-/// ended other locks of the incident.
-fn explains<'a>(story: &Story, accounts: &'a [DiagnosisAccount], incident: &Incident) -> Vec<(usize, &'a Finding)> {
-    let broken = shown(story, incident);
+/// The diagnosis that explains an incident, and the finding that shows it. Such a diagnosis can break the claim of the incident. Before
+/// the incident, it ended a lock of the incident, or kept the lock from clients that waited. Defects that can be fixed come before
+/// inherent ones. After it come those that ended other locks of the incident.
+fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Vec<(usize, &'a Finding)> {
+    let broken = shown(incident);
     let can_break = |account: &DiagnosisAccount| {
         let kind = diagnosis::find(&account.diagnosis.code);
         kind.zip(broken).is_some_and(|(kind, broken)| kind.breaks.contains(&broken))

@@ -81,7 +81,7 @@ const KLEPPMANN: (&str, &str) = (
 
 /// Two clients count on the lock at once.
 const TWO_HOLDERS: &[Claim] = &[Claim::Updates, Claim::MutualExclusion, Claim::Amounts];
-/// A client waits for a lock that nobody uses, or does not get it.
+/// A client waits for a lock that no client uses, or does not get it.
 const WAITS: &[Claim] = &[Claim::Liveness, Claim::Timeouts];
 
 /// The script that compares and deletes.

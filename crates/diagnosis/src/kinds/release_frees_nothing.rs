@@ -32,7 +32,7 @@ fn check(case: &Case) -> Vec<Finding> {
     created.filter_map(|act| left(case, act, is_first(act, act.create()?.token))).collect()
 }
 
-/// What a release left where it was; `is_first` if the value of the key was that of no earlier operation.
+/// A key that a release left where it was. With `is_first` no earlier operation wrote its value.
 fn left(case: &Case, act: &Act, is_first: bool) -> Option<Finding> {
     let operation = case.of(act)?;
     let over = operation.completed.filter(|_| operation.outcome == Outcome::Ok)?;
