@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::acts::{Act, Acts, Change, Gone, KeyEnd, KeyState, Means, Only};
+use super::case::owned;
 use super::{Finding, Harm};
 use base::words::{length, moment, sanitize};
 use model::history::{History, RecordedCommand, key_behind};
@@ -133,7 +134,7 @@ impl<'a> Lives<'a> {
             Means::Plain | Means::Transaction { .. } => self.owned(act.client, &name),
         };
         let whose = match act.before {
-            KeyState::There(owner) if owner.client != act.client || self.has_threads() => {
+            KeyState::There(owner) if owner.client != act.client || self.threads() > 1 => {
                 self.owned(owner.client, "key")
             }
             KeyState::There(_) => "its own key".to_string(),
@@ -163,12 +164,11 @@ impl<'a> Lives<'a> {
         })
     }
 
-    fn has_threads(&self) -> bool {
-        self.history.run.as_ref().is_some_and(|run| run.threads > 1)
+    fn threads(&self) -> u32 {
+        self.history.run.as_ref().map_or(1, |run| run.threads)
     }
 
-    /// `c0's key`, or `the key of c0's process`: commands do not tell its threads apart.
     fn owned(&self, client: &str, what: &str) -> String {
-        if self.has_threads() { format!("the {what} of {client}'s process") } else { format!("{client}'s {what}") }
+        owned(self.threads(), client, what)
     }
 }

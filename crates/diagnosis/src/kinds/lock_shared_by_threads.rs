@@ -44,17 +44,11 @@ fn check(case: &Case) -> Vec<Finding> {
                 act.client == sender && act.create().is_some() && key_behind(act.key) == Some(&*second.key)
             });
         let Some(own) = created.clone().rfind(|act| act.is_done() && act.time <= from) else { continue };
-        // A key that a thread has given back before is of neither of them.
-        let was_removed = |act: &Act| {
-            let ends = |other: &&Act| other.is_done() && matches!(other.what, Change::Remove | Change::Create(_));
-            act.place < own.place && case.acts.after(act).find(ends).is_some_and(|end| end.what == Change::Remove)
-        };
         let may_be_its = |act: &Act| {
             act.place != own.place
                 && act.done != Some(false)
                 && act.time.saturating_add(EDGE) > second.invoked
                 && act.time <= acquired
-                && !was_removed(act)
         };
         if created.clone().any(may_be_its) || !is_alone(case, own, acquired) {
             continue;
