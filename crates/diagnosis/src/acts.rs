@@ -355,7 +355,9 @@ impl<'a> Reader<'a> {
     fn act(&mut self, mut act: Act<'a>) {
         let name = (act.node, act.key);
         // Nobody has touched it before: a cluster is empty at its start.
-        let state = self.keys.get(&name).copied().unwrap_or(KeyState::Absent(0, None));
+        let was_missed = || self.gaps.iter().any(|(node, time)| *node == act.node && *time <= act.time);
+        let untouched = || if was_missed() { KeyState::Unknown } else { KeyState::Absent(0, None) };
+        let state = self.keys.get(&name).copied().unwrap_or_else(untouched);
         act.before = self.now(state, &act);
         // What a script compares and then changes was its caller's.
         if act.before == KeyState::Unknown && act.by == (Means::Script { compared: true }) && act.create().is_none() {
@@ -417,28 +419,35 @@ impl<'a> Reader<'a> {
     }
 
     /// The state before a request that created the key only if it was absent: the key that was known last had run out. Requests in
-    /// doubt since then have created none, since theirs would be there still.
+    /// doubt before it have created none, if theirs would be there still.
     fn found_absent(&mut self, act: &Act<'a>) -> KeyState<'a> {
-        let name = (act.node, act.key);
-        let Some(Owned { end: KeyEnd::At(end), since, .. }) = self.last.get(&name).copied() else {
+        if act.create().is_none_or(|create| create.only != Only::IfAbsent) {
             return KeyState::Unknown;
-        };
-        let is_over = act.time.saturating_add(EDGE) >= end;
-        let in_doubt = self.in_doubt.get(&name).cloned().unwrap_or_default();
+        }
+        let name = (act.node, act.key);
+        let changed =
+            |since| self.may_have_lost(act.node, since, act.time) || self.was_promoted(act.node, since, act.time);
         let would_be_there = |place: &usize| {
             let earlier = &self.acts[*place];
             let ttl = earlier.create().and_then(|create| create.ttl);
             ttl.is_none_or(|ttl| earlier.time.saturating_add(ttl) > act.time.saturating_add(EDGE))
+                && !changed(earlier.time)
         };
-        let is_alone = in_doubt.iter().all(would_be_there);
-        let lost = self.may_have_lost(act.node, since, act.time) || self.was_promoted(act.node, since, act.time);
-        if !is_over || !is_alone || lost || act.create().is_none_or(|create| create.only != Only::IfAbsent) {
-            return KeyState::Unknown;
+        let in_doubt = self.in_doubt.get(&name).cloned().unwrap_or_default();
+        let refuted: Vec<usize> = in_doubt.iter().copied().filter(would_be_there).collect();
+        let over = match self.last.get(&name) {
+            Some(Owned { end: KeyEnd::At(end), since, .. }) if !changed(*since) => Some(*end),
+            _ => None,
+        };
+        for place in &refuted {
+            self.acts[*place].done = Some(false);
         }
-        for place in in_doubt {
-            self.acts[place].done = Some(false);
+        match over {
+            Some(end) if act.time.saturating_add(EDGE) >= end && refuted.len() == in_doubt.len() => {
+                KeyState::Absent(end, Some(Gone::Expired(end)))
+            }
+            _ => KeyState::Unknown,
         }
-        KeyState::Absent(end, Some(Gone::Expired(end)))
     }
 
     /// The key of this act's client, if its last request in doubt is certain now to have created it.

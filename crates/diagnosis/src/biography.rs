@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::acts::{Act, Acts, Change, Gone, KeyEnd, KeyState, Means, Only};
+use super::case::owned;
 use super::{Finding, Harm};
 use base::words::{length, moment, sanitize};
 use model::history::{History, RecordedCommand, key_behind};
@@ -54,7 +55,7 @@ impl<'a> Lives<'a> {
     }
 
     fn event(&self, act: &Act) -> Option<KeyEvent> {
-        let text = text(act, &self.commands[act.place])?;
+        let text = self.text(act)?;
         Some(KeyEvent { time: act.time, node: act.node.to_string(), client: Some(act.client.to_string()), text })
     }
 
@@ -119,40 +120,55 @@ impl<'a> Lives<'a> {
         };
         self.acts.was_watched(created.node, created.time, until).then_some(end)
     }
-}
 
-fn text(act: &Act, command: &RecordedCommand) -> Option<String> {
-    if act.done == Some(false) || act.what == Change::Read {
-        return None;
+    fn text(&self, act: &Act) -> Option<String> {
+        if act.done == Some(false) || act.what == Change::Read {
+            return None;
+        }
+        let name = sanitize(&self.commands[act.place].name(), 20);
+        let by = match act.by {
+            Means::Script { compared: true } => {
+                format!("{} compared it, and its {name}", self.owned(act.client, "script"))
+            }
+            Means::Script { compared: false } => format!("the {name} of {}", self.owned(act.client, "script")),
+            Means::Plain | Means::Transaction { .. } => self.owned(act.client, &name),
+        };
+        let whose = match act.before {
+            KeyState::There(owner) if owner.client != act.client || self.threads() > 1 => {
+                self.owned(owner.client, "key")
+            }
+            KeyState::There(_) => "its own key".to_string(),
+            _ => "the key".to_string(),
+        };
+        // What it did, and what it was to do.
+        let (did, was_to, how) = match act.what {
+            Change::Create(create) => {
+                let ttl = create.ttl.map_or(", without an end".to_string(), |ttl| format!(", for {}", length(ttl)));
+                match (create.only, act.before) {
+                    (Only::IfAbsent, _) | (_, KeyState::Absent(..)) => ("created the key", "create the key", ttl),
+                    _ => ("set", "set", format!(" {whose}{ttl}")),
+                }
+            }
+            Change::Renew(Some(ttl)) => {
+                ("extended", "extend", format!(" {whose} to {}", moment(act.time.saturating_add(ttl))))
+            }
+            Change::Renew(None) => ("changed", "change", format!(" how long {whose} lives")),
+            Change::Persist => ("took", "take", format!(" the TTL from {whose}")),
+            Change::Remove => ("removed", "remove", format!(" {whose}")),
+            Change::Other => ("changed the key", "change the key", String::new()),
+            Change::Read => return None,
+        };
+        Some(match act.done {
+            Some(_) => format!("{by} {did}{how}"),
+            None => format!("{by} was to {was_to}{how}; its effect is not known"),
+        })
     }
-    let name = sanitize(&command.name(), 20);
-    let by = match act.by {
-        Means::Script { compared: true } => format!("{}'s script compared it, and its {name}", act.client),
-        Means::Script { compared: false } => format!("the {name} of {}'s script", act.client),
-        Means::Plain | Means::Transaction { .. } => format!("{}'s {name}", act.client),
-    };
-    let whose = match act.before {
-        KeyState::There(owner) if owner.client != act.client => format!("{}'s key", owner.client),
-        KeyState::There(_) => "its own key".to_string(),
-        _ => "the key".to_string(),
-    };
-    let perhaps = if act.done.is_none() { ", as far as is known" } else { "" };
-    Some(match act.what {
-        Change::Create(create) => {
-            let ttl = create.ttl.map_or(", without an end".to_string(), |ttl| format!(", for {}", length(ttl)));
-            let what = match (create.only, act.before) {
-                (Only::IfAbsent, _) | (_, KeyState::Absent(..)) => "created the key".to_string(),
-                _ => format!("set {whose}"),
-            };
-            format!("{by} {what}{ttl}{perhaps}")
-        }
-        Change::Renew(Some(ttl)) => {
-            format!("{by} extended {whose} to {}{perhaps}", moment(act.time.saturating_add(ttl)))
-        }
-        Change::Renew(None) => format!("{by} changed how long {whose} lives{perhaps}"),
-        Change::Persist => format!("{by} took the TTL from {whose}{perhaps}"),
-        Change::Remove => format!("{by} removed {whose}{perhaps}"),
-        Change::Other => format!("{by} changed the key{perhaps}"),
-        Change::Read => return None,
-    })
+
+    fn threads(&self) -> u32 {
+        self.history.run.as_ref().map_or(1, |run| run.threads)
+    }
+
+    fn owned(&self, client: &str, what: &str) -> String {
+        owned(self.threads(), client, what)
+    }
 }

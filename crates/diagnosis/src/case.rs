@@ -250,7 +250,8 @@ impl<'a> Case<'a> {
 
     /// Names the client, its command and the time: `c0's DEL at 1.205 s`.
     pub fn did(&self, act: &Act) -> String {
-        format!("{}'s {} {}", act.client, self.named(act), at(act.time))
+        let did = format!("{} {}", owned(self.run.threads, act.client, &self.named(act)), at(act.time));
+        if self.run.threads > 1 { words::capital(&did) } else { did }
     }
 
     /// The harm of the end of a key: its owner may have counted on it.
@@ -307,6 +308,11 @@ fn concerns(window: &FaultWindow, client: &str, node: &str) -> bool {
         Some(links) => links.iter().any(|(from, to)| is_end(from) && is_end(to)),
         None => window.targets.iter().any(is_end),
     }
+}
+
+/// `c0's key`, or `the key of c0's process`: commands do not tell its threads apart.
+pub(crate) fn owned(threads: u32, client: &str, what: &str) -> String {
+    if threads > 1 { format!("the {what} of {client}'s process") } else { format!("{client}'s {what}") }
 }
 
 /// A moment of the run, as sentences say it.

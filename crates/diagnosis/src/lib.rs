@@ -21,7 +21,7 @@ pub use kinds::KINDS;
 use serde::{Deserialize, Serialize};
 
 use self::case::Case;
-use model::history::{History, RecordedCommand};
+use model::history::{Claim, History, RecordedCommand};
 
 /// The declaration of a diagnosis.
 pub struct Kind {
@@ -41,6 +41,8 @@ pub struct Kind {
     pub commands: &'static [&'static str],
     /// The workload of a lock that does it right, and the scenario that shows it.
     pub right: Option<(&'static str, &'static str)>,
+    /// It can break these claims, and explains no incident that breaks another one.
+    pub breaks: &'static [Claim],
     /// Whether every lock with a TTL has it, so that only the resource can help.
     pub inherent: bool,
     pub(crate) check: fn(&Case) -> Vec<Finding>,

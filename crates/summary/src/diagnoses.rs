@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::RunSummary;
 use super::explain::{Step, narrate};
 use super::setting::{known, known_finding, known_of_code};
-use super::story::{Incident, Story};
+use super::story::{ClaimStatus, Incident, Story};
 use base::words::moment;
 use checker::{AnomalyKind, Sentence, Validity};
 use diagnosis::{Diagnosis, Finding, Harm, KeyEvent, Lives};
+use model::history::Claim;
 
 /// A diagnosis with what it explains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,8 +75,10 @@ impl RunSummary {
         };
         accounts
             .sort_by_key(|account| (account.diagnosis.inherent, ends_none(account), Reverse(account.incidents.len())));
-        let is_broken =
-            |account: &&DiagnosisAccount| account.incidents.iter().any(|number| self.incidents[number - 1].claimed);
+        // The headline is about the first claim that is broken.
+        let broken = Claim::ALL.iter().find(|claim| story.status(**claim) == ClaimStatus::Broken);
+        let is_of_it = |number: &usize| broken == shown(&story.incidents[number - 1]).as_ref();
+        let is_broken = |account: &&DiagnosisAccount| account.incidents.iter().any(is_of_it);
         if self.valid == Validity::Invalid
             && let Some(account) = accounts.iter().find(is_broken)
         {
@@ -113,14 +116,17 @@ fn misdiagnosed(story: &Story, accounts: &[DiagnosisAccount]) -> Option<String> 
 /// More of a key's life than this nobody reads.
 const LIFE: usize = 40;
 
-/// What became of an incident's key, from the first request of those involved to the last; and how much of it is left out.
+/// The events in the life of an incident's key, and the number of those that are left out. They reach from the first request of those
+/// involved to the last, and to the incident.
 pub fn life_of_key(story: &Story, incident: &Incident) -> (Vec<KeyEvent>, usize) {
     let Some(lives) = &story.lives else { return (Vec::new(), 0) };
     let from = incident.operations.iter().map(|operation| operation.invoked).min().unwrap_or(incident.time);
-    let to = incident.operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(incident.time);
-    let mut events = lives.of_key(incident.key, from, to);
+    let to = incident.operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(0);
+    let mut events = lives.of_key(incident.key, from, to.max(incident.time));
     let left_out = events.len().saturating_sub(LIFE);
-    events.truncate(LIFE);
+    let until = events.partition_point(|event| event.time <= incident.time).max(LIFE);
+    events.truncate(until);
+    events.drain(..until.saturating_sub(LIFE).min(events.len()));
     (events, left_out)
 }
 
@@ -154,10 +160,22 @@ impl Told {
     }
 }
 
-/// The diagnosis that explains an incident, and what shows that: it ended the lock of an operation of the incident before that was
-/// seen, or kept the lock from others where somebody waited. What can be mended goes before what is inherent. After it, those that
-/// ended other locks of the incident.
+/// The claim that an incident breaks by its title, or would if the workload made it.
+fn shown(incident: &Incident) -> Option<Claim> {
+    let claims = || incident.anomalies.iter().filter_map(|anomaly| anomaly.kind.contradicts());
+    let special = || claims().find(|claim| *claim != Claim::MutualExclusion).or(claims().next());
+    if incident.has(AnomalyKind::LostUpdate) { Some(Claim::Updates) } else { special() }
+}
+
+/// The diagnosis that explains an incident, and the finding that shows it. Such a diagnosis can break the claim of the incident. Before
+/// the incident, it ended a lock of the incident, or kept the lock from clients that waited. Defects that can be fixed come before
+/// inherent ones. After it come those that ended other locks of the incident.
 fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Vec<(usize, &'a Finding)> {
+    let broken = shown(incident);
+    let can_break = |account: &DiagnosisAccount| {
+        let kind = diagnosis::find(&account.diagnosis.code);
+        kind.zip(broken).is_some_and(|(kind, broken)| kind.breaks.contains(&broken))
+    };
     let involved: HashSet<u64> = incident.operations.iter().map(|operation| operation.index).collect();
     let is_wait = incident.anomalies.iter().any(|anomaly| waits(anomaly.kind));
     let last = incident.operations.iter().filter_map(|operation| operation.completed).max().unwrap_or(0);
@@ -177,7 +195,7 @@ fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Vec<(u
             }
     };
     let mut found: Vec<(usize, &Finding)> = Vec::new();
-    for (place, account) in accounts.iter().enumerate() {
+    for (place, account) in accounts.iter().enumerate().filter(|(_, account)| can_break(account)) {
         found.extend(account.diagnosis.findings.iter().filter(concerns).map(|finding| (place, finding)));
     }
     // What can be mended first; the last one before the incident.

@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
     fix: "After an error, a time-out or a cancellation, send the release as well: compare the value and delete the key.",
     commands: super::COMPARE_AND_DELETE,
     right: Some(("redlock", "lost-reply")),
+    breaks: WAITS,
     inherent: false,
     check,
 };
@@ -42,7 +43,7 @@ pub(super) fn left_behind<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = Le
 
 fn left<'c, 'a>(case: &'c Case<'a>, act: &'c Act<'a>) -> Option<LeftBehind<'c, 'a>> {
     let operation = case.of(act)?;
-    let ended = operation.completed.filter(|_| gave_up(operation))?;
+    let ended = operation.completed.filter(|ended| gave_up(operation) && act.time < *ended)?;
     let Create { ttl, token, .. } = act.create()?;
     let end = act.time.saturating_add(ttl?);
     // Of a key that the attempt outlived, the client had known for long that no reply would come.

@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     fix: "Wait for a random time of some milliseconds before each further request, or wait for the message of a release.",
     commands: &[],
     right: Some(("single", "none")),
+    breaks: WAITS,
     inherent: false,
     check,
 };

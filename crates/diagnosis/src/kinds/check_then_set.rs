@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     fix: "Create the key only if it is absent, with one command.",
     commands: &["SET KEY TOKEN NX PX TTL"],
     right: Some(("single", "none")),
+    breaks: TWO_HOLDERS,
     inherent: false,
     check,
 };

@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
     fix: "Compare and delete in one script, or in a transaction that watches the key.",
     commands: COMPARE_AND_DELETE,
     right: Some(("single", "between-check-and-delete")),
+    breaks: &[Claim::Updates, Claim::MutualExclusion, Claim::Amounts, Claim::Releases],
     inherent: false,
     check,
 };

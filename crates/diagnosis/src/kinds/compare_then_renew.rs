@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
     fix: "Compare and extend in one script.",
     commands: COMPARE_AND_EXTEND,
     right: Some(("redlock-watchdog", "long-work")),
+    breaks: &[Claim::Updates, Claim::MutualExclusion, Claim::Amounts, Claim::Liveness, Claim::Timeouts, Claim::Losses],
     inherent: false,
     check,
 };

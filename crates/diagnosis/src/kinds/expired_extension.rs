@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
     fix: "Read a monotonic clock before the request. If more than the TTL has passed at the reply, report that the lock is lost.",
     commands: &[],
     right: Some(("redlock-extend", "late-extension")),
+    breaks: TWO_HOLDERS,
     inherent: false,
     check,
 };

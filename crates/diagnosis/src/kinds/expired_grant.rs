@@ -13,6 +13,7 @@ pub static KIND: Kind = Kind {
     fix: "Read a monotonic clock before the first request. After the last reply, hand the lock out only if less than the TTL has passed.",
     commands: &[],
     right: Some(("single-patient", "late-acquire-reply")),
+    breaks: &[Claim::Updates, Claim::MutualExclusion, Claim::Amounts, Claim::Grants],
     inherent: false,
     check,
 };

@@ -13,6 +13,7 @@ pub static KIND: Kind = Kind {
           read. A longer TTL or a renewal makes it rarer.",
     commands: &[],
     right: Some(("fenced-reads", "pause-before-write")),
+    breaks: TWO_HOLDERS,
     inherent: true,
     check,
 };
@@ -55,10 +56,20 @@ fn is_of_both(case: &Case, lost: &Act, took: &Act) -> bool {
 }
 
 fn finding(case: &Case, keys: &[Ended]) -> Option<Finding> {
+    // A lock that had expired in part before its client was given it was handed out too late. A key of an earlier try is no part.
+    let (held, _) = case.history.certain_hold(case.of(keys.first()?.lost)?)?;
+    let is_same = |one: &Ended, other: &Ended| {
+        one.lost.create().map(|create| create.token) == other.lost.create().map(|create| create.token)
+    };
+    let (late, keys): (Vec<&Ended>, Vec<&Ended>) =
+        keys.iter().partition(|key| i64::try_from(key.end).is_ok_and(|end| end <= held));
+    if late.iter().any(|one| keys.iter().any(|key| is_same(one, key))) {
+        return None;
+    }
     let first = keys.iter().min_by_key(|key| key.took.time)?;
     let (start, _) = case.history.certain_hold(case.of(first.took)?)?;
     let granted = u64::try_from(start).ok()?;
-    let is_before = |key: &&Ended| i64::try_from(key.took.time).is_ok_and(|time| time <= start);
+    let is_before = |key: &&&Ended| i64::try_from(key.took.time).is_ok_and(|time| time <= start);
     // The one that gave the other client its lock, give or take an edge.
     let last = keys.iter().filter(is_before).max_by_key(|key| key.took.time).unwrap_or(first);
     let (lost, took) = (last.lost, last.took);
@@ -68,7 +79,7 @@ fn finding(case: &Case, keys: &[Ended]) -> Option<Finding> {
         .before(took)
         .filter(|act| act.place > lost.place && act.is_done() && matches!(act.what, Change::Renew(_)));
     let renewed = unless_none(renewals.count() as u64, |many| format!(", extended {}", plural(many, "time")));
-    let whose = match keys {
+    let whose = match keys[..] {
         [_] => format!("{}'s key, created at {}{renewed}, expired at {}", lost.client, moment(lost.time), moment(end)),
         _ => {
             let nodes: BTreeSet<String> = keys.iter().map(|key| key.lost.node.to_string()).collect();
@@ -81,8 +92,7 @@ fn finding(case: &Case, keys: &[Ended]) -> Option<Finding> {
         lost.client,
         if keys.len() == 1 { "it" } else { "them" },
         took.client,
-        // One key of several is not the lock.
-        moment(if case.run.nodes > 1 { granted } else { took.time })
+        moment(granted)
     );
     let places: Vec<usize> = keys.iter().flat_map(|key| [key.lost.place, key.took.place]).collect();
     let harm = Harm::Ended(case.of(lost)?.index);

@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
           comparing, or use a lock that is agreed on by a majority (etcd, ZooKeeper).",
     commands: &["WAIT REPLICAS MILLISECONDS"],
     right: Some(("replicated-guarded", "failover")),
+    breaks: TWO_HOLDERS,
     inherent: true,
     check,
 };

@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     fix: "Compare the time since the acquisition with the TTL, or ask the server for the value of the key.",
     commands: &["GET KEY"],
     right: Some(("redlock-asks", "pause-at-work")),
+    breaks: &[Claim::Updates, Claim::Amounts, Claim::Ownership],
     inherent: false,
     check,
 };

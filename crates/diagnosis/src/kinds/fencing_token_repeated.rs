@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
           (etcd's revision, ZooKeeper's zxid). Let the resource refuse equal tokens of another client, too.",
     commands: &[],
     right: Some(("redlock-tokens", "pause")),
+    breaks: &[Claim::Updates, Claim::Amounts, Claim::Tokens],
     inherent: false,
     check,
 };

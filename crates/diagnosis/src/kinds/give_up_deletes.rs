@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     fix: "Release only what was acquired, and compare the value at the server even then.",
     commands: COMPARE_AND_DELETE,
     right: Some(("single", "given-up-while-waiting")),
+    breaks: TWO_HOLDERS,
     inherent: false,
     check,
 };

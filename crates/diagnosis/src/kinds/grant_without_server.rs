@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     fix: "Report that the lock was not acquired when the server does not answer. Let the caller decide whether to work without it.",
     commands: &[],
     right: Some(("redlock", "majority-down")),
+    breaks: TWO_HOLDERS,
     inherent: false,
     check,
 };

@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
     fix: "Draw the value for each acquisition, and keep it where only its holder finds it: in the object that acquire returns.",
     commands: &[],
     right: Some(("single", "shared-lock")),
+    breaks: TWO_HOLDERS,
     inherent: false,
     check,
 };
@@ -37,16 +38,21 @@ fn check(case: &Case) -> Vec<Finding> {
         });
         let Some((first, _, from, _)) = first else { continue };
         let sender = case.run.client_name(Process::Client(group * threads));
-        // The key that the first thread created, and no command since then that may have created one for the second.
+        // The key that the first thread created, and no other command that may have created one for the second.
         let created =
             case.acts.all.iter().filter(|act| {
                 act.client == sender && act.create().is_some() && key_behind(act.key) == Some(&*second.key)
             });
-        let own: Option<&Act> = created.clone().rfind(|act| act.is_done() && act.time <= from);
-        let may_be_its = |act: &Act| act.done != Some(false) && act.time > from && act.time <= acquired;
-        let Some(own) = own.filter(|own| !created.clone().any(may_be_its) && is_alone(case, own, acquired)) else {
-            continue;
+        let Some(own) = created.clone().rfind(|act| act.is_done() && act.time <= from) else { continue };
+        let may_be_its = |act: &Act| {
+            act.place != own.place
+                && act.done != Some(false)
+                && act.time.saturating_add(EDGE) > second.invoked
+                && act.time <= acquired
         };
+        if created.clone().any(may_be_its) || !is_alone(case, own, acquired) {
+            continue;
+        }
         let (thread, other) = (case.run.client_name(second.process), case.run.client_name(first.process));
         let sentence = format!(
             "{thread} was given the lock at {}. {other}, a thread of the same process, had held it since {}, and no command created a key \

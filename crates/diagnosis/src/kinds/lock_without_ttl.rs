@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     fix: "Set the TTL with the command that creates the key.",
     commands: &["SET KEY TOKEN NX PX TTL"],
     right: Some(("single", "crash-holder")),
+    breaks: WAITS,
     inherent: false,
     check,
 };

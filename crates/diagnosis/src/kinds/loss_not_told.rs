@@ -13,6 +13,7 @@ pub static KIND: Kind = Kind {
           call its handler, or make each later call fail.",
     commands: &[],
     right: Some(("redlock-watchdog", "long-work")),
+    breaks: &[Claim::Updates, Claim::MutualExclusion, Claim::Amounts, Claim::Losses],
     inherent: false,
     check,
 };

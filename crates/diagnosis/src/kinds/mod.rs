@@ -79,6 +79,11 @@ const KLEPPMANN: (&str, &str) = (
     "https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html",
 );
 
+/// Two clients count on the lock at once.
+const TWO_HOLDERS: &[Claim] = &[Claim::Updates, Claim::MutualExclusion, Claim::Amounts];
+/// A client waits for a lock that no client uses, or does not get it.
+const WAITS: &[Claim] = &[Claim::Liveness, Claim::Timeouts];
+
 /// The script that compares and deletes.
 const COMPARE_AND_DELETE: &[&str] = &[
     r#"EVAL "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0" 1 KEY TOKEN"#,

@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
     fix: "Let the clocks of nodes be slewed and never stepped. Let the resource refuse late writes.",
     commands: &[],
     right: Some(("redlock-guarded", "clock-jump-forward")),
+    breaks: TWO_HOLDERS,
     inherent: true,
     check,
 };
@@ -24,7 +25,8 @@ fn check(case: &Case) -> Vec<Finding> {
             format!(
                 "{}'s clock was wrong from {} on, and {}'s key, created at {}, ended before its TTL was over; {} created its key there at {}.",
                 took.node,
-                moment(fault.inject),
+                // The order came earlier, and its answer may come after the key had ended.
+                moment(fault.injected.map_or(took.time, |(time, _)| time.min(took.time))),
                 lost.client,
                 moment(lost.time),
                 took.client,

@@ -13,6 +13,7 @@ pub static KIND: Kind = Kind {
           resource refuse late writes.",
     commands: &["CONFIG SET maxmemory-policy noeviction", "CONFIG SET appendfsync always"],
     right: Some(("redlock-guarded", "crash-no-persistence")),
+    breaks: TWO_HOLDERS,
     inherent: true,
     check,
 };
@@ -21,12 +22,12 @@ fn check(case: &Case) -> Vec<Finding> {
     let lost = |window: &FaultWindow| matches!(window.kind.does.data, OnData::Lost);
     found(case, lost, |took, lost, fault| {
         format!(
-            "{} lost {}'s key by {} {} at {}, before its TTL was over; {} created its key there at {}.",
+            "{} lost {}'s key by {} {} after {}, before its TTL was over; {} created its key there at {}.",
             took.node,
             lost.client,
             words::article(fault.kind.says.name),
             fault.kind.says.name,
-            moment(fault.inject),
+            moment(fault.inject.max(lost.time)),
             took.client,
             moment(took.time)
         )
@@ -53,7 +54,9 @@ pub(super) fn found(
         };
         let here = case.history.faults.iter().filter(|window| window.targets.iter().any(|target| target == took.node));
         let meanwhile = here.filter(|window| {
-            let lasted = window.span().1.is_none_or(|healed| healed >= lost.time);
+            let injected = window.injected.map(|(time, _)| time);
+            let over = if window.kind.says.lasts { window.span().1 } else { injected };
+            let lasted = over.is_none_or(|over| over >= lost.time);
             let does = &window.kind.does;
             window.inject <= took.time && lasted && (does.wall_clock || !matches!(does.data, OnData::Kept))
         });

@@ -13,6 +13,7 @@ pub static KIND: Kind = Kind {
     fix: "Send the requests to all nodes at once. Wait for each reply for a few per cent of the TTL at most.",
     commands: &[],
     right: Some(("redlock", "one-node-down")),
+    breaks: WAITS,
     inherent: false,
     check,
 };

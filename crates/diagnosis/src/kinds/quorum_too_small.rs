@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     fix: "Hand the lock out only if more than half of all nodes created the key.",
     commands: &[],
     right: Some(("redlock", "lost-reply")),
+    breaks: TWO_HOLDERS,
     inherent: false,
     check,
 };

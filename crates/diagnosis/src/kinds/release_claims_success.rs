@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     fix: "Return what the script answered: 1 if it deleted the key, 0 if the key was another client's or gone.",
     commands: super::COMPARE_AND_DELETE,
     right: Some(("single", "late-release")),
+    breaks: &[Claim::Releases],
     inherent: false,
     check,
 };

@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     fix: "Keep the value that the acquisition wrote, and delete the key by it. Look at what the server answers.",
     commands: super::COMPARE_AND_DELETE,
     right: Some(("single", "none")),
+    breaks: WAITS,
     inherent: false,
     check,
 };
@@ -19,18 +20,38 @@ pub static KIND: Kind = Kind {
 const LEFT: u64 = 4;
 
 fn check(case: &Case) -> Vec<Finding> {
+    // In which operation a client wrote a value first.
+    let mut first: HashMap<(&str, &str, &str), Option<usize>> = HashMap::new();
+    for act in &case.acts.all {
+        if let Some(create) = act.create() {
+            first.entry((act.client, act.key, create.token)).or_insert(act.operation);
+        }
+    }
     let created = case.acts.all.iter().filter(|act| act.is_done() && act.create().is_some());
-    created.filter_map(|act| left(case, act)).collect()
+    let is_first = |act: &Act, token| first.get(&(act.client, act.key, token)) == Some(&act.operation);
+    created.filter_map(|act| left(case, act, is_first(act, act.create()?.token))).collect()
 }
 
-fn left(case: &Case, act: &Act) -> Option<Finding> {
+/// A key that a release left where it was. With `is_first` no earlier operation wrote its value.
+fn left(case: &Case, act: &Act, is_first: bool) -> Option<Finding> {
     let operation = case.of(act)?;
     let over = operation.completed.filter(|_| operation.outcome == Outcome::Ok)?;
     operation.phase(Phase::Released)?;
-    // What an earlier attempt of the same operation left behind is no matter of the release.
-    let token = act.create()?.token;
-    let is_another = |other: &&Act| other.is_done() && other.create().is_some_and(|create| create.token != token);
-    if case.acts.of_operation(act.operation?).filter(is_another).any(|other| other.time > act.time) {
+    // A request that was on its way created the key after the release had found none.
+    let releasing = operation.phase(Phase::Releasing)?.time();
+    // So may a request of an earlier operation that wrote the same value.
+    let invoked = operation.invoked.saturating_sub(case.ttl);
+    if act.time >= releasing || !(is_first || case.was_quiet(invoked, act.time)) {
+        return None;
+    }
+    // What an earlier try left behind is no matter of the release: the last value that was new is that of the lock.
+    let mut values: Vec<&str> = Vec::new();
+    for create in case.acts.of_operation(act.operation?).filter_map(Act::create) {
+        if !values.contains(&create.token) {
+            values.push(create.token);
+        }
+    }
+    if values.last() != Some(&act.create()?.token) {
         return None;
     }
     // What the key was at the first act after the release that tells.

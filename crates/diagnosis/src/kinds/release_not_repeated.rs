@@ -13,6 +13,7 @@ pub static KIND: Kind = Kind {
           do so.",
     commands: super::COMPARE_AND_DELETE,
     right: Some(("single", "failed-release")),
+    breaks: WAITS,
     inherent: false,
     check,
 };
@@ -26,7 +27,8 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
     let operation = case.of(act)?;
     let over = operation.completed?;
     let released = operation.outcome == Outcome::Ok && operation.phase(Phase::Released).is_some();
-    operation.phase(Phase::Releasing).filter(|_| !released)?;
+    // A request that was on its way may create the key after the release.
+    operation.phase(Phase::Releasing).filter(|releasing| !released && act.time < releasing.time())?;
     // What the key was when another command met it after that.
     let told = case.acts.after(act).find(|other| other.time > over && other.owner().is_some())?;
     let owned = told.owner().filter(|owned| owned.created == act.place)?;

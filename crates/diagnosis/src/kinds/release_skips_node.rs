@@ -2,6 +2,7 @@
 
 use super::*;
 use super::attempt_left_lock::{finding, left_behind};
+use super::quorum_too_small::asks_a_majority;
 
 pub static KIND: Kind = Kind {
     code: "RJ018",
@@ -12,11 +13,20 @@ pub static KIND: Kind = Kind {
     fix: "Send the release to all nodes, whatever they answered.",
     commands: super::COMPARE_AND_DELETE,
     right: Some(("redlock", "lost-reply")),
+    breaks: WAITS,
     inherent: false,
     check,
 };
 
 fn check(case: &Case) -> Vec<Finding> {
+    // Nodes that replicate, or share the keys among them, are no votes: a release goes to one of them.
+    let mut nodes: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
+    for act in case.acts.all.iter().filter(|act| act.create().is_some()) {
+        act.operation.into_iter().for_each(|place| _ = nodes.entry(place).or_default().insert(act.node));
+    }
+    if !asks_a_majority(case, nodes.values().map(BTreeSet::len)) {
+        return Vec::new();
+    }
     left_behind(case)
         .filter(|left| left.elsewhere)
         .map(|left| finding(case, &left, &format!("its release reached other nodes, but not {}", left.act.node)))

@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
     fix: "Write a random value with each acquisition. Release with one script that compares the value and deletes the key.",
     commands: COMPARE_AND_DELETE,
     right: Some(("single", "late-release")),
+    breaks: &[Claim::Updates, Claim::MutualExclusion, Claim::Amounts, Claim::Releases],
     inherent: false,
     check,
 };

@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     fix: "Renew with one script that compares the value and extends the key. If the key is gone, tell the holder that the lock is lost.",
     commands: COMPARE_AND_EXTEND,
     right: Some(("redlock-watchdog", "long-work")),
+    breaks: &[Claim::Updates, Claim::MutualExclusion, Claim::Amounts, Claim::Losses],
     inherent: false,
     check,
 };
@@ -19,7 +20,7 @@ fn check(case: &Case) -> Vec<Finding> {
     let creates = case.acts.all.iter().filter(|act| act.is_done() && !act.by_watch());
     creates
         .filter_map(|act| {
-            let Create { only, gets, token, .. } = act.create()?;
+            let Create { only, gets, token, ttl, .. } = act.create()?;
             let operation = case.of(act)?;
             // It has the lock, as far as it knows, so this is no acquisition.
             if only == Only::IfThere || gets || !case.holds(operation, act.time) {
@@ -32,7 +33,10 @@ fn check(case: &Case) -> Vec<Finding> {
                     && other.is_done()
                     && other.create().is_some()
             })?;
-            if own.create().is_none_or(|create| create.token != token) {
+            let first = own.create().filter(|create| create.token == token)?;
+            // A request of the acquisition that was on its way looks the same.
+            let is_same = case.commands[act.place].name() == case.commands[own.place].name() && act.by == own.by;
+            if is_same && (first.only, first.ttl.is_some()) == (only, ttl.is_some()) {
                 return None;
             }
             let (what, places, of, harm) = match act.before {

@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     fix: "Stop the renewal, and wait until it has stopped, before the release is sent.",
     commands: &[],
     right: Some(("redlock-watchdog", "long-work")),
+    breaks: WAITS,
     inherent: false,
     check,
 };

@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
     fix: "Give the TTL with each SET, or extend the key with PEXPIRE.",
     commands: COMPARE_AND_EXTEND,
     right: Some(("redlock-watchdog", "long-work")),
+    breaks: WAITS,
     inherent: false,
     check,
 };

@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     fix: "Renew until the release, also after a renewal that failed. If that can't be done in time, tell the holder.",
     commands: &[],
     right: Some(("redlock-watchdog", "long-work")),
+    breaks: TWO_HOLDERS,
     inherent: false,
     check,
 };

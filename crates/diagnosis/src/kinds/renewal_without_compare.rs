@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
     fix: "Renew with one script that compares the value and extends the key. If the value differs, tell the holder that the lock is lost.",
     commands: COMPARE_AND_EXTEND,
     right: Some(("redlock-watchdog", "long-work")),
+    breaks: &[Claim::Updates, Claim::MutualExclusion, Claim::Amounts, Claim::Liveness, Claim::Timeouts, Claim::Losses],
     inherent: false,
     check,
 };

@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
           release before each retry.",
     commands: &["SET KEY TOKEN NX PX TTL", "GET KEY"],
     right: Some(("single", "retry-after-applied")),
+    breaks: WAITS,
     inherent: false,
     check,
 };

@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
     fix: "At NOSCRIPT, send the same call with EVAL, which loads the script again.",
     commands: &["EVAL SCRIPT 1 KEY ARGUMENTS"],
     right: Some(("redis-py", "forgotten-scripts")),
+    breaks: WAITS,
     inherent: false,
     check,
 };

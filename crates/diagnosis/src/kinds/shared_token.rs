@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
     fix: "Draw 20 random bytes for each acquisition.",
     commands: &[],
     right: Some(("single", "late-release")),
+    breaks: &[Claim::Updates, Claim::MutualExclusion, Claim::Amounts, Claim::Releases],
     inherent: false,
     check,
 };
@@ -35,7 +36,7 @@ fn check(case: &Case) -> Vec<Finding> {
                 "{} wrote the value `{}`, which {} had written {}.",
                 case.did(act),
                 sanitize(create.token, 40),
-                earlier.client,
+                if case.run.threads > 1 { format!("{}'s process", earlier.client) } else { earlier.client.to_string() },
                 at(earlier.time)
             );
             found.push(case.finding(

@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     fix: "Catch the error of each node, count it as a vote that is missing, and ask the next node.",
     commands: &[],
     right: Some(("redlock", "one-node-down")),
+    breaks: WAITS,
     inherent: false,
     check,
 };

@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
           message.",
     commands: &["LPUSH FREE 1", "BLPOP FREE TIMEOUT"],
     right: Some(("single", "none")),
+    breaks: WAITS,
     inherent: false,
     check,
 };

@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     fix: "Set the TTL with the command that creates the key, or do both in one script.",
     commands: &["SET KEY TOKEN NX PX TTL"],
     right: Some(("single", "between-set-and-expire")),
+    breaks: WAITS,
     inherent: false,
     check,
 };
@@ -29,10 +30,8 @@ fn check(case: &Case) -> Vec<Finding> {
                 return None;
             }
             let sentence = format!(
-                "{}'s {} {} created the key{} without a TTL; its {} gave it one {} later.",
-                act.client,
-                case.named(created),
-                at(created.time),
+                "{} created the key{} without a TTL; its {} gave it one {} later.",
+                case.did(created),
                 on(case, act.node),
                 case.named(act),
                 length(act.time.saturating_sub(created.time))

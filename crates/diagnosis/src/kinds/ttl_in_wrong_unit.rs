@@ -12,6 +12,7 @@ pub static KIND: Kind = Kind {
     fix: "Convert the TTL to the unit of the command that sets it.",
     commands: &["SET KEY TOKEN NX PX MILLISECONDS", "SET KEY TOKEN NX EX SECONDS"],
     right: Some(("single", "none")),
+    breaks: &[Claim::Updates, Claim::MutualExclusion, Claim::Amounts, Claim::Liveness, Claim::Timeouts],
     inherent: false,
     check,
 };

@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     fix: "Create the key with the TTL that the caller asked for.",
     commands: &["SET KEY TOKEN NX PX TTL"],
     right: Some(("redlock", "crash-at-third-node")),
+    breaks: WAITS,
     inherent: false,
     check,
 };

@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     fix: "Read a monotonic clock before the request and after the reply: Instant, time.monotonic(), System.nanoTime(), performance.now().",
     commands: &[],
     right: Some(("redlock", "client-clock-ahead")),
+    breaks: &[Claim::Updates, Claim::MutualExclusion, Claim::Amounts, Claim::Grants],
     inherent: false,
     check,
 };

@@ -13,6 +13,7 @@ pub static KIND: Kind = Kind {
     fix: "After a try without a majority, send the release to all nodes. Then wait for a random time before the next try.",
     commands: super::COMPARE_AND_DELETE,
     right: Some(("redlock", "split-votes")),
+    breaks: WAITS,
     inherent: false,
     check,
 };

@@ -13,6 +13,7 @@ pub static KIND: Kind = Kind {
     fix: "Compare the answer of WAIT with the number that you asked for. If it is smaller, release the lock and report that it was not acquired.",
     commands: &["WAIT REPLICAS MILLISECONDS"],
     right: None,
+    breaks: TWO_HOLDERS,
     inherent: false,
     check,
 };

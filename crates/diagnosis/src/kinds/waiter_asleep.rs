@@ -11,6 +11,7 @@ pub static KIND: Kind = Kind {
     fix: "Wait for the message of a release only as long as the key lives (PTTL), then ask again.",
     commands: &["PTTL KEY"],
     right: Some(("single", "crash-holder")),
+    breaks: WAITS,
     inherent: false,
     check,
 };

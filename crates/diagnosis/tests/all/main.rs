@@ -3,3 +3,4 @@
 mod pairs;
 mod scene;
 mod states;
+mod untrue;

@@ -338,6 +338,7 @@ const PAIRS: &[Pair] = &[
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 5 n1 c0 SET lock:k0 a NX PX 1000
             at 400 n0 c1 SET lock:k0 b NX PX 1000
+            at 401 n1 c1 SET lock:k0 b NX PX 1000
             at 250 n1 c0 DEL lock:k0
             at 315 n0 c0 PING
             at 1105 n0 c1 SET lock:k0 b NX PX 1000",
@@ -392,7 +393,7 @@ const PAIRS: &[Pair] = &[
             fault flush n0 200-210
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 310 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "n0 lost c0's key by a flush at 0.200 s, before its TTL was over; c1 created its key there at 0.310 s.",
+        says: "n0 lost c0's key by a flush after 0.200 s, before its TTL was over; c1 created its key there at 0.310 s.",
         harm: Harm::Ended(0),
         // Its time was over.
         spares: "
@@ -409,7 +410,7 @@ const PAIRS: &[Pair] = &[
             op c1 2-1850 ok acquired=1120 releasing=1700 released=1840
             at 5 n0 c0 SET lock:k0 a NX PX 1000
             at 1110 n0 c1 SET lock:k0 b NX PX 1000",
-        says: "c0's key, created at 0.005 s, expired at 1.005 s while c0 still counted on it; c1 acquired the lock at 1.110 s.",
+        says: "c0's key, created at 0.005 s, expired at 1.005 s while c0 still counted on it; c1 acquired the lock at 1.120 s.",
         harm: Harm::Ended(0),
         // It was told in time.
         spares: "

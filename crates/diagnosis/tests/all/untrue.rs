@@ -1,0 +1,191 @@
+//! What was told once of runs that do not show it, each beside a run that does.
+
+use diagnosis::Lives;
+
+use super::scene::{diagnoses, run};
+
+/// What a diagnosis says of a run; None if it is not told.
+fn told(code: &str, text: &str) -> Option<String> {
+    let found = diagnoses(text).into_iter().find(|diagnosis| diagnosis.code == code)?;
+    Some(found.sentence().to_string())
+}
+
+/// What became of the keys in a run.
+fn life(text: &str) -> Vec<String> {
+    let (history, commands) = run(text);
+    Lives::of(&history, &commands).of_key("k0", 0, u64::MAX).into_iter().map(|event| event.text).collect()
+}
+
+#[test]
+fn a_request_in_doubt_is_no_creation() {
+    let text = "op c0 1-200 ok acquired=10 releasing=150 released=190
+        op c1 2-500 fail
+        op c2 2-500 fail
+        gap 3 n0
+        at 5 n0 c1 SET lock:k0 b NX PX 1000
+        at 7 n0 c2 SET lock:k0 c NX PX 1000
+        at 300 n0 c2 DEL lock:k0";
+    assert_eq!(
+        life(text),
+        [
+            "c1's SET was to create the key, for 1 s; its effect is not known",
+            "c2's SET was to create the key, for 1 s; its effect is not known",
+            "c2's DEL was to remove the key; its effect is not known",
+        ]
+    );
+    assert_eq!(life(&text.replace("gap 3 n0", ""))[0], "c1's SET created the key, for 1 s");
+}
+
+#[test]
+fn commands_of_a_process_are_not_told_as_those_of_its_first_thread() {
+    let text = "op c0 1-3 fail
+        op c1 4-200 ok acquired=10 releasing=150 released=190
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 160 n0 c0 EVAL text 1 lock:k0 a
+        at 160 n0 lua GET lock:k0
+        at 160 n0 lua DEL lock:k0";
+    assert_eq!(
+        life(&format!("threads 2\n{text}")),
+        [
+            "the SET of c0's process created the key, for 1 s",
+            "the script of c0's process compared it, and its DEL removed the key of c0's process"
+        ]
+    );
+    assert_eq!(life(text)[0], "c0's SET created the key, for 1 s");
+    let shared = "op c0 1-200 ok acquired=10 releasing=150 released=190
+        op c2 201-400 ok acquired=210 releasing=350 released=390
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 160 n0 c0 DEL lock:k0
+        at 205 n0 c2 SET lock:k0 a NX PX 1000";
+    let says = "c2's SET at 0.205 s wrote the value `a`, which c0 had written at 0.005 s.";
+    assert_eq!(told("RJ009", shared).as_deref(), Some(says));
+    let says = "The SET of c2's process at 0.205 s wrote the value `a`, which c0's process had written at 0.005 s.";
+    assert_eq!(told("RJ009", &format!("threads 2\n{shared}")).as_deref(), Some(says));
+}
+
+#[test]
+fn a_release_is_not_blamed_for_a_key_that_was_created_after_it() {
+    let text = "nodes 3
+        op c0 1-100 ok acquired=10 releasing=90 released=99
+        op c1 2-900 fail
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 5 n1 c0 SET lock:k0 a NX PX 1000
+        at 95 n1 c0 DEL lock:k0
+        at 500 n0 c1 SET lock:k0 b NX PX 1000
+        at 500 n1 c1 SET lock:k0 b NX PX 1000";
+    let says = "c0's release was over at 0.100 s, and its key on n0 was still there 400 ms later: no command of c0 had removed it.";
+    assert_eq!(told("RJ016", text).as_deref(), Some(says));
+    // While the release was under way, or later.
+    for time in ["93", "200"] {
+        assert_eq!(told("RJ016", &text.replace("at 5 n0", &format!("at {time} n0"))), None, "{time}");
+    }
+    // The value is that of an earlier try, whose request was late.
+    let earlier = "at 3 n2 c0 SET lock:k0 a NX PX 1000\n at 4 n2 c0 DEL lock:k0\n";
+    let late = text.replace("at 5 n1 c0 SET lock:k0 a", &format!("{earlier} at 5 n1 c0 SET lock:k0 d"));
+    assert_eq!(told("RJ016", &late), None);
+    // Nor is a release that failed, or an attempt that had ended.
+    let failed = "op c0 1-300 info acquired=10 releasing=280
+        op c1 2-1500 ok acquired=1410 releasing=1450 released=1490
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 320 n0 c1 SET lock:k0 b NX PX 1000
+        at 1405 n0 c1 SET lock:k0 b NX PX 1000";
+    assert!(told("RJ040", failed).is_some());
+    assert_eq!(told("RJ040", &failed.replace("at 5 n0", "at 290 n0")), None);
+    let attempt = "op c0 1-300 fail
+        op c1 2-1500 ok acquired=1410 releasing=1450 released=1490
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 400 n0 c1 SET lock:k0 b NX PX 1000
+        at 1405 n0 c1 SET lock:k0 b NX PX 1000";
+    assert!(told("RJ017", attempt).is_some());
+    assert_eq!(told("RJ017", &attempt.replace("at 5 n0", "at 310 n0")), None);
+}
+
+#[test]
+fn a_lock_that_had_expired_before_it_was_given_did_not_expire_under_its_holder() {
+    let text = "nodes 3
+        op c0 1-1900 ok acquired=900 releasing=1800 released=1890
+        op c1 2-1850 ok acquired=1120 releasing=1700 released=1840
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 6 n1 c0 SET lock:k0 a NX PX 1000
+        at 1110 n0 c1 SET lock:k0 b NX PX 1000
+        at 1111 n1 c1 SET lock:k0 b NX PX 1000";
+    let says = "c0's keys on n0 and n1 had expired by 1.006 s while c0 still counted on them; c1 acquired the lock at 1.120 s.";
+    assert_eq!(told("RJ022", text).as_deref(), Some(says));
+    let late = text.replace("acquired=900", "acquired=1100");
+    assert_eq!(told("RJ022", &late), None);
+    assert!(told("RJ007", &late).is_some());
+    // One of the keys was gone.
+    assert_eq!(told("RJ022", &text.replace("acquired=900", "acquired=1005")), None);
+}
+
+#[test]
+fn a_key_is_not_lost_before_it_was_there_nor_by_a_flush_that_was_over() {
+    let text = "op c0 1-900 ok acquired=30 releasing=800 released=890
+        op c1 2-850 ok acquired=320 releasing=700 released=840
+        fault flush n0 20-250
+        at 25 n0 c0 SET lock:k0 a NX PX 1000
+        at 310 n0 c1 SET lock:k0 b NX PX 1000";
+    let (mut history, commands) = run(text);
+    history.faults[0].injected = Some((30_000_000, true));
+    let told = |history: &_| diagnosis::diagnose(history, &commands).into_iter().find(|one| one.code == "RJ021");
+    let says =
+        "n0 lost c0's key by a flush after 0.025 s, before its TTL was over; c1 created its key there at 0.310 s.";
+    assert_eq!(told(&history).unwrap().sentence(), says);
+    // The flush was over, whenever it is called healed.
+    history.faults[0].injected = Some((22_000_000, true));
+    assert_eq!(told(&history), None);
+}
+
+#[test]
+fn threads_that_each_created_a_key_do_not_share_a_lock() {
+    let text = "threads 2
+        op c0 1-900 ok acquired=10 releasing=800 released=890
+        op c1 8-850 ok acquired=12 releasing=700 released=840
+        at 5 n0 c0 SET lock:k0 a NX PX 1000";
+    assert!(told("RJ034", text).is_some());
+    // The first key was lost, and each thread had one.
+    let both = format!("{text}\n fault flush n0 5-7\n at 8 n0 c0 SET lock:k0 b NX PX 1000");
+    assert_eq!(told("RJ034", &both), None);
+    // A key that another thread had given back before is no key of these; one that another client removed may be.
+    let back = text.replace("at 5 n0", "at 3 n0 c0 SET lock:k0 z NX PX 1000\n at 4 n0 c0 DEL lock:k0\n at 5 n0");
+    assert!(told("RJ034", &back).is_some());
+    assert_eq!(told("RJ034", &back.replace("op c1 8-", "op c1 2-").replace("c0 DEL", "c2 DEL")), None);
+}
+
+#[test]
+fn a_late_request_of_the_acquisition_is_no_renewal() {
+    let text = "op c0 1-1300 ok acquired=10 releasing=1250 released=1290
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 1205 n0 c0 SET lock:k0 a PX 1000";
+    let says = "c0's SET at 1.205 s, meant to extend its lock, created the key again, which had expired at 1.005 s.";
+    assert_eq!(told("RJ011", text).as_deref(), Some(says));
+    assert_eq!(told("RJ011", &text.replace("a PX", "a NX PX")), None);
+}
+
+#[test]
+fn a_late_request_of_an_earlier_attempt_removes_no_lock_of_its_library() {
+    let text = "op c0 1-90 fail
+        op c0 100-900 ok acquired=110 releasing=800 released=890
+        at 105 n0 c0 SET lock:k0 a NX PX 1000
+        at 300 n0 c0 DEL lock:k0
+        at 805 n0 c0 DEL lock:k0";
+    let says = "c0's DEL at 0.300 s removed its own key while c0 counted on the lock until 0.800 s.";
+    assert_eq!(told("RJ035", text).as_deref(), Some(says));
+    assert_eq!(told("RJ035", &format!("{text}\n fault partition c0 50-80")), None);
+}
+
+#[test]
+fn a_release_goes_to_one_of_the_nodes_that_replicate() {
+    let text = "nodes 3
+        op c0 1-300 fail
+        op c1 2-1200 ok acquired=1110 releasing=1150 released=1190
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 5 n1 c0 SET lock:k0 a NX PX 1000
+        at 250 n1 c0 DEL lock:k0
+        at 400 n0 c1 SET lock:k0 b NX PX 1000
+        at 401 n1 c1 SET lock:k0 b NX PX 1000";
+    assert!(told("RJ018", text).is_some());
+    // The other attempts of the run ask one node, as its primary.
+    let one = text.replace("at 401", "at 1102 n0 c1 GET lock:k0\n at 1105").replace("n1 c1", "n0 c1");
+    assert_eq!(told("RJ018", &one), None);
+}
