@@ -55,6 +55,22 @@ fn what_is_inherent_is_told_as_such_and_a_sound_run_has_nothing() {
 }
 
 #[test]
+fn a_release_that_claims_success_explains_that_claim_and_no_lost_update() {
+    let store = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/workloads/single.toml")).unwrap();
+    let file = store.path().join("claims.toml");
+    fs::write(&file, text.replace("\"liveness\"]", "\"liveness\", \"releases\"]")).unwrap();
+    for (nemesis, cause) in [("eviction", "RJ021"), ("late-release", "RJ029")] {
+        let (folder, _) = run(store.path(), &format!("--workload {} --nemesis {nemesis}", file.display()));
+        let results = results(&folder);
+        let codes: Vec<&Value> = results["diagnoses"].as_array().unwrap().iter().map(|one| &one["code"]).collect();
+        assert!(codes.contains(&&Value::from("RJ029")), "{codes:?}");
+        assert_eq!(results["incidents"][0]["diagnosis"]["code"], cause);
+        assert!(results["headline"].as_str().unwrap().ends_with(&format!("({cause}).")), "{}", results["headline"]);
+    }
+}
+
+#[test]
 fn without_commands_there_is_the_same_verdict_and_no_diagnosis() {
     let store = tempfile::tempdir().unwrap();
     let words = "--workload single-get-del --nemesis between-check-and-delete";

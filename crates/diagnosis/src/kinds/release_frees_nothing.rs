@@ -44,16 +44,6 @@ fn left(case: &Case, act: &Act, is_first: bool) -> Option<Finding> {
     if act.time >= releasing || !(is_first || case.was_quiet(invoked, act.time)) {
         return None;
     }
-    // What an earlier try left behind is no matter of the release: the last value that was new is that of the lock.
-    let mut values: Vec<&str> = Vec::new();
-    for create in case.acts.of_operation(act.operation?).filter_map(Act::create) {
-        if !values.contains(&create.token) {
-            values.push(create.token);
-        }
-    }
-    if values.last() != Some(&act.create()?.token) {
-        return None;
-    }
     // What the key was at the first act after the release that tells.
     let after = case.acts.after(act);
     let told = after.clone().find(|other| other.time > over && other.before != KeyState::Unknown)?;
@@ -77,6 +67,16 @@ fn left(case: &Case, act: &Act, is_first: bool) -> Option<Finding> {
     let last = later.map(|other| other.time).filter(|time| is_sure(*time)).last().unwrap_or(told.time);
     let stayed = end.min(last).saturating_sub(over);
     if owned.created != act.place || tried || !is_sure(told.time) || end.saturating_sub(over) < case.ttl / LEFT {
+        return None;
+    }
+    // What an earlier try left behind is no matter of the release: the last value that was new is that of the lock.
+    let (mut values, mut last) = (HashSet::new(), None);
+    for create in case.acts.of_operation(act.operation?).filter_map(Act::create) {
+        if values.insert(create.token) {
+            last = Some(create.token);
+        }
+    }
+    if last != Some(act.create()?.token) {
         return None;
     }
     let sentence = format!(

@@ -17,6 +17,21 @@ fn life(text: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_kind_breaks_only_the_claims_that_its_defect_can_break() {
+    use model::history::Claim;
+    let breaks = |claim: Claim, code: &str| diagnosis::find(code).unwrap().breaks.contains(&claim);
+    // A release that deletes nothing, and a key that is left behind, lose no update. A lost key keeps no client waiting.
+    for code in ["RJ004", "RJ016", "RJ017", "RJ018", "RJ029", "RJ033"] {
+        assert!(!breaks(Claim::Updates, code) && !breaks(Claim::MutualExclusion, code), "{code}");
+    }
+    for code in ["RJ001", "RJ008", "RJ020", "RJ021", "RJ022", "RJ023"] {
+        assert!(breaks(Claim::Updates, code) && !breaks(Claim::Liveness, code), "{code}");
+    }
+    assert!(breaks(Claim::Releases, "RJ029") && breaks(Claim::Losses, "RJ026") && breaks(Claim::Ownership, "RJ039"));
+    assert!(diagnosis::KINDS.iter().all(|kind| !kind.breaks.is_empty()));
+}
+
+#[test]
 fn a_request_in_doubt_is_no_creation() {
     let text = "op c0 1-200 ok acquired=10 releasing=150 released=190
         op c1 2-500 fail
