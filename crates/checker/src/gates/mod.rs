@@ -307,8 +307,20 @@ fn every_client(history: &History) -> Gate {
     let got: BTreeSet<String> = acknowledged(history).map(|operation| words.process(operation.process)).collect();
     let without: Vec<String> = started(history).into_iter().filter(|client| !got.contains(client)).collect();
     match &without[..] {
-        [] => gate(name, true, format!("each of {} had {}s acknowledged", count(got.len() as u64, "client"), unit(history))),
-        _ => gate(name, false, format!("{} never had {} acknowledged", list(&without), format_args!("{} {}", article(unit(history)), unit(history)))),
+        [] => gate(
+            name,
+            true,
+            format!("each of {} had {}s acknowledged", count(got.len() as u64, "client"), unit(history)),
+        ),
+        _ => gate(
+            name,
+            false,
+            format!(
+                "{} never had {} acknowledged",
+                list(&without),
+                format_args!("{} {}", article(unit(history)), unit(history))
+            ),
+        ),
     }
 }
 
