@@ -90,12 +90,12 @@ pub fn alone() -> Turn {
 
 /// How many tests with one cluster each go at once at most: they wait more than they work.
 fn places() -> usize {
-    3 * cores()
+    cores() + 2
 }
 
 /// So many go at once whatever else the machine does. Each further one begins only while cores are idle.
 fn always() -> usize {
-    cores() + 1
+    cores()
 }
 
 fn cores() -> usize {
@@ -103,10 +103,10 @@ fn cores() -> usize {
 }
 
 /// For so long the cores are watched before a further test begins. The one before it is under way by then, so its work is seen.
-const WATCHED: Duration = Duration::from_millis(700);
+const WATCHED: Duration = Duration::from_secs(1);
 
 /// A further test begins if the cores had nothing to do for this share of that time.
-const IDLE: f64 = 0.45;
+const IDLE: f64 = 0.6;
 
 /// Watches the cores for a while; true if they had little to do. Without the kernel's word on it they count as busy.
 fn has_idle_cores() -> bool {
@@ -130,9 +130,9 @@ fn take(names: &[&str], number: usize) -> Turn {
     assert!(names.is_sorted(), "two tests could wait for each other");
     let began = Instant::now();
     let mut held: Vec<File> = names.iter().map(|name| waited_for(name)).collect();
-    // All others wait here one behind the other, so that the next test of the engine goes before all but one of them: it is the engine
-    // that the last tests wait for.
-    let lobby = (!names.contains(&"docker")).then(|| waited_for("lobby"));
+    // All others wait here one behind the other, so that the next test of the engine, or the next one that cleans, goes before all but
+    // one of them: these take turns among themselves, and so the last tests would wait for them.
+    let lobby = names.is_empty().then(|| waited_for("lobby"));
     let queue = waited_for("queue");
     let mut free: Vec<(usize, File)> = (0..places()).map(|place| (place, file(&format!("place-{place}")))).collect();
     let wanted = held.len() + number.min(free.len());

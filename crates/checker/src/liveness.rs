@@ -438,14 +438,14 @@ fn evidence(keys: &BTreeMap<&str, KeyRecord>, faults: &[Span], last_heal: Option
     } else {
         None
     };
-    let text = match last_heal {
+    let text = match (last_heal, attempts - obtained) {
+        (Some(_), 0) => format!("{} acquired the lock since the last heal", count(obtained, "attempt")),
         // An attempt that began before the heal and failed after it says nothing.
-        Some(_) => format!(
-            "{} acquired the lock since the last heal; {} that began since then did not",
-            count(obtained, "attempt"),
-            attempts - obtained
+        (Some(_), failed) => format!(
+            "{} acquired the lock since the last heal; {failed} that began since then did not",
+            count(obtained, "attempt")
         ),
-        None => format!("{obtained} of {} in the run acquired the lock", count(attempts, "attempt")),
+        (None, _) => format!("{obtained} of {} in the run acquired the lock", count(attempts, "attempt")),
     };
     Evidence { count: attempts, text, missing, not_counted: None }
 }
