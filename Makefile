@@ -43,15 +43,15 @@ check: lint
 	$(CARGO) test --locked --workspace --no-fail-fast --lib --test offline --test all -- $(NEED_MORE)
 
 # The test runner comes last, so that its own closing line ends the output. Only the crates have examples in their comments.
-# Tests of clusters take turns by themselves (tests/clusters/turns.rs), and all others run beside them (tests/run). A failing program
-# does not keep the others from running.
+# Tests of clusters take turns by themselves (tests/clusters/turns.rs), and nothing runs beside them: even an idle-class process on the
+# other half of a core makes their members late. A failing program does not keep the others from running.
 test:
 	@./docker/setup test
 	@$(MAKE) --no-print-directory lint
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --locked --workspace --no-deps --quiet
 	$(CARGO) clippy --locked --manifest-path $(CLIENTS) --target-dir target/clients --workspace --all-targets --quiet -- -D warnings
 	$(CARGO) test --locked --workspace --doc --quiet
-	CARGO="$(CARGO)" ./tests/run
+	$(CARGO) test --locked --workspace --no-fail-fast --tests
 
 clean-docker: build
 	./target/release/redjepsen clean --images

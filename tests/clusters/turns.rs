@@ -95,7 +95,7 @@ fn places() -> usize {
 
 /// So many go at once whatever else the machine does. Each further one begins only while cores are idle.
 fn always() -> usize {
-    cores()
+    cores() + 1
 }
 
 fn cores() -> usize {
@@ -114,8 +114,8 @@ fn has_idle_cores() -> bool {
         let stat = fs::read_to_string("/proc/stat").ok()?;
         let times: Vec<u64> =
             stat.lines().next()?.split_whitespace().skip(1).map_while(|time| time.parse().ok()).collect();
-        // A core that waits for a disk is idle, too, and one that only does what nobody waits for: `nice`, idle, and waiting.
-        Some((times.get(1)? + times.get(3)? + times.get(4)?, times.iter().take(8).sum()))
+        // A core that waits for a disk is idle, too.
+        Some((times.get(3)? + times.get(4)?, times.iter().take(8).sum()))
     };
     let Some((idle, all)) = times() else { return false };
     sleep(WATCHED);

@@ -213,8 +213,8 @@ impl Cluster {
                     // Shorter than before: the engine has dropped the beginning.
                     text.drain(..if earlier <= text.len() { earlier } else { 0 });
                 }
-                // An agent usually logs nothing, and neither do simulated servers: to make their files takes longer than to simulate them.
-                if handle.member.role != Role::Client && text.is_empty() {
+                // An agent usually logs nothing.
+                if handle.member.role == Role::Agent && text.is_empty() {
                     return Ok(());
                 }
                 let folder = dir.join(&handle.member.name);
