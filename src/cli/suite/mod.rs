@@ -4,7 +4,9 @@ mod merge;
 pub(super) mod progress;
 
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
 
 use clap::Args;
 
@@ -40,9 +42,9 @@ pub struct SuiteFlags {
     /// Stop at the first unexpected cell
     #[arg(long)]
     fail_fast: bool,
-    /// Runs at the same time, each on its own cluster; `auto`: as many as the machine can take
-    #[arg(long, value_name = "N", default_value = "1")]
-    jobs: Jobs,
+    /// Runs at the same time, each on its own cluster; `auto`: as many as the machine can take [default: 1; simulated: one per processor]
+    #[arg(long, value_name = "N")]
+    jobs: Option<Jobs>,
     /// Run one shard of the suite, such as 2/4; `auto`: the one that CI or the scheduler names
     #[arg(long, value_name = "I/N")]
     shard: Option<ShardChoice>,
@@ -156,6 +158,10 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     tell_progress(&format!("{} · {}", announcement(&suite), state.folder().display()));
 
     let SuiteFlags { fail_fast, new_clusters, jobs, json, .. } = flags;
+    // A simulated run is the same however late its processor is.
+    let is_simulated = suite.cells.iter().all(|cell| cell.scenario.cluster_kind().is_simulated());
+    let processors = || Jobs::Fixed(available_parallelism().unwrap_or(NonZeroUsize::MIN));
+    let jobs = jobs.unwrap_or_else(|| if is_simulated { processors() } else { Jobs::ALONE });
     let observe = !flags.no_observer;
     let series =
         Series { suite: &suite, interrupt, leftovers, fail_fast, until: None, new_clusters, observe, jobs, not_here };
