@@ -12,8 +12,7 @@ use model::history::{FaultWindow, History, Operation, Phase, ResourceKind, SeenP
 pub(super) fn explain_all(history: &History, anomalies: &mut [Anomaly]) {
     for anomaly in anomalies {
         let blames = anomaly.kind.def().blames;
-        // No fault was in effect while no client acquired a free lock.
-        if matches!(blames, Blames::Nothing | Blames::Holders) || anomaly.kind == AnomalyKind::NotObtained {
+        if matches!(blames, Blames::Nothing | Blames::Holders) {
             continue;
         }
         let operations = operations(history, anomaly);

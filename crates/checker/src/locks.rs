@@ -163,7 +163,7 @@ fn hampered(
     let allowed = within_ns.unwrap_or(waited);
     let matters = |lost: u64| lost > allowed / SHARE;
     if matters(waited.saturating_sub(allowed)) {
-        let begun = history.steps.iter().rev().find(|(_, step)| step.number < number).map_or(0, |(time, _)| *time);
+        let begun = before.unwrap_or(0);
         if let Some(ended) = operation.completed.filter(|ended| *ended <= begun) {
             return Some(format!(
                 "its operation was over at {}, before the script came to this step at {}",

@@ -575,8 +575,11 @@ pub(super) fn was_refused(story: &Story, operation: &Operation) -> bool {
 fn both_held(story: &Story, incident: &Incident) -> Option<Sentence> {
     let pairs = incident.overlaps();
     // Also of pairs that another incident is about: the sentence is of all who take part in this one.
+    if pairs.is_empty() {
+        return None;
+    }
     let holders: Vec<&Operation> =
-        incident.operations.iter().copied().filter(|one| one.certain_hold().is_some() && !pairs.is_empty()).collect();
+        incident.operations.iter().copied().filter(|one| one.certain_hold().is_some()).collect();
     let excludes = |one: &Operation, other: &Operation| {
         !(one.f.is_shared() && other.f.is_shared()) && story.name(one.process) != story.name(other.process)
     };

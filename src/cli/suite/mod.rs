@@ -4,9 +4,7 @@ mod merge;
 pub(super) mod progress;
 
 use std::collections::BTreeSet;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::thread::available_parallelism;
 
 use clap::Args;
 
@@ -42,7 +40,7 @@ pub struct SuiteFlags {
     /// Stop at the first unexpected cell
     #[arg(long)]
     fail_fast: bool,
-    /// Runs at the same time, each on its own cluster; `auto`: as many as the machine can take [default: 1; simulated: one per processor]
+    /// Runs at the same time, each on its own cluster; `auto`: as many as the machine can take [default: 1; simulated: auto]
     #[arg(long, value_name = "N")]
     jobs: Option<Jobs>,
     /// Run one shard of the suite, such as 2/4; `auto`: the one that CI or the scheduler names
@@ -160,8 +158,7 @@ pub async fn suite(flags: SuiteFlags) -> Result<Exit, Failure> {
     let SuiteFlags { fail_fast, new_clusters, jobs, json, .. } = flags;
     // A simulated run is the same however late its processor is.
     let is_simulated = suite.cells.iter().all(|cell| cell.scenario.cluster_kind().is_simulated());
-    let processors = || Jobs::Fixed(available_parallelism().unwrap_or(NonZeroUsize::MIN));
-    let jobs = jobs.unwrap_or_else(|| if is_simulated { processors() } else { Jobs::ALONE });
+    let jobs = jobs.unwrap_or(if is_simulated { Jobs::Auto } else { Jobs::ALONE });
     let observe = !flags.no_observer;
     let series =
         Series { suite: &suite, interrupt, leftovers, fail_fast, until: None, new_clusters, observe, jobs, not_here };

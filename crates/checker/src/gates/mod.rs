@@ -306,21 +306,10 @@ fn every_client(history: &History) -> Gate {
     let words = Words::new(history);
     let got: BTreeSet<String> = acknowledged(history).map(|operation| words.process(operation.process)).collect();
     let without: Vec<String> = started(history).into_iter().filter(|client| !got.contains(client)).collect();
+    let unit = unit(history);
     match &without[..] {
-        [] => gate(
-            name,
-            true,
-            format!("each of {} had {}s acknowledged", count(got.len() as u64, "client"), unit(history)),
-        ),
-        _ => gate(
-            name,
-            false,
-            format!(
-                "{} never had {} acknowledged",
-                list(&without),
-                format_args!("{} {}", article(unit(history)), unit(history))
-            ),
-        ),
+        [] => gate(name, true, format!("each of {} had {unit}s acknowledged", count(got.len() as u64, "client"))),
+        _ => gate(name, false, format!("{} never had {} {unit} acknowledged", list(&without), article(unit))),
     }
 }
 

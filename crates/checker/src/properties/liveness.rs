@@ -38,9 +38,11 @@ const fn anomaly(name: &'static str, incident: &'static str, lines: Lines) -> An
     AnomalyDef { name, incident, lines, blames: Blames::Effects }
 }
 
-/// Clients asked for a free lock, and none acquired it.
-pub static NOT_OBTAINED: AnomalyDef =
-    anomaly("free lock that no client acquired", "A free lock that no client acquired", Lines::Operations);
+/// Clients asked for a free lock, and none acquired it, with no fault in effect.
+pub static NOT_OBTAINED: AnomalyDef = AnomalyDef {
+    blames: Blames::Nothing,
+    ..anomaly("free lock that no client acquired", "A free lock that no client acquired", Lines::Operations)
+};
 /// The lock was not acquired in the time that a script grants any live lock.
 pub static ACQUIRED_LATE: AnomalyDef =
     anomaly("lock acquired late", "A free lock was not acquired in time", Lines::Operations);
