@@ -12,13 +12,11 @@ use tokio_rustls::TlsConnector;
 
 use crate::access::Access;
 use crate::address::{Address, HOW_TO_GIVE_A_PASSWORD};
+use crate::resp::Resp;
 
 /// In TLS 1.3 a server rejects a client's certificate after the handshake.
 pub const CLOSED_TLS: &str =
     "The server closes the TLS connection. If it wants a client certificate, give --cert FILE and --key FILE.";
-
-/// No error message is longer.
-const LONGEST_LINE: usize = 64 << 10;
 
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
@@ -56,44 +54,45 @@ pub async fn open(
 ) -> Result<Box<dyn Stream>, String> {
     let until = Instant::now() + limit;
     let (mut stream, _) = connect(address, tls, until).await?;
-    let mut ask = async |words: &[Vec<u8>]| match timeout_at(until, answered(&mut stream, words)).await {
-        Ok(Ok(line)) => Ok(line),
+    let mut ask = async |words: &[Vec<u8>]| match timeout_at(until, ask(&mut stream, words)).await {
+        Ok(Ok(reply)) => Ok(reply.as_error()),
         Ok(Err(_)) if address.tls => Err(CLOSED_TLS.to_string()),
         Ok(Err(error)) => Err(format!("The server ends the connection: {error}.")),
         Err(_) => Err("The server accepts the connection and does not answer in time.".to_string()),
     };
     if let Some(auth) = access.auth(address)
-        && let Some(error) = ask(&auth).await?.strip_prefix('-')
-        && let Some(rejection) = access.rejection(address, error)
+        && let Some(error) = ask(&auth).await?
+        && let Some(rejection) = access.rejection(address, &error)
     {
         return Err(rejection);
     }
     let select = [b"SELECT".to_vec(), address.database.to_string().into_bytes()];
     let ping = [b"PING".to_vec()];
-    match ask(if address.database > 0 { &select } else { &ping }).await?.strip_prefix('-') {
+    match ask(if address.database > 0 { &select } else { &ping }).await? {
         Some(error) if error.starts_with("NOAUTH") => {
             Err(format!("The server asks for a password. To give it, {HOW_TO_GIVE_A_PASSWORD}."))
         }
         Some(error) if address.database > 0 => {
-            Err(format!("The server refuses database {}: {}.", address.database, access.clean(error)))
+            Err(format!("The server refuses database {}: {}.", address.database, access.clean(&error)))
         }
         // A user who may not PING may still take locks.
         _ => Ok(stream),
     }
 }
 
-/// The first line of the answer to a command, without its end.
-async fn answered(stream: &mut Box<dyn Stream>, words: &[Vec<u8>]) -> io::Result<String> {
+/// The server's reply to a command, on a connection on which nothing else was asked.
+pub async fn ask<W: AsRef<[u8]>>(stream: &mut (impl Stream + ?Sized), words: &[W]) -> io::Result<Resp> {
     stream.write_all(&packed(words)).await?;
     stream.flush().await?;
-    let mut line = Vec::new();
-    while !line.ends_with(b"\r\n") {
-        if line.len() > LONGEST_LINE {
-            return Err(io::Error::other("it does not speak the Redis protocol"));
+    let mut bytes = Vec::new();
+    loop {
+        if let Some((reply, _)) = Resp::parse(&bytes).map_err(io::Error::other)? {
+            return Ok(reply);
         }
-        line.push(stream.read_u8().await?);
+        if stream.read_buf(&mut bytes).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
     }
-    Ok(String::from_utf8_lossy(&line).trim_end().to_string())
 }
 
 /// A command as clients send it (RESP).

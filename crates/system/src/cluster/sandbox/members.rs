@@ -153,6 +153,9 @@ impl Members {
         // Whatever /proc can change about the kernel is not a member's to change.
         let pids_are_own = limits::pids_are_own();
         let confine = move || {
+            // A session of its own: a kernel that shares the processor out by sessions gives each member as much as any other program,
+            // however many processes a client has, or another program on this machine.
+            rustix::process::setsid()?;
             if is_client {
                 limits::lower(pids_are_own)?;
             }
