@@ -147,7 +147,7 @@ enum CliCommand {
     Sandbox,
     /// Accepts connections for a server that already runs (started by `run`)
     #[command(hide = true)]
-    Relay,
+    Relay { port: u16 },
 }
 
 /// Parses the command line, runs the command, and reports how it went.
@@ -224,9 +224,9 @@ fn dispatch(command: CliCommand) -> Result<Exit, Failure> {
             set_process_name();
             served(system::cluster::sandbox::run())
         }
-        CliCommand::Relay => {
+        CliCommand::Relay { port } => {
             set_process_name();
-            served(system::cluster::sandbox::relay::run())
+            served(system::cluster::sandbox::relay::run(port))
         }
         CliCommand::Agent => in_runtime(async { served(system::faults::run_agent().await) }),
     }

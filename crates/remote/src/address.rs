@@ -79,6 +79,13 @@ impl Address {
         Ok(Address { host: host.to_string(), port, tls, database, user })
     }
 
+    /// As it is parsed.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls { "rediss" } else { "redis" };
+        let user = self.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
+        format!("{scheme}://{user}{self}/{}", self.database)
+    }
+
     /// Another address that is spoken to in the same way.
     pub fn beside(&self, host: &str, port: u16) -> Address {
         Address { host: host.to_string(), port, ..self.clone() }
@@ -135,6 +142,7 @@ mod tests {
         ] {
             let address = parsed(text).unwrap();
             assert_eq!((address.to_string().as_str(), address.tls, address.database), (shown, tls, database), "{text}");
+            assert_eq!(parsed(&address.url()), Ok(address), "{text}");
         }
         assert_eq!(parsed("redis://app@h").unwrap().user.as_deref(), Some("app"));
         assert_eq!(Address::parse("redis://h", true).unwrap().port, 26379);

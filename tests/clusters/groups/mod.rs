@@ -17,7 +17,7 @@ const SETTLED_LIMIT: Duration = Duration::from_secs(30);
 /// Each topology whose nodes have roles, with a suitable number of nodes.
 pub fn topologies() -> [(&'static str, u32, Topology); 2] {
     let (down_after, failover_timeout) = (Duration::from_secs(1), Duration::from_secs(2));
-    let sentinel = SentinelOptions { sentinels: 3, down_after, failover_timeout };
+    let sentinel = SentinelOptions { name: "lock".to_string(), sentinels: 3, down_after, failover_timeout };
     let cluster = ClusterOptions { node_timeout: Duration::from_millis(500) };
     [("sentinel", 3, Topology::Sentinel(sentinel)), ("cluster", 6, Topology::Cluster(cluster))]
 }

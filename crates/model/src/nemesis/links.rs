@@ -50,6 +50,13 @@ pub enum Direction {
     Replies,
 }
 
+impl Shape {
+    /// True if some nodes are cut off from other nodes, and not only from clients.
+    pub fn cuts_nodes_from_each_other(self) -> bool {
+        matches!(self, Shape::Halves | Shape::Bridge)
+    }
+}
+
 const SHAPES: [(&str, Shape); 6] = [
     ("one", Shape::One),
     ("minority", Shape::Minority),

@@ -7,6 +7,7 @@ use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
 use super::{Scenario, ScenarioError};
+use crate::fault_kinds::FaultKind;
 use crate::history::ResourceKind;
 use crate::nemesis::{Fault, TargetSpec};
 use crate::topology::{ClusterKind, ExistingServers, OwnClient, Persistence, Program};
@@ -129,13 +130,13 @@ impl Scenario {
         if workload.lock.program() != Program::Redis || workload.lock.is_granted_by_controller() {
             return refuse(format!("workload {name} takes no lock on Redis, so it cannot run on existing servers"));
         }
-        if workload.resource.kind == ResourceKind::Replicated || workload.topology.has_roles() {
+        if workload.resource.kind == ResourceKind::Replicated {
             return refuse(format!(
-                "workload {name} needs a group of nodes, and each --server is a node of its own; choose a workload such as \
-                 single or redlock"
+                "workload {name} keeps the resource on the nodes, and existing servers only get locks; choose a workload such as \
+                 cluster or redis-py-sentinel"
             ));
         }
-        if servers.addresses.len() != self.nodes as usize {
+        if workload.topology.is_independent() && servers.addresses.len() != self.nodes as usize {
             return refuse(format!(
                 "--nodes {} and {} --server do not go together: each server is a node",
                 self.nodes,
@@ -154,10 +155,13 @@ impl Scenario {
                 "{flag} is for servers that redjepsen starts; leave it out with --cluster existing"
             ));
         }
-        if let Some(fault) = self.nemesis.all_faults().find(|fault| reaches_into_a_node(fault)) {
+        if let Some(fault) = self.nemesis.all_faults().find(|fault| self.reaches_into_a_node(fault)) {
+            let remedy = match fault.kind == FaultKind::Failover {
+                true => "if you may make a replica of these servers the primary, add --allow-failover",
+                false => "choose one on clients or connections, such as pause, crash-holder or partition",
+            };
             return refuse(format!(
-                "nemesis {}: `{fault}` is done to a server, which redjepsen leaves alone; choose one on clients or \
-                 connections, such as pause, crash-holder or partition",
+                "nemesis {}: `{fault}` is done to a server, which redjepsen leaves alone; {remedy}",
                 self.nemesis_name
             ));
         }
@@ -170,18 +174,23 @@ impl Scenario {
         }
         Ok(())
     }
-}
 
-/// True if a fault is done to a lock's node itself, or to links between nodes alone. All others hit clients, the resource, or the way
-/// between clients and nodes.
-fn reaches_into_a_node(fault: &Fault) -> bool {
-    match &fault.whom {
-        TargetSpec::Shape(..) => false,
-        TargetSpec::Links(links) => {
-            let only_nodes = |targets: &crate::nemesis::Targets| targets.0.iter().all(|target| target.is_node());
-            links.iter().any(|link| only_nodes(&link.one) && only_nodes(&link.other))
+    /// True if a fault is done to a lock's node itself, or to links between nodes. All others hit clients, the resource, or the way
+    /// between clients and nodes. A failover that the user allows is none.
+    fn reaches_into_a_node(&self, fault: &Fault) -> bool {
+        let independent = self.workload.topology.is_independent();
+        match &fault.whom {
+            // Links between nodes that know nothing of each other carry nothing.
+            TargetSpec::Shape(shape, _) => !independent && shape.cuts_nodes_from_each_other(),
+            TargetSpec::Links(links) => {
+                let only_nodes = |targets: &crate::nemesis::Targets| targets.0.iter().all(|target| target.is_node());
+                links.iter().any(|link| only_nodes(&link.one) && only_nodes(&link.other))
+            }
+            TargetSpec::Members(_) if fault.kind == FaultKind::Failover => {
+                !self.cluster.existing.as_ref().is_some_and(|servers| servers.allow_failover)
+            }
+            TargetSpec::Members(targets) => targets.0.iter().any(|target| target.is_node()),
         }
-        TargetSpec::Members(targets) => targets.0.iter().any(|target| target.is_node()),
     }
 }
 

@@ -13,7 +13,7 @@ use super::texts::one_or_more;
 use super::{ClusterSettings, Fencing, Scenario, ScenarioError, Workload, catalogue};
 use crate::nemesis::{Expectation, Nemesis};
 use crate::topology::redis_config;
-use crate::topology::{ClientMount, ClusterKind, ExistingServers, OwnClient, Persistence};
+use crate::topology::{ClientMount, ClusterKind, ExistingServers, OwnClient, Persistence, SentinelOptions, Topology};
 use base::units::{Length, LengthRange};
 
 /// Enough that some client is always waiting for the lock.
@@ -138,6 +138,12 @@ options! {
     /// Allow redjepsen to write keys of its own on the --server
     #[arg(long, value_name = "YES", num_args = 0..=1, default_missing_value = "true", hide_short_help = true)]
     pub allow_writes: Option<bool> => ToString::to_string,
+    /// Allow redjepsen to make a replica of the --server the primary, with the nemesis failover
+    #[arg(long, value_name = "YES", num_args = 0..=1, default_missing_value = "true", hide_short_help = true)]
+    pub allow_failover: Option<bool> => ToString::to_string,
+    /// The name of the group, if each --server is a Sentinel
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    pub sentinel: Option<String> => ToString::to_string,
     /// ACL user on the --server
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub user: Option<String> => ToString::to_string,
@@ -217,6 +223,7 @@ impl Options {
             )));
         }
         workload.redis_config.extend(self.redis_config.clone());
+        workload.topology = self.watched_by_theirs(workload.topology)?;
         workload.resource.fencing = self.fencing.unwrap_or(workload.resource.fencing);
         let usual = nemesis.ttl.map_or(TTL, |ttl| ttl.resolve(TTL));
         let ttl = absolute("--ttl", self.ttl)?.unwrap_or(usual);
@@ -228,7 +235,8 @@ impl Options {
             clients: self.clients.or(nemesis.clients).unwrap_or(CLIENTS),
             threads: self.threads.or(nemesis.threads).unwrap_or(workload.threads),
             nodes: self.nodes.unwrap_or(match u32::try_from(self.server.len()) {
-                Ok(servers) if servers > 0 => servers,
+                // Of a group, these are the servers to ask for the nodes.
+                Ok(servers) if servers > 0 && workload.topology.is_independent() => servers,
                 _ => workload.nodes,
             }),
             keys: self.keys.or(nemesis.keys).unwrap_or(workload.keys),
@@ -282,8 +290,28 @@ impl Options {
             key: path("--key", &self.key)?,
             insecure: self.insecure.unwrap_or_default(),
             allow_writes: self.allow_writes.unwrap_or_default(),
+            allow_failover: self.allow_failover.unwrap_or_default(),
         };
         Ok(Some(servers).filter(|servers| *servers != ExistingServers::default()))
+    }
+
+    /// The group, with the Sentinels that already run in place of ours.
+    fn watched_by_theirs(&self, topology: Topology) -> Result<Topology, ScenarioError> {
+        let refuse = |text: &str| Err(ScenarioError(text.to_string()));
+        match (topology, &self.sentinel) {
+            (Topology::Sentinel(options), Some(name)) if !self.server.is_empty() => {
+                let sentinels = u32::try_from(self.server.len()).unwrap_or(u32::MAX);
+                Ok(Topology::Sentinel(SentinelOptions { name: name.clone(), sentinels, ..options }))
+            }
+            (Topology::Sentinel(_), None) if !self.server.is_empty() => refuse(
+                "the lock of this workload asks Sentinels: give each Sentinel with --server, and the name of their group with --sentinel",
+            ),
+            (topology, None) => Ok(topology),
+            (_, Some(_)) if self.server.is_empty() => refuse("--sentinel needs the Sentinels: give each with --server"),
+            (_, Some(_)) => refuse(
+                "--sentinel is for a lock that asks Sentinels; choose a workload such as redis-py-sentinel or coredis-sentinel",
+            ),
+        }
     }
 
     /// The user's own client; without one only a workload's own can have an image.

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExistingServers {
-    /// One for each node, in order: `redis://host:port`, or `rediss://host:port` for TLS.
+    /// `redis://host:port`, or `rediss://host:port` for TLS: one for each node, in order; of a Redis Cluster some nodes; of a Sentinel
+    /// group its Sentinels.
     pub addresses: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
@@ -26,4 +27,7 @@ pub struct ExistingServers {
     pub insecure: bool,
     /// The user allows keys of the run's own on these servers.
     pub allow_writes: bool,
+    /// The user allows failovers of these servers.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub allow_failover: bool,
 }

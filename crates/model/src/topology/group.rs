@@ -72,7 +72,7 @@ pub trait Group: fmt::Display + Sync {
 
     /// The operator's command that makes a replica take over: the server that it goes to, and its words. `None` if there
     /// is no server to send it to.
-    async fn failover(&self, servers: &dyn Servers, replicas: &[String]) -> Option<(String, Vec<&'static str>)>;
+    async fn failover(&self, servers: &dyn Servers, replicas: &[String]) -> Option<(String, Vec<String>)>;
 }
 
 /// The servers of a group that runs.

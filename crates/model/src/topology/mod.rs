@@ -210,7 +210,12 @@ mod tests {
         Topology::Independent.check(1).unwrap();
         assert_eq!((Topology::Independent.primaries(5), Topology::Independent.replicas_each(5)), (5, 0));
         let millis = Duration::from_millis;
-        let sentinel = SentinelOptions { sentinels: 3, down_after: millis(500), failover_timeout: millis(2000) };
+        let sentinel = SentinelOptions {
+            name: "lock".to_string(),
+            sentinels: 3,
+            down_after: millis(500),
+            failover_timeout: millis(2000),
+        };
         let group = Topology::Sentinel(sentinel);
         assert_eq!((group.primaries(3), group.replicas_each(3)), (1, 2));
         let cluster = Topology::Cluster(ClusterOptions { node_timeout: millis(500) });

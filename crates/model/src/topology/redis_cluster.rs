@@ -136,9 +136,9 @@ impl Group for ClusterOptions {
     }
 
     /// It goes to the replica itself.
-    async fn failover(&self, servers: &dyn Servers, replicas: &[String]) -> Option<(String, Vec<&'static str>)> {
+    async fn failover(&self, servers: &dyn Servers, replicas: &[String]) -> Option<(String, Vec<String>)> {
         let next = replicas.first().filter(|next| servers.of_role(Role::Node).contains(&next.as_str()));
-        next.map(|next| (next.clone(), vec!["CLUSTER", "FAILOVER"]))
+        next.map(|next| (next.clone(), ["CLUSTER", "FAILOVER"].map(str::to_string).to_vec()))
     }
 }
 

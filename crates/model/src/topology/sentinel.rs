@@ -23,12 +23,15 @@ use base::units::{Length, as_text};
 
 /// The port that Sentinels listen on.
 const SENTINEL_PORT: u16 = 26379;
-/// The name under which Sentinels watch the primary.
+/// The name under which our Sentinels watch the primary.
 const GROUP_NAME: &str = "lock";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SentinelOptions {
+    /// The name under which Sentinels watch the primary.
+    #[serde(default = "usual_name", skip_serializing_if = "is_usual_name")]
+    pub name: String,
     /// How many Sentinels there are; a majority of them must agree.
     pub sentinels: u32,
     /// How long a primary may be silent before a Sentinel takes it for dead.
@@ -39,9 +42,17 @@ pub struct SentinelOptions {
     pub failover_timeout: Duration,
 }
 
+fn usual_name() -> String {
+    GROUP_NAME.to_string()
+}
+
+fn is_usual_name(name: &str) -> bool {
+    name == GROUP_NAME
+}
+
 impl fmt::Display for SentinelOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SentinelOptions { sentinels, down_after, failover_timeout } = self;
+        let SentinelOptions { sentinels, down_after, failover_timeout, .. } = self;
         write!(
             f,
             "a primary and its replicas, watched by {sentinels} Sentinels: down after {}, failover timeout {}",
@@ -121,7 +132,7 @@ impl Group for SentinelOptions {
         Some(SentinelConfig {
             address,
             id: id(layout, number),
-            group: GROUP_NAME.to_string(),
+            group: self.name.clone(),
             primary: SocketAddrV4::new(*primary, REDIS_PORT),
             quorum: quorum(layout),
             down_after: self.down_after,
@@ -134,12 +145,12 @@ impl Group for SentinelOptions {
     }
 
     fn for_clients(&self, sentinels: Vec<String>) -> LockGroup {
-        LockGroup::Sentinel { sentinels, name: GROUP_NAME.to_string() }
+        LockGroup::Sentinel { sentinels, name: self.name.clone() }
     }
 
     async fn primary_of(&self, servers: &dyn Servers, _: &str) -> Option<String> {
         let sentinels = servers.of_role(Role::Sentinel);
-        let views = join_all(sentinels.iter().map(|sentinel| primary_by(servers, sentinel))).await;
+        let views = join_all(sentinels.iter().map(|sentinel| self.primary_by(servers, sentinel))).await;
         majority(&views.into_iter().flatten().collect::<Vec<_>>(), sentinels.len())
     }
 
@@ -149,7 +160,7 @@ impl Group for SentinelOptions {
     }
 
     async fn roles(&self, servers: &dyn Servers) -> Result<Roles, String> {
-        let views = servers.of_role(Role::Sentinel).into_iter().map(|sentinel| settled_view(servers, sentinel));
+        let views = servers.of_role(Role::Sentinel).into_iter().map(|sentinel| self.settled_view(servers, sentinel));
         let views = join_all(views).await.into_iter().collect::<Result<Vec<_>, String>>()?;
         let primary = views.first().cloned().unwrap_or_default();
         if views.iter().any(|view| *view != primary) {
@@ -160,13 +171,13 @@ impl Group for SentinelOptions {
     }
 
     /// It goes to a Sentinel that answers.
-    async fn failover(&self, servers: &dyn Servers, _: &[String]) -> Option<(String, Vec<&'static str>)> {
+    async fn failover(&self, servers: &dyn Servers, _: &[String]) -> Option<(String, Vec<String>)> {
         let answers = servers.of_role(Role::Sentinel).into_iter().map(async |sentinel| {
-            let primary = primary_by(servers, sentinel).await;
+            let primary = self.primary_by(servers, sentinel).await;
             primary.map(|_| sentinel)
         });
         let told = join_all(answers).await.into_iter().flatten().next()?;
-        Some((told.to_string(), vec!["SENTINEL", "FAILOVER", GROUP_NAME]))
+        Some((told.to_string(), ["SENTINEL", "FAILOVER", &self.name].map(str::to_string).to_vec()))
     }
 }
 
@@ -180,19 +191,42 @@ impl SentinelOptions {
             ("protected-mode", "no".to_string()),
             ("dir", DATA.to_string()),
         ];
+        let name = &self.name;
         let mut sentinel = |words: String| settings.push(("sentinel", words));
         sentinel(format!("myid {}", id(layout, number)));
-        sentinel(format!("monitor {GROUP_NAME} {primary} {REDIS_PORT} {}", quorum(layout)));
-        sentinel(format!("down-after-milliseconds {GROUP_NAME} {}", self.down_after.as_millis()));
-        sentinel(format!("failover-timeout {GROUP_NAME} {}", self.failover_timeout.as_millis()));
-        sentinel(format!("parallel-syncs {GROUP_NAME} {}", replicas.len().max(1)));
+        sentinel(format!("monitor {name} {primary} {REDIS_PORT} {}", quorum(layout)));
+        sentinel(format!("down-after-milliseconds {name} {}", self.down_after.as_millis()));
+        sentinel(format!("failover-timeout {name} {}", self.failover_timeout.as_millis()));
+        sentinel(format!("parallel-syncs {name} {}", replicas.len().max(1)));
         for replica in replicas {
-            sentinel(format!("known-replica {GROUP_NAME} {replica} {REDIS_PORT}"));
+            sentinel(format!("known-replica {name} {replica} {REDIS_PORT}"));
         }
         for (other, address) in layout.sentinels.iter().enumerate().filter(|(other, _)| *other != number) {
-            sentinel(format!("known-sentinel {GROUP_NAME} {address} {SENTINEL_PORT} {}", id(layout, other)));
+            sentinel(format!("known-sentinel {name} {address} {SENTINEL_PORT} {}", id(layout, other)));
         }
         as_file(&settings)
+    }
+
+    /// The primary's name according to a Sentinel.
+    async fn primary_by(&self, servers: &dyn Servers, sentinel: &str) -> Option<String> {
+        let answer = servers.ask(sentinel, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", &self.name]).await.ok()?;
+        servers.node_at(answer.lines().next()?)
+    }
+
+    /// The same, once it knows every server well; until then, an error that says what it doubts.
+    async fn settled_view(&self, servers: &dyn Servers, sentinel: &str) -> Result<String, String> {
+        let quorum = servers.ask(sentinel, &["SENTINEL", "CKQUORUM", &self.name]).await?;
+        if !quorum.starts_with("OK") {
+            return Err(format!("{sentinel}: {quorum}"));
+        }
+        for whom in ["MASTER", "REPLICAS", "SENTINELS"] {
+            let answer = servers.ask(sentinel, &["SENTINEL", whom, &self.name]).await?;
+            let doubt = answer.lines().zip(answer.lines().skip(1)).find_map(|(name, value)| doubt(name, value));
+            if let Some(doubt) = doubt {
+                return Err(format!("{sentinel} says of a server: {doubt}"));
+            }
+        }
+        self.primary_by(servers, sentinel).await.ok_or_else(|| format!("{sentinel} knows no primary"))
     }
 }
 
@@ -207,28 +241,6 @@ fn id(layout: &Layout, number: usize) -> String {
 
 fn quorum(layout: &Layout) -> usize {
     layout.sentinels.len() / 2 + 1
-}
-
-/// The primary's name according to a Sentinel.
-async fn primary_by(servers: &dyn Servers, sentinel: &str) -> Option<String> {
-    let answer = servers.ask(sentinel, &["SENTINEL", "GET-MASTER-ADDR-BY-NAME", GROUP_NAME]).await.ok()?;
-    servers.node_at(answer.lines().next()?)
-}
-
-/// The same, once it knows every server well; until then, an error that says what it doubts.
-async fn settled_view(servers: &dyn Servers, sentinel: &str) -> Result<String, String> {
-    let quorum = servers.ask(sentinel, &["SENTINEL", "CKQUORUM", GROUP_NAME]).await?;
-    if !quorum.starts_with("OK") {
-        return Err(format!("{sentinel}: {quorum}"));
-    }
-    for whom in ["MASTER", "REPLICAS", "SENTINELS"] {
-        let answer = servers.ask(sentinel, &["SENTINEL", whom, GROUP_NAME]).await?;
-        let doubt = answer.lines().zip(answer.lines().skip(1)).find_map(|(name, value)| doubt(name, value));
-        if let Some(doubt) = doubt {
-            return Err(format!("{sentinel} says of a server: {doubt}"));
-        }
-    }
-    primary_by(servers, sentinel).await.ok_or_else(|| format!("{sentinel} knows no primary"))
 }
 
 /// What a member is, and that another Sentinel once thought a primary down, which stays until it is asked again.
@@ -263,7 +275,12 @@ mod tests {
     #[test]
     fn groups_that_make_sense_are_accepted_and_others_are_refused() {
         let millis = Duration::from_millis;
-        let sentinel = SentinelOptions { sentinels: 3, down_after: millis(500), failover_timeout: millis(2000) };
+        let sentinel = SentinelOptions {
+            name: usual_name(),
+            sentinels: 3,
+            down_after: millis(500),
+            failover_timeout: millis(2000),
+        };
         sentinel.check(3).unwrap();
         for (options, nodes, expected) in [
             (sentinel.clone(), 1, "2 to 9 nodes, not 1"),

@@ -43,7 +43,7 @@ impl Cluster {
         let replicas = self.replicas_of(primary).await;
         let (told, words) = group.failover(self, &replicas).await?;
         let url = self.member(&told)?.url()?;
-        Some(Promotion { replicas, url, words: words.into_iter().map(str::to_string).collect() })
+        Some(Promotion { replicas, url, words })
     }
 
     /// The roles, once all agree and replicas follow their primaries; until then, an error that says what is missing.

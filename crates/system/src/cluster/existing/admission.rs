@@ -15,19 +15,39 @@ pub(super) enum Admission {
 
 /// Commands without keys that change nothing of a server.
 const HARMLESS: &str = "
-    COMMAND DISCARD ECHO EXEC HELLO INFO MULTI PING PUNSUBSCRIBE QUIT READONLY READWRITE ROLE SUNSUBSCRIBE TIME UNSUBSCRIBE UNWATCH WAIT
+    ASKING COMMAND DISCARD ECHO EXEC HELLO INFO MULTI PING PUNSUBSCRIBE QUIT READONLY READWRITE ROLE SUNSUBSCRIBE TIME UNSUBSCRIBE UNWATCH WAIT
     WAITAOF";
 /// Of these only such subcommands.
 const HARMLESS_PARTS: &str = "
     CLIENT/GETNAME CLIENT/ID CLIENT/INFO CLIENT/MAINT_NOTIFICATIONS CLIENT/NO-EVICT CLIENT/NO-TOUCH CLIENT/REPLY CLIENT/SETINFO
     CLIENT/SETNAME CLUSTER/INFO CLUSTER/KEYSLOT CLUSTER/MYID CLUSTER/NODES CLUSTER/SHARDS CLUSTER/SLOTS SCRIPT/EXISTS SCRIPT/LOAD";
+/// What a Sentinel is asked: it has no keys.
+const OF_SENTINELS: &str = "
+    SENTINEL/CKQUORUM SENTINEL/GET-MASTER-ADDR-BY-NAME SENTINEL/MASTER SENTINEL/MASTERS SENTINEL/MYID SENTINEL/REPLICAS SENTINEL/SENTINELS
+    SENTINEL/SLAVES";
+/// What makes a replica the primary, where the user allows it.
+const FAILOVERS: &str = "CLUSTER/FAILOVER SENTINEL/FAILOVER";
 /// Settings that a library may look at. Others are passwords.
 const SETTINGS: &str = "DATABASES MAXMEMORY-POLICY NOTIFY-KEYSPACE-EVENTS PROTO-MAX-BULK-LEN TIMEOUT";
 /// Messages between clients, by channel.
 const CHANNELS: &str = "PSUBSCRIBE SPUBLISH SSUBSCRIBE SUBSCRIBE";
 
-/// Judges a command, of a run whose keys and channels contain `mark`, on this database of the server.
-pub(super) fn admit(words: &[Vec<u8>], mark: &str, database: u32) -> Admission {
+/// What commands are judged by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules<'a> {
+    /// The run's keys and channels contain it.
+    pub mark: &'a str,
+    /// Of the server's databases, the only one to be used.
+    pub database: u32,
+    /// True for a Sentinel, whose channels have its own messages.
+    pub is_sentinel: bool,
+    /// The user allows failovers.
+    pub may_fail_over: bool,
+}
+
+/// Judges a command.
+pub(super) fn admit(words: &[Vec<u8>], rules: Rules<'_>) -> Admission {
+    let Rules { mark, database, is_sentinel, may_fail_over } = rules;
     let upper = |at: usize| words.get(at).map(|word| String::from_utf8_lossy(word).to_uppercase()).unwrap_or_default();
     let name = upper(0);
     let is_in = |list: &str, name: &str| list.split_whitespace().any(|other| other == name);
@@ -49,7 +69,11 @@ pub(super) fn admit(words: &[Vec<u8>], mark: &str, database: u32) -> Admission {
             _ => refuse("redjepsen uses only the database of the server's address"),
         };
     }
-    if is_in(HARMLESS_PARTS, &format!("{name}/{}", upper(1))) {
+    let whole = format!("{name}/{}", upper(1));
+    let passes = is_in(HARMLESS_PARTS, &whole)
+        || is_sentinel && (is_in(OF_SENTINELS, &whole) || is_in(CHANNELS, &name))
+        || may_fail_over && is_in(FAILOVERS, &whole);
+    if passes {
         return Admission::Pass(Vec::new());
     }
     if name == "CONFIG" && upper(1) == "GET" {
@@ -83,8 +107,31 @@ pub(super) fn admit(words: &[Vec<u8>], mark: &str, database: u32) -> Admission {
 mod tests {
     use super::*;
 
+    const RULES: Rules<'_> = Rules { mark: "redjepsen:r1:", database: 3, is_sentinel: false, may_fail_over: false };
+
+    fn judged_by(rules: Rules<'_>, line: &str) -> Admission {
+        admit(&line.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>(), rules)
+    }
+
     fn judged(line: &str) -> Admission {
-        admit(&line.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>(), "redjepsen:r1:", 3)
+        judged_by(RULES, line)
+    }
+
+    #[test]
+    fn sentinels_are_asked_and_failovers_ordered_only_where_they_may_be() {
+        for (line, rules) in [
+            ("SENTINEL get-master-addr-by-name m", Rules { is_sentinel: true, ..RULES }),
+            ("PSUBSCRIBE *", Rules { is_sentinel: true, ..RULES }),
+            ("CLUSTER FAILOVER", Rules { may_fail_over: true, ..RULES }),
+            ("SENTINEL FAILOVER m", Rules { may_fail_over: true, ..RULES }),
+        ] {
+            assert_eq!(judged_by(rules, line), Admission::Pass(Vec::new()), "{line}");
+            assert!(matches!(judged(line), Admission::Refuse(_)), "{line}");
+        }
+        for line in ["SENTINEL REMOVE m", "SENTINEL SET m quorum 1", "SENTINEL RESET *", "CLUSTER RESET", "CLUSTER FORGET x"] {
+            let all = Rules { is_sentinel: true, may_fail_over: true, ..RULES };
+            assert!(matches!(judged_by(all, line), Admission::Refuse(_)), "{line}");
+        }
     }
 
     #[test]
@@ -149,6 +196,6 @@ mod tests {
         ] {
             assert!(matches!(judged(line), Admission::Refuse(_)), "{line}");
         }
-        assert!(matches!(admit(&[b"GET".to_vec(), b"k".to_vec()], "", 0), Admission::Refuse(_)), "no mark, no key");
+        assert!(matches!(judged_by(Rules { mark: "", ..RULES }, "GET k"), Admission::Refuse(_)), "no mark, no key");
     }
 }

@@ -4,23 +4,28 @@
 //! It hands each connection to the controller, which authenticates at the real server, with TLS if need be. So no client sees a
 //! password, and only commands on keys of the run pass (see `admission`).
 //!
+//! In a group, the servers' replies name each other. Clients get the relays' addresses in place of these (see `announced`).
+//!
 //! - `admission`: which commands reach the server; `requests`: where each command ends
+//! - `places`: which servers a group has; `announced`: the addresses in their replies
 //! - `written`: the keys that the run wrote, and their removal
 
 mod admission;
+mod announced;
+mod places;
 mod requests;
 mod written;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::runtime::Handle;
@@ -29,13 +34,17 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use self::admission::Admission;
+use self::admission::{Admission, Rules};
+use self::announced::{Announced, Unanswered};
+use self::places::Places;
 use self::written::WrittenKeys;
 use super::error::ClusterError;
 use super::sandbox::channel::Channel;
+use super::spec::{ClusterSpec, Member};
+use base::members::Role;
 use base::sync::lock;
 use model::topology::ExistingServers;
-use remote::{Access, Address, Secret, Stream, Tls, packed};
+use remote::{Access, Address, Resp, Secret, Stream, Tls, packed};
 
 /// Time for a connection to a server with all that comes before the first command, and for an answer to a removal.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -49,6 +58,8 @@ pub struct Existing {
     access: Access,
     tls: Option<TlsConnector>,
     servers: ExistingServers,
+    /// As they were found by the last check.
+    places: Mutex<Places>,
 }
 
 impl std::fmt::Debug for Existing {
@@ -75,7 +86,7 @@ impl Existing {
         };
         let access = Access { user: servers.user.clone(), password, tls };
         let tls = access.connector(&addresses).map_err(|error| wrong(error.to_string()))?;
-        Ok(Existing { addresses, access, tls, servers: servers.clone() })
+        Ok(Existing { addresses, access, tls, servers: servers.clone(), places: Mutex::default() })
     }
 
     /// The addresses, for people.
@@ -83,18 +94,20 @@ impl Existing {
         self.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     }
 
-    /// Makes sure that each server lets itself be spoken to.
-    pub async fn check(&self) -> Result<(), ClusterError> {
-        for (node, address) in self.addresses.iter().enumerate() {
-            let opened = self.open(node).await;
-            opened.map_err(|reason| ClusterError::Existing { reason: format!("--server {address}: {reason}") })?;
+    /// Finds the servers that the members of such a cluster stand for, and makes sure that each lets itself be spoken to.
+    pub async fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
+        let refused = |reason: String| ClusterError::Existing { reason };
+        let places = places::find(self, &self.addresses, &spec.topology, spec.nodes).await.map_err(refused)?;
+        for address in places.nodes.iter().chain(&places.sentinels) {
+            let opened = self.open_at(address).await;
+            opened.map_err(|reason| refused(format!("--server {address}: {reason}")))?;
         }
+        *lock(&self.places) = places;
         Ok(())
     }
 
-    /// A connection to the server of this node, ready for commands.
-    async fn open(&self, node: usize) -> Result<Box<dyn Stream>, String> {
-        let address = self.addresses.get(node).ok_or("there is no such server")?;
+    /// A connection to a server, ready for commands.
+    async fn open_at(&self, address: &Address) -> Result<Box<dyn Stream>, String> {
         remote::open(address, &self.access, self.tls.as_ref(), LIMIT).await
     }
 }
@@ -112,6 +125,12 @@ pub fn has_keys(folder: &Path) -> bool {
 /// The controller's end of all relays of a run.
 pub struct Relays {
     existing: Arc<Existing>,
+    /// The servers of the relays, nodes before Sentinels.
+    servers: Vec<Address>,
+    /// How many of them are nodes.
+    nodes: usize,
+    /// The addresses that they announce; none if they know nothing of each other.
+    announced: Option<Announced>,
     /// In the name of each key of the run.
     mark: String,
     written: WrittenKeys,
@@ -123,12 +142,32 @@ pub struct Relays {
 }
 
 impl Relays {
-    pub fn begin(existing: &Arc<Existing>, run_id: &str, folder: &Path) -> Result<Arc<Relays>, ClusterError> {
-        let written = WrittenKeys::begin(folder, &existing.servers);
+    /// `members` are those of the run, whose nodes and Sentinels are relays.
+    pub fn begin(
+        existing: &Arc<Existing>,
+        run_id: &str,
+        folder: &Path,
+        members: &[Member],
+    ) -> Result<Arc<Relays>, ClusterError> {
+        let places = lock(&existing.places).clone();
+        let of_role = |role: Role| members.iter().filter(move |member| member.role == role);
+        let relays: Vec<(Ipv4Addr, u16)> = of_role(Role::Node)
+            .chain(of_role(Role::Sentinel))
+            .filter_map(|member| Some((member.address?, member.server.as_ref()?.port)))
+            .collect();
+        let announced = (!places.announced.is_empty()).then(|| places.with_relays(&relays));
+        let written = ExistingServers {
+            addresses: places.nodes.iter().map(Address::url).collect(),
+            ..existing.servers.clone()
+        };
+        let written = WrittenKeys::begin(folder, written, announced.is_some());
         let written =
             written.map_err(|error| ClusterError::Existing { reason: format!("{}: {error}", folder.display()) })?;
         Ok(Arc::new(Relays {
             existing: Arc::clone(existing),
+            nodes: places.nodes.len(),
+            servers: [places.nodes, places.sentinels].concat(),
+            announced,
             mark: format!("redjepsen:{run_id}:"),
             written,
             refused: Mutex::default(),
@@ -142,16 +181,17 @@ impl Relays {
         &self.mark
     }
 
-    /// The stdin of a relay for the server of this node. From now on, each connection that it accepts is connected with that server.
-    pub fn serve(self: &Arc<Relays>, node: usize) -> io::Result<OwnedFd> {
+    /// The stdin of the relay of this number, nodes before Sentinels. From now on, each connection that it accepts is connected with
+    /// its server.
+    pub fn serve(self: &Arc<Relays>, place: usize) -> io::Result<OwnedFd> {
         let (ours, theirs) = Channel::pair()?;
         let (relays, runtime) = (Arc::clone(self), Handle::current());
         // A plain thread, which ends with the relay.
         thread::Builder::new().name("relay".to_string()).spawn(move || {
             while let Ok(Some((_, accepted))) = ours.receive::<SocketAddr>() {
                 for client in accepted.into_iter().map(std::net::TcpStream::from) {
-                    if let Err(error) = relays.converse(&runtime, node, client) {
-                        tracing::warn!("a connection to n{node} is lost: {error}");
+                    if let Err(error) = relays.converse(&runtime, place, client) {
+                        tracing::warn!("a connection to {} is lost: {error}", relays.server(place));
                     }
                 }
             }
@@ -159,7 +199,7 @@ impl Relays {
         Ok(theirs.into())
     }
 
-    fn converse(self: &Arc<Relays>, runtime: &Handle, node: usize, client: std::net::TcpStream) -> io::Result<()> {
+    fn converse(self: &Arc<Relays>, runtime: &Handle, place: usize, client: std::net::TcpStream) -> io::Result<()> {
         client.set_nonblocking(true)?;
         client.set_nodelay(true)?;
         let _within = runtime.enter();
@@ -167,28 +207,35 @@ impl Relays {
         let relays = Arc::clone(self);
         let mut conversations = lock(&self.conversations);
         while conversations.try_join_next().is_some() {}
-        conversations.spawn_on(async move { relays.carry(node, client).await }, runtime);
+        conversations.spawn_on(async move { relays.carry(place, client).await }, runtime);
         Ok(())
     }
 
+    /// The server of a relay, for people.
+    fn server(&self, place: usize) -> String {
+        self.servers.get(place).map(ToString::to_string).unwrap_or_default()
+    }
+
     /// Carries one connection's commands and answers until either end closes it, and then until the server has carried out all.
-    async fn carry(&self, node: usize, client: TcpStream) {
-        let server = match self.existing.open(node).await {
+    async fn carry(&self, place: usize, client: TcpStream) {
+        let Some(address) = self.servers.get(place) else { return };
+        let server = match self.existing.open_at(address).await {
             Ok(server) => server,
             // The client sees its connection closed, as it would at a server that is down.
-            Err(reason) => return tracing::warn!("n{node}: {reason}"),
+            Err(reason) => return tracing::warn!("{address}: {reason}"),
         };
         let (mut from_server, mut to_server) = tokio::io::split(server);
         let (from_client, mut to_client) = client.into_split();
         let mut over = self.over.subscribe();
+        let unanswered = self.announced.as_ref().map(|_| Mutex::new(Unanswered::default()));
         let ended = tokio::select! {
             biased;
             _ = over.wait_for(|over| *over) => Ok(()),
-            ended = self.requests(node, from_client, &mut to_server) => ended,
-            ended = tokio::io::copy(&mut from_server, &mut to_client) => ended.map(|_| ()),
+            ended = self.requests(place, from_client, &mut to_server, unanswered.as_ref()) => ended,
+            ended = self.replies(place, &mut from_server, &mut to_client, unanswered.as_ref()) => ended,
         };
         if let Err(error) = ended {
-            tracing::debug!("n{node}: a connection ended: {error}");
+            tracing::debug!("{address}: a connection ended: {error}");
         }
         // A server closes a connection once it has carried out all that came on it. So nothing of this one can follow.
         let drained = async {
@@ -196,15 +243,16 @@ impl Relays {
             tokio::io::copy(&mut from_server, &mut tokio::io::sink()).await
         };
         if timeout(LIMIT, drained).await.is_err() {
-            tracing::warn!("n{node}: the server did not close a connection in time");
+            tracing::warn!("{address}: the server did not close a connection in time");
         }
     }
 
     async fn requests(
         &self,
-        node: usize,
+        place: usize,
         mut from: OwnedReadHalf,
         to: &mut (impl AsyncWrite + Unpin),
+        unanswered: Option<&Mutex<Unanswered>>,
     ) -> io::Result<()> {
         let mut waiting: Vec<u8> = Vec::new();
         let mut buffer = vec![0; BUFFER];
@@ -217,10 +265,13 @@ impl Relays {
             let (mut sent, mut at) = (Vec::new(), 0);
             let not_resp = |_| io::Error::other("it does not send commands as Redis clients do");
             while let Some((words, length)) = requests::first(&waiting[at..]).map_err(not_resp)? {
-                if let Some(replaced) = self.judge(node, &words)? {
-                    sent.extend(packed(&replaced));
-                } else {
-                    sent.extend(&waiting[at..at + length]);
+                let replaced = self.judge(place, &words)?;
+                if let Some(unanswered) = unanswered {
+                    lock(unanswered).note(replaced.as_ref().unwrap_or(&words));
+                }
+                match replaced {
+                    Some(replaced) => sent.extend(packed(&replaced)),
+                    None => sent.extend(&waiting[at..at + length]),
                 }
                 at += length;
             }
@@ -230,11 +281,40 @@ impl Relays {
         }
     }
 
+    /// Carries what the server sends, in a group with the relays' addresses in place of the servers'.
+    async fn replies(
+        &self,
+        place: usize,
+        from: &mut (impl AsyncRead + Unpin),
+        to: &mut (impl AsyncWrite + Unpin),
+        unanswered: Option<&Mutex<Unanswered>>,
+    ) -> io::Result<()> {
+        let Some((announced, unanswered)) = self.announced.as_ref().zip(unanswered) else {
+            return tokio::io::copy(from, to).await.map(|_| ());
+        };
+        let mut waiting = Vec::new();
+        while from.read_buf(&mut waiting).await? > 0 {
+            let (mut sent, mut at) = (Vec::new(), 0);
+            while let Some((value, length)) = Resp::parse(&waiting[at..]).map_err(io::Error::other)? {
+                announced.in_place_of(value, &mut lock(unanswered), place).write(&mut sent);
+                at += length;
+            }
+            waiting.drain(..at);
+            to.write_all(&sent).await?;
+        }
+        Ok(())
+    }
+
     /// The command to send in place of this one; none if it passes as it is.
-    fn judge(&self, node: usize, words: &[Vec<u8>]) -> io::Result<Option<Vec<Vec<u8>>>> {
-        let database = self.existing.addresses.get(node).map_or(0, |address| address.database);
-        match admission::admit(words, &self.mark, database) {
-            Admission::Pass(keys) => self.written.note(node, keys).map(|()| None),
+    fn judge(&self, place: usize, words: &[Vec<u8>]) -> io::Result<Option<Vec<Vec<u8>>>> {
+        let rules = Rules {
+            mark: &self.mark,
+            database: self.servers.get(place).map_or(0, |address| address.database),
+            is_sentinel: place >= self.nodes,
+            may_fail_over: self.existing.servers.allow_failover,
+        };
+        match admission::admit(words, rules) {
+            Admission::Pass(keys) => self.written.note(place, keys).map(|()| None),
             Admission::Replace(words) => Ok(Some(words)),
             Admission::Refuse(why) => {
                 if lock(&self.refused).insert(why.clone()) {

@@ -10,20 +10,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::time::{Instant, timeout_at};
 
 use super::{Existing, LIMIT};
 use base::files;
 use base::sync::lock;
 use model::topology::ExistingServers;
-use remote::packed;
+use remote::Address;
 
-/// In the run's own folder. Its first line has the servers, each other line a key.
+/// In the run's own folder. Its first line has all nodes, each other line a key.
 const FILE: &str = "keys-on-servers.jsonl";
 const LONGEST_FILE: u64 = 256 << 20;
-/// Keys that are removed before the answers are read.
-const AT_ONCE: usize = 100;
+
+/// The nodes, and how they are spoken to.
+#[derive(Serialize, Deserialize)]
+struct Nodes {
+    servers: ExistingServers,
+    /// True if they are a group, in which a key may move to another node.
+    group: bool,
+}
 
 #[derive(Serialize, Deserialize)]
 struct WrittenKey {
@@ -38,10 +43,10 @@ pub(super) struct WrittenKeys {
 }
 
 impl WrittenKeys {
-    pub fn begin(folder: &Path, servers: &ExistingServers) -> io::Result<WrittenKeys> {
+    pub fn begin(folder: &Path, servers: ExistingServers, group: bool) -> io::Result<WrittenKeys> {
         let path = folder.join(FILE);
         let mut file = OpenOptions::new().create_new(true).append(true).mode(0o600).open(&path)?;
-        file.write_all(&line(servers)?)?;
+        file.write_all(&line(&Nodes { servers, group })?)?;
         Ok(WrittenKeys { path, noted: Mutex::new((file, BTreeSet::new())) })
     }
 
@@ -86,47 +91,47 @@ pub(super) async fn remove(folder: &Path) -> Result<(), String> {
     let path = folder.join(FILE);
     let text = files::read_own(&path, LONGEST_FILE).map_err(|error| error.to_string())?;
     let mut lines = text.lines();
-    let servers = lines.next().and_then(|line| serde_json::from_str::<ExistingServers>(line).ok());
-    let servers = servers.ok_or_else(|| format!("{}: its first line does not name the servers", path.display()))?;
+    let nodes = lines.next().and_then(|line| serde_json::from_str::<Nodes>(line).ok());
+    let nodes = nodes.ok_or_else(|| format!("{}: its first line does not name the servers", path.display()))?;
     // A line that was cut off was not written when its command was to be sent.
     let written: Vec<WrittenKey> = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let existing = Existing::of(&servers).map_err(|error| error.to_string())?;
+    let existing = Existing::of(&nodes.servers).map_err(|error| error.to_string())?;
+    // In a group, a key may be on any node by now.
+    let place = |one: &WrittenKey| (Some(one.node).filter(|_| !nodes.group), one.key.clone());
+    let mut left: BTreeSet<(Option<usize>, String)> = written.iter().map(place).collect();
+    let mut why = None;
     for (node, address) in existing.addresses.iter().enumerate() {
-        let keys: Vec<&str> = written.iter().filter(|one| one.node == node).map(|one| one.key.as_str()).collect();
-        let failed = |why: String| {
-            format!("{} of redjepsen may still be on {address}: {why}", base::words::plural(keys.len() as u64, "key"))
-        };
-        if !keys.is_empty() {
-            removed_from(&existing, node, &keys).await.map_err(failed)?;
+        let here = left.iter().filter(|(of, _)| of.is_none_or(|of| of == node)).cloned().collect::<Vec<_>>();
+        let keys: Vec<&str> = here.iter().map(|(_, key)| key.as_str()).collect();
+        match removed_from(&existing, address, &keys).await {
+            Ok(refused) => here.iter().zip(refused).for_each(|(one, refused)| match refused {
+                None => _ = left.remove(one),
+                Some(error) => why = Some((address, error)),
+            }),
+            Err(error) => why = Some((address, error)),
         }
+    }
+    if let Some((address, why)) = why.filter(|_| !left.is_empty()) {
+        let keys = base::words::plural(left.len() as u64, "key");
+        return Err(format!("{keys} of redjepsen may still be on {address}: {why}"));
     }
     std::fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-async fn removed_from(existing: &Existing, node: usize, keys: &[&str]) -> Result<(), String> {
-    let stream = existing.open(node).await?;
-    let (reader, mut writer) = tokio::io::split(stream);
-    let mut replies = BufReader::new(reader).lines();
-    for some in keys.chunks(AT_ONCE) {
-        let until = Instant::now() + LIMIT;
-        let asked = async {
-            for key in some {
-                writer.write_all(&packed(&["DEL", key])).await?;
-            }
-            writer.flush().await?;
-            for _ in some {
-                let reply = replies.next_line().await?.ok_or(io::ErrorKind::UnexpectedEof)?;
-                if let Some(error) = reply.strip_prefix('-') {
-                    return Ok(Err(existing.access.clean(error)));
-                }
-            }
-            io::Result::Ok(Ok(()))
-        };
-        match timeout_at(until, asked).await {
-            Ok(Ok(done)) => done?,
+/// For each key, the server's error if it does not remove the key. The error is of the connection.
+async fn removed_from(existing: &Existing, address: &Address, keys: &[&str]) -> Result<Vec<Option<String>>, String> {
+    let mut refused = Vec::with_capacity(keys.len());
+    if keys.is_empty() {
+        return Ok(refused);
+    }
+    let mut stream = existing.open_at(address).await?;
+    let until = Instant::now() + LIMIT;
+    for key in keys {
+        match timeout_at(until, remote::ask(&mut stream, &["DEL", key])).await {
+            Ok(Ok(reply)) => refused.push(reply.as_error().map(|error| existing.access.clean(&error))),
             Ok(Err(error)) => return Err(error.to_string()),
             Err(_) => return Err("it did not answer in time".to_string()),
         }
     }
-    Ok(())
+    Ok(refused)
 }

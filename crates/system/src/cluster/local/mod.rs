@@ -213,7 +213,7 @@ impl Provider for Local {
     async fn check(&self, spec: &ClusterSpec) -> Result<(), ClusterError> {
         self.check(spec)?;
         match &self.existing {
-            Some(existing) => existing.check().await,
+            Some(existing) => existing.check(spec).await,
             None => Ok(()),
         }
     }

@@ -52,7 +52,7 @@ struct Recipe {
     env: Vec<(String, String)>,
     directory: PathBuf,
     user: Option<u32>,
-    /// The node's number, if it is a relay.
+    /// Its number, if it is a relay.
     relay: Option<usize>,
 }
 
@@ -69,12 +69,12 @@ impl LocalRun {
             folder.furnish(member, spec.preloads(member.role))?;
         }
         let relays = local.existing.as_ref();
-        let relays = relays.map(|existing| Relays::begin(existing, &spec.run_id, folder.path())).transpose()?;
-        let is_relay = |member: &Member| relays.is_some() && member.role == Role::Node;
+        let relays = relays.map(|existing| Relays::begin(existing, &spec.run_id, folder.path(), members)).transpose()?;
+        let is_relay = |member: &Member| relays.is_some() && matches!(member.role, Role::Node | Role::Sentinel);
         let recipes = members.iter().enumerate().map(|(place, member)| {
             let mut recipe = match &member.server {
-                // Nodes come first among the members.
-                Some(_) if is_relay(member) => relay(local, place),
+                // Nodes come first among the members, and Sentinels after them.
+                Some(server) if is_relay(member) => relay(local, place, server.port),
                 Some(of) => server(local, of),
                 None => client(local, spec),
             };
@@ -120,7 +120,7 @@ impl Backend for LocalRun {
         let fail = |error: io::Error| failed(member, &error);
         let relay = self.recipes.get(&member.name).and_then(|recipe| recipe.relay).zip(self.relays.as_ref());
         let stdin: OwnedFd = match relay {
-            Some((node, relays)) => relays.serve(node).map_err(fail)?,
+            Some((place, relays)) => relays.serve(place).map_err(fail)?,
             None => File::open("/dev/null").map_err(fail)?.into(),
         };
         let log = OpenOptions::new().create(true).append(true).open(self.folder.log_of(&member.name)).map_err(fail)?;
@@ -217,14 +217,14 @@ fn server(local: &Local, server: &Server) -> Recipe {
     }
 }
 
-fn relay(local: &Local, node: usize) -> Recipe {
+fn relay(local: &Local, place: usize, port: u16) -> Recipe {
     Recipe {
         program: local.program.clone(),
-        argv: vec!["redjepsen".to_string(), "relay".to_string()],
+        argv: vec!["redjepsen".to_string(), "relay".to_string(), port.to_string()],
         env: Vec::new(),
         directory: FILES.into(),
         user: None,
-        relay: Some(node),
+        relay: Some(place),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The process of a node that stands for an existing server: `redjepsen relay`, which the sandbox starts.
+//! The process of a node or Sentinel that stands for an existing server: `redjepsen relay`, which the sandbox starts.
 //!
 //! It accepts connections at the node's address, and hands each to the controller, which has a network.
 
@@ -11,16 +11,15 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::channel_on_stdin;
-use model::topology::REDIS_PORT;
 
 /// After an error that comes from too many open connections.
 const REST: Duration = Duration::from_millis(10);
 
-/// Accepts connections until the controller is gone.
-pub fn run() -> anyhow::Result<()> {
+/// Accepts connections at this port until the controller is gone.
+pub fn run(port: u16) -> anyhow::Result<()> {
     let channel =
         channel_on_stdin().context("stdin is not a channel; `redjepsen run --cluster existing` starts the relay")?;
-    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, REDIS_PORT))?;
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?;
     loop {
         match listener.accept() {
             Ok((connection, from)) => channel.send(&from, &[connection.as_fd()])?,
