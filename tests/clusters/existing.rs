@@ -187,3 +187,120 @@ fn a_server_that_lets_nobody_in_is_an_error_before_anything_starts() {
         refused.is_silent();
     }
 }
+
+/// Waits until it holds; the words say what.
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let limit = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < limit, "{what}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn says(server: &Redis, command: &str, words: &str) -> bool {
+    match server.ask(AUTH, command) {
+        Value::BulkString(text) => String::from_utf8_lossy(&text).contains(words),
+        _ => false,
+    }
+}
+
+const AUTH: &[&str] = &["AUTH hunter2-hunter2"];
+
+/// A Redis Cluster with a password, whose nodes announce names that lead nowhere from here.
+fn redis_cluster() -> Vec<Redis> {
+    let start = |number: u32| {
+        let name = format!("cluster-announce-hostname n{number}.invalid");
+        let lines =
+            ["cluster-enabled yes", "cluster-node-timeout 2000", "cluster-preferred-endpoint-type hostname", &name];
+        Redis::start(
+            &[&lines[..], &["save \"\"", "requirepass hunter2-hunter2", "masterauth hunter2-hunter2"]].concat(),
+        )
+    };
+    let nodes: Vec<Redis> = (0..6).map(start).collect();
+    for (number, node) in nodes.iter().enumerate() {
+        node.ask(AUTH, &format!("CLUSTER MEET 127.0.0.1 {}", nodes[0].port));
+        let (first, last) = (number * 16384 / 3, (number + 1) * 16384 / 3 - 1);
+        if number < 3 {
+            node.ask(AUTH, &format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
+        }
+    }
+    until("all nodes know each other", || nodes.iter().all(|node| says(node, "CLUSTER INFO", "cluster_known_nodes:6")));
+    for (primary, replica) in nodes[..3].iter().zip(&nodes[3..]) {
+        let Value::BulkString(id) = primary.ask(AUTH, "CLUSTER MYID") else { panic!("no id") };
+        replica.ask(AUTH, &format!("CLUSTER REPLICATE {}", String::from_utf8(id).unwrap()));
+    }
+    let is_up = |node: &Redis| says(node, "CLUSTER INFO", "cluster_state:ok");
+    until("the cluster is whole", || nodes.iter().all(is_up));
+    until("replicas are in sync", || nodes[3..].iter().all(|node| says(node, "INFO", "master_link_status:up")));
+    nodes
+}
+
+/// A primary, two replicas and three Sentinels, with a password.
+fn sentinel_group() -> (Vec<Redis>, Vec<Redis>) {
+    let own = ["save \"\"", "requirepass hunter2-hunter2", "masterauth hunter2-hunter2"];
+    let primary = Redis::start(&own);
+    let of = format!("replicaof 127.0.0.1 {}", primary.port);
+    let replicas = (0..2).map(|_| Redis::start(&[&own[..], &[&of]].concat()));
+    let nodes: Vec<Redis> = [primary].into_iter().chain(replicas).collect();
+    until("replicas are in sync", || nodes[1..].iter().all(|node| says(node, "INFO", "master_link_status:up")));
+    let watch = [
+        format!("sentinel monitor theirs 127.0.0.1 {} 2", nodes[0].port),
+        "sentinel auth-pass theirs hunter2-hunter2".to_string(),
+        "sentinel down-after-milliseconds theirs 1000".to_string(),
+    ];
+    let lines: Vec<&str> = watch.iter().map(String::as_str).collect();
+    let sentinels: Vec<Redis> = (0..3).map(|_| Redis::start_at(free_port(), &lines, true)).collect();
+    let knows = |sentinel: &Redis| {
+        let text = format!("{:?}", sentinel.ask(&[], "SENTINEL MASTER theirs"));
+        let has = |name: &str, count: u32| {
+            text.contains(&format!("'{name}'), bulk-string('\"{count}\"')"))
+                || text.contains(&format!("\"{name}\"), BulkString(\"{count}\")"))
+        };
+        (has("num-slaves", 2) && has("num-other-sentinels", 2), text)
+    };
+    until("Sentinels know all", || sentinels.iter().all(|sentinel| knows(sentinel).0));
+    (nodes, sentinels)
+}
+
+fn keys_of(nodes: &[Redis]) -> Vec<String> {
+    nodes.iter().map(|node| format!("{:?}", node.ask(AUTH, "KEYS *"))).collect()
+}
+
+#[test]
+fn a_redis_cluster_of_somebody_else_is_found_from_one_node_and_clients_stay_behind_the_relays() {
+    let _turn = turns::local();
+    let nodes = redis_cluster();
+    let before = keys_of(&nodes);
+    let seed = [nodes[4].url()];
+    let flags = "--seed 1 --allow-writes --workload cluster --nemesis";
+    run(&format!("{flags} none --time-limit 3s"), &seed).expect(0).is_silent();
+    run(&format!("{flags} pause-before-write"), &seed).expect(1).is_silent();
+    let refused = run(&format!("{flags} failover-on-command"), &seed).expect(254);
+    assert!(refused.text.contains("--allow-failover"), "{}", refused.text);
+    let over = run(&format!("{flags} failover-on-command --allow-failover"), &seed).expect(0);
+    over.is_silent();
+    let refused = run(&format!("{flags} none --nodes 8"), &seed).expect(255);
+    assert!(refused.text.contains("the group has 6 nodes, and the run expects 8; give --nodes 6"), "{}", refused.text);
+    assert_eq!(keys_of(&nodes), before);
+}
+
+#[test]
+fn a_sentinel_group_of_somebody_else_is_asked_by_its_name_and_fails_over_only_if_allowed() {
+    let _turn = turns::local();
+    let (nodes, sentinels) = sentinel_group();
+    let before = keys_of(&nodes);
+    let urls: Vec<String> = sentinels.iter().map(Redis::url).collect();
+    let flags = "--seed 1 --allow-writes --workload replicated --sentinel theirs --nemesis";
+    run(&format!("{flags} none --time-limit 3s"), &urls).expect(0).is_silent();
+    // Two primaries answer for a while, and each grants the lock.
+    run(&format!("{flags} failover-on-command --allow-failover"), &urls).expect(1).is_silent();
+    assert_eq!(keys_of(&nodes), before);
+    let unnamed = run("--allow-writes --workload replicated --nemesis none", &urls).expect(254);
+    assert!(unnamed.text.contains("--sentinel"), "{}", unnamed.text);
+    let wrong = run("--allow-writes --workload replicated --sentinel other --nemesis none", &urls).expect(255);
+    assert!(
+        wrong.text.contains("watches no group of the name other") || wrong.text.contains("No such master"),
+        "{}",
+        wrong.text
+    );
+}

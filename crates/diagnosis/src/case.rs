@@ -4,12 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::acts::{Act, Acts, Change, EDGE, KeyEnd, Owned};
 use super::{Finding, Harm};
+use base::members::Role;
 use base::words;
 use model::fault_kinds::{CallEffect, OnPackets, OnProcess};
-use model::history::{FaultWindow, Header, History, Operation, Outcome, Phase, RecordedCommand, key_behind};
+use model::history::{FaultWindow, Header, History, Operation, Outcome, Phase, RecordedCommand, Waited, key_behind};
 
 /// The agent reports a strike at most so long after its command, in ns.
 const STRIKE: u64 = 20_000_000;
+/// A client may give up a request that the agent keeps for so long, in ns.
+const AGENT_STOOD: u64 = 100_000_000;
 
 pub(crate) struct Case<'a> {
     pub history: &'a History,
@@ -134,8 +137,22 @@ impl<'a> Case<'a> {
     }
 
     /// Whether all that a client sent to a node between two moments came there: no fault was in effect on either of them, or only
-    /// one that takes a reply.
+    /// one that takes a reply; and the agent, through which packets go while a fault is on any of them, did not stand still.
     pub fn requests_pass(&self, client: &str, node: &str, from: u64, to: u64) -> bool {
+        let within = |began: u64, ended: u64| ended.min(to).saturating_sub(began.max(from));
+        let on_packets = |window: &&FaultWindow| {
+            window.skipped.is_none() && window.kind.does.packets != OnPackets::Pass && {
+                let (began, ended) = window.span();
+                began <= to && ended.is_none_or(|ended| ended >= from)
+            }
+        };
+        let stood = |(_, waited): &(u64, Waited)| {
+            waited.members.iter().any(|member| Role::of(member) == Some(Role::Agent))
+                && within(waited.from_ns, waited.to_ns).min(waited.waited_ns) >= AGENT_STOOD
+        };
+        if self.history.faults.iter().any(|window| on_packets(&window)) && self.history.kept_waiting.iter().any(stood) {
+            return false;
+        }
         let mut faults = self.history.faults.iter().filter(|window| window.skipped.is_none());
         !faults.any(|window| {
             let (began, ended) = window.span();

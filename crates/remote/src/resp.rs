@@ -153,13 +153,15 @@ mod tests {
         let nil = prop::sample::select(vec![Resp::Line(b"$-1".to_vec()), Resp::Line(b"*-1".to_vec())]);
         let text = (prop::sample::select(b"$!=".to_vec()), bytes()).prop_map(|(kind, text)| Resp::Text(kind, text));
         prop_oneof![line, nil, text].prop_recursive(3, 24, 4, |inner| {
-            (prop::sample::select(b"*~>%|".to_vec()), prop::collection::vec(inner, 1..5)).prop_map(|(kind, mut parts)| {
-                let odd = parts.len() % 2 == 1;
-                if kind == b'%' && odd || kind == b'|' && !odd {
-                    parts.push(Resp::integer(0));
-                }
-                Resp::List(kind, parts)
-            })
+            (prop::sample::select(b"*~>%|".to_vec()), prop::collection::vec(inner, 1..5)).prop_map(
+                |(kind, mut parts)| {
+                    let odd = parts.len() % 2 == 1;
+                    if kind == b'%' && odd || kind == b'|' && !odd {
+                        parts.push(Resp::integer(0));
+                    }
+                    Resp::List(kind, parts)
+                },
+            )
         })
     }
 
@@ -193,7 +195,8 @@ mod tests {
     #[test]
     fn what_is_no_value_is_an_error() {
         let deep = b"*1\r\n".repeat(100);
-        for bytes in [&b"x\r\n"[..], b"\r\n", b"$x\r\n", b"$-2\r\n", b"$1\r\nabc", b"*99999999999999999999\r\n", &deep] {
+        for bytes in [&b"x\r\n"[..], b"\r\n", b"$x\r\n", b"$-2\r\n", b"$1\r\nabc", b"*99999999999999999999\r\n", &deep]
+        {
             assert_eq!(Resp::parse(bytes), Err(NoResp), "{}", String::from_utf8_lossy(bytes));
         }
         for bytes in [&b""[..], b"+O", b"$3\r\nab", b"*2\r\n:1\r\n", b"%1\r\n+a\r\n"] {

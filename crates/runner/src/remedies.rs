@@ -15,7 +15,7 @@ const MOST_PLAYED: Duration = Duration::from_secs(60);
 /// A script that takes longer is given up.
 const LONGEST_SCRIPT: Duration = Duration::from_secs(300);
 /// A run with more clients, or more operations a second, is not played: it could take minutes.
-const MOST_CLIENTS: u32 = 20;
+const MOST_CLIENTS: u32 = 24;
 const HIGHEST_RATE: f64 = 500.0;
 
 impl Checked {

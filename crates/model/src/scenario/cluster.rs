@@ -158,7 +158,7 @@ impl Scenario {
         if let Some(fault) = self.nemesis.all_faults().find(|fault| self.reaches_into_a_node(fault)) {
             let remedy = match fault.kind == FaultKind::Failover {
                 true => "if you may make a replica of these servers the primary, add --allow-failover",
-                false => "choose one on clients or connections, such as pause, crash-holder or partition",
+                false => "choose one on clients or connections, such as pause, crash-holder or lost-reply",
             };
             return refuse(format!(
                 "nemesis {}: `{fault}` is done to a server, which redjepsen leaves alone; {remedy}",

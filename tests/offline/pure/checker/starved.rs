@@ -109,6 +109,29 @@ fn a_deadline_of_a_script_is_no_evidence_where_somebody_did_not_run() {
     excused(&late, "agent", Processor, (2_910, 2_990), 80, "the agent waited for a processor");
 }
 
+/// A client that ended without the lock may have left it behind: it needs its own time, and the agent's, to give it back.
+#[test]
+fn a_client_that_could_not_release_keeps_the_lock_from_the_next_one() {
+    let mut late = gates::with_fault();
+    late.header().claims = vec![Claim::Liveness];
+    late.fail_on("base", 0, 2_200, 2_600);
+    late.fail_on("base", 1, 2_900, 2_990);
+    gates::play(&mut late, &[StepOutcome::Happened, StepOutcome::NotLive, StepOutcome::Happened]);
+    excused(&late, "c0", Processor, (2_300, 2_600), 300, "c0 waited for a processor");
+    accused(&late, AnomalyKind::AcquiredLate, "c0", Processor, (1_900, 2_200), 300);
+    late.fault(7, "c9", 2_195, 2_980);
+    late.history.faults.last_mut().unwrap().kind = FaultKind::Delay;
+    excused(&late, "agent", Stopped, (2_300, 2_600), 300, "the agent was stopped from outside");
+    accused(&late, AnomalyKind::AcquiredLate, "agent", Stopped, (1_900, 2_190), 290);
+    // What was over for a TTL before anybody asked has left nothing.
+    let mut old = gates::with_fault();
+    old.header().claims = vec![Claim::Liveness];
+    old.fail_on("base", 0, 200, 700);
+    old.fail_on("base", 1, 2_900, 2_990);
+    gates::play(&mut old, &[StepOutcome::Happened, StepOutcome::NotLive, StepOutcome::Happened]);
+    accused(&old, AnomalyKind::AcquiredLate, "c0", Processor, (200, 700), 500);
+}
+
 /// The client gives up 5 s after it asked, 3 s later than any excuse but this allows.
 #[test]
 fn a_wait_that_does_not_end_is_held_against_nobody_who_did_not_run() {

@@ -128,7 +128,9 @@ mod tests {
             assert_eq!(judged_by(rules, line), Admission::Pass(Vec::new()), "{line}");
             assert!(matches!(judged(line), Admission::Refuse(_)), "{line}");
         }
-        for line in ["SENTINEL REMOVE m", "SENTINEL SET m quorum 1", "SENTINEL RESET *", "CLUSTER RESET", "CLUSTER FORGET x"] {
+        for line in
+            ["SENTINEL REMOVE m", "SENTINEL SET m quorum 1", "SENTINEL RESET *", "CLUSTER RESET", "CLUSTER FORGET x"]
+        {
             let all = Rules { is_sentinel: true, may_fail_over: true, ..RULES };
             assert!(matches!(judged_by(all, line), Admission::Refuse(_)), "{line}");
         }

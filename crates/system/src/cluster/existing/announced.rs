@@ -90,7 +90,9 @@ impl Announced {
         match asked {
             Asked::Other => value,
             Asked::Slots => each(value, |range| each_after(2, range, |node| self.in_slots(node))),
-            Asked::Shards => each(value, |shard| in_map(shard, "nodes", |nodes| each(nodes, |node| self.in_shards(node)))),
+            Asked::Shards => {
+                each(value, |shard| in_map(shard, "nodes", |nodes| each(nodes, |node| self.in_shards(node))))
+            }
             Asked::Nodes => in_text(value, |text| lines(text, "\n", |line| self.in_nodes(line))),
             Asked::Info => in_text(value, |text| self.in_info(text)),
             Asked::Role => self.in_role(value),
@@ -378,7 +380,9 @@ mod tests {
         assert_eq!(told("GET k", seen.clone()), seen, "another command's reply is data");
 
         let nodes = |one: &str, two: &str| {
-            Resp::text(&format!("{ID} {one} myself,master - 0 0 1 connected 0-9\n{OTHER} {two} slave {ID} 0 0 1 connected\n"))
+            Resp::text(&format!(
+                "{ID} {one} myself,master - 0 0 1 connected 0-9\n{OTHER} {two} slave {ID} 0 0 1 connected\n"
+            ))
         };
         let seen = nodes("172.16.0.1:7000@17000,a.example", "172.16.0.2:7000@17000");
         assert_eq!(told("CLUSTER NODES", seen), nodes("10.0.0.1:6379@16379", "10.0.0.2:6379@16379"));
@@ -417,7 +421,8 @@ mod tests {
         let seen = info("172.16.0.1", 7000, "172.16.0.2");
         assert_eq!(told("INFO replication", seen), info("10.0.0.1", 6379, "10.0.0.2"));
         let seen = list(&[Resp::text("slave"), Resp::text("172.16.0.1"), Resp::integer(7000), Resp::text("connected")]);
-        let expected = list(&[Resp::text("slave"), Resp::text("10.0.0.1"), Resp::integer(6379), Resp::text("connected")]);
+        let expected =
+            list(&[Resp::text("slave"), Resp::text("10.0.0.1"), Resp::integer(6379), Resp::text("connected")]);
         assert_eq!(told("ROLE", seen), expected);
         let of = |replica: Resp| list(&[Resp::text("master"), Resp::integer(7), list(&[replica])]);
         let seen = of(words(&["172.16.0.2", "7000", "7"]));
@@ -456,7 +461,10 @@ mod tests {
             message("m 10.0.0.1 6379 10.0.0.2 6379")
         );
         assert_eq!(told(words(&["172.16.0.1", "7000"]), &mut unanswered), words(&["10.0.0.1", "6379"]));
-        let pushed = Resp::List(b'>', vec![Resp::text("message"), Resp::text("+slave"), Resp::text("slave 172.16.0.2:7000 172.16.0.2 7000 @ m")]);
+        let pushed = Resp::List(
+            b'>',
+            vec![Resp::text("message"), Resp::text("+slave"), Resp::text("slave 172.16.0.2:7000 172.16.0.2 7000 @ m")],
+        );
         let Resp::List(_, parts) = told(pushed, &mut unanswered) else { panic!("a push stays one") };
         assert_eq!(parts[2], Resp::text("slave 10.0.0.2:6379 10.0.0.2 6379 @ m"));
     }

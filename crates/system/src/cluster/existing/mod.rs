@@ -89,9 +89,15 @@ impl Existing {
         Ok(Existing { addresses, access, tls, servers: servers.clone(), places: Mutex::default() })
     }
 
-    /// The addresses, for people.
+    /// The addresses, for people, with the names of the nodes once these are known.
     pub fn shown(&self) -> String {
-        self.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        let places = lock(&self.places);
+        if places.announced.is_empty() {
+            return self.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        }
+        let nodes = places.nodes.iter().enumerate().map(|(node, address)| format!("n{node} {address}"));
+        let sentinels = places.sentinels.iter().enumerate().map(|(sentinel, address)| format!("s{sentinel} {address}"));
+        nodes.chain(sentinels).collect::<Vec<_>>().join(", ")
     }
 
     /// Finds the servers that the members of such a cluster stand for, and makes sure that each lets itself be spoken to.
@@ -156,10 +162,8 @@ impl Relays {
             .filter_map(|member| Some((member.address?, member.server.as_ref()?.port)))
             .collect();
         let announced = (!places.announced.is_empty()).then(|| places.with_relays(&relays));
-        let written = ExistingServers {
-            addresses: places.nodes.iter().map(Address::url).collect(),
-            ..existing.servers.clone()
-        };
+        let written =
+            ExistingServers { addresses: places.nodes.iter().map(Address::url).collect(), ..existing.servers.clone() };
         let written = WrittenKeys::begin(folder, written, announced.is_some());
         let written =
             written.map_err(|error| ClusterError::Existing { reason: format!("{}: {error}", folder.display()) })?;

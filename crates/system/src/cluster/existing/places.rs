@@ -125,7 +125,8 @@ async fn sentinel_group(existing: &Existing, sentinels: &[Address], name: &str) 
     let replicas = ask(existing, first, &["SENTINEL", "REPLICAS", name]).await?;
     let replicas = replicas.as_list().unwrap_or_default().iter().filter_map(|replica| {
         let fields = replica.as_list()?;
-        let value = |name: &str| fields.chunks_exact(2).find(|pair| pair[0].as_text() == Some(name)).map(|pair| &pair[1]);
+        let value =
+            |name: &str| fields.chunks_exact(2).find(|pair| pair[0].as_text() == Some(name)).map(|pair| &pair[1]);
         let is_gone = value("flags")?.as_text()?.split(',').any(|flag| matches!(flag, "s_down" | "o_down"));
         if is_gone { None } else { server(&[value("ip")?.clone(), value("port")?.clone()]) }
     });

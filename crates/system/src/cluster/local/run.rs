@@ -69,7 +69,8 @@ impl LocalRun {
             folder.furnish(member, spec.preloads(member.role))?;
         }
         let relays = local.existing.as_ref();
-        let relays = relays.map(|existing| Relays::begin(existing, &spec.run_id, folder.path(), members)).transpose()?;
+        let relays =
+            relays.map(|existing| Relays::begin(existing, &spec.run_id, folder.path(), members)).transpose()?;
         let is_relay = |member: &Member| relays.is_some() && matches!(member.role, Role::Node | Role::Sentinel);
         let recipes = members.iter().enumerate().map(|(place, member)| {
             let mut recipe = match &member.server {
