@@ -251,14 +251,12 @@ fn sentinel_group() -> (Vec<Redis>, Vec<Redis>) {
     let lines: Vec<&str> = watch.iter().map(String::as_str).collect();
     let sentinels: Vec<Redis> = (0..3).map(|_| Redis::start_at(free_port(), &lines, true)).collect();
     let knows = |sentinel: &Redis| {
-        let text = format!("{:?}", sentinel.ask(&[], "SENTINEL MASTER theirs"));
-        let has = |name: &str, count: u32| {
-            text.contains(&format!("'{name}'), bulk-string('\"{count}\"')"))
-                || text.contains(&format!("\"{name}\"), BulkString(\"{count}\")"))
-        };
-        (has("num-slaves", 2) && has("num-other-sentinels", 2), text)
+        let Value::Array(fields) = sentinel.ask(&[], "SENTINEL MASTER theirs") else { return false };
+        let is = |value: &Value, text: &str| matches!(value, Value::BulkString(bytes) if bytes == text.as_bytes());
+        let has = |name: &str| fields.chunks(2).any(|pair| is(&pair[0], name) && is(&pair[1], "2"));
+        has("num-slaves") && has("num-other-sentinels")
     };
-    until("Sentinels know all", || sentinels.iter().all(|sentinel| knows(sentinel).0));
+    until("Sentinels know all", || sentinels.iter().all(knows));
     (nodes, sentinels)
 }
 

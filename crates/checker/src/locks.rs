@@ -183,7 +183,8 @@ fn hampered(
         let is_recent = other.completed.is_none_or(|completed| operation.invoked <= completed.saturating_add(ttl));
         !at_work.is_empty() && is_recent && (other.outcome != Outcome::Ok || is_healed())
     };
-    let before = history.operations.iter().filter(of_key).filter(may_be_late).map(|other| other.invoked).min();
+    let last_part = |other: &Operation| other.completed.unwrap_or(0).saturating_sub(allowed).max(other.invoked);
+    let before = history.operations.iter().filter(of_key).filter(may_be_late).map(last_part).min();
     let since = from.min(operation.invoked).min(before.unwrap_or(u64::MAX));
     if let Some(why) = kept(history, Needs::Lock(&operation.key), (since, time), allowed) {
         return Some(why);
