@@ -13,9 +13,8 @@ use base::words::{plural, wrap};
 use model::nemesis::{Argument, Fault, Need, TargetSpec};
 use model::plan::Plan;
 use model::scenario::catalogue::{self, CatalogueError, EmbeddedFile, ISSUES, NEMESES, SUITES, WORKLOADS};
-use model::scenario::{self, Ability, CLIENT_FILES, Fencing, Options, Workload, WorkloadClient, quoted};
+use model::scenario::{self, CLIENT_FILES, Fencing, Options, Workload, WorkloadClient, quoted};
 use model::topology::Topology;
-use system::client::protocol::capability;
 
 /// A column of fewer characters is harder to read than one that is broken by the terminal.
 const SHORTEST_LINE: usize = 24;
@@ -238,7 +237,7 @@ fn why_not(workload: &str, nemesis: &str) -> Result<String, Failure> {
         }
     });
     let asked: Vec<String> =
-        scenario.asks_of_clients().into_iter().map(|one| format!("`{}`", capability_of(one))).collect();
+        scenario.asks_of_clients().into_iter().map(|(one, _)| format!("`{}`", one.word())).collect();
     if !asked.is_empty() {
         text += &wrapped(&format!(
             "Its client must report {} among its capabilities; else the run cannot start (docs/client-protocol.md).",
@@ -252,17 +251,6 @@ fn why_not(workload: &str, nemesis: &str) -> Result<String, Failure> {
     });
     text += &renewal.map_or_else(String::new, |which| wrapped(&format!("The scenario is about {which}.")));
     Ok(text + &format!("  redjepsen run --workload {workload} --nemesis {nemesis}\n"))
-}
-
-/// How a client reports that it has an ability.
-fn capability_of(ability: Ability) -> &'static str {
-    match ability {
-        Ability::Threads => capability::THREADS,
-        Ability::Cancel => capability::CANCEL,
-        Ability::Block => capability::BLOCK,
-        Ability::Shared => capability::SHARED,
-        Ability::ReleaseAgain => capability::RELEASE_AGAIN,
-    }
 }
 
 fn wrapped(text: &str) -> String {

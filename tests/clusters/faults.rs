@@ -41,7 +41,7 @@ fn links(nodes: &str) -> Vec<(String, String)> {
 /// The reply to the first SET is to be held.
 fn held_set() -> Parameter {
     let command = Command::Named("SET".to_string());
-    Parameter::Command(CommandFault { effect: CallEffect::HoldReply, command, nth: Some(1), key: None })
+    Parameter::Command(CommandFault { effect: CallEffect::HoldReply, command, nth: Some(1), key: None, error: None })
 }
 
 fn catalogue() -> Vec<(&'static str, Injection)> {

@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
-use model::fault_kinds::FaultKind;
+use model::fault_kinds::{ErrorReply, FaultKind};
 use model::nemesis::Expectation;
 use model::scenario::catalogue;
 
@@ -161,6 +162,7 @@ fn tables() -> BTreeMap<String, String> {
             ("workloads", table(&["workload", "lock", "fails"], workloads.collect())),
             ("nemeses", table(&["nemesis", "what happens"], about("nemeses", "nemeses"))),
             ("scenarios", table(&["scenario", "what happens", "fails", "passes"], scenarios.collect())),
+            ("errors", table(&["code", "the error of a SET of `lock:k0` to 10.0.0.2"], errors())),
             ("refutations", table(&["fault", "the history contradicts it if"], refutations.collect())),
             ("properties", table(&["property", "rank", "what it says", "checked in"], properties.collect())),
             ("diagnoses", table(&["code", "name", "what is wrong", "what to change", "a correct lock"], diagnoses())),
@@ -181,6 +183,15 @@ fn tables() -> BTreeMap<String, String> {
     );
     tables.extend(libraries::tables());
     tables
+}
+
+/// The errors with which a fault refuses a command.
+fn errors() -> Vec<String> {
+    let at = Ipv4Addr::new(10, 0, 0, 2);
+    let errors = ErrorReply::ALL.into_iter();
+    errors
+        .map(|error| row(&[&format!("`{}`", error.code()), &format!("`{}`", error.text("SET", "lock:k0", at))]))
+        .collect()
 }
 
 /// Each diagnosis with what to change, and the command that shows a lock which does it right.

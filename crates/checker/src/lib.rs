@@ -62,9 +62,8 @@ use serde::{Deserialize, Serialize};
 use self::case::Case;
 use self::evidence::{Evidence, NotCounted};
 use self::properties::{
-    Advisory, AnomalyDef, Property, Recorded, Seen, amounts as amount, answers, busy_polling, client_crash,
-    client_crashes, early_refusals, false_losses, grants, liveness as live, loss_report_delay, losses,
-    mutual_exclusion, ownership, releases, slow_releases, stray_commands, tokens, updates as update, write_in_flight,
+    ADVISORIES, AnomalyDef, Property, Recorded, Seen, amounts as amount, answers, client_crash, grants,
+    liveness as live, losses, mutual_exclusion, ownership, releases, tokens, updates as update, write_in_flight,
 };
 use model::history::{Claim, History, Outcome, RecordedCommand};
 
@@ -118,17 +117,6 @@ properties! {
     grants: ExpiredGrant = EXPIRED_GRANT;
     client_crash: EndedByItself = ENDED_BY_ITSELF;
 }
-
-/// The advisories, in the order in which reports tell them.
-pub static ADVISORIES: &[&Advisory] = &[
-    &client_crashes::DEF,
-    &false_losses::DEF,
-    &loss_report_delay::DEF,
-    &stray_commands::DEF,
-    &early_refusals::DEF,
-    &slow_releases::DEF,
-    &busy_polling::DEF,
-];
 
 /// A property as lists and tables show it.
 pub struct PropertyRow {

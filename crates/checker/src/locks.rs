@@ -218,12 +218,12 @@ fn came_as_far(operation: &Operation, phase: Phase, by: u64) -> bool {
             .any(|stamp| stamp.received + u64::from(planted("late.just-in-time")) <= by && implies(stamp))
 }
 
-/// Whether an attempt had ended with an error by then, after a fault at a command had broken its client's own connection: it says
-/// rightly that it has not got the lock, and nobody was kept from it. Whoever asks next may show more.
+/// Whether an attempt had ended with an error by then, after a fault at a command had broken its client's own connection or refused
+/// the command: it says rightly that it has not got the lock, and nobody was kept from it. Whoever asks next may show more.
 fn broke_off(history: &History, operation: &Operation, by: u64) -> bool {
     let breaks = |what: &str| {
-        use CallEffect::{CloseAfter, CutConnection, LoseReply, ResetAfter, ResetConnection};
-        let effects = [LoseReply, ResetAfter, CloseAfter, ResetConnection, CutConnection];
+        use CallEffect::{CloseAfter, CutConnection, LoseReply, Refuse, ResetAfter, ResetConnection};
+        let effects = [LoseReply, ResetAfter, CloseAfter, ResetConnection, CutConnection, Refuse];
         effects.iter().any(|effect| what.starts_with(effect.words()))
     };
     let name = history.run.as_ref().map(|run| run.client_name(operation.process));

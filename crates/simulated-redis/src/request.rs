@@ -28,6 +28,12 @@ pub(crate) fn parse(bytes: &[u8], words: &mut Vec<Range<usize>>) -> ParsedReques
     match bytes.first() {
         None => ParsedRequest::Incomplete,
         Some(b'*') => array(bytes, words).unwrap_or_else(ParsedRequest::Broken),
+        // A line without words.
+        Some(b'\n') => ParsedRequest::Command { length: 1 },
+        Some(b'\r') if bytes.get(1).is_none_or(|next| *next == b'\n') => match bytes.len() {
+            1 => ParsedRequest::Incomplete,
+            _ => ParsedRequest::Command { length: 2 },
+        },
         // Real servers take lines of words too, which only people send.
         Some(kind) => ParsedRequest::Broken(format!("expected '*', got '{}'", char::from(*kind))),
     }
@@ -92,6 +98,9 @@ mod tests {
         assert_eq!(words_of(whole), Some((20, vec![b"GET".to_vec(), b"k".to_vec()])));
         assert_eq!(words_of(&whole[20..]), Some((14, vec![b"PING".to_vec()])));
         assert_eq!(words_of(b"*0\r\n*-1\r\n"), Some((4, Vec::new())));
+        assert_eq!(words_of(b"\n*1\r\n"), Some((1, Vec::new())), "a line without words");
+        assert_eq!(words_of(b"\r\n"), Some((2, Vec::new())));
+        assert_eq!(parse(b"\r", &mut Vec::new()), ParsedRequest::Incomplete);
     }
 
     #[test]
@@ -101,6 +110,7 @@ mod tests {
             (b"*1\r\n+OK\r\n", "expected '$', got '+'"),
             (b"*1\r\n$-1\r\n", "invalid bulk length"),
             (b"PING\r\n", "expected '*', got 'P'"),
+            (b"\rPING\r\n", "expected '*', got '\r'"),
         ] {
             assert_eq!(parse(bytes, &mut Vec::new()), ParsedRequest::Broken(reason.to_string()));
         }

@@ -524,6 +524,7 @@ mod tests {
         assert_eq!(label(FaultKind::Call, "hold reply to 2nd SET client:0 from node:1"), ("reply held", true));
         assert_eq!(label(FaultKind::Call, "hold request any client:0 to node:1"), ("request held", true));
         assert_eq!(label(FaultKind::Call, "reset after write client:0 and nodes"), ("connection reset", false));
+        assert_eq!(label(FaultKind::Call, "refuse SET with OOM client:0 to node:1"), ("command refused", false));
         // Histories from elsewhere, and other kinds.
         assert_eq!(label(FaultKind::Call, "").0, "interrupted while a command was on its way");
         assert_eq!(label(FaultKind::Pause, "pause holder"), ("paused", true));

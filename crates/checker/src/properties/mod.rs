@@ -1,7 +1,7 @@
 //! What a history is asked, one property a file: its declaration, its words, and the check.
 //!
 //! A file says all there is to know of its property. The list is in [`super`], where a line names the property and its kinds of
-//! anomalies. The verdict asks for ranks and never for names: a gate makes a run unknown, a claim that the workload makes
+//! anomalies; that of advisories is here. The verdict asks for ranks and never for names: a gate makes a run unknown, a claim that the workload makes
 //! makes it invalid, an advisory is only reported.
 //!
 //! Deliberately absent: what several properties rest on, such as who had the lock and who could not speak. That is computed
@@ -116,6 +116,17 @@ pub struct Advisory {
     /// What speaks against it, if anything does.
     pub check: fn(&Recorded) -> Option<Remark>,
 }
+
+/// The advisories, in the order in which reports tell them.
+pub static ADVISORIES: &[&Advisory] = &[
+    &client_crashes::DEF,
+    &false_losses::DEF,
+    &loss_report_delay::DEF,
+    &stray_commands::DEF,
+    &early_refusals::DEF,
+    &slow_releases::DEF,
+    &busy_polling::DEF,
+];
 
 /// What advisories are checked in.
 #[derive(Clone, Copy)]
@@ -248,7 +259,7 @@ fn was_disturbed(history: &History, time: u64) -> bool {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::{ADVISORIES, AnomalyKind, PROPERTIES};
+    use super::super::{AnomalyKind, PROPERTIES};
     use super::*;
 
     #[test]

@@ -112,11 +112,12 @@ fn at_command(history: &History, window: &FaultWindow, commands: &[RecordedComma
     let was_kept_away = window.on_call == Some(CallEffect::HoldRequest);
     let refused_until = refused_until(history, window).filter(|_| was_kept_away);
     // What a node refuses it does not tell of: what comes after that is another one.
-    let place = named.as_ref().and_then(|named| named.place(window, commands));
+    let was_refused = window.on_call == Some(CallEffect::Refuse);
+    let place = named.as_ref().filter(|_| !was_refused).and_then(|named| named.place(window, commands));
     let place = place.filter(|place| refused_until.is_none_or(|until| commands[*place].time < until));
     let did = match place {
         Some(place) => did(commands, place),
-        None if refused_until.is_some() => CommandEffect::Refused,
+        None if was_refused || refused_until.is_some() => CommandEffect::Refused,
         None if was_kept_away && named.is_some() && !commands.is_empty() => CommandEffect::NeverCame,
         None => CommandEffect::Unknown,
     };

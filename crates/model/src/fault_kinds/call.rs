@@ -2,10 +2,13 @@
 //! and a server. Nemeses say at which, the agent follows it, and histories record it.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Allowed, Blame, Does, Drawn, FaultDef, Form, Needs, OnPackets, Phrase, RulesOut, Says};
+use crate::topology::REDIS_PORT;
+use base::slots::slot;
 
 pub(super) static DEF: FaultDef = FaultDef {
     id: "call",
@@ -19,6 +22,7 @@ pub(super) static DEF: FaultDef = FaultDef {
             "close after",
             "reset connection of",
             "cut connection of",
+            "refuse",
         ],
         form: Form::Command,
         usage: "hold reply to 2nd SET client:0 from node:1",
@@ -66,11 +70,13 @@ pub enum CallEffect {
     ResetConnection,
     /// In the same way, everything on the connection is lost, and nobody is told.
     CutConnection,
+    /// The server never gets the request, and the client gets an error in place of the reply. The connection goes on.
+    Refuse,
 }
 
 impl CallEffect {
     /// All of them.
-    pub const ALL: [CallEffect; 7] = [
+    pub const ALL: [CallEffect; 8] = [
         CallEffect::HoldRequest,
         CallEffect::HoldReply,
         CallEffect::LoseReply,
@@ -78,6 +84,7 @@ impl CallEffect {
         CallEffect::CloseAfter,
         CallEffect::ResetConnection,
         CallEffect::CutConnection,
+        CallEffect::Refuse,
     ];
 
     /// As a nemesis file says it.
@@ -90,13 +97,14 @@ impl CallEffect {
             CallEffect::CloseAfter => "close after",
             CallEffect::ResetConnection => "reset connection of",
             CallEffect::CutConnection => "cut connection of",
+            CallEffect::Refuse => "refuse",
         }
     }
 
     /// The word between client and server.
     pub fn between(self) -> &'static str {
         match self {
-            CallEffect::HoldRequest => "to",
+            CallEffect::HoldRequest | CallEffect::Refuse => "to",
             CallEffect::HoldReply | CallEffect::LoseReply => "from",
             CallEffect::ResetAfter
             | CallEffect::CloseAfter
@@ -114,6 +122,7 @@ impl CallEffect {
             CallEffect::ResetAfter | CallEffect::ResetConnection => ("connection reset", false),
             CallEffect::CloseAfter => ("connection closed", false),
             CallEffect::CutConnection => ("connection cut", true),
+            CallEffect::Refuse => ("command refused", false),
         }
     }
 
@@ -126,6 +135,74 @@ impl CallEffect {
     /// Whether it acts on connections that are there already, by their last command.
     pub fn chooses(self) -> bool {
         matches!(self, CallEffect::ResetConnection | CallEffect::CutConnection)
+    }
+}
+
+/// The error with which a server refuses a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum ErrorReply {
+    /// It does not know the command, as many proxies and services do not know WAIT.
+    Err,
+    /// It has started, and is still reading its data.
+    Loading,
+    /// It cannot write its snapshot.
+    Misconf,
+    /// Another node of a Redis Cluster has the key. The error names the same server again, so a client that follows it gets there.
+    Moved,
+    /// The user may not run the command.
+    Noperm,
+    /// Too few replicas are connected.
+    Noreplicas,
+    /// It does not have the script of EVALSHA.
+    Noscript,
+    /// It has no memory left.
+    Oom,
+    /// It has become a replica.
+    Readonly,
+}
+
+impl ErrorReply {
+    /// All of them, in the order of their codes.
+    pub const ALL: [ErrorReply; 9] = {
+        use ErrorReply::*;
+        [Err, Loading, Misconf, Moved, Noperm, Noreplicas, Noscript, Oom, Readonly]
+    };
+
+    /// The first word of the error, by which clients know it.
+    pub fn code(self) -> &'static str {
+        match self {
+            ErrorReply::Err => "ERR",
+            ErrorReply::Loading => "LOADING",
+            ErrorReply::Misconf => "MISCONF",
+            ErrorReply::Moved => "MOVED",
+            ErrorReply::Noperm => "NOPERM",
+            ErrorReply::Noreplicas => "NOREPLICAS",
+            ErrorReply::Noscript => "NOSCRIPT",
+            ErrorReply::Oom => "OOM",
+            ErrorReply::Readonly => "READONLY",
+        }
+    }
+
+    /// The whole error, as Redis words it, without `-` and line end. `command` is in capitals.
+    pub fn text(self, command: &str, key: &str, server: Ipv4Addr) -> String {
+        match self {
+            ErrorReply::Err => format!("ERR unknown command '{command}'"),
+            ErrorReply::Loading => "LOADING Redis is loading the dataset in memory".to_string(),
+            ErrorReply::Misconf => "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. \
+                                    Commands that may modify the data set are disabled, because this instance is configured to \
+                                    report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). \
+                                    Please check the Redis logs for details about the RDB error."
+                .to_string(),
+            ErrorReply::Moved => format!("MOVED {} {server}:{REDIS_PORT}", slot(key.as_bytes())),
+            ErrorReply::Noperm => {
+                format!("NOPERM User default has no permissions to run the '{}' command", command.to_ascii_lowercase())
+            }
+            ErrorReply::Noreplicas => "NOREPLICAS Not enough good replicas to write.".to_string(),
+            ErrorReply::Noscript => "NOSCRIPT No matching script. Please use EVAL.".to_string(),
+            ErrorReply::Oom => "OOM command not allowed when used memory > 'maxmemory'.".to_string(),
+            ErrorReply::Readonly => "READONLY You can't write against a read only replica.".to_string(),
+        }
     }
 }
 
@@ -163,6 +240,9 @@ pub struct CommandFault {
     /// A pattern with `*` and `?` for one of the command's keys; `None` for any or, if the command is `write`, for one
     /// that names the key of an operation.
     pub key: Option<String>,
+    /// The error of [`CallEffect::Refuse`]; `None` for all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorReply>,
 }
 
 /// `1st`, `2nd`, `3rd`, `11th`.
@@ -194,5 +274,17 @@ mod tests {
     fn numbers_have_their_endings() {
         let said = [1, 2, 3, 4, 10, 11, 12, 13, 21, 102, 111].map(ordinal);
         assert_eq!(said.join(" "), "1st 2nd 3rd 4th 10th 11th 12th 13th 21st 102nd 111th");
+    }
+
+    #[test]
+    fn an_error_begins_with_its_code_and_is_one_line() {
+        for error in ErrorReply::ALL {
+            let text = error.text("SET", "lock:k0", Ipv4Addr::new(10, 0, 0, 2));
+            assert_eq!(text.split(' ').next(), Some(error.code()), "{text}");
+            assert!(!text.contains(['\r', '\n']) && !text.contains("  "), "{text}");
+            assert_eq!(serde_json::to_string(&error).unwrap(), format!("\"{}\"", error.code()));
+        }
+        let moved = ErrorReply::Moved.text("SET", "foo", Ipv4Addr::new(10, 0, 0, 2));
+        assert_eq!(moved, "MOVED 12182 10.0.0.2:6379");
     }
 }

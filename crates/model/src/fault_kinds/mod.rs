@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 
 use base::members::Role;
 
-pub use call::{CallEffect, Command, CommandFault, names_a_key_of_the_run, ordinal};
+pub use call::{CallEffect, Command, CommandFault, ErrorReply, names_a_key_of_the_run, ordinal};
 
 /// The declaration of a kind of fault.
 #[derive(Debug)]

@@ -1,19 +1,24 @@
-//! A fault at one command: `hold reply to 2nd SET client:0 from node:1`, `lose reply to EVAL on lock:* clients from nodes`.
+//! A fault at one command: `hold reply to 2nd SET client:0 from node:1`, `refuse EVAL on lock:* with OOM clients to nodes`.
 
 use std::fmt;
 
 use super::links::LinkSelector;
 use super::phrase::{PhraseError, first};
 use super::target::Target;
-use crate::fault_kinds::{CallEffect, Command, CommandFault, ordinal};
+use crate::fault_kinds::{CallEffect, Command, CommandFault, ErrorReply, ordinal};
 
 /// An error that shows a phrase for each effect.
 pub(super) fn expected(phrase: &str) -> PhraseError {
     let examples = CallEffect::ALL.map(|effect| {
         let command = if effect.chooses() { "SUBSCRIBE" } else { "SET" };
-        format!("`{} {command} client:0 {} node:0`", effect.words(), effect.between())
+        format!("`{} {command}{} client:0 {} node:0`", effect.words(), with(effect), effect.between())
     });
     PhraseError::expected(phrase, &examples.join(", "))
+}
+
+/// An example of what an effect takes after the command.
+fn with(effect: CallEffect) -> &'static str {
+    if effect == CallEffect::Refuse { " with OOM" } else { "" }
 }
 
 /// `2nd`, `each`, or nothing, which is `1st`; and what follows.
@@ -47,11 +52,23 @@ pub(super) fn parse(text: &str, words: &str, rest: &str) -> Result<(LinkSelector
         }
         _ => (None, rest),
     };
+    let (error, rest) = match first(rest) {
+        ("with", rest) if effect == CallEffect::Refuse => {
+            let (code, rest) = first(rest);
+            (Some(self::error(code)?), rest)
+        }
+        _ if effect == CallEffect::Refuse => {
+            let why = format!("`with` and {} after the command", codes());
+            return Err(PhraseError::expected(text, &why));
+        }
+        _ => (None, rest),
+    };
     if command.is_empty() || rest.is_empty() {
         let expected = format!(
-            "`{} 2nd SET on lock:k* client:0 {1} node:0`: a command, `any` or `write`, then `CLIENT {1} SERVER`; `2nd` and \
+            "`{} 2nd SET on lock:k*{} client:0 {2} node:0`: a command, `any` or `write`, then `CLIENT {2} SERVER`; `2nd` and \
              `on KEY` may be left out",
             effect.words(),
+            with(effect),
             effect.between()
         );
         return Err(PhraseError::expected(text, &expected));
@@ -62,7 +79,17 @@ pub(super) fn parse(text: &str, words: &str, rest: &str) -> Result<(LinkSelector
         let expected = format!("the client first, then a node or the resource: `client:0 {} node:0`", effect.between());
         return Err(PhraseError::expected(rest, &expected));
     }
-    Ok((sides, CommandFault { effect, nth, command: self::command(command)?, key }))
+    Ok((sides, CommandFault { effect, nth, command: self::command(command)?, key, error }))
+}
+
+/// The errors that a server can be made to answer with.
+fn codes() -> String {
+    format!("one of {}", ErrorReply::ALL.map(|error| format!("`{}`", error.code())).join(", "))
+}
+
+fn error(code: &str) -> Result<ErrorReply, PhraseError> {
+    let known = ErrorReply::ALL.into_iter().find(|error| error.code() == code);
+    known.ok_or_else(|| PhraseError::expected(code, &codes()))
 }
 
 fn command(text: &str) -> Result<Command, PhraseError> {
@@ -87,6 +114,9 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, what: &CommandFault, sides: &[Li
     write!(f, "{} ", what.command)?;
     if let Some(key) = &what.key {
         write!(f, "on {key} ")?;
+    }
+    if let Some(error) = what.error {
+        write!(f, "with {} ", error.code())?;
     }
     sides.iter().try_for_each(|LinkSelector { one, other, .. }| write!(f, "{one} {} {other}", what.effect.between()))
 }

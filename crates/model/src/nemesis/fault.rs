@@ -330,6 +330,8 @@ mod tests {
             "reset after 11th write client and node:0",
             "reset connection of SUBSCRIBE client:0 and nodes",
             "cut connection of any client:1 and primary",
+            "refuse WAIT with NOPERM client:0 to primary",
+            "refuse each EVAL on lock:k? with OOM clients to nodes",
         ] {
             let fault: Fault = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(fault.to_string(), text);
@@ -402,6 +404,12 @@ mod tests {
             ("hold request 2th SET client:0 to node:0", "`2nd`"),
             ("hold request S.T client:0 to node:0", "letters"),
             ("reset connection of 2nd SUBSCRIBE client:0 and node:0", "no number"),
+            ("refuse SET client:0 to node:0", "`with` and one of `ERR`, `LOADING`"),
+            ("refuse SET with client:0 to node:0", "one of `ERR`, `LOADING`"),
+            ("refuse SET with oom client:0 to node:0", "`OOM`"),
+            ("refuse SET with OOM", "`refuse 2nd SET on lock:k* with OOM client:0 to node:0`"),
+            ("refuse with OOM SET client:0 to node:0", "`with` and one of"),
+            ("hold request SET with OOM client:0 to node:0", "unknown target"),
         ] {
             let error = text.parse::<Fault>().map(|fault| panic!("{text} became {fault}")).unwrap_err();
             assert!(error.to_string().contains(expected), "{text}: {error}");

@@ -114,10 +114,23 @@ pub enum Ability {
     Cancel,
     /// To block their own event loop.
     Block,
-    /// To take the lock for reading.
+    /// To take the lock for reading, beside others who do.
     Shared,
     /// To give a lock back a second time.
     ReleaseAgain,
+}
+
+impl Ability {
+    /// As a client says it among the `capabilities` of its `ready`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Ability::Threads => "threads",
+            Ability::Cancel => "cancel",
+            Ability::Block => "block",
+            Ability::Shared => "shared",
+            Ability::ReleaseAgain => "release-again",
+        }
+    }
 }
 
 impl Scenario {
@@ -158,19 +171,22 @@ impl Scenario {
         length.map(|length| millis(length.resolve(self.ttl)))
     }
 
-    /// What it asks of clients that only some can do: version 2 of the client protocol.
-    pub fn asks_of_clients(&self) -> Vec<Ability> {
-        let cancels = |step: &Step| matches!(step, Step::Cancel { .. });
-        let releases_again = |step: &Step| matches!(step, Step::Start { releases_again: Some(_), .. });
+    /// What it asks of clients that only some can do, which takes version 2 of the client protocol, and which part of it asks.
+    pub fn asks_of_clients(&self) -> Vec<(Ability, String)> {
+        let step = |asks: fn(&Step) -> bool| {
+            self.nemesis.script.iter().find(|step| asks(step)).map(|step| format!("`{step}`"))
+        };
+        let readers = || "`shared` in `[operations]` of the workload".to_string();
+        let mut blocks = self.nemesis.all_faults().filter(|fault| fault.kind.needs.by_client);
         [
-            (Ability::Threads, self.threads > 1),
-            (Ability::Cancel, self.nemesis.script.iter().any(cancels)),
-            (Ability::Block, self.nemesis.all_faults().any(|fault| fault.kind.needs.by_client)),
-            (Ability::Shared, self.workload.has_readers()),
-            (Ability::ReleaseAgain, self.nemesis.script.iter().any(releases_again)),
+            (Ability::Threads, (self.threads > 1).then(|| format!("--threads {}", self.threads))),
+            (Ability::Cancel, step(|step| matches!(step, Step::Cancel { .. }))),
+            (Ability::Block, blocks.next().map(|fault| format!("`{fault}`"))),
+            (Ability::Shared, self.workload.has_readers().then(readers)),
+            (Ability::ReleaseAgain, step(|step| matches!(step, Step::Start { releases_again: Some(_), .. }))),
         ]
         .into_iter()
-        .filter_map(|(ability, is_asked)| is_asked.then_some(ability))
+        .filter_map(|(ability, what)| Some((ability, what?)))
         .collect()
     }
 
@@ -478,7 +494,8 @@ mod tests {
     fn a_lock_that_is_also_taken_for_reading_guards_a_register_and_asks_it_of_clients() {
         let shared = on("perfect-shared");
         survives(&shared);
-        assert_eq!(shared.asks_of_clients(), [Ability::Shared]);
+        let readers = "`shared` in `[operations]` of the workload".to_string();
+        assert_eq!(shared.asks_of_clients(), [(Ability::Shared, readers)]);
         assert_eq!(scenario().asks_of_clients(), []);
         let refused = |change: fn(&mut Scenario), expected: &str| refused(shared.clone(), change, expected);
         refused(|s| s.workload.resource.kind = ResourceKind::List, "`[operations]` is for `kind = \"replicated\"`");

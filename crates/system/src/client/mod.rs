@@ -28,9 +28,7 @@ use tokio::time::{Instant, sleep};
 
 use self::clock::ClientClock;
 use self::control::{Control, Stdout};
-use self::protocol::{
-    CANCELLED, FromClient, Hello, Invoke, NEWEST, PROTOCOL, PhaseMessage, Problem, Ready, ToClient, capability,
-};
+use self::protocol::{CANCELLED, FromClient, Hello, Invoke, NEWEST, PROTOCOL, PhaseMessage, Problem, Ready, ToClient};
 use self::redis_node::RedisNode;
 use self::register::{Read, Register, Write};
 use self::row::RowLock;
@@ -39,6 +37,7 @@ use base::sync::lock;
 use model::history::{Function, Phase, ResourceKind};
 use model::locks::{Holding, Lock, PhaseHook, Renewal, RequestError, perfect};
 use model::resource::ResourceValue;
+use model::scenario::Ability;
 
 /// How long a request to the resource may take. Generous: the resource is not what is under test.
 const RESOURCE_LIMIT: Duration = Duration::from_secs(2);
@@ -93,17 +92,17 @@ pub async fn serve(
         }
     }
     let mut can = if hello.protocol == NEWEST {
-        vec![capability::THREADS, capability::CANCEL, capability::RELEASE_AGAIN]
+        vec![Ability::Threads, Ability::Cancel, Ability::ReleaseAgain]
     } else {
         Vec::new()
     };
     // Other locks of ours have one mode.
     let has_modes = hello.protocol == NEWEST && hello.lock.name == perfect::ABOUT.name;
-    can.extend(has_modes.then_some(capability::SHARED));
+    can.extend(has_modes.then_some(Ability::Shared));
     let ready = Ready {
         protocol: hello.protocol,
         name: concat!("redjepsen ", env!("CARGO_PKG_VERSION")).to_string(),
-        capabilities: can.into_iter().map(str::to_string).collect(),
+        capabilities: can.into_iter().map(|one| one.word().to_string()).collect(),
     };
     control.say(&FromClient::Ready(ready)).await?;
     let work = threads.iter().zip(&workers).map(|(thread, worker)| work(thread, worker, &*machine, hello.protocol));

@@ -21,20 +21,6 @@ pub const PROTOCOL: u32 = 1;
 /// The newest version that this build speaks, which a run needs that asks for one.
 pub const NEWEST: u32 = 2;
 
-/// What a client of version 2 may be able to do, in the words of its `ready`.
-pub mod capability {
-    /// Several operations at once, each of a thread or task of its own.
-    pub const THREADS: &str = "threads";
-    /// End an operation early when it is cancelled.
-    pub const CANCEL: &str = "cancel";
-    /// Block its own event loop.
-    pub const BLOCK: &str = "block";
-    /// Take the lock for reading, beside others who do.
-    pub const SHARED: &str = "shared";
-    /// Give a lock back a second time.
-    pub const RELEASE_AGAIN: &str = "release-again";
-}
-
 /// The longest line that either side may send, in bytes.
 pub const LONGEST_LINE: usize = 1 << 20;
 

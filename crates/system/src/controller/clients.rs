@@ -18,9 +18,7 @@ use super::flood::Allowance;
 use super::grants::Holder;
 use super::messages::{ClientFailure, ClientHost, shown};
 use super::{Run, RunError};
-use crate::client::protocol::{
-    Breakpoints, FromClient, Hello, Invoke, NEWEST, PROTOCOL, Ready, Resource, ToClient, capability,
-};
+use crate::client::protocol::{Breakpoints, FromClient, Hello, Invoke, NEWEST, PROTOCOL, Ready, Resource, ToClient};
 use base::members::client_name;
 use base::units::nanos;
 use base::words;
@@ -29,6 +27,7 @@ use model::history::{
     ResourceKind,
 };
 use model::plan::{Action, Operations, PlanError, PlannedOperation};
+use model::scenario::Ability;
 
 /// How long a client may take to say `ready`; loading an interpreter for the first time is slow.
 const READY_LIMIT: Duration = Duration::from_secs(30);
@@ -152,7 +151,7 @@ impl Run<'_> {
     /// Says hello to a process, which the history knows by this number, and waits for `ready`; returns the client's name for
     /// itself.
     async fn greet(&self, host: &ClientHost, process: u32) -> Result<String, ClientFailure> {
-        let needed = self.needed_of_clients();
+        let needed = self.scenario.asks_of_clients();
         let protocol = if needed.is_empty() { PROTOCOL } else { NEWEST };
         let settings = self.scenario.lock_settings(self.cluster.node_urls());
         let mut lock = settings.map_err(|error| ClientFailure::new(error.to_string()))?;
@@ -193,25 +192,6 @@ impl Run<'_> {
                 Err(ClientFailure::new(format!("it did not say `ready` within {} s{last}", READY_LIMIT.as_secs())))
             }
         }
-    }
-
-    /// What clients must be able to do beside what every client can, in the protocol's words, and which part of the run asks
-    /// for it.
-    fn needed_of_clients(&self) -> Vec<(&'static str, String)> {
-        let mut needed = Vec::new();
-        if self.scenario.threads > 1 {
-            needed.push((capability::THREADS, format!("--threads {}", self.scenario.threads)));
-        }
-        let steps = &self.plan.script;
-        let cancels = steps.iter().find(|step| matches!(step.action, Action::Cancel { .. }));
-        needed.extend(cancels.map(|step| (capability::CANCEL, format!("`{}`", step.text))));
-        let block = self.scenario.nemesis.all_faults().find(|fault| fault.kind.needs.by_client);
-        needed.extend(block.map(|fault| (capability::BLOCK, format!("`{fault}`"))));
-        let readers = self.scenario.workload.has_readers();
-        needed.extend(readers.then(|| (capability::SHARED, "`shared` in `[operations]` of the workload".to_string())));
-        let twice = steps.iter().find(|step| matches!(step.action, Action::Start { release_again_ms: Some(_), .. }));
-        needed.extend(twice.map(|step| (capability::RELEASE_AGAIN, format!("`{}`", step.text))));
-        needed
     }
 
     /// Refuses a client that says that its library has another version than the workload says: reports would name the
@@ -598,10 +578,11 @@ impl Client {
 }
 
 /// Refuses a client that can't do what the run asks for.
-fn check_capabilities(ready: &Ready, needed: &[(&str, String)]) -> Result<(), String> {
-    match needed.iter().find(|(capability, _)| !ready.capabilities.iter().any(|has| has == capability)) {
-        Some((capability, what)) => Err(format!(
-            "it does not say that it can do what {what} asks for: `{capability}` is not among the `capabilities` of its `ready`"
+fn check_capabilities(ready: &Ready, needed: &[(Ability, String)]) -> Result<(), String> {
+    match needed.iter().find(|(ability, _)| !ready.capabilities.iter().any(|has| has == ability.word())) {
+        Some((ability, what)) => Err(format!(
+            "it does not say that it can do what {what} asks for: `{}` is not among the `capabilities` of its `ready`",
+            ability.word()
         )),
         None => Ok(()),
     }

@@ -203,6 +203,7 @@ fn an_attempt_whose_own_connection_was_broken_was_kept_from_nothing() {
     let reset = "reset after write client:1 and nodes";
     // The strike may be reported after the answer that the client gave to it.
     assert!(!late(reset, "c1", 2_950) && !late(reset, "c1", 2_995));
+    assert!(!late("refuse each SET with OOM client:1 to nodes", "c1", 2_950), "the server itself refused it");
     assert!(late(reset, "c0", 2_950), "another's connection");
     assert!(late(reset, "c1", 2_890), "before it asked");
     assert!(late("hold reply to write client:1 from nodes", "c1", 2_950), "it is late, and not lost");
@@ -567,7 +568,10 @@ fn each_kind_of_fault_is_refuted_by_what_it_rules_out_and_by_nothing_else() {
                     speaks_against(kind, &all, &everybody, None, &strikes(effect, None));
                     speaks_against(kind, &all, &everybody, None, &strikes(effect, Some(Command::Named("SET".into()))));
                 }
-                speaks_against(kind, &all, &everybody, None, &strikes(CallEffect::CutConnection, Some(Command::Any)));
+                // Commands of a transaction pass a refusal.
+                for effect in [CallEffect::CutConnection, CallEffect::Refuse] {
+                    speaks_against(kind, &all, &everybody, None, &strikes(effect, Some(Command::Any)));
+                }
             }
             RulesOut::OldValues => {
                 let mut build = with_fault();

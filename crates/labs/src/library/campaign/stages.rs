@@ -173,7 +173,7 @@ impl Examination {
         upkeep: RenewalMode,
     ) -> (Vec<String>, Vec<(String, String)>) {
         let why_unable = |scenario: &Scenario| {
-            let asked = scenario.asks_of_clients();
+            let asked: Vec<Ability> = scenario.asks_of_clients().into_iter().map(|(ability, _)| ability).collect();
             let of_threads = asked.contains(&Ability::Threads) && asked.contains(&Ability::Cancel);
             let is_unable = |ability: &Ability| match ability {
                 Ability::Cancel if of_threads => !cancels_threads,

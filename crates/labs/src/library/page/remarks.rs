@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 
 use crate::library::examined::{Examined, Tried, TriedRun};
 use base::words::{count, plural, sanitize};
+use checker::Remark;
 use checker::properties::{
-    Advisory, busy_polling, client_crashes, early_refusals, false_losses, slow_releases, stray_commands,
+    ADVISORIES, Advisory, busy_polling, client_crashes, early_refusals, false_losses, slow_releases, stray_commands,
 };
-use checker::{ADVISORIES, Remark};
 
 /// So many attempts that are refused early are no accident.
 const NO_ACCIDENT: u64 = 2;

@@ -12,9 +12,11 @@ pub(super) struct NoCommand;
 /// A command's words, and how many bytes it has.
 type Framed = (Vec<Vec<u8>>, usize);
 
-/// The first command of these bytes; none if its end has not come yet.
+/// The first command of these bytes, with the empty lines before it, which Redis ignores; none if its end has not come yet.
 pub(super) fn first(bytes: &[u8]) -> Result<Option<Framed>, NoCommand> {
-    let Some((count, mut at)) = number(bytes, b'*')? else { return Ok(None) };
+    let lines = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+    let Some((count, header)) = number(&bytes[lines..], b'*')? else { return Ok(None) };
+    let mut at = lines + header;
     if count > MOST_WORDS {
         return Err(NoCommand);
     }
@@ -91,8 +93,9 @@ mod tests {
         ] {
             assert_eq!(first(bytes), Err(NoCommand), "{}", String::from_utf8_lossy(bytes));
         }
-        for bytes in [&b""[..], b"*", b"*2\r\n$1\r\na\r\n", b"*1\r\n$3\r\nab"] {
+        for bytes in [&b""[..], b"*", b"*2\r\n$1\r\na\r\n", b"*1\r\n$3\r\nab", b"\n\n"] {
             assert_eq!(first(bytes), Ok(None));
         }
+        assert_eq!(first(b"\n\r\n*1\r\n$1\r\na\r\n"), Ok(Some((vec![b"a".to_vec()], 14))), "after empty lines");
     }
 }

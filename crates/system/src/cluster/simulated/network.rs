@@ -165,6 +165,13 @@ impl Direction {
     fn to(self) -> usize {
         1 - self.from()
     }
+
+    fn opposite(self) -> Direction {
+        match self {
+            Direction::Forward => Direction::Back,
+            Direction::Back => Direction::Forward,
+        }
+    }
 }
 
 impl Network {
@@ -409,6 +416,18 @@ impl Network {
                     let at = (now + transit + later).max(lane.flying.back().map_or(now, |(last, _)| *last));
                     lane.flying.push_back((at, content));
                     tick.schedule(at, Due::Arrive(number, direction));
+                }
+                SegmentFate::Replaced(all, later) => {
+                    let Some(content) = lane.unsent.pop_front() else { return };
+                    lane.sequence = lane.sequence.wrapping_add(content.length());
+                    lane.timeout = None;
+                    for (sender, _, payload) in all {
+                        let way = if sender == from { direction } else { direction.opposite() };
+                        let lane = &mut link.lanes[way.from()];
+                        let at = (now + transit + later).max(lane.flying.back().map_or(now, |(last, _)| *last));
+                        lane.flying.push_back((at, SegmentContent::Bytes(payload)));
+                        tick.schedule(at, Due::Arrive(number, way));
+                    }
                 }
                 SegmentFate::Lost => {
                     let timeout = lane.timeout.unwrap_or(if opens { OPENING_TIMEOUT } else { TIMEOUT });

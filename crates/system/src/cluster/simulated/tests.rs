@@ -18,7 +18,7 @@ use super::servers::Program;
 use super::world::{Machine, What, World};
 use crate::faults::{Effect, Host, MemberAction};
 use base::machine::{Machine as _, Stream};
-use model::fault_kinds::{CallEffect, Command, CommandFault};
+use model::fault_kinds::{CallEffect, Command, CommandFault, ErrorReply};
 
 const AGENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const NODE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
@@ -271,7 +271,7 @@ fn a_held_reply_comes_at_the_heal_and_a_lost_one_never() {
             let small = Small::new();
             let mut stream = small.connect().await.unwrap();
             let command = Command::Named("SET".to_string());
-            let call = CommandFault { effect: action, command, nth: None, key: None };
+            let call = CommandFault { effect: action, command, nth: None, key: None, error: None };
             small.inject(&[TO_NODE, FROM_NODE], Effect::Command(call.into()));
             assert_eq!(ask(&mut stream, "GET k").await, "$-1", "another command");
             stream.write_all(&request("SET k x")).await.unwrap();
@@ -296,8 +296,13 @@ fn after_a_command_a_connection_is_reset_or_closed() {
         virtually(async || {
             let small = Small::new();
             let mut stream = small.connect().await.unwrap();
-            let call =
-                CommandFault { effect: action, command: Command::Named("SET".to_string()), nth: None, key: None };
+            let call = CommandFault {
+                effect: action,
+                command: Command::Named("SET".to_string()),
+                nth: None,
+                key: None,
+                error: None,
+            };
             small.inject(&[TO_NODE, FROM_NODE], Effect::Command(call.into()));
             stream.write_all(&request("SET k x")).await.unwrap();
             assert_eq!(reply(&mut stream).await.unwrap_err().kind(), ends);
@@ -306,6 +311,45 @@ fn after_a_command_a_connection_is_reset_or_closed() {
             assert_eq!(ask(&mut small.connect().await.unwrap(), "GET k").await, "x");
         });
     }
+}
+
+#[test]
+fn a_refused_command_is_not_carried_out_and_the_next_ones_are() {
+    let refuse = |nth| CommandFault {
+        effect: CallEffect::Refuse,
+        command: Command::Named("SET".to_string()),
+        nth,
+        key: None,
+        error: Some(ErrorReply::Oom),
+    };
+    const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
+    virtually(async || {
+        let small = Small::new();
+        let mut stream = small.connect().await.unwrap();
+        small.inject(&[TO_NODE, FROM_NODE], Effect::Command(refuse(Some(2)).into()));
+        assert_eq!(ask(&mut stream, "SET k x").await, "+OK");
+        assert_eq!(ask(&mut stream, "SET k y").await, OOM);
+        assert_eq!(ask(&mut stream, "GET k").await, "x");
+        small.heal();
+        assert_eq!(ask(&mut stream, "SET k z").await, "+OK", "on the same connection");
+        // Another fault finds its commands and replies there as before.
+        let (faults, links) = (CallEffect::HoldReply, [TO_NODE, FROM_NODE]);
+        let hold = CommandFault { effect: faults, error: None, ..refuse(None) };
+        small.world.change(|state| state.network.faults.inject(8, &links, Effect::Command(hold.into())).unwrap());
+        stream.write_all(&request("SET k w")).await.unwrap();
+        assert!(is_silent(&mut stream, seconds(5.0)).await);
+        assert!(small.host.strike(8, false).is_ok());
+    });
+    virtually(async || {
+        let small = Small::new();
+        let mut stream = small.connect().await.unwrap();
+        small.inject(&[TO_NODE, FROM_NODE], Effect::Command(refuse(None).into()));
+        let all = [request("SET k x"), request("GET k"), request("SET k y")].concat();
+        stream.write_all(&all).await.unwrap();
+        for expected in [OOM, "$-1", OOM] {
+            assert_eq!(reply(&mut stream).await.unwrap(), expected, "in the order of the commands");
+        }
+    });
 }
 
 /// A client that sends one request after a second, and then waits for ever. What it returns is told of the request.

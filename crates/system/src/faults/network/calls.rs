@@ -1,4 +1,5 @@
-//! Faults on one command of one connection: its request or its reply is held, its reply is lost, or its connection ends.
+//! Faults on one command of one connection: its request or its reply is held, its reply is lost, it is refused ([`refusal`]), or its
+//! connection ends.
 //!
 //! All packets between a client and a server pass through here on their way. What is a request and what is a reply is
 //! told by the server's port. Both directions of a connection are followed by their sequence numbers ([`resp`] says
@@ -25,10 +26,12 @@ use super::{Pair, reset};
 use base::redis_commands::{is_housekeeping, may_write, runs_a_script};
 use base::sync::lock;
 use effect::{did_nothing, keys_of, shown};
-use model::fault_kinds::{CallEffect, Command, CommandFault, names_a_key_of_the_run, ordinal};
+use model::fault_kinds::{CallEffect, Command, CommandFault, ErrorReply, names_a_key_of_the_run, ordinal};
 use model::topology::REDIS_PORT;
+use refusal::Refusals;
 
 mod effect;
+mod refusal;
 
 /// How many connections are followed at once; beyond that, the one that was silent for longest is forgotten.
 const MOST_CONNECTIONS: usize = 4096;
@@ -46,6 +49,8 @@ pub struct CommandWatch {
     /// A pattern with `*` and `?` for one of the command's keys; `None` for any or, if the command is `write`, for one
     /// that names the key of an operation.
     pub key: Option<String>,
+    /// The error of [`CallEffect::Refuse`].
+    pub error: Option<ErrorReply>,
     /// What writes, as the server says, in capitals; none if it was not asked, or does not say.
     pub writing: BTreeSet<String>,
     /// Connections that were chosen already: the client's address and port, and the server's address.
@@ -69,8 +74,8 @@ fn fits(meant: &Command, writing: &BTreeSet<String>, command: &str) -> bool {
 
 impl From<CommandFault> for CommandWatch {
     fn from(fault: CommandFault) -> CommandWatch {
-        let CommandFault { effect, nth, command, key } = fault;
-        CommandWatch { effect, command, nth, key, writing: BTreeSet::new(), chosen: Vec::new() }
+        let CommandFault { effect, nth, command, key, error } = fault;
+        CommandWatch { effect, command, nth, key, error, writing: BTreeSet::new(), chosen: Vec::new() }
     }
 }
 
@@ -132,6 +137,9 @@ impl CommandWatch {
             }
             CallEffect::ResetConnection => "was not let through, and both ends got an RST",
             CallEffect::CutConnection => "was not let through, nor is anything else on its connection",
+            CallEffect::Refuse => {
+                return format!("{which} was refused with \"{}\", and {server} never got it", strike.answer);
+            }
         };
         format!("{which} {what}")
     }
@@ -173,7 +181,7 @@ pub struct CommandStrike {
     pub command: String,
     /// Its first key, or the one that was meant.
     pub key: String,
-    /// What the server answered, if that was seen.
+    /// What the server answered, if that was seen, or the error in place of that.
     pub answer: String,
 }
 
@@ -243,6 +251,8 @@ pub(super) enum Treatment {
     Withheld,
     /// It is lost, and these frames are sent in its place.
     Answered(Vec<Vec<u8>>),
+    /// These frames go on in its place, in one direction or the other, each as its link lets it.
+    Replaced(Vec<Vec<u8>>),
 }
 
 /// All connections on which a fault may strike.
@@ -280,6 +290,9 @@ struct TrackedConnection {
     chosen: Vec<u32>,
     /// Faults that have struck.
     fates: Vec<(u32, CallEffect)>,
+    refusals: Refusals,
+    /// The last segment to the client after a refusal, as a frame.
+    newest: Option<Vec<u8>>,
     held: VecDeque<(StreamDirection, Vec<u8>)>,
     held_bytes: usize,
     /// Whether its client was told that the server has closed it.
@@ -337,12 +350,19 @@ impl Calls {
             }
         }
         let mut send = Vec::new();
-        for connection in self.connections.values_mut() {
+        let is_watched =
+            |(client, _, server): &Ends| faults.values().any(|(_, pairs)| pairs.contains(&(*client, *server)));
+        for (ends, connection) in &mut self.connections {
             connection.due.retain(|due| faults.contains_key(&due.fault));
             connection.queued.iter_mut().for_each(|all| all.retain(|(fault, _)| faults.contains_key(fault)));
             connection.chosen.retain(|fault| faults.contains_key(fault));
             connection.fates.retain(|(fault, _)| faults.contains_key(fault));
             connection.let_go(&mut send);
+            // Its ends count differently, and nobody will make up for that any more.
+            if let Some(newest) = connection.newest.take_if(|_| !is_watched(ends)) {
+                send.extend(reset::forge_at(&newest, connection.client_expects).into_iter().map(bare));
+                connection.refusals = Refusals::default();
+            }
         }
         if faults.is_empty() {
             self.connections.clear();
@@ -373,8 +393,13 @@ impl Calls {
         match direction {
             StreamDirection::Request => {
                 let end = segment.sequence.wrapping_add(segment.length);
+                let mut begin = connection.requests.begins(segment.sequence);
                 for command in connection.requests.read(segment.sequence, payload, resp::begins_a_command) {
-                    self.asked(ends, &command, end);
+                    let place = begin.replace(command.end).map(|begin| (begin, command.end));
+                    self.asked(ends, &command, end, place);
+                }
+                if let Some(connection) = self.connections.get_mut(&ends) {
+                    connection.say_errors(segment.acknowledged);
                 }
             }
             StreamDirection::Reply => self.replied(ends, &segment, payload),
@@ -392,15 +417,16 @@ impl Calls {
             self.connections.remove(&ends);
         }
         if self.connections.len() >= MOST_CONNECTIONS && !self.connections.contains_key(&ends) {
-            let idle = self.connections.iter().filter(|(_, one)| one.fates.is_empty());
+            let idle = self.connections.iter().filter(|(_, one)| one.fates.is_empty() && !one.refusals.has_any());
             let silent = idle.min_by_key(|(_, one)| one.last).map(|(ends, _)| *ends);
             silent.map(|silent| self.connections.remove(&silent));
         }
         self.connections.entry(ends).or_default()
     }
 
-    /// A command has passed, in a segment that ends here.
-    fn asked(&mut self, ends: Ends, command: &RespValue, end: u32) {
+    /// A command has passed, in a segment that ends here. `place`: its first byte, and the first one after it, if all of it is in this
+    /// segment.
+    fn asked(&mut self, ends: Ends, command: &RespValue, end: u32, place: Option<(u32, u32)>) {
         let Some(connection) = self.connections.get_mut(&ends) else { return };
         // Messages to a subscriber look like replies.
         connection.answered = connection.answered.min(connection.asked);
@@ -408,6 +434,7 @@ impl Calls {
         let number = connection.asked;
         let Some(name) = command.words.first() else { return };
         let name = String::from_utf8_lossy(name).to_ascii_uppercase();
+        let in_transaction = connection.queued.is_some();
         match name.as_str() {
             "MULTI" => connection.queued = Some(Vec::new()),
             "DISCARD" => connection.queued = None,
@@ -437,6 +464,24 @@ impl Calls {
                 }
                 continue;
             }
+            if let Some(error) = armed.watch.error {
+                // Of a command that has passed in part the server would take the rest for another one. And a server refuses all of a
+                // transaction or nothing.
+                let Some(place) = place.filter(|_| !in_transaction) else { continue };
+                let answer = error.text(&strike.command, &strike.key, server);
+                if let Some(strike) = armed.counted(CommandStrike { answer, ..strike })
+                    && self.strikes.note(*fault, &strike)
+                {
+                    connection.refusals.refuse(place, number, &strike.answer);
+                    connection.due.retain(|due| due.number != number);
+                    if name == "MULTI" {
+                        connection.queued = None;
+                    }
+                    // No other fault can strike what is gone.
+                    return;
+                }
+                continue;
+            }
             if let Some(strike) = armed.counted(strike)
                 && self.strikes.note(*fault, &strike)
             {
@@ -451,10 +496,14 @@ impl Calls {
         if !connection.replies.is_new(segment.sequence, payload) {
             return;
         }
-        let before = connection.answered;
         let values = connection.replies.read(segment.sequence, payload, resp::begins_a_reply);
-        let answers: Vec<RespValue> = values.into_iter().filter(|value| !matches!(value.kind, b'>' | b'|')).collect();
-        connection.answered += answers.len() as u64;
+        let mut answers: Vec<(u64, RespValue)> = Vec::new();
+        for value in values.into_iter().filter(|value| !matches!(value.kind, b'>' | b'|')) {
+            connection.answered += 1;
+            let (number, end) = (connection.answered, value.end);
+            answers.push((number, value));
+            connection.answered = connection.refusals.say(number, end);
+        }
         // If nobody knows what these bytes are, they may be any reply.
         let begun = match connection.replies.next {
             Some(_) => connection.answered + u64::from(connection.replies.scanner.is_within()),
@@ -467,8 +516,7 @@ impl Calls {
         for AwaitedCommand { number, fault, mut strike, .. } in here {
             let Some(armed) = self.faults.get_mut(&fault) else { continue };
             // Of a reply that goes on in the next segment only its beginning is known: it is no refusal.
-            let place = number.checked_sub(before + 1).and_then(|place| usize::try_from(place).ok());
-            if let Some(answer) = place.and_then(|place| answers.get(place)) {
+            if let Some((_, answer)) = answers.iter().find(|(place, _)| *place == number) {
                 strike.answer = shown(answer);
                 if did_nothing(&armed.watch.command, &strike.command, answer) {
                     self.strikes.spare(fault, strike);
@@ -501,6 +549,17 @@ impl Stream {
         !payload.is_empty() && self.next.is_none_or(|next| end.wrapping_sub(next).cast_signed() > 0)
     }
 
+    /// The number of the byte with which the next command or reply begins, in a segment that begins at `sequence`. `None` if one has
+    /// begun in an earlier segment.
+    fn begins(&self, sequence: u32) -> Option<u32> {
+        match self.next {
+            Some(next) if next.wrapping_sub(sequence).cast_signed() >= 0 => {
+                Some(next).filter(|_| !self.scanner.is_within())
+            }
+            _ => Some(sequence),
+        }
+    }
+
     /// The commands or replies that end in this segment and were not seen before.
     fn read(&mut self, sequence: u32, payload: &[u8], is_beginning: fn(&[u8]) -> bool) -> Vec<RespValue> {
         if !self.is_new(sequence, payload) {
@@ -520,8 +579,10 @@ impl Stream {
         };
         let end = sequence.wrapping_add(u32::try_from(payload.len()).unwrap_or(u32::MAX));
         match self.scanner.read(new) {
-            Ok(values) => {
+            Ok(mut values) => {
                 self.next = Some(end);
+                let first = end.wrapping_sub(u32::try_from(new.len()).unwrap_or(u32::MAX));
+                values.iter_mut().for_each(|value| value.end = value.end.wrapping_add(first));
                 values
             }
             Err(resp::NoResp) => {
@@ -564,14 +625,46 @@ impl TrackedConnection {
         }
     }
 
-    fn treat(
+    /// Has the errors said that no other reply must precede. `acknowledged`: what the client says it has got.
+    fn say_errors(&mut self, acknowledged: u32) {
+        if self.refusals.has_any() {
+            let next = self.replies.next.unwrap_or_else(|| self.refusals.to_server(acknowledged));
+            let answered = self.refusals.say(self.answered, next);
+            if answered > self.answered {
+                (self.answered, self.replies.next) = (answered, Some(next));
+            }
+        }
+    }
+
+    fn treat(&mut self, ends: Ends, direction: StreamDirection, bytes: &[u8], strikes: &Strikes) -> Treatment {
+        if !self.refusals.has_any() {
+            return self.treat_one(ends, direction, (bytes, bytes), strikes);
+        }
+        let mut send = Vec::new();
+        for (way, frame) in self.refusals.renumber(ends, direction, bytes) {
+            // Both ends are told by the client's numbers that it is over: the server looks only at those of requests, which are its own.
+            let told = if way == StreamDirection::Request { bytes } else { &frame };
+            match self.treat_one(ends, way, (told, &frame), strikes) {
+                Treatment::PassOn => send.push(frame),
+                Treatment::Withheld => {}
+                other => return other,
+            }
+        }
+        if send.is_empty() { Treatment::Withheld } else { Treatment::Replaced(send) }
+    }
+
+    /// What becomes of one segment: `told` is what an RST answers, and `bytes` is what is sent or kept.
+    fn treat_one(
         &mut self,
         (client, _, server): Ends,
         direction: StreamDirection,
-        bytes: &[u8],
+        (told, bytes): (&[u8], &[u8]),
         strikes: &Strikes,
     ) -> Treatment {
-        let captured = bytes.get(OFFLOAD_HEADER..).unwrap_or_default();
+        let captured = told.get(OFFLOAD_HEADER..).unwrap_or_default();
+        if direction == StreamDirection::Reply && self.refusals.has_any() {
+            self.newest = Some(captured[..captured.len().min(frame::HEADERS)].to_vec());
+        }
         for fault in std::mem::take(&mut self.chosen) {
             let (command, key, answer) = (String::new(), String::new(), String::new());
             let strike = CommandStrike { client, server, nth: 0, command, key, answer };

@@ -258,7 +258,7 @@ impl Work {
         let Some(packet) = frame::ipv4(captured) else { return };
         let pair = (packet.from, packet.to);
         let is_tcp = packet.protocol == PROTOCOL_TCP;
-        let (pass, least, most) = match self.handling.get(&pair) {
+        let pass = match self.handling.get(&pair) {
             Some(Handling::Reset | Handling::Hold { reset: true, .. }) if is_tcp => {
                 for forged in reset::forge(captured) {
                     self.send(&[&[0; OFFLOAD_HEADER], &forged[..]].concat());
@@ -266,22 +266,32 @@ impl Work {
                 self.stats.links.entry(pair).or_default().reset += 1;
                 return;
             }
-            Some(Handling::Hold { pass, least, most, .. }) => (*pass, *least, *most),
+            Some(Handling::Hold { pass, .. }) => *pass,
             None | Some(Handling::Cut | Handling::Reset) => return,
         };
         if pass < 1.0 && self.random.random::<f64>() >= pass {
             return;
         }
         match self.calls.treat(bytes) {
-            Treatment::PassOn => {}
-            Treatment::Withheld => return,
-            Treatment::Answered(forged) => {
-                for frame in forged {
-                    self.send(&frame);
+            Treatment::PassOn => self.pass_on(pair, bytes),
+            Treatment::Withheld => {}
+            Treatment::Answered(forged) => forged.iter().for_each(|frame| self.send(frame)),
+            Treatment::Replaced(frames) => {
+                for frame in frames {
+                    if let Some(packet) = frame.get(OFFLOAD_HEADER..).and_then(frame::ipv4) {
+                        self.pass_on((packet.from, packet.to), &frame);
+                    }
                 }
-                return;
             }
         }
+    }
+
+    /// Sends a packet, with its offload header, once the link's delay is over.
+    fn pass_on(&mut self, pair: Pair, bytes: &[u8]) {
+        let (least, most) = match self.handling.get(&pair) {
+            Some(Handling::Hold { least, most, .. }) => (*least, *most),
+            _ => (Duration::ZERO, Duration::ZERO),
+        };
         let spread = self.random.random_range(least..=most);
         if self.queue.push(pair, Instant::now() + spread, bytes) {
             self.stats.links.entry(pair).or_default().held += 1;

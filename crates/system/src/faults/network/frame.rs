@@ -111,6 +111,73 @@ pub(super) fn content<'frame>(packet: &Ipv4<'frame>) -> &'frame [u8] {
     packet.payload.get(header..).filter(|_| packet.protocol == PROTOCOL_TCP).unwrap_or_default()
 }
 
+/// A frame whose TCP segment is changed in place, with its length as before.
+pub(super) struct SegmentMut<'frame> {
+    frame: &'frame mut [u8],
+    /// Where the segment begins in the frame, and where it ends.
+    segment: std::ops::Range<usize>,
+    /// Where what it carries begins in the frame.
+    content: usize,
+}
+
+impl SegmentMut<'_> {
+    /// `None` if the frame has no TCP segment.
+    pub fn of(frame: &mut [u8]) -> Option<SegmentMut<'_>> {
+        let packet = ipv4(frame)?;
+        let length = tcp(&packet)?.length as usize;
+        let begin = ETHERNET + usize::from(*frame.get(ETHERNET)? & 0x0f) * 4;
+        let segment = begin..begin + packet.payload.len();
+        let content = segment.end.checked_sub(length)?;
+        Some(SegmentMut { frame, segment, content })
+    }
+
+    pub fn set_sequence(&mut self, number: u32) {
+        self.set(4, number);
+    }
+
+    pub fn set_acknowledged(&mut self, number: u32) {
+        self.set(8, number);
+    }
+
+    fn set(&mut self, at: usize, number: u32) {
+        let at = self.segment.start + at;
+        self.frame[at..at + 4].copy_from_slice(&number.to_be_bytes());
+    }
+
+    /// What it carries.
+    pub fn content(&mut self) -> &mut [u8] {
+        &mut self.frame[self.content..self.segment.end]
+    }
+
+    /// Overwrites the option that tells which later segments have arrived (RFC 2018) with ones that say nothing.
+    pub fn forget_selective(&mut self) {
+        const NOTHING: u8 = 1;
+        const SELECTIVE: u8 = 5;
+        let options = &mut self.frame[self.segment.start + TCP..self.content];
+        let mut at = 0;
+        while let Some(kind) = options.get(at).copied().filter(|kind| *kind != 0) {
+            let length = if kind == NOTHING { 1 } else { options.get(at + 1).map_or(0, |length| usize::from(*length)) };
+            let Some(option) = options.get_mut(at..at + length).filter(|option| !option.is_empty()) else { return };
+            if kind == SELECTIVE {
+                option.fill(NOTHING);
+            }
+            at += length;
+        }
+    }
+
+    /// Computes its checksum again.
+    pub fn sum_up(&mut self) {
+        let sum = self.segment.start + 16;
+        self.frame[sum..sum + 2].fill(0);
+        // The addresses are the last part of an IPv4 header without options.
+        let addresses = &self.frame[ETHERNET + 12..ETHERNET + IPV4];
+        let length = u16::try_from(self.segment.len()).unwrap_or(u16::MAX).to_be_bytes();
+        let pseudo_header = [addresses, &[0, PROTOCOL_TCP], &length].concat();
+        let computed = checksum(&[&pseudo_header, &self.frame[self.segment.clone()]]);
+        self.frame[sum..sum + 2].copy_from_slice(&computed.to_be_bytes());
+    }
+}
+
 /// Identifier, sequence number and payload of an ICMP echo reply.
 pub(super) fn echo_reply<'frame>(packet: &Ipv4<'frame>) -> Option<(u16, u16, &'frame [u8])> {
     let message = packet.payload;
@@ -266,6 +333,34 @@ mod tests {
     }
 
     #[test]
+    fn what_is_changed_in_place_reads_as_if_it_had_been_sent_so() {
+        let header = |sequence, acknowledged| Tcp {
+            from_port: 7,
+            to_port: 6379,
+            sequence,
+            acknowledged,
+            flags: flags::ACK,
+            length: 0,
+        };
+        let mut frame = segment(MACS, (A, B), 77, &header(1, 2), b"abc", 9);
+        let mut parts = SegmentMut::of(&mut frame).unwrap();
+        parts.set_sequence(3);
+        parts.set_acknowledged(4);
+        parts.content()[1] = b'x';
+        parts.forget_selective();
+        parts.sum_up();
+        assert_eq!(frame, segment(MACS, (A, B), 77, &header(3, 4), b"axc", 9));
+
+        // Twelve bytes of options in place of what it carries: two of nothing, then the selective one of ten.
+        let mut frame = segment(MACS, (A, B), 77, &header(1, 2), &[1, 1, 5, 10, 9, 9, 9, 9, 9, 9, 9, 9], 9);
+        frame[46] = 8 << 4;
+        SegmentMut::of(&mut frame).unwrap().forget_selective();
+        assert_eq!(frame[54..], [1; 12]);
+        assert!(SegmentMut::of(&mut frame[..40]).is_none(), "cut off");
+        assert!(SegmentMut::of(&mut arp_request(MACS.0, B)).is_none());
+    }
+
+    #[test]
     fn only_answers_to_the_asker_count() {
         let mut frame = arp_request(MACS.0, B);
         assert_eq!(arp_answer(&frame, MACS.0), None);
@@ -295,6 +390,11 @@ mod tests {
             let _ = (macs(&frame), arp_answer(&frame, MACS.0));
             if let Some(packet) = ipv4(&frame) {
                 let _ = (tcp(&packet), content(&packet), echo_reply(&packet));
+            }
+            if let Some(mut parts) = SegmentMut::of(&mut frame) {
+                parts.set_sequence(1);
+                parts.forget_selective();
+                parts.sum_up();
             }
         }
     }

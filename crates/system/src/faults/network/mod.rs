@@ -50,6 +50,7 @@ use probe::Prober;
 use table::NftTable;
 
 use base::units::micros;
+use model::fault_kinds::CallEffect;
 
 /// A link: from, to.
 pub type Pair = (Ipv4Addr, Ipv4Addr);
@@ -108,6 +109,8 @@ pub struct Network {
     /// Exists from the first fault on that rules alone cannot produce.
     carrier: Option<Carrier>,
     faults: BTreeMap<u32, InjectedFault>,
+    /// Faults that are healed, but have left connections that the agent must follow until they end.
+    followed: BTreeMap<u32, InjectedFault>,
     /// Faults whose rules are gone, but whose heal was not observed yet.
     unseen: BTreeMap<u32, InjectedFault>,
     /// What was handled in user space and not reported yet.
@@ -136,6 +139,7 @@ impl Network {
             prober,
             carrier: None,
             faults: BTreeMap::new(),
+            followed: BTreeMap::new(),
             unseen: BTreeMap::new(),
             stats: CarrierStats::default(),
             strikes: Strikes::default(),
@@ -153,7 +157,8 @@ impl Network {
     pub fn inject(&mut self, fault: u32, pairs: &[Pair], effect: Effect) -> io::Result<Seen> {
         let ordered = Instant::now();
         let problem = |problem| io::Error::new(io::ErrorKind::InvalidInput, problem);
-        check(self.faults.contains_key(&fault), fault, pairs, &effect).map_err(problem)?;
+        let is_there = self.faults.contains_key(&fault) || self.followed.contains_key(&fault);
+        check(is_there, fault, pairs, &effect).map_err(problem)?;
         let before = self.in_userspace();
         let injected = InjectedFault { effect, pairs: pairs.iter().copied().collect() };
         self.unseen.remove(&fault);
@@ -162,10 +167,10 @@ impl Network {
         if let Err(error) = self.change(before) {
             self.faults.remove(&fault);
             // Back to the old rules, in case the new ones are already there.
-            let _ = self.table.apply(&self.faults);
+            let _ = self.table.apply(&self.on_links());
             return Err(error);
         }
-        let now = combined(self.faults.values());
+        let now = combined(self.on_links().values());
         let goals =
             injected.pairs.iter().map(|pair| (*pair, goal_of_injection(&injected.effect, &now[pair]))).collect();
         Ok(match self.look(&goals) {
@@ -189,14 +194,17 @@ impl Network {
         let Some(healed) = in_effect.clone().or_else(|| self.unseen.get(&fault).cloned()) else {
             return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no network fault {fault}")));
         };
+        let left = in_effect.as_ref().and_then(|healed| left_by(healed, &self.strikes.so_far(fault, true)));
+        self.followed.extend(left.map(|left| (fault, left)));
         if let Err(error) = self.change(before) {
+            self.followed.remove(&fault);
             self.faults.extend(in_effect.map(|healed| (fault, healed)));
             return Err(error);
         }
         let stats = self.stats.take(&healed.pairs);
         let struck = self.strikes.forget(fault);
         self.unseen.insert(fault, healed.clone());
-        let now = combined(self.faults.values());
+        let now = combined(self.on_links().values());
         let goal = |pair| goal_of_heal(&healed.effect, now.get(pair).unwrap_or(&Condition::WELL));
         let goals = healed.pairs.iter().map(|pair| (*pair, goal(pair))).collect();
         Ok(match self.look(&goals) {
@@ -260,6 +268,7 @@ impl Network {
         }
         let before = self.in_userspace();
         self.faults.clear();
+        self.followed.clear();
         // Whatever happens to waiting packets, the rules must go.
         let carried = self.change(before);
         let deleted = self.table.delete();
@@ -268,7 +277,12 @@ impl Network {
         deleted.and(carried)
     }
 
-    /// Puts exactly `self.faults` in effect; `before` is what was handled in user space so far. If this fails, nothing
+    /// What the links have: faults, and what is followed.
+    fn on_links(&self) -> BTreeMap<u32, InjectedFault> {
+        self.followed.iter().chain(&self.faults).map(|(fault, ordered)| (*fault, ordered.clone())).collect()
+    }
+
+    /// Puts exactly [`Network::on_links`] in effect; `before` is what was handled in user space so far. If this fails, nothing
     /// has changed.
     fn change(&mut self, before: BTreeMap<Pair, Handling>) -> io::Result<()> {
         let now = self.in_userspace();
@@ -278,7 +292,7 @@ impl Network {
             meanwhile.entry(*pair).or_insert(Handling::PASS_ON);
         }
         self.carry(meanwhile)?;
-        if let Err(error) = self.table.apply(&self.faults) {
+        if let Err(error) = self.table.apply(&self.on_links()) {
             self.carry(before)?;
             return Err(error);
         }
@@ -286,13 +300,13 @@ impl Network {
     }
 
     fn in_userspace(&self) -> BTreeMap<Pair, Handling> {
-        let conditions = combined(self.faults.values()).into_iter();
+        let conditions = combined(self.on_links().values()).into_iter();
         conditions.filter_map(|(pair, condition)| Some((pair, condition.in_userspace()?))).collect()
     }
 
     /// Has these links handled in user space.
     fn carry(&mut self, handling: BTreeMap<Pair, Handling>) -> io::Result<()> {
-        let calls = calls_among(&self.faults);
+        let calls = calls_among(&self.on_links());
         let carrier = match &mut self.carrier {
             Some(carrier) => carrier,
             None if handling.values().all(|handling| *handling == Handling::Cut) => return Ok(()),
@@ -326,6 +340,14 @@ fn check(is_there: bool, fault: u32, pairs: &[Pair], effect: &Effect) -> Result<
         _ => return Ok(()),
     };
     Err(problem)
+}
+
+/// What a fault leaves behind that the agent must follow: connections on which it refused a command.
+fn left_by(healed: &InjectedFault, so_far: &SoFar) -> Option<InjectedFault> {
+    let (_, struck) = so_far.as_ref().ok()?;
+    let refuses = matches!(&healed.effect, Effect::Command(watch) if watch.effect == CallEffect::Refuse);
+    let pairs = struck.iter().flat_map(|(client, server)| [(*client, *server), (*server, *client)]).collect();
+    refuses.then(|| InjectedFault { effect: healed.effect.clone(), pairs })
 }
 
 /// The faults on commands, with their links.

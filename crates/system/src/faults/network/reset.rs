@@ -13,7 +13,7 @@ use super::frame::{self, Tcp, flags};
 pub(super) const FORGED: u16 = 0x524a;
 
 /// With a window of nothing, who gets a FIN would keep to itself what it still has to say.
-const WINDOW: u16 = 1024;
+pub(super) const WINDOW: u16 = 1024;
 
 /// The RSTs that answer a captured frame, as frames; none if it is not a TCP segment.
 pub(super) fn forge(captured: &[u8]) -> Vec<Vec<u8>> {

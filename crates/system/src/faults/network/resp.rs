@@ -38,6 +38,8 @@ pub(super) struct RespValue {
     pub head: Vec<u8>,
     /// The first words, if it is a string, a list of strings or an inline command.
     pub words: Vec<Vec<u8>>,
+    /// The number of the byte after its last one, counted from the first byte that [`Scanner::read`] was given.
+    pub end: u32,
 }
 
 /// The bytes are no RESP.
@@ -63,6 +65,7 @@ impl Scanner {
     /// The values that end in these bytes.
     pub fn read(&mut self, mut bytes: &[u8]) -> Result<Vec<RespValue>, NoResp> {
         let mut values = Vec::new();
+        let all = bytes.len();
         while !bytes.is_empty() {
             if self.left > 0 {
                 let (here, rest) = bytes.split_at(bytes.len().min(usize::try_from(self.left).unwrap_or(usize::MAX)));
@@ -73,7 +76,7 @@ impl Scanner {
                 }
                 (self.left, bytes) = (self.left - here.len() as u64, rest);
                 if self.left == 0 {
-                    values.extend(self.one_ended());
+                    values.extend(self.one_ended().map(|value| ended(value, all - bytes.len())));
                 }
                 continue;
             }
@@ -85,7 +88,7 @@ impl Scanner {
             (bytes, _) = (rest, self.line.extend(here));
             if end.is_some() {
                 let line = mem::take(&mut self.line);
-                values.extend(self.header(line.trim_ascii_end())?);
+                values.extend(self.header(line.trim_ascii_end())?.map(|value| ended(value, all - bytes.len())));
             }
         }
         Ok(values)
@@ -150,6 +153,10 @@ impl Scanner {
     }
 }
 
+fn ended(value: RespValue, end: usize) -> RespValue {
+    RespValue { end: u32::try_from(end).unwrap_or(u32::MAX), ..value }
+}
+
 /// The number after the first byte of a header; none for -1, which stands for nothing.
 fn length(digits: &[u8]) -> Result<Option<u64>, NoResp> {
     if digits == b"-1" {
@@ -197,6 +204,17 @@ mod tests {
         let mut scanner = Scanner::default();
         assert_eq!(scanner.read(b"*2\r\n:1\r\n"), Ok(Vec::new()));
         assert!(scanner.is_within(), "an element is missing");
+    }
+
+    #[test]
+    fn each_value_ends_where_the_next_begins() {
+        let ends = |scanner: &mut Scanner, bytes: &[u8]| -> Vec<u32> {
+            scanner.read(bytes).unwrap().iter().map(|value| value.end).collect()
+        };
+        assert_eq!(ends(&mut Scanner::default(), COMMANDS), [29, 41, 55]);
+        let mut scanner = Scanner::default();
+        assert_eq!(ends(&mut scanner, &COMMANDS[..30]), [29]);
+        assert_eq!(ends(&mut scanner, &COMMANDS[30..]), [11, 25], "from where this piece begins");
     }
 
     #[test]

@@ -17,6 +17,8 @@ use super::{Effect, InjectedFault, Pair};
 #[derive(Default)]
 pub struct LinkFaults {
     faults: BTreeMap<u32, InjectedFault>,
+    /// See [`Network`](super::Network): what faults that are healed have left.
+    followed: BTreeMap<u32, InjectedFault>,
     conditions: BTreeMap<Pair, Condition>,
     calls: Calls,
     strikes: Strikes,
@@ -37,10 +39,12 @@ pub struct Segment<'a> {
 }
 
 /// What becomes of a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SegmentFate {
     /// It is delivered, this much late.
     Late(Duration),
+    /// These are delivered in its place, this much late: each from one end of its connection to the other, and what it carries.
+    Replaced(Vec<(SocketAddrV4, SocketAddrV4, Vec<u8>)>, Duration),
     /// It is lost, and will be sent again.
     Lost,
     /// It is kept until it is released, or for good.
@@ -68,7 +72,8 @@ impl LinkFaults {
 
     /// Applies an effect to these links; if it makes no sense, the error says why.
     pub fn inject(&mut self, fault: u32, pairs: &[Pair], effect: Effect) -> Result<String, String> {
-        super::check(self.faults.contains_key(&fault), fault, pairs, &effect)?;
+        let is_there = self.faults.contains_key(&fault) || self.followed.contains_key(&fault);
+        super::check(is_there, fault, pairs, &effect)?;
         self.strikes.arm(fault);
         let text = match &effect {
             Effect::Drop => "cut",
@@ -87,6 +92,8 @@ impl LinkFaults {
     /// Undoes a fault; returns what it held, and the links that it was on. `None` if there is no such fault.
     pub fn heal(&mut self, fault: u32) -> Option<(Vec<Released>, BTreeSet<Pair>)> {
         let healed = self.faults.remove(&fault)?;
+        let left = super::left_by(&healed, &self.strikes.so_far(fault, true));
+        self.followed.extend(left.map(|left| (fault, left)));
         let frames = self.change();
         self.strikes.forget(fault);
         Some((frames.iter().filter_map(|frame| released(frame)).collect(), healed.pairs))
@@ -116,6 +123,7 @@ impl LinkFaults {
         if condition.reset {
             return SegmentFate::Reset;
         }
+        let mut replaced = None;
         if condition.calls {
             match self.calls.treat(&framed(segment)) {
                 Treatment::PassOn => {}
@@ -124,16 +132,27 @@ impl LinkFaults {
                     return SegmentFate::Closed;
                 }
                 Treatment::Answered(_) => return SegmentFate::Reset,
+                Treatment::Replaced(frames) => {
+                    let all: Vec<_> = frames.iter().filter_map(|frame| carried(frame)).collect();
+                    // Numbers alone are nothing that is delivered.
+                    let is_as_before = matches!(&all[..], [(from, _, payload)] if (*from, &payload[..]) == (segment.from, segment.payload));
+                    replaced = Some(all).filter(|_| !is_as_before);
+                }
             }
         }
         let (least, most) = (condition.shortest_delay(), condition.longest_delay());
-        SegmentFate::Late(if least == most { least } else { least + (most - least).mul_f64(draw()) })
+        let late = if least == most { least } else { least + (most - least).mul_f64(draw()) };
+        match replaced {
+            Some(all) => SegmentFate::Replaced(all, late),
+            None => SegmentFate::Late(late),
+        }
     }
 
-    /// Has exactly `self.faults` in effect; returns the frames to send at once.
+    /// Has exactly `self.faults` and what is followed in effect; returns the frames to send at once.
     fn change(&mut self) -> Vec<Vec<u8>> {
-        self.conditions = combined(self.faults.values());
-        let calls: BTreeMap<u32, Ordered> = super::calls_among(&self.faults);
+        let all = self.followed.iter().chain(&self.faults).map(|(fault, ordered)| (*fault, ordered.clone())).collect();
+        self.conditions = combined(BTreeMap::values(&all));
+        let calls: BTreeMap<u32, Ordered> = super::calls_among(&all);
         self.calls.arm(&calls)
     }
 }
@@ -163,11 +182,14 @@ fn has(captured: &[u8], flag: u8) -> bool {
 }
 
 fn released(captured: &[u8]) -> Option<Released> {
+    let (from, to, payload) = carried(captured)?;
+    Some(if has(captured, flags::RST) { Released::Reset { from, to } } else { Released::Bytes { from, to, payload } })
+}
+
+/// Between which ends a frame is on its way, and what it carries.
+fn carried(captured: &[u8]) -> Option<(SocketAddrV4, SocketAddrV4, Vec<u8>)> {
     let packet = frame::ipv4(captured.get(OFFLOAD_HEADER..)?)?;
     let segment = frame::tcp(&packet)?;
     let (from, to) = (SocketAddrV4::new(packet.from, segment.from_port), SocketAddrV4::new(packet.to, segment.to_port));
-    match segment.flags & flags::RST {
-        0 => Some(Released::Bytes { from, to, payload: frame::content(&packet).to_vec() }),
-        _ => Some(Released::Reset { from, to }),
-    }
+    Some((from, to, frame::content(&packet).to_vec()))
 }

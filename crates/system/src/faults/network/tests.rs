@@ -11,6 +11,7 @@ use sandbox::{Sandbox, in_sandbox};
 
 use super::capture::{Frames, PacketSocket};
 use super::*;
+use model::fault_kinds::ErrorReply;
 use model::history::{CallEffect, Command};
 
 const NAME: &str = "redjepsen-test";
@@ -558,6 +559,7 @@ fn call(action: CallEffect, nth: Option<u32>) -> Effect {
         command,
         nth,
         key: None,
+        error: None,
         writing: BTreeSet::new(),
         chosen: Vec::new(),
     })
@@ -696,6 +698,45 @@ fn a_connection_that_is_closed_after_a_command_ends_for_its_client_as_if_the_ser
         assert_eq!(asks(&mut other, SET).unwrap(), "+OK\r\n");
         assert_observed(&network.heal(1).unwrap());
         assert_eq!(asks(&mut sandbox.connect_to_redis(0, 1), SET).unwrap(), "+OK\r\n");
+    });
+}
+
+#[test]
+fn a_refused_command_gets_an_error_and_its_connection_goes_on_after_the_heal() {
+    const BUSY: usize = 300_000;
+    in_sandbox(2, |sandbox| {
+        let mut network = open(sandbox);
+        let (mut refused, mut other) = (sandbox.connect_to_redis(0, 1), sandbox.connect_to_redis(0, 1));
+        assert_eq!(asks(&mut refused, SET).unwrap(), "+OK\r\n");
+        let Effect::Command(watch) = call(CallEffect::Refuse, Some(1)) else { unreachable!() };
+        let effect = Effect::Command(CommandWatch { error: Some(ErrorReply::Oom), ..watch });
+        network.inject(1, &both(sandbox, 0, 1), effect).unwrap();
+        refused.client.write_all(SET).unwrap();
+        let error = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+        assert_eq!(arrives(&mut refused.client).unwrap(), error);
+        assert_eq!(arrives(&mut refused.server).unwrap(), "\n".repeat(SET.len()));
+        until_it_strikes(&network, 1);
+        assert_eq!(asks(&mut other, SET).unwrap(), "+OK\r\n", "the second");
+        assert_eq!(asks(&mut refused, SET).unwrap(), "+OK\r\n", "the third");
+        let seen = network.heal(1).unwrap();
+        assert_observed(&seen);
+        assert!(seen.text.ends_with("; it struck once"), "{seen:?}");
+        assert!(network.in_effect().is_empty());
+
+        // Also with segments as large as they come, in both directions.
+        let (mut client, mut server) = (refused.client.try_clone().unwrap(), refused.server.try_clone().unwrap());
+        let sent: Vec<u8> = (0..BUSY).map(|at| (at % 251) as u8).collect();
+        for (from, to) in [(&mut server, &mut client), (&mut refused.client, &mut refused.server)] {
+            thread::scope(|scope| {
+                scope.spawn(|| from.write_all(&sent).unwrap());
+                let mut got = vec![0; BUSY];
+                to.read_exact(&mut got).unwrap();
+                assert!(got == sent);
+            });
+        }
+        network.close().unwrap();
+        assert_eq!(asks(&mut other, SET).unwrap(), "+OK\r\n");
+        assert_eq!(asks(&mut refused, SET).unwrap_err().kind(), ErrorKind::ConnectionReset, "nobody follows it");
     });
 }
 

@@ -15,6 +15,8 @@ struct Wire {
     /// By the client's port: the next numbers of both sides.
     numbers: BTreeMap<u16, (u32, u32)>,
     server: Ipv4Addr,
+    /// How many bytes of errors the clients have got.
+    ahead: u32,
 }
 
 impl Wire {
@@ -28,14 +30,14 @@ impl Wire {
         let mut calls = Calls::new(strikes.clone());
         let pairs = [(CLIENT, SERVER), (SERVER, CLIENT), (CLIENT, OTHER), (OTHER, CLIENT)].into();
         assert!(calls.arm(&[(FAULT, (call, pairs))].into()).is_empty());
-        Wire { calls, strikes, numbers: BTreeMap::new(), server: SERVER }
+        Wire { calls, strikes, numbers: BTreeMap::new(), server: SERVER, ahead: 0 }
     }
 
     fn frame(&mut self, direction: StreamDirection, port: u16, flags: u8, payload: &[u8], advance: bool) -> Vec<u8> {
         // Close to where numbers wrap around.
         let numbers = self.numbers.entry(port).or_insert((u32::MAX - 20, u32::MAX - 10));
         let (own, others) = match direction {
-            StreamDirection::Request => (&mut numbers.0, numbers.1),
+            StreamDirection::Request => (&mut numbers.0, numbers.1.wrapping_add(self.ahead)),
             StreamDirection::Reply => (&mut numbers.1, numbers.0),
         };
         let (sequence, acknowledged) = (*own, others);
@@ -86,6 +88,7 @@ fn call(action: CallEffect, command: &str, nth: Option<u32>) -> CommandWatch {
         command: named(command),
         nth,
         key: None,
+        error: None,
         writing: BTreeSet::new(),
         chosen: Vec::new(),
     }
@@ -439,4 +442,149 @@ fn it_is_told_in_words() {
     let expected = "armed, but no reply to a write of the operation's key from c0 to n1 came; SET of lock:k0 was \
                     answered with nothing and did nothing";
     assert_eq!(told, expected);
+}
+
+/// What goes on in place of a segment: to whom, at which numbers, and what it says.
+fn replaced(treatment: Treatment) -> Vec<(&'static str, u32, u32, String)> {
+    let Treatment::Replaced(frames) = treatment else { panic!("{treatment:?}") };
+    let read = |bytes: &Vec<u8>| {
+        let packet = frame::ipv4(&bytes[OFFLOAD_HEADER..]).unwrap();
+        let segment = frame::tcp(&packet).unwrap();
+        let whom = if packet.to == CLIENT { "client" } else { "server" };
+        (whom, segment.sequence, segment.acknowledged, String::from_utf8_lossy(frame::content(&packet)).into_owned())
+    };
+    frames.iter().map(read).collect()
+}
+
+fn refuse(command: &str, nth: Option<u32>) -> CommandWatch {
+    CommandWatch { error: Some(ErrorReply::Oom), ..call(CallEffect::Refuse, command, nth) }
+}
+
+const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+const OOM_LENGTH: u32 = OOM.len() as u32;
+
+fn line_ends(words: &str) -> String {
+    "\n".repeat(command(words).len())
+}
+
+#[test]
+fn a_refused_command_never_comes_and_its_connection_goes_on_by_two_counts() {
+    let mut wire = Wire::with(refuse("SET", Some(1)));
+    assert_eq!(wire.asks(1, "GET k0"), PassOn);
+    assert_eq!(wire.answers(1, "$-1\r\n"), PassOn);
+    let (asked, answered) = wire.numbers[&1];
+    let set = "SET k0 a NX";
+    assert_eq!(
+        replaced(wire.asks(1, set)),
+        [("server", asked, answered, line_ends(set)), ("client", answered, asked, OOM.to_string())]
+    );
+    assert_eq!(wire.strike(), Some((1, "SET k0".to_string())));
+    // Its client has the error, and the server knows of none.
+    wire.ahead = OOM_LENGTH;
+    let (asked, answered) = wire.numbers[&1];
+    let get = String::from_utf8(command("GET k0")).unwrap();
+    assert_eq!(replaced(wire.asks(1, "GET k0")), [("server", asked, answered, get)]);
+    let asked = wire.numbers[&1].0;
+    let value = "$1\r\na\r\n";
+    let as_the_client_counts = answered.wrapping_add(OOM_LENGTH);
+    assert_eq!(replaced(wire.answers(1, value)), [("client", as_the_client_counts, asked, value.to_string())]);
+    assert_eq!(wire.asks(2, set), PassOn, "the second, on another connection");
+    // Nobody makes up for the difference any more.
+    assert_eq!(wire.heal(), [format!("RST to client at {as_the_client_counts}"), format!("RST to server at {asked}")]);
+}
+
+#[test]
+fn each_error_comes_in_its_turn_wherever_segments_end() {
+    // A command that is not refused before and after it, all in one segment, and their replies in one as well.
+    let mut wire = Wire::with(refuse("SET", None));
+    let all = [command("GET k0"), command("SET k0 a"), command("SET k0 b"), command("GET k1")].concat();
+    let (asked, answered) = wire.numbers.entry(1).or_insert((100, 200)).to_owned();
+    let passed =
+        [command("GET k0"), line_ends("SET k0 a").into(), line_ends("SET k0 b").into(), command("GET k1")].concat();
+    assert_eq!(
+        replaced(wire.says(StreamDirection::Request, 1, &all)),
+        [("server", asked, answered, String::from_utf8(passed).unwrap())],
+        "the reply to GET comes first"
+    );
+    let asked = wire.numbers[&1].0;
+    assert_eq!(
+        replaced(wire.answers(1, "$-1\r\n:1\r\n")),
+        [
+            ("client", answered, asked, "$-1\r\n".to_string()),
+            ("client", answered + 5, asked, OOM.to_string()),
+            ("client", answered + 5 + OOM_LENGTH, asked, OOM.to_string()),
+            ("client", answered + 5 + 2 * OOM_LENGTH, asked, ":1\r\n".to_string()),
+        ]
+    );
+    // What the client has got of them in part counts in full for the server, which would send nothing of it again.
+    wire.ahead = OOM_LENGTH + 3;
+    let acknowledged = |wire: &mut Wire| replaced(wire.says(StreamDirection::Request, 1, b""))[0].2;
+    wire.numbers.insert(1, (asked, answered + 5));
+    assert_eq!(acknowledged(&mut wire), answered + 5);
+    wire.ahead = 2 * OOM_LENGTH;
+    wire.numbers.insert(1, (asked, answered + 9));
+    assert_eq!(acknowledged(&mut wire), answered + 9);
+}
+
+#[test]
+fn what_is_sent_again_is_refused_again_and_counts_once() {
+    let mut wire = Wire::with(refuse("SET", None));
+    let set = command("SET k0 a");
+    let before = wire.frame(StreamDirection::Request, 1, flags::ACK, &set, false);
+    let first = replaced(wire.says(StreamDirection::Request, 1, &set));
+    assert_eq!(first.len(), 2);
+    assert_eq!(replaced(wire.calls.treat(&before)), first[..1], "no second error");
+    assert_eq!(wire.strikes.forget(FAULT), 1);
+}
+
+#[test]
+fn a_command_that_has_passed_in_part_and_one_of_a_transaction_are_not_refused() {
+    let mut wire = Wire::with(refuse("SET", None));
+    let set = command("SET k0 a");
+    assert_eq!(wire.says(StreamDirection::Request, 1, &set[..9]), PassOn);
+    assert_eq!(wire.says(StreamDirection::Request, 1, &set[9..]), PassOn);
+    assert_eq!(wire.answers(1, "+OK\r\n"), PassOn);
+    for words in ["MULTI", "SET k0 a", "EXEC"] {
+        assert_eq!(wire.asks(1, words), PassOn, "{words}");
+    }
+    assert_eq!(wire.strike(), None);
+    assert_eq!(wire.answers(1, "+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n"), PassOn);
+    assert_eq!(replaced(wire.asks(1, "SET k0 b")).len(), 2);
+
+    let mut wire = Wire::with(refuse("EXEC", None));
+    for words in ["MULTI", "SET k0 a", "EXEC"] {
+        assert_eq!(wire.asks(1, words), PassOn, "{words}");
+    }
+    let mut wire = Wire::with(refuse("MULTI", Some(1)));
+    assert_eq!(replaced(wire.asks(1, "MULTI")).len(), 2, "which begins none then");
+    assert_eq!(wire.strikes.so_far(FAULT, true).map(|(strike, _)| strike.command), Ok("MULTI".to_string()));
+}
+
+#[test]
+fn a_reply_to_a_connection_with_an_error_is_held_and_lost_like_any_other() {
+    let mut wire = Wire::with(refuse("SET", Some(1)));
+    let both: BTreeSet<Pair> = [(CLIENT, SERVER), (SERVER, CLIENT)].into();
+    let orders = |effect| -> BTreeMap<u32, Ordered> {
+        [(FAULT, (refuse("SET", Some(1)), both.clone())), (8, (call(effect, "GET", None), both.clone()))].into()
+    };
+    assert_eq!(replaced(wire.asks(1, "SET k0 a")).len(), 2);
+    wire.ahead = OOM_LENGTH;
+    wire.strikes.arm(8);
+    assert!(wire.calls.arm(&orders(CallEffect::HoldReply)).is_empty());
+    assert_eq!(replaced(wire.asks(1, "GET k0")).len(), 1);
+    let answered = wire.numbers[&1].1;
+    assert_eq!(wire.answers(1, "$1\r\na\r\n"), Withheld);
+    let let_go = wire.calls.arm(&[(FAULT, (refuse("SET", Some(1)), both.clone()))].into());
+    assert_eq!(
+        replaced(Treatment::Replaced(let_go)),
+        [("client", answered.wrapping_add(OOM_LENGTH), wire.numbers[&1].0, "$1\r\na\r\n".to_string())]
+    );
+    wire.strikes.arm(8);
+    assert!(wire.calls.arm(&orders(CallEffect::ResetAfter)).is_empty());
+    assert_eq!(replaced(wire.asks(1, "GET k0")).len(), 1);
+    let (asked, answered) = wire.numbers[&1];
+    assert_eq!(
+        resets(wire.answers(1, "$1\r\nv\r\n")),
+        [format!("RST to client at {}", answered.wrapping_add(OOM_LENGTH)), format!("RST to server at {asked}")]
+    );
 }
