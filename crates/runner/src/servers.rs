@@ -310,6 +310,56 @@ mod tests {
     }
 
     #[test]
+    fn every_packaged_server_is_in_the_documentation() {
+        let page = include_str!("../../../docs/install.md");
+        for server in PACKAGED {
+            assert!(page.contains(&format!("`{}:{}`", server.name(), server.version)), "{server:?}");
+        }
+    }
+
+    /// Has the script take `redis-server` out of a package that a false Maven copies. Returns what it said if it failed.
+    fn take_out(hash: impl Fn(&str) -> String, version: &str) -> Result<std::fs::Metadata, String> {
+        use sha2::{Digest, Sha256};
+        use std::os::unix::fs::PermissionsExt;
+        use std::process::Command;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let make = "import sys, zipfile; zipfile.ZipFile(sys.argv[1], 'w').writestr('redis-server', sys.argv[2])";
+        let server = "#!/bin/sh\necho Redis server v=7.0.15 sha=0\n";
+        assert!(Command::new("python3").args(["-c", make]).arg(path("jar")).arg(server).status().unwrap().success());
+        let sha256: String =
+            Sha256::digest(std::fs::read(path("jar")).unwrap()).iter().map(|byte| format!("{byte:02x}")).collect();
+        for name in ["bin", "tmp", "env"] {
+            std::fs::create_dir(path(name)).unwrap();
+        }
+        std::fs::write(path("bin/mvn"), format!("#!/bin/sh\nexec cp {} .\n", path("jar").display())).unwrap();
+        std::fs::set_permissions(path("bin/mvn"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let programs = format!("{}:{}", path("bin").display(), std::env::var("PATH").unwrap());
+        // Nobody else may read what this user makes, and yet the server must be one that can be run.
+        let mut run = Command::new("sh");
+        run.args(["-c", "umask 0077; exec python3 -I \"$@\"", "sh", "-c", FROM_PACKAGE]);
+        run.arg(path("env")).args(["redis-server", "Redis", version, &hash(&sha256), "redis-server", "mvn", "copy"]);
+        let ended = run.current_dir(path("tmp")).env("PATH", programs).output().unwrap();
+        match ended.status.success() {
+            true => Ok(std::fs::metadata(path("env/redis-server")).unwrap()),
+            false => Err(String::from_utf8(ended.stderr).unwrap()),
+        }
+    }
+
+    #[test]
+    fn only_the_server_that_was_pinned_leaves_its_package() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let server = take_out(str::to_string, "7.0.15").unwrap();
+        assert_eq!(server.permissions().mode() & 0o777, 0o755);
+        let another = take_out(|_| "0".repeat(64), "7.0.15").unwrap_err();
+        assert!(another.contains("nothing of it was run"), "{another}");
+        let old = take_out(str::to_string, "7.0.1").unwrap_err();
+        assert!(old.contains("Redis 7.0.1 was expected") && old.contains("v=7.0.15"), "{old}");
+    }
+
+    #[test]
     fn the_newest_server_that_is_meant_is_taken() {
         let here = || {
             vec![

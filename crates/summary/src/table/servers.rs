@@ -1,5 +1,7 @@
 //! The same cells on several servers, side by side: first those on which the servers differ.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{CellAccount, Shown, distinct};
@@ -49,11 +51,11 @@ impl ServersAccount {
             })
             .collect();
         let servers = distinct(placed.iter().map(|(_, _, server)| *server));
+        let places: BTreeMap<(&str, &str), usize> =
+            placed.iter().map(|(place, title, server)| ((title.as_str(), *server), *place)).collect();
         let mut rows = Vec::new();
         for title in distinct(placed.iter().map(|(_, title, _)| title.as_str())) {
-            let on = |server: &String| {
-                placed.iter().find(|(_, of, on)| *of == title && on == server).map(|(place, ..)| *place)
-            };
+            let on = |server: &String| places.get(&(title.as_str(), server.as_str())).copied();
             let row: Vec<Option<usize>> = servers.iter().map(on).collect();
             let mut shown =
                 row.iter().flatten().map(|place| cells[*place].shown).filter(|shown| *shown != Shown::NotRun);
