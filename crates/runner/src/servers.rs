@@ -256,9 +256,9 @@ pub(super) fn program_of(server: &NamedServer) -> Result<PathBuf, RunnerError> {
     static ON_PATH: OnceLock<Vec<ServerProgram>> = OnceLock::new();
     let cache = Cache::open().map_err(RunnerError::could_not_run)?;
     let installed = PACKAGED.iter().filter_map(|packaged| packaged.installed(&cache).transpose());
-    let mut here: Vec<ServerProgram> = ON_PATH.get_or_init(server_programs_on_path).clone();
-    // What is installed comes last, since it has a hash: of equal versions the last is taken.
-    here.extend(installed.collect::<Result<Vec<_>, _>>().map_err(RunnerError::could_not_run)?);
+    let mut here = installed.collect::<Result<Vec<_>, _>>().map_err(RunnerError::could_not_run)?;
+    // Of equal versions the last is taken: a distribution's server can have its clock and its disk disturbed, a static one can't.
+    here.extend(ON_PATH.get_or_init(server_programs_on_path).clone());
     chosen(server, here)
 }
 
@@ -363,15 +363,15 @@ mod tests {
     fn the_newest_server_that_is_meant_is_taken() {
         let here = || {
             vec![
-                program("redis", "7.0.15", "/usr/bin/redis-server"),
                 program("redis", "7.0.15", "/cache/redis-server"),
+                program("redis", "7.0.15", "/usr/bin/redis-server"),
                 program("valkey", "9.1.2", "/cache/9.1.2"),
                 program("valkey", "9.0.10", "/cache/9.0.10"),
                 program("valkey", "9.0.9", "/cache/9.0.9"),
             ]
         };
         for (name, path) in [
-            ("redis:7.0", "/cache/redis-server"),
+            ("redis:7.0", "/usr/bin/redis-server"),
             ("valkey:9.0", "/cache/9.0.10"),
             ("valkey:9.0.9", "/cache/9.0.9"),
             ("valkey", "/cache/9.1.2"),

@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{CellAccount, Shown, distinct};
-use base::words::plural;
+use base::words::{self, plural};
 use model::topology::NamedServer;
 use suite::matrix::{BETWEEN_VERSIONS, Matrix};
+
+/// How much of a reason is told, in characters.
+const MOST_OF_A_REASON: usize = 300;
 
 /// A column for each server, a row for each cell that was to run on more than one of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,18 +96,27 @@ fn version(matrix: &Matrix, name: &str) -> Option<String> {
 
 fn lines(servers: &[String], rows: &[ServerRow], cells: &[CellAccount]) -> Vec<String> {
     let line = |row: &ServerRow| {
-        let on: Vec<(&str, Shown)> = (servers.iter().zip(&row.cells))
-            .filter_map(|(server, place)| Some((server.as_str(), cells[(*place)?].shown)))
+        let on: Vec<(&str, &CellAccount)> = (servers.iter().zip(&row.cells))
+            .filter_map(|(server, place)| Some((server.as_str(), &cells[(*place)?])))
             .collect();
         let kinds = [Shown::Broken, Shown::Held, Shown::Unknown, Shown::NotRun].into_iter().filter_map(|kind| {
-            let names: Vec<&str> = on.iter().filter(|(_, shown)| *shown == kind).map(|(server, _)| *server).collect();
-            (!names.is_empty()).then(|| format!("{} on {}", kind.word(), names.join(", ")))
+            let names: Vec<&str> =
+                on.iter().filter(|(_, cell)| cell.shown == kind).map(|(server, _)| *server).collect();
+            let why = why(kind, on.iter().filter(|(_, cell)| cell.shown == kind).map(|(_, cell)| *cell));
+            (!names.is_empty()).then(|| format!("{} on {}{why}", kind.word(), names.join(", ")))
         });
         format!("{}: {}", row.title, kinds.collect::<Vec<_>>().join("; "))
     };
     let same = rows.iter().filter(|row| !row.differs).count();
     let all = format!("{} came out in the same way on all of {}", plural(same as u64, "cell"), servers.join(", "));
     rows.iter().filter(|row| row.differs).map(line).chain((same > 0).then_some(all)).collect()
+}
+
+/// What a server can't do, or why else it proves nothing, in the words of the first such run.
+fn why<'c>(shown: Shown, mut cells: impl Iterator<Item = &'c CellAccount>) -> String {
+    let run = cells.find_map(|cell| cell.alarming_runs().chain(&cell.runs).next());
+    run.filter(|_| shown == Shown::Unknown)
+        .map_or(String::new(), |run| format!(" ({})", words::line(&run.summary, MOST_OF_A_REASON)))
 }
 
 #[cfg(test)]
