@@ -134,7 +134,7 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     refused(&["--allow-writes"], "are for --cluster existing, not auto");
     let allowed = |server: &str, words: &str| refused(&["--server", server, "--allow-writes"], words);
     allowed("redis://:hunter2@127.0.0.1:1", "an address contains a password");
-    allowed("127.0.0.1:6379", "`127.0.0.1:6379` is no server; expected a name and a version, such as `redis:8.2`");
+    allowed("127.0.0.1:6379", "expected a name and a version, such as `redis:8.2` or `valkey:9.1`");
     allowed("keydb:6", "a server that already runs is `redis://host:port`");
     allowed("redis:8.2", "are for --cluster existing, not auto");
     let named = |more: &[&str], words: &str| refused(&[&["--server", "valkey:9.1"], more].concat(), words);

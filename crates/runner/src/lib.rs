@@ -2,7 +2,8 @@
 //!
 //! - [`Runner`]: makes a scenario's run, from its cluster to its report, and can keep the cluster for the next run
 //! - `log`: a run's log, in its folder; `installation`: the clients of published libraries, in the user's `cache`, made
-//!   by an `installer` from `ingredients`; `servers`: Redis servers that packages carry, installed beside them
+//!   by an `installer` from `ingredients`
+//! - `servers`: Redis servers that packages carry, installed beside the clients
 //! - [`Checked`]: a history with everything derived from it; [`PendingReport`]: a run whose report is still to be written
 //! - [`Series`]: the runs of a suite, in one or more lanes side by side; those that can share a cluster follow each
 //!   other in a lane

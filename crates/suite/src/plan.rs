@@ -190,7 +190,7 @@ impl PlannedCell {
 }
 
 impl Block {
-    /// What its cells of one workload and nemesis have for themselves.
+    /// The options of its cells of one workload and nemesis, for each cell.
     fn combinations(&self) -> Vec<Options> {
         let swept = self.sweep.combinations();
         let Some(Names(servers)) = &self.servers else { return swept };

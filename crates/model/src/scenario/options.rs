@@ -273,7 +273,7 @@ impl Options {
         Ok(scenario)
     }
 
-    /// What `--server` names: servers that already run, or one that the nodes run.
+    /// The servers that `--server` names: those that already run, or one that the nodes run.
     fn servers(&self) -> Result<ChosenServers, ScenarioError> {
         let mut chosen = ChosenServers::default();
         for word in &self.server {
@@ -402,9 +402,9 @@ impl Options {
 /// The servers of a run, as the user names them.
 #[derive(Default)]
 struct ChosenServers {
-    /// Those that already run.
+    /// Addresses of servers that already run.
     addresses: Vec<String>,
-    /// What the nodes run, one of these at most.
+    /// At most one of these is given: the nodes run it.
     named: Option<NamedServer>,
     program: Option<PathBuf>,
     image: Option<String>,

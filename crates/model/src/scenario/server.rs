@@ -1,4 +1,4 @@
-//! What a user names as `--server`.
+//! The server that a user names as `--server`.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::topology::NamedServer;
 pub(super) enum ServerChoice {
     /// The address of a server that already runs.
     Running(String),
-    /// One that is installed on this machine.
+    /// Redis or Valkey by its version, as it is installed on this machine.
     Named(NamedServer),
     /// A program's file.
     Program(PathBuf),
@@ -76,7 +76,7 @@ mod tests {
         }
         for word in ["127.0.0.1:6379", "localhost", "valky:9", "valkey:9.x", ""] {
             let error = ServerChoice::of(word).unwrap_err().to_string();
-            assert!(error.contains("no server") && error.contains("redis://host:port"), "{error}");
+            assert!(error.contains("expected a name") && error.contains("redis://host:port"), "{error}");
         }
     }
 

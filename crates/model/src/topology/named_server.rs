@@ -41,7 +41,7 @@ impl FromStr for NamedServer {
                 Ok(NamedServer { name: name.to_string(), version: version.map(str::to_string) })
             }
             _ => Err(format!(
-                "`{text}` is no server; expected a name and a version, such as `redis:8.2` or `valkey:9.1`"
+                "`{text}` is not a server; expected a name and a version, such as `redis:8.2` or `valkey:9.1`"
             )),
         }
     }

@@ -9,7 +9,7 @@ use base::words::{self, plural};
 use model::topology::NamedServer;
 use suite::matrix::{BETWEEN_VERSIONS, Matrix};
 
-/// How much of a reason is told, in characters.
+/// The longest reason, in characters.
 const MOST_OF_A_REASON: usize = 300;
 
 /// A column for each server, a row for each cell that was to run on more than one of them.
@@ -73,7 +73,7 @@ impl ServersAccount {
     }
 }
 
-/// Whether any cells differ in their server.
+/// True if any cells differ in their server.
 pub(super) fn are_compared(matrix: &Matrix) -> bool {
     distinct(matrix.cells.iter().filter_map(|cell| server_of(&cell.with)).map(|(server, _)| server)).len() > 1
 }
@@ -87,7 +87,7 @@ fn server_of(with: &str) -> Option<(&str, String)> {
     }
 }
 
-/// What the server of this name said of itself.
+/// The name and the version that the server of this name said of itself.
 fn version(matrix: &Matrix, name: &str) -> Option<String> {
     let named: NamedServer = name.parse().ok()?;
     let is_it = |said: &&str| said.split_once(' ').is_some_and(|(name, version)| named.means(name, version));
@@ -107,12 +107,14 @@ fn lines(servers: &[String], rows: &[ServerRow], cells: &[CellAccount]) -> Vec<S
         });
         format!("{}: {}", row.title, kinds.collect::<Vec<_>>().join("; "))
     };
-    let same = rows.iter().filter(|row| !row.differs).count();
+    let is_proven =
+        |place: &Option<usize>| place.is_some_and(|place| matches!(cells[place].shown, Shown::Broken | Shown::Held));
+    let same = rows.iter().filter(|row| !row.differs && row.cells.iter().all(is_proven)).count();
     let all = format!("{} came out in the same way on all of {}", plural(same as u64, "cell"), servers.join(", "));
     rows.iter().filter(|row| row.differs).map(line).chain((same > 0).then_some(all)).collect()
 }
 
-/// What a server can't do, or why else it proves nothing, in the words of the first such run.
+/// The reason for an unknown, such as a fault that does not reach the server, in the words of the first such run.
 fn why<'c>(shown: Shown, mut cells: impl Iterator<Item = &'c CellAccount>) -> String {
     let run = cells.find_map(|cell| cell.alarming_runs().chain(&cell.runs).next());
     run.filter(|_| shown == Shown::Unknown)
