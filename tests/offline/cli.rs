@@ -134,7 +134,16 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     refused(&["--allow-writes"], "are for --cluster existing, not auto");
     let allowed = |server: &str, words: &str| refused(&["--server", server, "--allow-writes"], words);
     allowed("redis://:hunter2@127.0.0.1:1", "an address contains a password");
-    allowed("127.0.0.1:6379", "no scheme");
+    allowed("127.0.0.1:6379", "expected a name and a version, such as `redis:8.2` or `valkey:9.1`");
+    allowed("keydb:6", "a server that already runs is `redis://host:port`");
+    allowed("redis:8.2", "are for --cluster existing, not auto");
+    let named = |more: &[&str], words: &str| refused(&[&["--server", "valkey:9.1"], more].concat(), words);
+    named(&["--server", "redis://127.0.0.1:1"], "--server valkey:9.1 cannot be used with another --server");
+    named(&["--image", "redis:7"], "--image cannot be used with --server");
+    named(&["--redis-server", "./redis-server"], "--redis-server cannot be used with --server");
+    named(&["--cluster", "sim"], "the simulated Redis behaves as 7.0.15 does");
+    refused(&["--server", "valkey/valkey", "--image", "redis:7"], "--server and --image say the same thing");
+    refused(&["--server", "valkey/valkey", "--cluster", "local"], "--image makes no sense with --cluster local");
     refused(&["--subnet", "10.0.0.0/99"], "10.0.0.0/99");
     refused(&["--cluster", "docker", "--client-cmd", "./client"], "--client-image");
     refused(&["--cluster", "local", "--image", "redis:7"], "--image makes no sense with --cluster local");

@@ -26,18 +26,18 @@ const PYTHON_PACKAGE: &str = "clients/python";
 const PYTHON_INSTALL: &str = "install.py";
 const PYTHON_START: &str = "start.py";
 /// Has Python import nothing from the working directory, from the user's own packages, or from where the environment says.
-const ISOLATED: [&str; 1] = ["-I"];
+pub(super) const ISOLATED: [&str; 1] = ["-I"];
 /// Packages are downloaded, and some are compiled.
 const INSTALL_LIMIT: Duration = Duration::from_secs(600);
 const ASK_LIMIT: Duration = Duration::from_secs(20);
 
 /// What is to be done so that a client can run.
-struct Recipe {
+pub(super) struct Recipe {
     /// A program and its arguments; none if nothing has to be installed.
-    install: Vec<String>,
+    pub install: Vec<String>,
     /// What the outcome depends on.
-    made_of: Ingredients,
-    client: InstalledClient,
+    pub made_of: Ingredients,
+    pub client: InstalledClient,
 }
 
 /// In the words of a recipe, the folder that it installs into.
@@ -69,11 +69,11 @@ fn shown(workload: &str, client: &WorkloadClient) -> String {
 }
 
 /// What is installed, for messages and for the name of its folder.
-struct InstalledNames<'w> {
-    workload: &'w str,
-    library: Option<&'w Library>,
+pub(super) struct InstalledNames<'w> {
+    pub workload: &'w str,
+    pub library: Option<&'w Library>,
     /// What is shown before it is installed.
-    shown: Option<&'w WorkloadClient>,
+    pub shown: Option<&'w WorkloadClient>,
 }
 
 /// Another version of a library than the one that is pinned.
@@ -201,6 +201,11 @@ async fn python(
     Ok(Recipe { install, made_of, client })
 }
 
+/// The Python on PATH, where a shim or a link leads.
+pub(super) async fn python_program() -> Result<String, String> {
+    Ok(about_python().await?.program.display().to_string())
+}
+
 async fn about_python() -> Result<Python, String> {
     let mut ask = Command::new("python3");
     ask.args(ISOLATED).args(["-c", ABOUT_PYTHON]).current_dir("/");
@@ -250,7 +255,7 @@ fn command(client: &CommandClient, another: Option<Another<'_>>, folder: &Folder
 }
 
 /// The folder that a recipe has installed into, now or before.
-async fn installed(
+pub(super) async fn installed(
     recipe: &mut Recipe,
     what: &InstalledNames<'_>,
     cache: &Cache,
@@ -261,7 +266,7 @@ async fn installed(
         .library
         .map_or_else(|| what.workload.to_string(), |library| format!("{} {}", library.name, library.version));
     // By what is installed, so that all workloads of one library share it.
-    let folder = format!("{}-{}", in_a_path(&name), std::mem::take(&mut recipe.made_of).short_hex());
+    let folder = folder_name(&name, std::mem::take(&mut recipe.made_of));
     if let Some(place) = cache.complete(&folder)? {
         return Ok(place);
     }
@@ -285,6 +290,11 @@ async fn installed(
             Err(format!("{why}: {}\nall it said is in {}", installer_error::why(&said), log.display()))
         }
     }
+}
+
+/// The name of the folder for what is installed.
+pub(super) fn folder_name(name: &str, made_of: Ingredients) -> String {
+    format!("{}-{}", in_a_path(name), made_of.short_hex())
 }
 
 /// Runs an installation into a new folder and returns what it said; if it fails also why.

@@ -3,6 +3,7 @@
 //! - [`Runner`]: makes a scenario's run, from its cluster to its report, and can keep the cluster for the next run
 //! - `log`: a run's log, in its folder; `installation`: the clients of published libraries, in the user's `cache`, made
 //!   by an `installer` from `ingredients`
+//! - `servers`: Redis servers that packages carry, installed beside the clients
 //! - [`Checked`]: a history with everything derived from it; [`PendingReport`]: a run whose report is still to be written
 //! - [`Series`]: the runs of a suite, in one or more lanes side by side; those that can share a cluster follow each
 //!   other in a lane
@@ -30,6 +31,7 @@ mod remedies;
 mod request;
 mod run;
 mod series;
+mod servers;
 pub mod signals;
 pub mod simulate;
 pub mod worker;
@@ -45,6 +47,7 @@ pub use published::published;
 pub use request::KeepCluster;
 pub use run::{Place, RunSettings, Runner};
 pub use series::{Ended, Outlook, Prepared, Series, SeriesProgress, prepare};
+pub use servers::{InstalledServer, install_servers};
 
 use base::interrupt::Interrupted;
 use model::scenario::{Scenario, TRUST, quoted};

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use super::RunnerError;
+use super::{RunnerError, servers};
 use model::history::{FORMAT, Header};
 use model::plan::{Action, Plan};
 use model::scenario::Scenario;
@@ -47,11 +47,12 @@ impl ClusterRequest {
         let seed = if kind.may_be_simulated() { scenario.seed } else { 0 };
         let program = scenario.workload.lock.program();
         let cluster = &scenario.cluster;
-        let node = match (&cluster.existing, &cluster.image, &cluster.redis_server) {
-            (Some(servers), _, _) => NodeSource::Existing(servers.clone()),
-            (None, Some(image), _) => NodeSource::Named(image.clone()),
-            (None, None, Some(program)) => NodeSource::Program(program.clone()),
-            (None, None, None) => NodeSource::Default,
+        let node = match (&cluster.existing, &cluster.image, &cluster.redis_server, &cluster.server) {
+            (Some(servers), ..) => NodeSource::Existing(servers.clone()),
+            (_, Some(image), ..) => NodeSource::Named(image.clone()),
+            (_, _, Some(program), _) => NodeSource::Program(program.clone()),
+            (.., Some(server)) => NodeSource::Program(servers::program_of(server)?),
+            _ => NodeSource::Default,
         };
         let (client, source) = match (&scenario.client, installed) {
             (Some(own), _) => {

@@ -31,7 +31,7 @@ use super::run::find_platform;
 use super::signals::Leftovers;
 use super::simulate::can_be_simulated;
 use super::worker::RunOrder;
-use super::{RunnerError, installation, repeat_saved};
+use super::{RunnerError, installation, repeat_saved, servers};
 use base::interrupt::Interrupt;
 use base::runs::RunFolder;
 use model::scenario::Scenario;
@@ -132,6 +132,10 @@ pub fn prepare<'a>(
         let mut auto = ClusterKind::Auto;
         let (mut not_here, mut not_simulated, mut announced) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         let mut prepared: Vec<PlatformRequest> = Vec::new();
+        // Before a client is installed, which takes longer.
+        for server in suite.cells.iter().filter_map(|cell| cell.scenario.cluster.server.as_ref()) {
+            servers::program_of(server)?;
+        }
         for cell in &suite.cells {
             if not_here.contains_key(&cell.workload) || not_simulated.contains_key(&cell.workload) {
                 continue;

@@ -73,6 +73,9 @@ pub struct Block {
     pub found: Option<FoundIn>,
     #[serde(default)]
     pub with: Options,
+    /// The servers that the nodes run, each as `server` of `with`: a cell for each.
+    #[serde(default)]
+    pub servers: Option<Names>,
     /// Lists of values for options: a cell for each combination.
     #[serde(default)]
     pub sweep: Sweep,

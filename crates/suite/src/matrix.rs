@@ -1,6 +1,5 @@
 //! A suite's result as one value: the content of `matrix.json`, from which pages are made and shards are joined.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -63,6 +62,22 @@ pub struct Matrix {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Since>,
 }
+
+/// Notes one more version, or several, of what has this name in [`Matrix::versions`].
+pub fn add_version(versions: &mut BTreeMap<String, String>, name: String, version: &str) {
+    let known = versions.entry(name).or_default();
+    for version in version.split(BETWEEN_VERSIONS) {
+        if known.is_empty() {
+            known.push_str(version);
+        } else if !known.split(BETWEEN_VERSIONS).any(|known| known == version) {
+            known.push_str(BETWEEN_VERSIONS);
+            known.push_str(version);
+        }
+    }
+}
+
+/// Stands between several versions of the same thing.
+pub const BETWEEN_VERSIONS: &str = " / ";
 
 /// A published library, and the workload in which it is tested.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -248,11 +263,7 @@ impl Matrix {
             whole.not_here.extend(part.not_here);
             whole.left_out.extend(part.left_out);
             for (name, version) in part.versions {
-                match whole.versions.entry(name) {
-                    Entry::Vacant(entry) => drop(entry.insert(version)),
-                    Entry::Occupied(entry) if entry.get().split(" / ").any(|known| known == version) => {}
-                    Entry::Occupied(mut entry) => entry.get_mut().push_str(&format!(" / {version}")),
-                }
+                add_version(&mut whole.versions, name, &version);
             }
         }
         whole.cells.sort_by_key(|cell| cell.place);

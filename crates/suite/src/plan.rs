@@ -120,7 +120,7 @@ impl Suite {
             };
             for [workload, nemesis] in pairs {
                 let place = format!(" ({workload} under {nemesis})");
-                for swept in block.sweep.combinations() {
+                for swept in block.combinations() {
                     let planned = match cell(source, block, &swept, [&workload, &nemesis], clusters) {
                         Ok(planned) => planned,
                         Err(text) => return refuse(format!("{place}: {text}")),
@@ -190,6 +190,14 @@ impl PlannedCell {
 }
 
 impl Block {
+    /// The options of its cells of one workload and nemesis, for each cell.
+    fn combinations(&self) -> Vec<Options> {
+        let swept = self.sweep.combinations();
+        let Some(Names(servers)) = &self.servers else { return swept };
+        let on = |server: &String| Options { server: vec![server.clone()], ..Options::default() };
+        swept.iter().flat_map(|swept| servers.iter().map(|server| on(server).or(swept))).collect()
+    }
+
     /// Whether the block leaves out its workloads or its nemeses.
     fn is_open(&self) -> bool {
         self.workload.is_none() || self.nemesis.is_none()

@@ -73,7 +73,7 @@ pub struct SuiteFlags {
     #[arg(long, default_value = "store")]
     store: PathBuf,
     /// Merge the shards in or below these folders into one matrix; run nothing
-    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["suite", "dry_run", "fail_fast", "jobs", "shard", "durations", "fresh", "new_clusters", "no_observer", "only", "failed", "cluster", "image", "redis_server", "ttl", "time_limit", "seed", "runs"])]
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["suite", "dry_run", "fail_fast", "jobs", "shard", "durations", "fresh", "new_clusters", "no_observer", "only", "failed", "cluster", "image", "redis_server", "server", "ttl", "time_limit", "seed", "runs"])]
     merge: Vec<PathBuf>,
 }
 
@@ -89,6 +89,9 @@ struct Overrides {
     /// Redis-compatible server program of the nodes, such as your own build, instead of what the suite says
     #[arg(long, value_name = "FILE")]
     redis_server: Option<PathBuf>,
+    /// Redis of the nodes, such as valkey:9.1, instead of what the suite says
+    #[arg(long)]
+    server: Option<String>,
     /// The locks' time to live, instead of what the suite says
     #[arg(long)]
     ttl: Option<Length>,
@@ -106,18 +109,18 @@ struct Overrides {
 impl Overrides {
     /// As options of a run. A path is relative to where the user is, not to the suite's file.
     fn options(&self) -> Result<Options, Failure> {
-        let absolute = |path: &PathBuf| {
-            let failed = |error| Failure::arguments(format!("--redis-server {}: {error}", path.display()));
-            std::path::absolute(path).map_err(failed)
-        };
-        Ok(Options {
+        let here =
+            std::env::current_dir().map_err(|error| Failure::arguments(format!("the working directory: {error}")))?;
+        let options = Options {
             cluster: self.cluster,
             image: self.image.clone(),
-            redis_server: self.redis_server.as_ref().map(absolute).transpose()?,
+            redis_server: self.redis_server.clone(),
+            server: self.server.iter().cloned().collect(),
             ttl: self.ttl,
             time_limit: self.time_limit,
             ..Options::default()
-        })
+        };
+        Ok(options.in_folder(&here))
     }
 
     /// The same, as the user would type it.

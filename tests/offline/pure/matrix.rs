@@ -161,6 +161,52 @@ fn the_page_needs_nothing_but_itself_and_leads_to_the_reports_of_its_runs() {
     }
 }
 
+/// Two cells on three servers, of which one comes out otherwise on the last.
+fn on_servers(last: &str) -> Matrix {
+    use Validity::{Invalid, Valid as Held};
+    let (mut cells, mut runs) = (Vec::new(), Vec::new());
+    for (nemesis, on_last) in [("none", Held), ("pause", Invalid)] {
+        for (server, valid) in [("redis:7.0", Held), ("valkey:8.1", Held), (last, on_last)] {
+            let plain = cell("redlock", nemesis, None, 1);
+            let with = format!("ttl 1s, server {server}");
+            let cell = PlannedCell { name: format!("{} with {with}", plain.name), with, ..plain };
+            runs.push(run(&cell, 1, Some(valid)));
+            cells.push(cell);
+        }
+    }
+    let versions = BTreeMap::from([("server".to_string(), "redis 7.0.15 / valkey 8.1.8 / valkey 9.1.2".to_string())]);
+    Matrix::new(&suite(cells), &runs, Circumstances { versions, ..Circumstances::default() })
+}
+
+#[test]
+fn servers_stand_beside_each_other_and_first_where_they_differ() {
+    let table = SuiteSummary::new(&on_servers("valkey:9.1"));
+    let servers = table.servers.as_ref().unwrap();
+    let rows: Vec<_> = servers.rows.iter().map(|row| (row.title.as_str(), row.differs, &row.cells[..])).collect();
+    assert_eq!(
+        rows,
+        [
+            ("redlock under pause with ttl 1s", true, &[Some(3), Some(4), Some(5)][..]),
+            ("redlock under none with ttl 1s", false, &[Some(0), Some(1), Some(2)][..])
+        ]
+    );
+    let lines = [
+        "redlock under pause with ttl 1s: failed on valkey:9.1; passed on redis:7.0, valkey:8.1",
+        "1 cell came out in the same way on all of redis:7.0, valkey:8.1, valkey:9.1",
+    ];
+    assert_eq!(servers.lines, lines);
+    let versions: Vec<_> = servers.servers.iter().filter_map(|server| server.version.as_deref()).collect();
+    assert_eq!(versions, ["redis 7.0.15", "valkey 8.1.8", "valkey 9.1.2"]);
+    assert!(table.sweeps.is_empty(), "servers are no numbers to be plotted");
+    let text = pages::terminal(&table, Look::PLAIN);
+    assert!(lines.iter().all(|line| text.contains(line)), "{text}");
+    let page = pages::html(&table);
+    assert!(page.contains("href=\"#servers\"") && page.contains("valkey 9.1.2"), "{page}");
+    assert!(SuiteSummary::new(&mixed()).servers.is_none(), "no servers are named there");
+    let page = pages::html(&SuiteSummary::new(&on_servers("<script>alert(1)</script>")));
+    assert!(page.matches("<script").count() == 1 && page.contains("id=\"servers\""));
+}
+
 #[test]
 fn what_strangers_wrote_is_text() {
     let evil = "</td><script>alert(1)</script>\"' onload=\"x` | [x](javascript:y) \u{1}\n# z";

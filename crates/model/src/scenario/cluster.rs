@@ -10,7 +10,7 @@ use super::{Scenario, ScenarioError};
 use crate::fault_kinds::FaultKind;
 use crate::history::ResourceKind;
 use crate::nemesis::{Fault, TargetSpec};
-use crate::topology::{ClusterKind, ExistingServers, OwnClient, Persistence, Program};
+use crate::topology::{ClusterKind, ExistingServers, NamedServer, OwnClient, Persistence, Program};
 
 /// What a cluster is made of, besides the servers that the workload asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +21,9 @@ pub struct ClusterSettings {
     pub image: Option<String>,
     /// The program of the nodes' Redis, as an absolute path; if None, this machine's own.
     pub redis_server: Option<PathBuf>,
+    /// The nodes' Redis by name and version, as it is installed on this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<NamedServer>,
     /// The image in which the workload's own client runs; if None, one is made of this machine's programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_image: Option<String>,
@@ -68,10 +71,19 @@ impl Scenario {
     /// Checks that such a cluster with such a client is possible.
     pub(super) fn check_cluster(&self) -> Result<(), ScenarioError> {
         let refuse = |text: String| Err(ScenarioError(text));
-        if self.cluster.image.is_some() && self.cluster.redis_server.is_some() {
-            return refuse(
-                "--image cannot be used with --redis-server: the nodes' Redis is the one or the other".into(),
-            );
+        let ClusterSettings { image, redis_server, server, .. } = &self.cluster;
+        let nodes_run =
+            [("--image", image.is_some()), ("--redis-server", redis_server.is_some()), ("--server", server.is_some())];
+        let mut given = nodes_run.iter().filter(|(_, given)| *given).map(|(flag, _)| flag);
+        if let (Some(one), Some(other)) = (given.next(), given.next()) {
+            return refuse(format!("{one} cannot be used with {other}: the nodes' Redis is the one or the other"));
+        }
+        if let Some(server) = server
+            && self.cluster_kind().is_simulated()
+        {
+            return refuse(format!(
+                "--server {server} is for real servers; the simulated Redis behaves as 7.0.15 does. Use --cluster local or docker"
+            ));
         }
         if let Some(subnet) = self.cluster.subnet
             && let Some((_, what)) = NO_NETWORKS.iter().find(|(of, _)| of.contains(&subnet) || subnet.contains(of))

@@ -12,6 +12,7 @@ mod issue;
 mod library;
 mod options;
 mod package;
+mod server;
 mod texts;
 mod trust;
 mod workload;

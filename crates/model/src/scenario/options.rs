@@ -9,11 +9,14 @@ use clap::Args;
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Deserializer};
 
+use super::server::ServerChoice;
 use super::texts::one_or_more;
 use super::{ClusterSettings, Fencing, Scenario, ScenarioError, Workload, catalogue};
 use crate::nemesis::{Expectation, Nemesis};
 use crate::topology::redis_config;
-use crate::topology::{ClientMount, ClusterKind, ExistingServers, OwnClient, Persistence, SentinelOptions, Topology};
+use crate::topology::{
+    ClientMount, ClusterKind, ExistingServers, NamedServer, OwnClient, Persistence, SentinelOptions, Topology,
+};
 use base::units::{Length, LengthRange};
 
 /// Enough that some client is always waiting for the lock.
@@ -128,20 +131,21 @@ options! {
     /// Redis-compatible server program of the nodes, such as your own build [default: redis-server on PATH]
     #[arg(long, hide_short_help = true, value_name = "FILE")]
     pub redis_server: Option<PathBuf> => |path| path.display().to_string(),
-    /// Redis server that already runs, as a node of the lock: redis://host:port, or rediss://host:port for TLS; can be repeated
+    /// Redis of the nodes: an installed one such as valkey:9.1, ./FILE, an image, or redis://host:port of a server that already runs
     ///
-    /// Only keys of the run's own are written there, and removed at its end. Faults hit clients and their connections. The password is
-    /// in the environment variable REDISCLI_AUTH or in --password-file.
-    #[arg(long, value_name = "ADDRESS")]
+    /// `redjepsen install --servers` installs servers. An address stands for a node of the lock and can be repeated; rediss://host:port
+    /// means TLS. Only keys of the run's own are written there, and removed at its end. Faults hit clients and their connections. The
+    /// password is in the environment variable REDISCLI_AUTH or in --password-file.
+    #[arg(long, value_name = "SERVER")]
     #[serde(deserialize_with = "servers")]
     pub server: Vec<String> => ToString::to_string,
-    /// Allow redjepsen to write keys of its own on the --server
+    /// Allow redjepsen to write keys of its own on a --server that already runs
     #[arg(long, value_name = "YES", num_args = 0..=1, default_missing_value = "true", hide_short_help = true)]
     pub allow_writes: Option<bool> => ToString::to_string,
-    /// Allow redjepsen to make a replica of the --server the primary, with the nemesis failover
+    /// Allow redjepsen to make a replica of a --server that already runs the primary, with the nemesis failover-on-command
     #[arg(long, value_name = "YES", num_args = 0..=1, default_missing_value = "true", hide_short_help = true)]
     pub allow_failover: Option<bool> => ToString::to_string,
-    /// The name of the group, if each --server is a Sentinel
+    /// The name of the group, if each --server is a Sentinel that already runs
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub sentinel: Option<String> => ToString::to_string,
     /// ACL user on the --server
@@ -223,18 +227,19 @@ impl Options {
             )));
         }
         workload.redis_config.extend(self.redis_config.clone());
-        workload.topology = self.watched_by_theirs(workload.topology)?;
         workload.resource.fencing = self.fencing.unwrap_or(workload.resource.fencing);
         let usual = nemesis.ttl.map_or(TTL, |ttl| ttl.resolve(TTL));
         let ttl = absolute("--ttl", self.ttl)?.unwrap_or(usual);
         let time_limit = absolute("--time-limit", self.time_limit)?.unwrap_or(TIME_LIMIT);
+        let ChosenServers { addresses, named, program, image } = self.servers()?;
+        workload.topology = self.watched_by_theirs(workload.topology, &addresses)?;
         let scenario = Scenario {
             workload_name,
             nemesis_name,
             seed,
             clients: self.clients.or(nemesis.clients).unwrap_or(CLIENTS),
             threads: self.threads.or(nemesis.threads).unwrap_or(workload.threads),
-            nodes: self.nodes.unwrap_or(match u32::try_from(self.server.len()) {
+            nodes: self.nodes.unwrap_or(match u32::try_from(addresses.len()) {
                 // Of a group, these are the servers to ask for the nodes.
                 Ok(servers) if servers > 0 && workload.topology.is_independent() => servers,
                 _ => workload.nodes,
@@ -254,20 +259,21 @@ impl Options {
             record_commands: self.record_commands,
             expect: None,
             cluster: ClusterSettings {
-                kind: self.cluster.unwrap_or(match self.server.is_empty() {
+                kind: self.cluster.unwrap_or(match addresses.is_empty() {
                     true => ClusterKind::default(),
                     false => ClusterKind::EXISTING,
                 }),
-                image: self.image.clone(),
-                redis_server: self
-                    .redis_server
-                    .as_deref()
+                image: image.or_else(|| self.image.clone()),
+                redis_server: program
+                    .as_ref()
+                    .or(self.redis_server.as_ref())
                     .map(|path| absolute_path("--redis-server", path))
                     .transpose()?,
+                server: named,
                 // Otherwise it is that of the user's own client.
                 client_image: self.client_image.clone().filter(|_| self.client_cmd.is_none()),
                 subnet: self.subnet,
-                existing: self.existing()?,
+                existing: self.existing(addresses)?,
             },
             client: self.own_client(folder, workload.client.is_some())?,
             workload,
@@ -277,12 +283,41 @@ impl Options {
         Ok(scenario)
     }
 
+    /// The servers that `--server` names: those that already run, or one that the nodes run.
+    fn servers(&self) -> Result<ChosenServers, ScenarioError> {
+        let mut chosen = ChosenServers::default();
+        for word in &self.server {
+            match ServerChoice::of(word)? {
+                ServerChoice::Running(address) => chosen.addresses.push(address),
+                _ if self.server.len() > 1 => {
+                    return Err(ScenarioError(format!(
+                        "--server {word} cannot be used with another --server: all nodes run the same program. Only addresses of \
+                         servers that already run can be repeated"
+                    )));
+                }
+                ServerChoice::Named(server) => chosen.named = Some(server),
+                ServerChoice::Program(path) => chosen.program = Some(path),
+                ServerChoice::Image(image) => chosen.image = Some(image),
+            }
+        }
+        let twice = [
+            ("--redis-server", chosen.program.is_some() && self.redis_server.is_some()),
+            ("--image", chosen.image.is_some() && self.image.is_some()),
+        ];
+        match twice.iter().find(|(_, twice)| *twice) {
+            Some((flag, _)) => {
+                Err(ScenarioError(format!("--server and {flag} say the same thing; leave out one of them")))
+            }
+            None => Ok(chosen),
+        }
+    }
+
     /// The servers that already run, if there are any.
-    fn existing(&self) -> Result<Option<ExistingServers>, ScenarioError> {
+    fn existing(&self, addresses: Vec<String>) -> Result<Option<ExistingServers>, ScenarioError> {
         let path =
             |flag: &str, path: &Option<PathBuf>| path.as_deref().map(|path| absolute_path(flag, path)).transpose();
         let servers = ExistingServers {
-            addresses: self.server.clone(),
+            addresses,
             user: self.user.clone(),
             password_file: path("--password-file", &self.password_file)?,
             ca: path("--ca", &self.ca)?,
@@ -296,18 +331,18 @@ impl Options {
     }
 
     /// The group, with the Sentinels that already run in place of ours.
-    fn watched_by_theirs(&self, topology: Topology) -> Result<Topology, ScenarioError> {
+    fn watched_by_theirs(&self, topology: Topology, addresses: &[String]) -> Result<Topology, ScenarioError> {
         let refuse = |text: &str| Err(ScenarioError(text.to_string()));
         match (topology, &self.sentinel) {
-            (Topology::Sentinel(options), Some(name)) if !self.server.is_empty() => {
-                let sentinels = u32::try_from(self.server.len()).unwrap_or(u32::MAX);
+            (Topology::Sentinel(options), Some(name)) if !addresses.is_empty() => {
+                let sentinels = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
                 Ok(Topology::Sentinel(SentinelOptions { name: name.clone(), sentinels, ..options }))
             }
-            (Topology::Sentinel(_), None) if !self.server.is_empty() => refuse(
+            (Topology::Sentinel(_), None) if !addresses.is_empty() => refuse(
                 "the lock of this workload asks Sentinels: give each Sentinel with --server, and the name of their group with --sentinel",
             ),
             (topology, None) => Ok(topology),
-            (_, Some(_)) if self.server.is_empty() => refuse("--sentinel needs the Sentinels: give each with --server"),
+            (_, Some(_)) if addresses.is_empty() => refuse("--sentinel needs the Sentinels: give each with --server"),
             (_, Some(_)) => refuse(
                 "--sentinel is for a lock that asks Sentinels; choose a workload such as redis-py-sentinel or coredis-sentinel",
             ),
@@ -369,6 +404,7 @@ impl Options {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| folder.join(path));
         Options {
             redis_server: path(&self.redis_server),
+            server: addresses.iter().map(|word| ServerChoice::in_folder(word, folder)).collect(),
             password_file: path(&self.password_file),
             ca: path(&self.ca),
             cert: path(&self.cert),
@@ -391,6 +427,17 @@ impl Options {
         let words: Vec<String> = said.iter().map(|(name, value)| format!("--{name} {}", quoted(value))).collect();
         Some(format!("redjepsen run {}", words.join(" ")))
     }
+}
+
+/// The servers of a run, as the user names them.
+#[derive(Default)]
+struct ChosenServers {
+    /// Addresses of servers that already run.
+    addresses: Vec<String>,
+    /// At most one of these is given: the nodes run it.
+    named: Option<NamedServer>,
+    program: Option<PathBuf>,
+    image: Option<String>,
 }
 
 /// A word, quoted for a shell if necessary.
@@ -432,5 +479,5 @@ fn lines<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
 }
 
 fn servers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    one_or_more(deserializer, "an address such as \"redis://host:6379\", or a list of addresses")
+    one_or_more(deserializer, "a server such as \"valkey:9.1\" or \"redis://host:6379\", or a list of addresses")
 }

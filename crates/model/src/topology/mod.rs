@@ -7,6 +7,7 @@
 mod existing;
 mod group;
 mod kinds;
+mod named_server;
 mod redis_cluster;
 pub mod redis_config;
 mod sentinel;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 pub use existing::ExistingServers;
 pub use group::{Group, Layout, Roles, Servers, field};
 pub use kinds::{ClusterKind, KINDS, Kind};
+pub use named_server::NamedServer;
 pub use redis_cluster::{BUS, ClusterOptions};
 pub use sentinel::SentinelOptions;
 

@@ -8,7 +8,7 @@ use super::grid::grid;
 use super::verdict_class;
 use crate::html::{Page, Script, command, header, prose, terms};
 use base::words::{line, plural, sanitize};
-use summary::table::{BrokenAccount, CellAccount, LibraryAccount, SuiteSummary};
+use summary::table::{BrokenAccount, CellAccount, LibraryAccount, ServersAccount, SuiteSummary};
 
 const GRID_STYLE: &str = include_str!("style.css");
 /// It takes no text of the page for code, and asks nobody for anything.
@@ -25,6 +25,7 @@ pub fn html(table: &SuiteSummary) -> String {
             (contents(table))
             (told("changes", "Otherwise than the last time", &table.changes))
             (alarms(table))
+            (super::servers::servers(table))
             (super::sweep::sweeps(table))
             (grid(table))
             (told("not-run", "Not run", &table.not_run))
@@ -48,6 +49,7 @@ fn contents(table: &SuiteSummary) -> Markup {
     let parts = [
         ("changes", "Changes", !table.changes.is_empty()),
         ("alarms", "Not as expected", !table.alarms.is_empty()),
+        ("servers", ServersAccount::TITLE, table.servers.is_some()),
         ("sweeps", "Side by side", !table.sweeps.is_empty()),
         ("matrix", "What breaks which lock", true),
         ("not-run", "Not run", !table.not_run.is_empty()),

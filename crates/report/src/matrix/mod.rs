@@ -10,6 +10,7 @@ mod grid;
 mod html;
 mod junit;
 mod markdown;
+mod servers;
 mod sweep;
 mod terminal;
 

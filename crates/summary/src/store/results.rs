@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::{Latency, Row};
 use base::files::{self, FileError};
 use checker::{Counts, LockProperties, LostUpdates, MutualExclusion, QUIETER, Remark, Validity};
+use suite::matrix::add_version;
 use suite::outcome::{Numbers, RunOutcome, Sample};
 
 /// The file's name in a run's folder.
@@ -116,7 +117,7 @@ pub fn read<T: DeserializeOwned>(folder: &Path) -> Result<T, FileError> {
 pub fn versions(folder: &Path, runs: &[RunOutcome]) -> BTreeMap<String, String> {
     let mut versions: BTreeMap<String, String> = BTreeMap::new();
     for (name, version) in runs.iter().filter_map(|run| Results::of(folder, run)).flat_map(|results| results.versions) {
-        versions.entry(name).or_insert(version);
+        add_version(&mut versions, name, &version);
     }
     versions
 }

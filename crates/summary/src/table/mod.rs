@@ -3,6 +3,7 @@
 
 mod libraries;
 mod phrases;
+mod servers;
 mod sweeps;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use libraries::{BrokenAccount, LibraryAccount};
 pub use phrases::{distinct, expected};
+pub use servers::{ServerRow, ServerSeen, ServersAccount};
 pub use sweeps::{SweepAccount, SweepPoint};
 
 use checker::Validity;
@@ -51,6 +53,9 @@ pub struct SuiteSummary {
     pub advisories: Vec<String>,
     /// The published libraries under test.
     pub libraries: Vec<LibraryAccount>,
+    /// The same cells on several servers, if there are any.
+    #[serde(default)]
+    pub servers: Option<ServersAccount>,
     /// Cells that differ in one option only.
     pub sweeps: Vec<SweepAccount>,
     /// What it ran on.
@@ -133,7 +138,7 @@ pub struct Mistimed {
 
 /// What a suite came to, in a word and in a sentence.
 pub fn word_and_headline(matrix: &Matrix) -> (&'static str, String) {
-    headline_of(matrix, !sweeps::all(matrix).is_empty())
+    headline_of(matrix, !sweeps::all(matrix).is_empty() || servers::are_compared(matrix))
 }
 
 fn headline_of(matrix: &Matrix, is_swept: bool) -> (&'static str, String) {
@@ -156,8 +161,8 @@ impl SuiteSummary {
                 .enumerate()
                 .filter_map(move |(run, one)| Some(Mistimed { cell, run, text: phrases::timing(one)? }))
         });
-        let sweeps = sweeps::all(matrix);
-        let (word, headline) = headline_of(matrix, !sweeps.is_empty());
+        let (sweeps, servers) = (sweeps::all(matrix), ServersAccount::of(matrix, &cells));
+        let (word, headline) = headline_of(matrix, !sweeps.is_empty() || servers.is_some());
         SuiteSummary {
             suite: matrix.suite.clone(),
             description: matrix.description.clone(),
@@ -176,6 +181,7 @@ impl SuiteSummary {
             not_run: phrases::not_run(matrix, &cells),
             advisories: phrases::advisories(matrix),
             libraries: libraries::all(matrix),
+            servers,
             sweeps,
             versions: matrix.versions.clone(),
             repeat: matrix.repeat.clone(),
@@ -196,8 +202,14 @@ impl SuiteSummary {
     }
 
     /// What is told in lines, each with its title.
-    pub fn lists(&self) -> [(&'static str, &[String]); 3] {
-        [("Otherwise than the last time", &self.changes), ("Not run", &self.not_run), ("Advisories", &self.advisories)]
+    pub fn lists(&self) -> [(&'static str, &[String]); 4] {
+        let between_servers = self.servers.as_ref().map_or(&[][..], |servers| &servers.lines);
+        [
+            ("Otherwise than the last time", &self.changes),
+            (ServersAccount::TITLE, between_servers),
+            ("Not run", &self.not_run),
+            ("Advisories", &self.advisories),
+        ]
     }
 
     /// ` (simulated)`, where it was.

@@ -64,6 +64,8 @@ impl Swept<'_> {
             }
             None => cell.workload.clone(),
         };
+        // Servers stand beside each other in a table of their own.
+        let of = options.remove("server").map_or_else(|| of.clone(), |server| format!("{of} on {server}"));
         Swept { cell, of, options }
     }
 

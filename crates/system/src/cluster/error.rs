@@ -120,8 +120,8 @@ pub enum ClusterError {
     #[error("a local cluster cannot run here: {reason}")]
     NoNamespaces { reason: String },
     #[error(
-        "there is no redis-server on PATH for a local cluster; `apt-get install redis-server`, or name a build of your own \
-         with --redis-server FILE, or use --cluster docker"
+        "there is no redis-server on PATH for a local cluster; `apt-get install redis-server`, or use --cluster docker. To run another \
+         server, use `redjepsen install --servers` and --server valkey:9.1, or name your own build with --server ./FILE"
     )]
     NoServerProgram,
     #[error("a local cluster runs programs, not the image `{image}`; leave it out, or use --cluster docker")]
@@ -129,8 +129,8 @@ pub enum ClusterError {
     #[error("{reason}")]
     Existing { reason: String },
     #[error(
-        "there is nowhere to run a cluster ({docker}). Install or start Docker, or `apt-get install \
-         redis-server`, or name a build of your own with --redis-server FILE"
+        "there is nowhere to run a cluster ({docker}). Install or start Docker, or `apt-get install redis-server`. To run another \
+         server, use `redjepsen install --servers` and --server valkey:9.1, or name your own build with --server ./FILE"
     )]
     Nowhere { docker: String },
     #[error("the agent could not {doing}: {source}")]

@@ -63,6 +63,7 @@ pub use owner::Owner;
 pub use parts::Description;
 pub use platform::Platform;
 pub use provider::{ClientSource, NodeSource, PlatformRequest};
+pub use redis_program::{ServerProgram, on_this_machine as server_programs_on_path};
 pub use reset::InitialState;
 pub use simulated::BugInjector;
 pub use simulated::{Distance, START_OF_TIME, Simulated, in_virtual_time};

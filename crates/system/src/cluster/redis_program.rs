@@ -8,32 +8,60 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::error::ClusterError;
+use super::installed::on_path;
+
+/// A server program, with what it says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerProgram {
+    pub path: PathBuf,
+    /// In lower case: `redis` or `valkey`.
+    pub name: String,
+    /// Such as `7.0.15`.
+    pub version: String,
+}
 
 /// The server program on PATH, if there is one.
 pub fn find() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let on_path = |name: &str| folders.iter().map(|folder| folder.join(name)).find(|file| file.is_file());
     // redis-check-rdb counts only if it really is the server under another name, which its answer shows.
     on_path("redis-server").or_else(|| on_path("redis-check-rdb").filter(|path| version(path).is_ok()))
 }
 
+/// Every server program on PATH: of Redis and of Valkey, each under the first of its names.
+pub fn on_this_machine() -> Vec<ServerProgram> {
+    let names = [["redis-server", "redis-check-rdb"], ["valkey-server", "valkey-check-rdb"]];
+    names
+        .iter()
+        .filter_map(|names| names.iter().filter_map(|name| on_path(name)).find_map(|path| at(&path).ok()))
+        .collect()
+}
+
 /// The name under which the program at `path` acts as a server.
 pub fn called(path: &Path) -> &str {
-    let name = path.file_name().and_then(|name| name.to_str());
-    name.filter(|name| name.ends_with("-server")).unwrap_or("redis-server")
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    match name {
+        _ if name.ends_with("-server") => name,
+        _ if name.starts_with("valkey-") => "valkey-server",
+        _ => "redis-server",
+    }
 }
 
 /// The server's version, such as `7.0.15`.
 pub fn version(path: &Path) -> Result<String, ClusterError> {
+    at(path).map(|program| program.version)
+}
+
+/// The server program at `path`; an error if there is another one.
+fn at(path: &Path) -> Result<ServerProgram, ClusterError> {
     let fail = |reason: String| ClusterError::Program { program: path.display().to_string(), reason };
     let output = Command::new(path).arg0(called(path)).arg("--version").stdin(Stdio::null()).output();
     let output = output.map_err(|error| fail(error.to_string()))?;
     let text = String::from_utf8_lossy(&output.stdout);
     // `Redis server v=7.0.15 sha=…`, `Valkey server v=8.1.1 …`
     let version = text.split_whitespace().find_map(|word| word.strip_prefix("v="));
-    version
-        .filter(|_| text.contains(" server "))
-        .map(str::to_string)
-        .ok_or_else(|| fail("it is no Redis server".to_string()))
+    match (text.split_once(" server "), version) {
+        (Some((name, _)), Some(version)) => {
+            Ok(ServerProgram { path: path.to_path_buf(), name: name.to_lowercase(), version: version.to_string() })
+        }
+        _ => Err(fail("it is no Redis server".to_string())),
+    }
 }

@@ -108,7 +108,7 @@ mod tests {
     use std::fs;
     use std::process::Command;
 
-    use super::super::synced_files::FOLDER;
+    use super::super::synced_files::{FOLDER, ONE_FILE};
     use super::*;
     use crate::faults::Scope;
 
@@ -116,8 +116,9 @@ mod tests {
     fn refused(files: &[&str], ms: u64) -> (Observation, Observation) {
         let folder = tempfile::tempdir().unwrap();
         for file in files {
-            fs::create_dir_all(folder.path().join(FOLDER)).unwrap();
-            fs::write(folder.path().join(FOLDER).join(file), "content").unwrap();
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "content").unwrap();
         }
         let mut child = Command::new("sleep").arg("60").current_dir(&folder).spawn().unwrap();
         let mut member = Member::adopt("n0", child.id(), Scope::Descendants).unwrap();
@@ -131,12 +132,15 @@ mod tests {
 
     #[test]
     fn a_member_that_a_slow_disk_does_not_reach_is_refused_with_the_reason() {
-        for (files, ms, reason) in [
-            (&[][..], 200, "keeps no append-only file"),
-            (&["file"], 200, "preload library"),
-            (&["file"], 0, "not slow"),
+        let in_folder = format!("{FOLDER}/file");
+        for (file, ms, reason) in [
+            (None, 200, "keeps no append-only file"),
+            (Some("dump.rdb"), 200, "keeps no append-only file"),
+            (Some(in_folder.as_str()), 200, "preload library"),
+            (Some(ONE_FILE), 200, "preload library"),
+            (Some(&in_folder), 0, "not slow"),
         ] {
-            let (seen, healed) = refused(files, ms);
+            let (seen, healed) = refused(file.as_slice(), ms);
             assert!(!seen.observed && seen.text.contains(reason), "{seen:?}");
             assert!(healed.observed && healed.text.contains("nothing was done"), "{healed:?}");
         }

@@ -9,6 +9,8 @@ use crate::faults::clock::FileId;
 
 /// The folder in a server's working directory where Redis 7 keeps its append-only files.
 pub(super) const FOLDER: &str = "appendonlydir";
+/// The one file that earlier versions keep instead. A rewrite gives its name to a new file, which was synced before.
+pub(super) const ONE_FILE: &str = "appendonly.aof";
 
 /// How much of a file survives: what the member has synced of it, or what it had synced before a restart, if that is
 /// more. By name, since a file's id may have changed. Redis reuses no name but the manifest's, and syncs the file
@@ -28,17 +30,19 @@ pub(super) struct AppendOnlyFile {
 
 /// The append-only files of a running member; `None` if it keeps none.
 pub(super) fn files(member: &Member) -> io::Result<Option<Vec<AppendOnlyFile>>> {
-    let folder = PathBuf::from(format!("/proc/{}/cwd", member.init.pid)).join(FOLDER);
-    if !folder.is_dir() {
-        return Ok(None);
-    }
+    let place = PathBuf::from(format!("/proc/{}/cwd", member.init.pid));
+    let folder = place.join(FOLDER);
+    let paths = match (folder.is_dir(), place.join(ONE_FILE)) {
+        (true, _) => fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<PathBuf>>>()?,
+        (false, file) if file.is_file() => vec![file],
+        (false, _) => return Ok(None),
+    };
     let mut files = Vec::new();
-    for entry in fs::read_dir(&folder)? {
-        let entry = entry?;
+    for path in paths {
         // A link would lead outside the member's own files.
-        if entry.file_type()?.is_file() {
-            let path = entry.path();
-            files.push(AppendOnlyFile { name: entry.file_name(), id: FileId::of(&path)?, path });
+        if fs::symlink_metadata(&path)?.is_file() {
+            let name = path.file_name().unwrap_or_default().to_os_string();
+            files.push(AppendOnlyFile { name, id: FileId::of(&path)?, path });
         }
     }
     Ok(Some(files))
