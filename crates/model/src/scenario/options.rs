@@ -404,7 +404,7 @@ impl Options {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| folder.join(path));
         Options {
             redis_server: path(&self.redis_server),
-            server: addresses.iter().map(|word| ServerChoice::in_folder(word, folder)).collect(),
+            server: self.server.iter().map(|word| ServerChoice::in_folder(word, folder)).collect(),
             password_file: path(&self.password_file),
             ca: path(&self.ca),
             cert: path(&self.cert),
