@@ -136,7 +136,10 @@ fn losses(register: &KeyValues, lineage: &Lineage, words: Words) -> Vec<Anomaly>
     for ((parent, eraser), gone) in erased {
         found.push(match (eraser, lineage.last) {
             (Some(eraser), _) => {
-                let certain = gone.heads.len() == 1 && effects.nothing_came_between(register, &gone.lost, eraser);
+                let is_later = |&node: &usize| comes_after(register, eraser, node_effective(register, node));
+                let certain = gone.heads.len() == 1
+                    && gone.lost.iter().all(is_later)
+                    && effects.nothing_came_between(register, &gone.lost, eraser);
                 erasing(register, lineage, (parent, eraser, certain), &gone, words)
             }
             (None, Some(last)) => reverted(register, &gone, last, words),

@@ -90,6 +90,22 @@ fn a_write_erases_only_the_value_that_it_found() {
 }
 
 #[test]
+fn of_two_writes_at_one_time_neither_erased_the_other_for_certain() {
+    // Both are lost to c0's write. Only who saw the second one after both knows that it came last.
+    let is_told = |seen: bool| {
+        let mut build = Build::new();
+        build.ok(3, 1, 5, "-", "v1").ok(0, 6, 60, "v1", "a2").ok(1, 7, 9, "v1", "x");
+        build.ok(1, 10, 30, "x", "b2").ok(2, 11, 31, "x", "c2");
+        if seen {
+            build.read(3, 35, 36, "c2");
+        }
+        build.final_read("a2");
+        build.check().anomalies.iter().any(|anomaly| anomaly.summary.contains("c2's write of c2 at 0.031 s erased b2"))
+    };
+    assert!(is_told(true) && !is_told(false));
+}
+
+#[test]
 fn what_was_erased_before_its_answer_came_was_not_acknowledged_by_then() {
     let mut build = Build::new();
     build.ok(0, 1, 5, "-", "v1").ok(1, 10, 30, "v1", "a2").ok(2, 11, 40, "v1", "b2").final_read("a2");
