@@ -56,10 +56,11 @@ pub(super) fn faults_healed(faults: &[&FaultWindow]) -> Gate {
 pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Gate {
     let words = Words::new(history);
     let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
+    let locks = history.takes_locks();
     let holds: Vec<(String, u64, u64)> = history
         .operations
         .iter()
-        .filter(|operation| is_work(operation) && held(operation))
+        .filter(|operation| is_work(operation) && (held(operation) || !locks))
         .map(|operation| {
             let taken = operation.phase(Phase::HalfAcquired).or(operation.phase(Phase::Acquired));
             let since = taken.map_or(operation.invoked, |stamp| stamp.received);
@@ -80,15 +81,14 @@ pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Ga
     }
     let all = count(faults.len() as u64, "fault");
     let outlives = history.run.as_ref().and_then(|run| run.outlives);
-    let locks = history.takes_locks();
     let (found, what) = match outlives {
         None if locks => (met, "hit while an affected client held the lock"),
-        None => (met, "hit while an affected client was at work"),
+        None => (met, "hit while an affected client was at an update"),
         Some(Outlives::Ttl) if history.run.as_ref().is_none_or(|run| run.expires) => {
             (outlived, "outlasted the TTL of a held lock")
         }
         Some(Outlives::Ttl) if locks => (outlived, "lasted long enough during a hold"),
-        Some(Outlives::Ttl) => (outlived, "lasted long enough while a client was at work"),
+        Some(Outlives::Ttl) => (outlived, "lasted long enough during an update"),
     };
     gate(GateName::FaultsMetHolds, found > 0, format!("{found} of {all} {what}"))
 }

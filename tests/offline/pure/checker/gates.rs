@@ -406,7 +406,7 @@ fn nothing_is_said_of_a_lock_where_there_is_none() {
         (verdict.claim(Claim::MutualExclusion).is_some(), verdict.claim(Claim::Liveness).is_some(), met)
     };
     assert_eq!(of(true), (true, true, "1 of 1 fault hit while an affected client held the lock".to_string()));
-    assert_eq!(of(false), (false, false, "1 of 1 fault hit while an affected client was at work".to_string()));
+    assert_eq!(of(false), (false, false, "1 of 1 fault hit while an affected client was at an update".to_string()));
 }
 
 #[test]
