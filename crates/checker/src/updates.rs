@@ -185,7 +185,7 @@ struct Effects {
 }
 
 impl Effects {
-    /// A write in doubt that nobody saw may take effect at any time after it was sent.
+    /// A write in doubt whose value no client read may take effect at any time after it was sent.
     fn new(register: &KeyValues, places: &[usize]) -> Effects {
         let happened: HashSet<usize> = register.nodes.iter().filter_map(|node| node.writer()).collect();
         let of = |place: usize| &register.operations[place];
@@ -221,8 +221,8 @@ impl Effects {
     }
 }
 
-/// By when a node's write had certainly taken effect, in nanoseconds of run time: one that never ended, once its value was seen. None
-/// for a root without a writer.
+/// Returns the time by which a node's write had certainly taken effect, in nanoseconds of run time. A write that never ended counts
+/// once a client had read its value. None for a root without a writer.
 fn over(register: &KeyValues, node: usize) -> Option<u64> {
     let here = &register.nodes[node];
     let operation = &register.operations[here.writer()?];
@@ -234,7 +234,7 @@ fn over(register: &KeyValues, node: usize) -> Option<u64> {
     Some(seen.min().map_or(u64::MAX, |(time, _)| time))
 }
 
-/// Whether an operation may have sent a write: those that report phases say so before they do.
+/// Returns true if an operation may have sent a write. A client with phases reports `before-write` first.
 fn may_have_sent(operation: &Operation) -> bool {
     let tells = operation.f.is_locked() && !operation.phases.is_empty();
     operation.f.writes() && (!tells || operation.phases.has(Phase::BeforeWrite))

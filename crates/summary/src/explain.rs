@@ -644,7 +644,7 @@ fn nothing_lost(story: &Story, incident: &Incident) -> Option<String> {
     (!unknown).then(|| "No acknowledged update was lost this time.".to_string())
 }
 
-/// Whether an operation's own update is lost, or the one that it certainly overwrote.
+/// True if an operation's own update is lost, or the update that it certainly overwrote.
 fn lost_by(story: &Story, operation: &Operation) -> bool {
     story.is_lost(operation) || story.certainly_overwritten(operation).is_some_and(|over| story.is_lost(over))
 }

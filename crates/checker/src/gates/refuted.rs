@@ -247,7 +247,7 @@ fn served(history: &History, outages: &[Outage], answer: &Answered) -> Option<St
     ))
 }
 
-/// Whether another fault on the same link may have been healed meanwhile: then what waits on the link goes on at once.
+/// True if another fault on the same link may have been healed meanwhile. Packets that wait on the link then go on at once.
 fn let_go(history: &History, outage: &Outage, answer: &Answered) -> bool {
     let Lets::Later(_) = outage.lets else { return false };
     let joins = |(from, to): &(String, String)| {

@@ -119,7 +119,7 @@ impl History {
         self.steps.iter().find(|(time, step)| *time >= reached.received && opens(step)).map(|(time, _)| *time)
     }
 
-    /// Whether clients take locks. Those of a run without a lock never say that they acquired one, though their operations succeed.
+    /// True if clients take locks. In a run without a lock, operations succeed and no client reports `acquired`.
     pub fn takes_locks(&self) -> bool {
         let mut locked = self.operations.iter().filter(|one| one.f.is_locked()).peekable();
         if locked.peek().is_none() {

@@ -100,8 +100,9 @@ fn of_two_writes_at_one_time_neither_erased_the_other_for_certain() {
     // Both are lost to c0's write. Only who saw the second one after both knows that it came last.
     let is_told = |seen: bool| {
         let mut build = Build::new();
-        build.ok(3, 1, 5, "-", "v1").ok(0, 6, 60, "v1", "a2").ok(1, 7, 9, "v1", "x");
-        build.ok(1, 10, 30, "x", "b2").ok(2, 11, 31, "x", "c2");
+        build.ok(3, 1, 5, "-", "v1").ok(1, 7, 9, "v1", "x").ok(1, 10, 30, "x", "b2").ok(2, 11, 31, "x", "c2");
+        // It is sent after both.
+        build.ok(0, 6, 60, "v1", "a2").phase(6, Phase::BeforeWrite, 40);
         if seen {
             build.read(3, 35, 36, "c2");
         }
