@@ -287,7 +287,8 @@ pub(super) fn amounts(history: &History, measured: &[(String, u64)]) -> Evidence
     // A client that reports amounts must always report them.
     let counted = |operation: &&Operation| operation.amount.is_some();
     let counting: BTreeSet<Process> = history.operations.iter().filter(counted).map(|one| one.process).collect();
-    let of_them = acknowledged(history).filter(|operation| counting.contains(&operation.process));
+    let answered = acknowledged(history).map(|(operation, _)| operation).filter(|one| one.outcome == Outcome::Ok);
+    let of_them = answered.filter(|operation| counting.contains(&operation.process));
     let rates = ReportingRate::of(history, of_them.map(|operation| (operation, operation.amount.is_some())));
     let mut evidence =
         Evidence::new(updates, text, &rates, "a client that reports amounts must report them every time");

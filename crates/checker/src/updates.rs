@@ -77,7 +77,7 @@ pub(super) fn check(history: &History) -> Updates {
         found.extend(wrong.filter(|_| found.is_empty()));
         found.extend(order::impossible_reads(&mut register, words));
         let mut lineage = Lineage::new(&register, &places);
-        found.extend(losses(&register, &lineage, words));
+        found.extend(losses(&register, &lineage, &places, words));
         found.extend(rollback::check(&register, &mut lineage, words));
         found.extend(order::check(&register, &lineage, words));
         let lost = found.iter().map(|anomaly| anomaly.lost.len() as u64).sum();
@@ -108,7 +108,7 @@ struct Gone {
 }
 
 /// One anomaly for each event that took acknowledged updates out of the lineage, however many it took.
-fn losses(register: &KeyValues, lineage: &Lineage, words: Words) -> Vec<Anomaly> {
+fn losses(register: &KeyValues, lineage: &Lineage, places: &[usize], words: Words) -> Vec<Anomaly> {
     let mut found = Vec::new();
     // Grouped by the node that their branches left and the one that erased them.
     let mut erased: BTreeMap<(usize, Option<usize>), Gone> = BTreeMap::new();
@@ -132,11 +132,14 @@ fn losses(register: &KeyValues, lineage: &Lineage, words: Words) -> Vec<Anomaly>
             }
         }
     }
-    let effects = Effects::new(register);
+    let effects = Effects::new(register, places);
     for ((parent, eraser), gone) in erased {
         found.push(match (eraser, lineage.last) {
             (Some(eraser), _) => {
-                let certain = gone.heads.len() == 1 && effects.nothing_came_between(register, &gone.lost, eraser);
+                let is_later = |&node: &usize| comes_after(register, eraser, node_effective(register, node));
+                let certain = gone.heads.len() == 1
+                    && gone.lost.iter().all(is_later)
+                    && effects.nothing_came_between(register, &gone.lost, eraser);
                 erasing(register, lineage, (parent, eraser, certain), &gone, words)
             }
             (None, Some(last)) => reverted(register, &gone, last, words),
@@ -182,10 +185,16 @@ struct Effects {
 }
 
 impl Effects {
-    fn new(register: &KeyValues) -> Effects {
-        let writers = || register.nodes.iter().filter_map(|node| Some(&register.operations[node.writer()?]));
-        let mut effects =
-            Effects { sent: writers().map(sent).collect(), effective: writers().map(effective).collect() };
+    /// A write in doubt whose value no client read may take effect at any time after it was sent.
+    fn new(register: &KeyValues, places: &[usize]) -> Effects {
+        let happened: HashSet<usize> = register.nodes.iter().filter_map(|node| node.writer()).collect();
+        let of = |place: usize| &register.operations[place];
+        let in_doubt = |place: &usize| of(*place).outcome == Outcome::Info && may_have_sent(of(*place));
+        let in_doubt = places.iter().copied().filter(|place| !happened.contains(place)).filter(in_doubt);
+        let mut effects = Effects {
+            sent: happened.iter().copied().chain(in_doubt).map(|place| sent(of(place))).collect(),
+            effective: (0..register.nodes.len()).filter_map(|node| over(register, node)).collect(),
+        };
         effects.sent.sort_unstable();
         effects.effective.sort_unstable();
         effects
@@ -204,11 +213,31 @@ impl Effects {
             open.extend(register.nodes[node].children.iter().copied().filter(|child| in_time(child)));
         }
         built.insert(later);
-        let is_between = |node: &&usize| sent(of(**node)) <= to && effective(of(**node)) >= from;
+        let is_over = |node: usize| over(register, node).is_some_and(|over| over < from);
+        let is_between = |node: &&usize| sent(of(**node)) <= to && !is_over(**node);
         let (begun, over) =
             (self.sent.partition_point(|time| *time <= to), self.effective.partition_point(|time| *time < from));
         from <= to && begun - over == built.iter().filter(is_between).count()
     }
+}
+
+/// Returns the time by which a node's write had certainly taken effect, in nanoseconds of run time. A write that never ended counts
+/// once a client had read its value. None for a root without a writer.
+fn over(register: &KeyValues, node: usize) -> Option<u64> {
+    let here = &register.nodes[node];
+    let operation = &register.operations[here.writer()?];
+    if operation.completed.is_some() || operation.phases.has(Phase::Written) {
+        return Some(effective(operation));
+    }
+    let reads = here.reads.iter().map(|read| read.completed);
+    let seen = reads.chain(here.children.iter().map(|&child| register.nodes[child].completed));
+    Some(seen.min().map_or(u64::MAX, |(time, _)| time))
+}
+
+/// Returns true if an operation may have sent a write. A client with phases reports `before-write` first.
+fn may_have_sent(operation: &Operation) -> bool {
+    let tells = operation.f.is_locked() && !operation.phases.is_empty();
+    operation.f.writes() && (!tells || operation.phases.has(Phase::BeforeWrite))
 }
 
 /// Among so many writes of a line one is looked for that came after an update for certain.

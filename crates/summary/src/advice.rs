@@ -85,7 +85,7 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
         Doubt::Evidence => ("A longer run shows more.", longer(story)),
         Doubt::Gate(gate) => match gate {
             GateName::Completed if lacks_ability(story) => (
-                "The client lacks a capability that this scenario needs. Choose a scenario with a known result for this lock.",
+                "The client lacks a capability that this scenario needs. Choose a scenario with a known result for this workload.",
                 suited(story),
             ),
             GateName::Completed => ("Do not stop the run before its end.", again()),
@@ -149,35 +149,36 @@ fn to_do(doubt: &Doubt, story: &Story) -> (&'static str, Option<String>) {
 /// What helps where a script waited in vain.
 fn of_step(missed: Option<Missed>, story: &Story) -> (&'static str, Option<String>) {
     match missed {
-        Some(Missed::Ended | Missed::Late) if lacks_phase(story) => {
-            ("This lock does not have that phase. Choose a scenario with a known result for this lock.", suited(story))
-        }
+        Some(Missed::Ended | Missed::Late) if lacks_phase(story) => (
+            "This workload does not have that phase. Choose a scenario with a known result for this workload.",
+            suited(story),
+        ),
         Some(Missed::Ended) => (
-            "The client's attempt failed before that step. Choose a scenario with a known result for this lock.",
+            "The client's attempt failed before that step. Choose a scenario with a known result for this workload.",
             suited(story),
         ),
         // On a machine that is never busy it is the lock's own time.
         Some(Missed::Late) if story.is_simulated() => (
-            "Clients wait for this lock longer than the scenario allows. Choose a scenario with a known result for this lock.",
+            "Clients wait longer than the scenario allows. Choose a scenario with a known result for this workload.",
             suited(story),
         ),
         Some(Missed::Late) => {
             ("The lock takes longer than the scenario allows. Use a longer TTL.", with_ttl(story, Duration::ZERO))
         }
         Some(Missed::NotStruck) => (
-            "This lock never sends the command at which the fault fires. Choose a scenario with a known result for this lock.",
+            "This workload never sends the command at which the fault fires. Choose a scenario with a known result for this workload.",
             suited(story),
         ),
         Some(Missed::SamePrimary) => (
-            "The lock expires before a replica is promoted. Use a TTL that is longer than a failover.",
+            "No replica is promoted in the time that the scenario allows. Use a TTL that is longer than a failover.",
             with_ttl(story, FAILOVER),
         ),
         Some(Missed::NotArmed) => ("The agent's log in the run's folder says why. Run it again.", changed(story, &[])),
         Some(Missed::NothingToCancel) => (
-            "The operation ended before it could be cancelled. Choose a scenario with a known result for this lock.",
+            "The operation ended before it could be cancelled. Choose a scenario with a known result for this workload.",
             suited(story),
         ),
-        None => ("Choose a scenario with a known result for this lock.", suited(story)),
+        None => ("Choose a scenario with a known result for this workload.", suited(story)),
     }
 }
 

@@ -640,8 +640,13 @@ fn nothing_lost(story: &Story, incident: &Incident) -> Option<String> {
     let unknown = verdict.valid == Validity::Unknown
         || verdict.lost_updates.acknowledged == 0
         || unnamed_losses(story) > 0
-        || incident.operations.iter().any(|operation| story.is_lost(operation));
+        || incident.operations.iter().any(|operation| lost_by(story, operation));
     (!unknown).then(|| "No acknowledged update was lost this time.".to_string())
+}
+
+/// True if an operation's own update is lost, or the update that it certainly overwrote.
+fn lost_by(story: &Story, operation: &Operation) -> bool {
+    story.is_lost(operation) || story.certainly_overwritten(operation).is_some_and(|over| story.is_lost(over))
 }
 
 /// Which acknowledged updates are lost, so many in all.

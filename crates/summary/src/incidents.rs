@@ -9,6 +9,7 @@ use super::explain::narrate;
 use super::numbers::Faults;
 use super::remedies::{RemediesSoFar, Remedy, remedies};
 use super::story::{Incident, Story};
+use base::members::Role;
 use base::words::{list, plural, sanitize};
 use checker::{Anomaly, AnomalyKind, HowKind, Sentence, Validity};
 
@@ -77,7 +78,12 @@ impl IncidentAccount {
             clients: clients(story, incident),
             how: incident.how().map(|how| how.kind),
             fault: incident.fault.map(|fault| {
-                let mut targets: Vec<String> = fault.targets.iter().map(|target| sanitize(target, 20)).collect();
+                // Of the servers to which a call may go, it is not interrupted at all of them.
+                let of_clients = || fault.targets.iter().filter(|target| Role::of(target) == Some(Role::Client));
+                let names_clients = fault.kind.is_at_command() && of_clients().next().is_some();
+                let whom: Vec<&String> =
+                    if names_clients { of_clients().collect() } else { fault.targets.iter().collect() };
+                let mut targets: Vec<String> = whom.into_iter().map(|target| sanitize(target, 20)).collect();
                 let more = targets.len().saturating_sub(MOST_TARGETS);
                 targets.truncate(MOST_TARGETS);
                 targets.extend((more > 0).then(|| format!("{more} more")));

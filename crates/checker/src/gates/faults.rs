@@ -56,10 +56,11 @@ pub(super) fn faults_healed(faults: &[&FaultWindow]) -> Gate {
 pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Gate {
     let words = Words::new(history);
     let ttl_ns = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
+    let locks = history.takes_locks();
     let holds: Vec<(String, u64, u64)> = history
         .operations
         .iter()
-        .filter(|operation| is_work(operation) && held(operation))
+        .filter(|operation| is_work(operation) && (held(operation) || !locks))
         .map(|operation| {
             let taken = operation.phase(Phase::HalfAcquired).or(operation.phase(Phase::Acquired));
             let since = taken.map_or(operation.invoked, |stamp| stamp.received);
@@ -81,11 +82,13 @@ pub(super) fn faults_met_holds(history: &History, faults: &[&FaultWindow]) -> Ga
     let all = count(faults.len() as u64, "fault");
     let outlives = history.run.as_ref().and_then(|run| run.outlives);
     let (found, what) = match outlives {
-        None => (met, "hit while an affected client held the lock"),
+        None if locks => (met, "hit while an affected client held the lock"),
+        None => (met, "hit while an affected client was at an update"),
         Some(Outlives::Ttl) if history.run.as_ref().is_none_or(|run| run.expires) => {
             (outlived, "outlasted the TTL of a held lock")
         }
-        Some(Outlives::Ttl) => (outlived, "lasted long enough during a hold"),
+        Some(Outlives::Ttl) if locks => (outlived, "lasted long enough during a hold"),
+        Some(Outlives::Ttl) => (outlived, "lasted long enough during an update"),
     };
     gate(GateName::FaultsMetHolds, found > 0, format!("{found} of {all} {what}"))
 }
@@ -137,7 +140,7 @@ pub(super) fn progress(history: &History, faults: &[&FaultWindow]) -> Vec<Gate> 
         let names = [GateName::ProgressBefore, GateName::ProgressDuring, GateName::ProgressAfter];
         return names.map(|name| gate(name, false, "no fault was observed".to_string())).into();
     };
-    let times = || acknowledged(history).filter_map(|operation| operation.completed);
+    let times = || acknowledged(history).map(|(_, time)| time);
     let before = times().filter(|&time| time < first).count() as u64;
     let after = times().filter(|&time| time > last).count() as u64;
     let after_text = if last == u64::MAX {
@@ -161,23 +164,22 @@ fn during_faults(history: &History, faults: &[&FaultWindow]) -> Gate {
     let name = GateName::ProgressDuring;
     let windows: Vec<(u64, u64)> = faults.iter().filter_map(|window| window.certain_span()).collect();
     let within = |from: u64, to: u64| windows.iter().any(|&(since, until)| since <= from && to <= until);
-    let ended_within =
-        |operation: &&Operation| operation.completed.is_some_and(|completed| within(completed, completed));
+    let ended_within = |(_, time): &(&Operation, u64)| within(*time, *time);
     let text = |found| format!("{} acknowledged while a fault was in effect", count(found, unit(history)));
     match history.run.as_ref().map(|run| run.progress).unwrap_or_default() {
         Progress::Some => match acknowledged(history).filter(ended_within).count() as u64 {
             0 if faults.iter().all(|window| leaves_nothing(history, window)) => {
                 let none = format!("no {} was acknowledged while a fault was in effect", unit(history));
-                gate(name, true, format!("{none}, since no fault left any client able to acquire the lock"))
+                let able = if history.takes_locks() { "acquire the lock" } else { "write" };
+                gate(name, true, format!("{none}, since no fault left any client able to {able}"))
             }
             found => gate(name, found > 0, text(found)),
         },
         Progress::Any => gate(name, true, text(acknowledged(history).filter(ended_within).count() as u64)),
         Progress::None => {
             // An operation that began before the fault was in effect may have held the lock already.
-            let found = acknowledged(history)
-                .filter(|operation| within(operation.invoked, operation.completed.unwrap_or(u64::MAX)))
-                .count() as u64;
+            let found =
+                acknowledged(history).filter(|(operation, time)| within(operation.invoked, *time)).count() as u64;
             match found {
                 0 => gate(
                     name,

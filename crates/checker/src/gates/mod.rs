@@ -260,10 +260,18 @@ fn cancellations_taken(history: &History) -> Option<Gate> {
 /// What a client says of an operation that ended because it was cancelled.
 const CANCELLED: &str = "cancelled";
 
-/// The acknowledged updates, or the holds if nothing is written.
-pub(super) fn acknowledged(history: &History) -> impl Iterator<Item = &Operation> + Clone {
+/// The acknowledged updates, or the holds if nothing is written, each with the time of its acknowledgement in nanoseconds of run
+/// time. A write that the resource acknowledged counts, whatever its client said later.
+pub(super) fn acknowledged(history: &History) -> impl Iterator<Item = (&Operation, u64)> + Clone {
     let is_update = |operation: &&Operation| operation.f.writes() || operation.f == Function::Hold;
-    history.operations.iter().filter(is_update).filter(|operation| operation.outcome == Outcome::Ok)
+    history.operations.iter().filter(is_update).filter_map(|operation| {
+        let time = match operation.outcome {
+            Outcome::Ok => operation.completed,
+            Outcome::Info if operation.f.writes() => operation.phase(Phase::Written).map(|stamp| stamp.received),
+            Outcome::Info | Outcome::Fail => None,
+        };
+        Some((operation, time?))
+    })
 }
 
 /// A noun for what [`acknowledged`] counts: of a lock without a resource only holds are acknowledged.
@@ -304,7 +312,7 @@ fn enough_acknowledged(history: &History) -> Gate {
 fn every_client(history: &History) -> Gate {
     let name = GateName::EveryClient;
     let words = Words::new(history);
-    let got: BTreeSet<String> = acknowledged(history).map(|operation| words.process(operation.process)).collect();
+    let got: BTreeSet<String> = acknowledged(history).map(|(operation, _)| words.process(operation.process)).collect();
     let without: Vec<String> = started(history).into_iter().filter(|client| !got.contains(client)).collect();
     let unit = unit(history);
     match &without[..] {
@@ -327,7 +335,8 @@ fn held(operation: &Operation) -> bool {
 /// At least two clients had updates acknowledged, and two wanted the same lock at the same time and both got it.
 fn contention(history: &History) -> Gate {
     let words = Words::new(history);
-    let clients: BTreeSet<String> = acknowledged(history).map(|operation| words.process(operation.process)).collect();
+    let clients: BTreeSet<String> =
+        acknowledged(history).map(|(operation, _)| words.process(operation.process)).collect();
     let mut keys: BTreeMap<&str, Vec<&Operation>> = BTreeMap::new();
     for operation in history.operations.iter().filter(|operation| is_work(operation) && held(operation)) {
         keys.entry(&operation.key).or_default().push(operation);
@@ -364,9 +373,9 @@ fn final_reads(history: &History) -> Gate {
         return said;
     }
     let mut over: BTreeMap<&str, u64> = BTreeMap::new();
-    for operation in acknowledged(history) {
+    for (operation, acknowledged) in acknowledged(history) {
         let over = over.entry(&operation.key).or_default();
-        *over = (*over).max(operation.completed.unwrap_or(u64::MAX));
+        *over = (*over).max(acknowledged);
     }
     for read in &history.operations {
         let is_final = (read.process, read.f, read.outcome) == (Process::Controller, Function::Read, Outcome::Ok)

@@ -64,7 +64,10 @@ enum By {
 pub(super) fn refuted(history: &History, faults: &[&FaultWindow]) -> Option<String> {
     let words = Words::new(history);
     let outages: Vec<Outage> = faults.iter().flat_map(|window| outages(history, window)).collect();
-    let answers: Vec<Answered> = history.operations.iter().flat_map(|operation| answers(operation, words)).collect();
+    let locks = history.takes_locks();
+    let of_operations = history.operations.iter().flat_map(|operation| answers(operation, words));
+    // Without a lock, clients ask no node for one.
+    let answers: Vec<Answered> = of_operations.filter(|answer| locks || answer.by != By::ANode).collect();
     let acted = outages.iter().find_map(|outage| acted(history, outage, words));
     let served = || answers.iter().find_map(|answer| served(history, &outages, answer));
     let unsided = || faults.iter().find_map(|window| nobody_was_cut_off(history, window, &answers));
@@ -213,7 +216,7 @@ fn served(history: &History, outages: &[Outage], answer: &Answered) -> Option<St
             Lets::Reads => answer.did == READ,
             Lets::Later(least) => answer.span.1.saturating_sub(answer.span.0) >= least,
         };
-        !comes && outage.span.0 < answer.span.0 && answer.span.1 < outage.span.1
+        !comes && outage.span.0 < answer.span.0 && answer.span.1 < outage.span.1 && !let_go(history, outage, answer)
     };
     let unreachable = |is_it: &dyn Fn(&str) -> bool| {
         let mut during = outages.iter().filter(covers).filter(|outage| is_it(outage.target));
@@ -242,6 +245,26 @@ fn served(history: &History, outages: &[Outage], answer: &Answered) -> Option<St
         seconds(u64::try_from(answer.span.0).unwrap_or(0)),
         seconds(u64::try_from(answer.span.1).unwrap_or(0)),
     ))
+}
+
+/// True if another fault on the same link may have been healed meanwhile. Packets that wait on the link then go on at once.
+fn let_go(history: &History, outage: &Outage, answer: &Answered) -> bool {
+    let Lets::Later(_) = outage.lets else { return false };
+    let joins = |(from, to): &(String, String)| {
+        let is_end = |name: &String| name == outage.target || Some(name) == outage.cut_from.as_ref();
+        is_end(from) && is_end(to)
+    };
+    let error = history.clock.map_or(0, |clock| i64::try_from(clock.error_ns).unwrap_or(i64::MAX));
+    let early = |time: i64| time.saturating_sub(error.saturating_add(time / DRIFT));
+    let late = |time: i64| time.saturating_add(error.saturating_add(time / DRIFT));
+    history.faults.iter().any(|other| {
+        let (ordered, healed) = (other.heal, other.healed.map(|(healed, _)| healed));
+        other.fault != outage.window.fault
+            && other.kind.is_of_the_network()
+            && other.links.as_ref().is_none_or(|links| links.iter().any(joins))
+            && ordered.or(healed).is_some_and(|time| early(run_time(time)) <= answer.span.1)
+            && healed.is_none_or(|time| late(run_time(time)) >= answer.span.0)
+    })
 }
 
 /// A partition whose sides are not known, where each client that it names (or every client, if it names none) got a lock

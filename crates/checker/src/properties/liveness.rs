@@ -16,7 +16,7 @@ pub static DEF: Property = Property {
         claim: Claim::Liveness,
         conditional: false,
         decides: |run| run.claims.contains(&Claim::Liveness),
-        concerns: |history| history.operations.iter().any(|operation| operation.f.is_locked()),
+        concerns: |history| history.takes_locks() && history.operations.iter().any(|operation| operation.f.is_locked()),
         counted: |_| 0,
         retitled: |_| None,
         reason,

@@ -9,7 +9,7 @@ pub static DEF: Property = Property {
         claim: Claim::MutualExclusion,
         conditional: false,
         decides: |run| run.claims.contains(&Claim::MutualExclusion),
-        concerns: |history| history.operations.iter().any(|operation| operation.f.is_locked()),
+        concerns: |history| history.takes_locks() && history.operations.iter().any(|operation| operation.f.is_locked()),
         counted: |verdict| verdict.mutual_exclusion.violations,
         retitled,
         reason,

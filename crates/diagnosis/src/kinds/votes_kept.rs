@@ -44,13 +44,23 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
     if nodes.len() * 2 > case.run.nodes as usize {
         return None;
     }
+    // The keys of the same try, each seen to be there still once the last of them was.
+    let token = own.create()?.token;
+    let is_of_try = |act: &Act| act.time <= own.time.saturating_add(RESENT);
+    let of_try = || created().filter(|act| is_of_try(act) && act.create().is_some_and(|one| one.token == token));
+    let since = of_try().map(|act| act.time).max()?;
+    let stays = |act: &&&Act<'_>| {
+        let is_its = |later: &Act| later.owner().is_some_and(|owner| owner.created == act.place);
+        case.acts.after(act).any(|later| later.time >= since && is_its(later))
+    };
+    let kept: BTreeSet<&str> = of_try().filter(stays).map(|act| act.node).collect();
     let sentence = format!(
         "{} held its key on {} of {} nodes {}, and still held it {} later, when it asked again.",
         own.client,
-        nodes.len(),
+        kept.len(),
         case.run.nodes,
-        at(own.time),
-        length(again.time.saturating_sub(own.time))
+        at(since),
+        length(again.time.saturating_sub(since))
     );
     Some(case.finding(again, &[own.place, again.place], &[again.operation], Harm::Waited, sentence))
 }

@@ -248,6 +248,26 @@ fn a_key_that_may_stay_since_its_release_is_on_its_way_is_not_kept() {
 }
 
 #[test]
+fn only_keys_of_one_try_that_stay_are_kept() {
+    let says = |token: &str, time: u64| {
+        let told = diagnoses(&format!(
+            "nodes 5
+            op c0 1-900 fail
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at {time} n1 c0 SET lock:k0 {token} NX PX 1000
+            at 305 n0 c0 SET lock:k0 b NX PX 1000
+            at 306 n1 c0 SET lock:k0 b NX PX 1000"
+        ));
+        told.into_iter().find(|told| told.code == "RJ037").unwrap().sentence().to_string()
+    };
+    let kept = |what: &str, later: &str| {
+        format!("c0 held its key on {what}, and still held it {later} later, when it asked again.")
+    };
+    assert_eq!(says("a", 6), kept("2 of 5 nodes at 0.006 s", "299 ms"));
+    assert_eq!(says("b", 300), kept("1 of 5 nodes at 0.005 s", "300 ms"), "n1 is of the next try");
+}
+
+#[test]
 fn a_lock_over_several_nodes_expires_once() {
     let told = diagnoses(
         "nodes 3

@@ -119,6 +119,16 @@ impl History {
         self.steps.iter().find(|(time, step)| *time >= reached.received && opens(step)).map(|(time, _)| *time)
     }
 
+    /// True if clients take locks. In a run without a lock, operations succeed and no client reports `acquired`.
+    pub fn takes_locks(&self) -> bool {
+        let mut locked = self.operations.iter().filter(|one| one.f.is_locked()).peekable();
+        if locked.peek().is_none() {
+            return !self.operations.iter().any(|one| one.f.writes());
+        }
+        let without = |one: &Operation| one.outcome == Outcome::Ok && !one.phases.is_empty();
+        locked.clone().any(|one| one.phases.has(Phase::Acquired)) || !locked.any(without)
+    }
+
     /// Whether somebody takes the lock for reading, beside others who do.
     pub fn has_readers(&self) -> bool {
         self.operations.iter().any(|operation| operation.f.is_shared())

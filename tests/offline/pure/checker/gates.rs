@@ -368,6 +368,49 @@ fn ten_acknowledged_updates_are_the_least() {
 }
 
 #[test]
+fn a_write_that_the_resource_acknowledged_counts_whatever_its_client_said() {
+    let of = |written: bool| {
+        let mut build = with_fault();
+        keep(&mut build, 10);
+        build.operation(1_701).outcome = Outcome::Info;
+        if written {
+            build.phase(1_701, Phase::Written, 1_801);
+        }
+        let verdict = build.check();
+        let gate = verdict.gates.into_iter().find(|gate| gate.name == "enough-acknowledged").unwrap();
+        (gate.passed, gate.text, verdict.lost_updates.acknowledged)
+    };
+    assert_eq!(of(true), (true, "10 updates acknowledged, of at least 10".to_string(), 10));
+    assert_eq!(of(false), (false, "9 updates acknowledged, of at least 10".to_string(), 9));
+}
+
+/// Without a lock, clients report that they begin, and never that they acquired one.
+fn without_a_lock(build: &mut Build) {
+    for operation in &mut build.history.operations {
+        operation.phases.edit(|stamps| {
+            stamps.retain(|stamp| stamp.phase == Phase::Acquired);
+            stamps.iter_mut().for_each(|stamp| stamp.phase = Phase::Acquiring);
+        });
+    }
+    build.header().claims = vec![Claim::Updates];
+}
+
+#[test]
+fn nothing_is_said_of_a_lock_where_there_is_none() {
+    let of = |locks: bool| {
+        let mut build = with_fault();
+        if !locks {
+            without_a_lock(&mut build);
+        }
+        let verdict = build.check();
+        let met = verdict.gates.iter().find(|gate| gate.name == "faults-met-holds").unwrap().text.clone();
+        (verdict.claim(Claim::MutualExclusion).is_some(), verdict.claim(Claim::Liveness).is_some(), met)
+    };
+    assert_eq!(of(true), (true, true, "1 of 1 fault hit while an affected client held the lock".to_string()));
+    assert_eq!(of(false), (false, false, "1 of 1 fault hit while an affected client was at an update".to_string()));
+}
+
+#[test]
 fn clients_must_have_contended() {
     only_fails("contention", "1 client had", |build| {
         build.header().clients = 1;
@@ -496,6 +539,8 @@ fn nobody_is_served_by_who_is_stopped_killed_or_cut_off() {
         speaks_against(kind, &[], &["n0", "n1", "n2"], Some("when no node could answer it"), three);
     }
     speaks_against(Delay, &[], &["n0"], None, as_it_is);
+    // Without a lock nobody asks a node for one.
+    speaks_against(Pause, &[], &["n0"], None, &without_a_lock);
     let everybody = ["c0", "c1", "c2", "n0"];
     let all = [("c0", "n0"), ("c1", "n0"), ("n0", "c2")];
     speaks_against(Partition, &all, &everybody, Some("to cut off n0 from 1.010 s to 1.500 s, but c2 got"), as_it_is);
@@ -547,6 +592,23 @@ fn each_kind_of_fault_is_refuted_by_what_it_rules_out_and_by_nothing_else() {
                 speaks_against(kind, &others, &everybody, None, &late(Some(100)));
                 speaks_against(kind, &all, &everybody, None, &late(Some(1)));
                 speaks_against(kind, &all, &everybody, None, &late(None));
+                // What waits on a link goes on at once when another fault on it is healed.
+                let healed_meanwhile = |links: [(&'static str, &'static str); 1]| {
+                    move |build: &mut Build| {
+                        let mut another = build.history.faults[0].clone();
+                        build.history.faults[0].delay_ns = Some(100 * MS);
+                        another.links =
+                            Some(links.iter().map(|(from, to)| (from.to_string(), to.to_string())).collect());
+                        for (fault, healed) in [(1, 1_130), (2, 1_430)] {
+                            (another.fault, another.heal, another.healed) =
+                                (fault, Some(healed * MS), Some((healed * MS, true)));
+                            build.history.faults.push(another.clone());
+                        }
+                    }
+                };
+                let of_c2 = [("c2", "n0"), ("n0", "c2")];
+                speaks_against(kind, &of_c2, &["c2", "n0"], None, &healed_meanwhile([("n0", "c2")]));
+                speaks_against(kind, &of_c2, &["c2", "n0"], got_it, &healed_meanwhile([("n0", "c1")]));
             }
             RulesOut::AnswersToCommands => {
                 let strikes = |effect: CallEffect, each: Option<Command>| {

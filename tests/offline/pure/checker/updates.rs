@@ -75,18 +75,41 @@ fn each_part_of_a_branch_is_erased_by_the_first_write_that_came_after_it() {
 
 #[test]
 fn a_write_erases_only_the_value_that_it_found() {
-    // c2's write came between: what it wrote is what c0's write erased.
-    let of = |between: bool| {
+    // c2's write came between, or may have: what it wrote is then what c0's write erased.
+    let of = |between: &dyn Fn(&mut Build)| {
         let mut build = Build::new();
         build.ok(3, 1, 5, "-", "v1").ok(1, 10, 20, "v1", "b2");
-        if between {
-            build.ok(2, 15, 40, "v1", "c2");
-        }
+        between(&mut build);
         build.ok(0, 50, 60, "v1", "a2").final_read("a2");
         build.check().anomalies[0].summary.clone()
     };
-    assert!(of(false).contains("c0's write of a2 at 0.060 s erased b2"), "{}", of(false));
-    assert!(of(true).contains("c0's write of a2 at 0.060 s did not build on b2"), "{}", of(true));
+    let nothing = of(&|_| {});
+    assert!(nothing.contains("c0's write of a2 at 0.060 s erased b2"), "{nothing}");
+    let not_built_on = "c0's write of a2 at 0.060 s did not build on b2";
+    let written = of(&|build| _ = build.ok(2, 15, 40, "v1", "c2"));
+    assert!(written.contains(not_built_on), "{written}");
+    let in_doubt = of(&|build| _ = build.info(2, 15, 40, "v1", "c2"));
+    assert!(in_doubt.contains(not_built_on), "{in_doubt}");
+    // It had read, and never wrote.
+    let unsent = of(&|build| _ = build.info(2, 15, 40, "v1", "c2").phase(15, Phase::Read, 16));
+    assert!(unsent.contains("erased b2"), "{unsent}");
+}
+
+#[test]
+fn of_two_writes_at_one_time_neither_erased_the_other_for_certain() {
+    // Both are lost to c0's write. Only who saw the second one after both knows that it came last.
+    let is_told = |seen: bool| {
+        let mut build = Build::new();
+        build.ok(3, 1, 5, "-", "v1").ok(1, 7, 9, "v1", "x").ok(1, 10, 30, "x", "b2").ok(2, 11, 31, "x", "c2");
+        // It is sent after both.
+        build.ok(0, 6, 60, "v1", "a2").phase(6, Phase::BeforeWrite, 40);
+        if seen {
+            build.read(3, 35, 36, "c2");
+        }
+        build.final_read("a2");
+        build.check().anomalies.iter().any(|anomaly| anomaly.summary.contains("c2's write of c2 at 0.031 s erased b2"))
+    };
+    assert!(is_told(true) && !is_told(false));
 }
 
 #[test]
