@@ -53,7 +53,9 @@ impl Refusals {
 
     /// Says the errors that follow this many replies, before the byte `next` of the server's. Returns the number of replies with them.
     pub fn say(&mut self, mut answered: u64, next: u32) -> u64 {
-        while let Some((_, error)) = self.waiting.pop_front_if(|(number, _)| *number == answered + 1) {
+        while self.waiting.front().is_some_and(|(number, _)| *number == answered + 1)
+            && let Some((_, error)) = self.waiting.pop_front()
+        {
             let length = u32::try_from(error.len()).unwrap_or(u32::MAX);
             self.new.push((self.to_client(next), error));
             self.said.push_back((next, length));
