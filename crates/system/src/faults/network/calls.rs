@@ -1,5 +1,5 @@
-//! Faults on one command of one connection: its request or its reply is held, its reply is lost, it is refused ([`refusal`]), or its
-//! connection ends.
+//! Faults on one command of one connection: its request or its reply is held, its reply is lost, or its connection ends. Or the command
+//! is refused, by [`refusal`].
 //!
 //! All packets between a client and a server pass through here on their way. What is a request and what is a reply is
 //! told by the server's port. Both directions of a connection are followed by their sequence numbers ([`resp`] says
@@ -138,7 +138,8 @@ impl CommandWatch {
             CallEffect::ResetConnection => "was not let through, and both ends got an RST",
             CallEffect::CutConnection => "was not let through, nor is anything else on its connection",
             CallEffect::Refuse => {
-                return format!("{which} was refused with \"{}\", and {server} never got it", strike.answer);
+                let code = strike.answer.split(' ').next().unwrap_or_default();
+                return format!("{which} was refused with {code}, and {server} never got it");
             }
         };
         format!("{which} {what}")
@@ -653,7 +654,7 @@ impl TrackedConnection {
         if send.is_empty() { Treatment::Withheld } else { Treatment::Replaced(send) }
     }
 
-    /// What becomes of one segment: `told` is what an RST answers, and `bytes` is what is sent or kept.
+    /// Treats one segment: an RST answers `told`, and `bytes` is sent or kept.
     fn treat_one(
         &mut self,
         (client, _, server): Ends,

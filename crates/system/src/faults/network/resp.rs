@@ -211,10 +211,10 @@ mod tests {
         let ends = |scanner: &mut Scanner, bytes: &[u8]| -> Vec<u32> {
             scanner.read(bytes).unwrap().iter().map(|value| value.end).collect()
         };
-        assert_eq!(ends(&mut Scanner::default(), COMMANDS), [29, 41, 55]);
+        assert_eq!(ends(&mut Scanner::default(), COMMANDS), [30, 42, 56]);
         let mut scanner = Scanner::default();
-        assert_eq!(ends(&mut scanner, &COMMANDS[..30]), [29]);
-        assert_eq!(ends(&mut scanner, &COMMANDS[30..]), [11, 25], "from where this piece begins");
+        assert_eq!(ends(&mut scanner, &COMMANDS[..30]), [30]);
+        assert_eq!(ends(&mut scanner, &COMMANDS[30..]), [12, 26], "from where this piece begins");
     }
 
     #[test]

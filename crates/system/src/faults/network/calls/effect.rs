@@ -13,6 +13,9 @@ const SHOWN: usize = 40;
 /// The keys that a command, in capitals, is about; of most, only the first is of interest.
 pub(super) fn keys_of(command: &str, words: &[Vec<u8>]) -> Vec<String> {
     let text = |word: &Vec<u8>| String::from_utf8_lossy(word).into_owned();
+    if matches!(command, "WAIT" | "WAITAOF") {
+        return Vec::new();
+    }
     if !runs_a_script(command) {
         return words.get(1).map(text).into_iter().collect();
     }
@@ -96,6 +99,7 @@ mod tests {
         assert_eq!(keys("EVALSHA abc 2 queue lock:k0 token"), ["queue", "lock:k0"]);
         assert_eq!(keys("EVAL abc 0 lock:k0"), [""; 0], "an argument");
         assert_eq!(keys("PUBLISH"), [""; 0]);
+        assert_eq!(keys("WAIT 1 1000"), [""; 0], "a number of replicas");
         for key in ["k0", "lock:k12", "redisson_lock__channel:{lock:k0}", "rq:lock:k0"] {
             assert!(names_a_key_of_the_run(key), "{key}");
         }

@@ -19,7 +19,7 @@ const LONGEST: usize = 1200;
 /// Redis ignores it between commands.
 const LINE_END: u8 = b'\n';
 
-/// What a fault has refused on one connection.
+/// The commands that a fault has refused on one connection, and their errors.
 #[derive(Default)]
 pub(super) struct Refusals {
     /// Where the commands were that the server has not acknowledged: their first byte, and the first one after them.
@@ -39,7 +39,7 @@ pub(super) struct Refusals {
 pub(super) type Directed = (StreamDirection, Vec<u8>);
 
 impl Refusals {
-    /// Whether the two ends count differently, or will.
+    /// True if the two ends count differently, or will.
     pub fn has_any(&self) -> bool {
         self.has_any
     }
@@ -53,7 +53,9 @@ impl Refusals {
 
     /// Says the errors that follow this many replies, before the byte `next` of the server's. Returns the number of replies with them.
     pub fn say(&mut self, mut answered: u64, next: u32) -> u64 {
-        while let Some((_, error)) = self.waiting.pop_front_if(|(number, _)| *number == answered + 1) {
+        while self.waiting.front().is_some_and(|(number, _)| *number == answered + 1)
+            && let Some((_, error)) = self.waiting.pop_front()
+        {
             let length = u32::try_from(error.len()).unwrap_or(u32::MAX);
             self.new.push((self.to_client(next), error));
             self.said.push_back((next, length));
@@ -97,7 +99,7 @@ impl Refusals {
         }
     }
 
-    /// What is sent in place of a segment, in this order. `bytes` begins with the offload header.
+    /// The segments to send in place of this one, in order. `bytes` begins with the offload header.
     pub fn renumber(&mut self, ends: Ends, direction: StreamDirection, bytes: &[u8]) -> Vec<Directed> {
         let captured = bytes.get(OFFLOAD_HEADER..).unwrap_or_default();
         let read = || {
@@ -200,7 +202,7 @@ fn changed(bytes: &[u8], change: impl FnOnce(&mut SegmentMut<'_>)) -> Vec<u8> {
     copy
 }
 
-/// Whether a byte comes before another one; numbers wrap around.
+/// True if a byte comes before another one; numbers wrap around.
 fn is_before(one: u32, other: u32) -> bool {
     one.wrapping_sub(other).cast_signed() < 0
 }

@@ -430,6 +430,9 @@ fn it_is_told_in_words() {
     assert_eq!(told, "c0's 1st SET of lock:k0 to n1 was answered, and the reply was lost");
     let told = call(CallEffect::CutConnection, Some(0)).tell(&strike(0), "c0", "n1");
     assert!(told.starts_with("the connection of c0 to n1 with SET as its last command was not let through"), "{told}");
+    let strike_with_error = CommandStrike { answer: ErrorReply::Oom.text("SET", "lock:k0", SERVER), ..strike(1) };
+    let told = refuse("SET", None).tell(&strike_with_error, "c0", "n1");
+    assert_eq!(told, "c0's 1st SET of lock:k0 to n1 was refused with OOM, and n1 never got it");
     let pairs = [("c0", "n1"), ("c0", "n0"), ("c1", "n0")].map(|(one, other)| (one.to_string(), other.to_string()));
     let told = call(CallEffect::HoldReply, Some(2)).tell_none(&pairs, None);
     assert_eq!(told, "armed, but no reply to a 2nd SET from c0 or c1 to n0 or n1 came");
@@ -444,7 +447,7 @@ fn it_is_told_in_words() {
     assert_eq!(told, expected);
 }
 
-/// What goes on in place of a segment: to whom, at which numbers, and what it says.
+/// The segments that go on in place of one: to whom, at which numbers, and with which content.
 fn replaced(treatment: Treatment) -> Vec<(&'static str, u32, u32, String)> {
     let Treatment::Replaced(frames) = treatment else { panic!("{treatment:?}") };
     let read = |bytes: &Vec<u8>| {
