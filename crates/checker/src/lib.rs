@@ -63,7 +63,7 @@ use self::case::Case;
 use self::evidence::{Evidence, NotCounted};
 use self::properties::{
     Advisory, AnomalyDef, Property, Recorded, Seen, amounts as amount, answers, busy_polling, client_crash,
-    client_crashes, early_refusals, false_losses, grants, liveness as live, loss_report_delay, losses,
+    client_crashes, early_refusals, false_losses, grants, kept_out, liveness as live, loss_report_delay, losses,
     mutual_exclusion, ownership, releases, slow_releases, stray_commands, tokens, updates as update, write_in_flight,
 };
 use model::history::{Claim, History, Outcome, RecordedCommand};
@@ -117,11 +117,13 @@ properties! {
     losses: #[serde(rename = "told-late")] LateLossReport = LATE_LOSS_REPORT;
     grants: ExpiredGrant = EXPIRED_GRANT;
     client_crash: EndedByItself = ENDED_BY_ITSELF;
+    kept_out: KeptOut = KEPT_OUT;
 }
 
 /// The advisories, in the order in which reports tell them.
 pub static ADVISORIES: &[&Advisory] = &[
     &client_crashes::DEF,
+    &kept_out::ADVISORY,
     &false_losses::DEF,
     &loss_report_delay::DEF,
     &stray_commands::DEF,

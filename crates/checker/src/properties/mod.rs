@@ -15,6 +15,7 @@ pub mod client_crashes;
 pub mod early_refusals;
 pub mod false_losses;
 pub mod grants;
+pub mod kept_out;
 pub mod liveness;
 pub mod loss_report_delay;
 pub mod losses;

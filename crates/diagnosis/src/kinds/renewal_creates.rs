@@ -36,7 +36,8 @@ fn check(case: &Case) -> Vec<Finding> {
             let first = own.create().filter(|create| create.token == token)?;
             // A request of the acquisition that was on its way looks the same.
             let is_same = case.commands[act.place].name() == case.commands[own.place].name() && act.by == own.by;
-            if is_same && (first.only, first.ttl.is_some()) == (only, ttl.is_some()) {
+            let is_alike = is_same && (first.only, first.ttl.is_some()) == (only, ttl.is_some());
+            if is_alike && !is_of_a_holder(case, act, own) {
                 return None;
             }
             let (what, places, of, harm) = match act.before {
@@ -75,4 +76,15 @@ fn check(case: &Case) -> Vec<Finding> {
             Some(case.finding(act, &places, &[act.operation, of], harm, sentence))
         })
         .collect()
+}
+
+/// Whether a request can be none of the acquisition that was on its way: its node had answered that, nothing was held, and the client had had
+/// the lock for long.
+fn is_of_a_holder(case: &Case, act: &Act, own: &Act) -> bool {
+    let Some(operation) = case.of(act) else { return false };
+    let Some(acquired) = operation.phase(Phase::Acquired).map(|stamp| stamp.time()) else { return false };
+    act.time >= acquired.saturating_add(case.ttl / 4)
+        && own.time <= acquired
+        && case.replies_pass(act.client, act.node, operation.invoked, act.time)
+        && case.ran(act.node, operation.invoked, act.time)
 }
