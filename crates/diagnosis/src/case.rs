@@ -45,8 +45,8 @@ impl<'a> Case<'a> {
         changed.filter_map(|act| Some((act, act.owner().filter(|owner| owner.client != act.client)?)))
     }
 
-    /// Whether the client had asked, in the operation of this act, what the key is, before this act. What a connection asked before it removed
-    /// the key was for that.
+    /// The act by which the client had asked, in the operation of this act, what the key is. A question that a connection asked before it
+    /// removed the key was for that.
     pub fn had_asked<'s>(&'s self, act: &Act) -> Option<&'s Act<'a>> {
         self.asked(act).into_iter().next()
     }

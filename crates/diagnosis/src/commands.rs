@@ -84,7 +84,7 @@ pub(crate) fn changes<'a>(name: &str, words: &'a [String]) -> Vec<(&'a str, Chan
     }
 }
 
-/// `SET key value [NX | XX] [GET] [PX ms | EX s | …]`; None of one that the server refuses, as its TTL is no whole number above 0.
+/// `SET key value [NX | XX] [GET] [PX ms | EX s | …]`; None if the server refuses it, because its TTL is not a whole number above 0.
 fn set(words: &[String]) -> Option<Change<'_>> {
     let (mut ttl, mut only, mut gets, mut if_value) = (None, Only::Always, false, None);
     let Some(token) = words.get(2) else { return Some(Change::Other) };

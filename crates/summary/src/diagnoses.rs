@@ -107,7 +107,7 @@ impl RunSummary {
 }
 
 impl RunSummary {
-    /// Where no client acquired any lock, with nothing done to anybody, the defect that kept it from them is the news of the run.
+    /// Where no client acquired any lock, without any fault, the defect that kept it from them leads the headline.
     fn tell_what_keeps_all_out(&mut self, story: &Story, accounts: &[DiagnosisAccount]) {
         let history = story.subject.history;
         let asked = || history.operations.iter().filter(|one| one.f.is_locked());

@@ -53,7 +53,7 @@ fn ended(story: &Story) -> String {
     format!("{client} exited unexpectedly{times}; otherwise this run proves nothing about the lock.")
 }
 
-/// Who asked for a lock with no fault and never acquired it.
+/// The clients that asked for a lock with no fault and never acquired it.
 fn kept_out(story: &Story) -> String {
     let anomalies = &story.subject.verdict.anomalies;
     let first = anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::KeptOut);

@@ -1,5 +1,5 @@
-//! Every client has an update acknowledged. One that asked for its lock for long, with nothing done to anybody, and never acquired it,
-//! violates no claim for certain: it is a finding, and the gate `every-client` says so.
+//! Every client has an update acknowledged. A client may ask for its lock for long, without any fault, and never acquire it. That
+//! violates no claim for certain. It is a finding, and the gate `every-client` says so.
 
 use std::collections::BTreeMap;
 
@@ -41,10 +41,10 @@ pub static ADVISORY: Advisory = Advisory {
     },
 };
 
-/// Who asks for less time than this, in ns and in TTLs, may have been unlucky.
+/// A client that asks for less time than this, in ns and in TTLs, may have been unlucky.
 const LONG_NS: u64 = 5_000_000_000;
 const LONG_TTLS: u64 = STUCK_AFTER_TTLS + 2;
-/// So often, for each client, others acquire a lock which somebody is kept from: by chance alone each has its turn by then.
+/// So often, for each client, others acquire a lock that one client is kept from. By chance alone each has its turn by then.
 const TURNS: u64 = 10;
 
 /// A client that never acquired the lock of a key.
@@ -54,8 +54,8 @@ struct Refused<'h> {
     asked: u64,
 }
 
-/// For each key, the clients that asked for its lock for long and never acquired it: others did, many times, or nobody ever did, and a key
-/// of the lock is there that never ends. Nothing was done to anybody, and everybody ran.
+/// For each key, the clients that asked for its lock for long and never acquired it, without any fault, while all members ran. Others
+/// acquired it many times; or no client ever did, and a key of the lock is there that never ends.
 fn kept_out(history: &History) -> Vec<Anomaly> {
     let Some(run) = &history.run else { return Vec::new() };
     let is_disturbed = run.script_steps > 0
@@ -113,13 +113,15 @@ fn of_key(history: &History, run: &Header, key: &str, clients: &BTreeMap<String,
         return None;
     }
     let names: Vec<String> = refused.iter().map(|one| one.client.clone()).collect();
-    let who = if grants.is_empty() && names.len() == clients.len() && names.len() > 1 {
+    let asking = if grants.is_empty() && names.len() == clients.len() && names.len() > 1 {
         format!("all {} clients", names.len())
     } else {
         base::words::list(&names)
     };
-    let summary =
-        format!("{who} asked for the lock of {key} for {}, with no fault, and never acquired it: {why}", length(asked));
+    let summary = format!(
+        "{asking} asked for the lock of {key} for {}, with no fault, and never acquired it: {why}",
+        length(asked)
+    );
     let operations = refused.iter().filter_map(|one| one.attempts.first()).map(|one| one.index).collect();
     Some(Anomaly::new(AnomalyKind::KeptOut, key, from.saturating_add(long), operations, summary))
 }

@@ -16,7 +16,7 @@ pub static KIND: Kind = Kind {
     check,
 };
 
-/// The acquisitions that replaced another client's key while that client counted on it, and its TTL was not over: they set it, or removed it
+/// The acquisitions that replaced another client's key while that client counted on it, and its TTL was not over. They set it, or removed it
 /// to create it anew.
 pub(super) fn overwrites<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = (&'c Act<'a>, Owned<'a>)> {
     let remove_first = remove_first(case);
@@ -36,7 +36,7 @@ pub(super) fn overwrites<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = (&'
     })
 }
 
-/// What the client had asked of the key before this act, in a command of its own.
+/// The act by which the client had asked for the key before this one, in a command of its own.
 pub(super) fn asked_apart<'c, 'a>(case: &'c Case<'a>, act: &Act) -> Option<&'c Act<'a>> {
     case.had_asked(act).filter(|asked| !matches!(asked.by, Means::Script { .. }))
 }
@@ -64,14 +64,14 @@ fn remove_first<'a>(case: &Case<'a>) -> HashSet<&'a str> {
     often.map(|(client, _)| client).collect()
 }
 
-/// Whether an act removed the key, and the next command of its operation created it.
+/// True if an act removed the key, and the next command of its operation created it.
 fn creates_next(case: &Case, act: &Act) -> bool {
     let next = case.acts.after(act).find(|other| other.client == act.client && other.what != Change::Read);
     let creates = |next: &Act| next.operation == act.operation && next.is_done() && next.create().is_some();
     act.what == Change::Remove && act.by == Means::Plain && next.is_some_and(creates)
 }
 
-/// What an acquisition did to the key of another client.
+/// Says how an acquisition replaced the key of another client.
 pub(super) fn replaced(act: &Act, owner: &Owned) -> String {
     match act.what {
         Change::Remove => format!("removed {}'s key to create its own", owner.client),

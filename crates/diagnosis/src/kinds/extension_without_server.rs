@@ -82,8 +82,8 @@ fn is_extension(stamp: &PhaseStamp) -> bool {
     stamp.phase == Phase::Extended
 }
 
-/// Whether a command of the client may have extended the lock of this operation: it writes, or a script that it calls does, and nothing
-/// shows that it found the key gone or another client's.
+/// True if a command of the client may have extended the lock of this operation: it writes, or a script that it calls does. Acts show of
+/// some that they found the key gone, or another client's.
 fn may_extend(case: &Case, operation: usize, number: usize) -> bool {
     let command = &case.commands[number];
     let name = command.name();

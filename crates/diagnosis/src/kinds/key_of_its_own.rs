@@ -7,7 +7,7 @@ pub static KIND: Kind = Kind {
     code: "RJ047",
     name: "key-of-its-own",
     title: "Two clients lock the same thing under different keys.",
-    rule: "A lock keeps others out only if all clients ask for the same key. What tells clients apart belongs into the key's value.",
+    rule: "A lock keeps others out only if all clients ask for the same key. The value of the key says which client has it.",
     source: REDIS_LOCKS,
     fix: "Make the key from the name of the lock alone, and write the client's random value into it.",
     commands: &["SET KEY TOKEN NX PX TTL"],

@@ -56,7 +56,7 @@ fn finding(case: &Case, place: usize, operation: &Operation) -> Option<Finding> 
     Some(case.finding(last, &[owner.created, last.place], &of, Harm::Misled(operation.index), sentence))
 }
 
-/// Whether the key of this owner may have ended between an act that met it and a moment.
+/// True if the key of this owner may have ended between an act that met it and a moment.
 fn is_gone(case: &Case, met: &Act, owner: &Owned, until: u64) -> bool {
     let expired = end_of(owner).is_some_and(|end| end <= until.saturating_add(EDGE));
     let mut later = case.acts.after(met).take_while(|act| act.time <= until.saturating_add(EDGE));

@@ -49,7 +49,7 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
     Some(case.finding(act, &[owner.created, act.place], &[act.operation], Harm::Ended(operation.index), sentence))
 }
 
-/// Whether the client of an operation had removed the keys of its last try again when it was given the lock, so that no majority was left.
+/// True if the client of an operation had removed the keys of its last try again when it was given the lock. No majority was left then.
 fn is_left_without(case: &Case, place: usize, granted: u64) -> bool {
     let acts = || case.acts.of_operation(place).filter(|act| act.time <= granted.saturating_add(EDGE));
     let Some(token) = acts().filter_map(Act::create).last().map(|create| create.token) else { return false };

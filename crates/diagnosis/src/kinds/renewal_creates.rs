@@ -78,8 +78,8 @@ fn check(case: &Case) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether a request can be none of the acquisition that was on its way: its node had answered that, nothing was held, and the client had had
-/// the lock for long.
+/// True if a request can't be one of the acquisition that was on its way. Its node had answered that, no fault held anything, and the client
+/// had had the lock for long.
 fn is_of_a_holder(case: &Case, act: &Act, own: &Act) -> bool {
     let Some(operation) = case.of(act) else { return false };
     let Some(acquired) = operation.phase(Phase::Acquired).map(|stamp| stamp.time()) else { return false };

@@ -58,7 +58,7 @@ fn check(case: &Case) -> Vec<Finding> {
         .collect()
 }
 
-/// The harm of a key that ran out at `end`: its holder counted on it then, and its time was not over.
+/// The harm of a key that expired at `end`: its holder counted on it then, and its time was not over.
 pub(super) fn expired_within(case: &Case, act: &Act, end: u64) -> Harm {
     let ran_out = case.acts.after(act).find(|other| other.time > end.saturating_add(EDGE));
     let is_gone = ran_out.is_some_and(|other| other.before == KeyState::Absent(end, Some(Gone::Expired(end))));

@@ -171,7 +171,7 @@ struct Examination {
     learnt: Instant,
     /// The first run: without faults, with the first TTL.
     plain: Scenario,
-    /// The codes of the defects that were told so far.
+    /// The codes of the defects that the progress has shown so far.
     told: RefCell<BTreeSet<String>>,
 }
 
