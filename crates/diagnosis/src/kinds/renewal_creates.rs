@@ -78,12 +78,21 @@ fn check(case: &Case) -> Vec<Finding> {
         .collect()
 }
 
+/// Fewer requests like that of the acquisition may be copies of it that were late.
+const AGAIN: usize = 2;
+
 /// True if a request can't be one of the acquisition that was on its way. Its node had answered that, no fault held anything, and the client
-/// had had the lock for long.
+/// sent the same request again and again while it had the lock.
 fn is_of_a_holder(case: &Case, act: &Act, own: &Act) -> bool {
     let Some(operation) = case.of(act) else { return false };
     let Some(acquired) = operation.phase(Phase::Acquired).map(|stamp| stamp.time()) else { return false };
+    let token = |act: &Act| act.create().map(|create| create.token.to_string());
+    let is_later = |other: &&Act| {
+        other.node == act.node && other.time >= acquired.saturating_add(case.ttl / 4) && token(other) == token(act)
+    };
+    let later = act.operation.map_or(0, |place| case.acts.of_operation(place).filter(is_later).count());
     act.time >= acquired.saturating_add(case.ttl / 4)
+        && later >= AGAIN
         && own.time <= acquired
         && case.replies_pass(act.client, act.node, operation.invoked, act.time)
         && case.ran(act.node, operation.invoked, act.time)
