@@ -97,7 +97,7 @@ fn may_extend(case: &Case, operation: usize, number: usize) -> bool {
         Change::Renew(_) => act.done == Some(false),
         _ => false,
     };
-    if its().any(|act| is_other(act)) {
+    if its().any(is_other) {
         return false;
     }
     if !runs_a_script(&name) {

@@ -52,7 +52,7 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
 /// True if the client of an operation had removed the keys of its last try again when it was given the lock. No majority was left then.
 fn is_left_without(case: &Case, place: usize, granted: u64) -> bool {
     let acts = || case.acts.of_operation(place).filter(|act| act.time <= granted.saturating_add(EDGE));
-    let Some(token) = acts().filter_map(Act::create).last().map(|create| create.token) else { return false };
+    let Some(token) = acts().filter_map(Act::create).next_back().map(|create| create.token) else { return false };
     let mut there: BTreeMap<&str, bool> = BTreeMap::new();
     for act in acts() {
         match act.what {
