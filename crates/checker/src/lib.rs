@@ -62,7 +62,7 @@ use serde::{Deserialize, Serialize};
 use self::case::Case;
 use self::evidence::{Evidence, NotCounted};
 use self::properties::{
-    ADVISORIES, AnomalyDef, Property, Recorded, Seen, amounts as amount, answers, client_crash, grants,
+    ADVISORIES, AnomalyDef, Property, Recorded, Seen, amounts as amount, answers, client_crash, grants, kept_out,
     liveness as live, losses, mutual_exclusion, ownership, releases, tokens, updates as update, write_in_flight,
 };
 use model::history::{Claim, History, Outcome, RecordedCommand};
@@ -116,6 +116,7 @@ properties! {
     losses: #[serde(rename = "told-late")] LateLossReport = LATE_LOSS_REPORT;
     grants: ExpiredGrant = EXPIRED_GRANT;
     client_crash: EndedByItself = ENDED_BY_ITSELF;
+    kept_out: KeptOut = KEPT_OUT;
 }
 
 /// A property as lists and tables show it.

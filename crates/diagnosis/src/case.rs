@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::acts::{Act, Acts, Change, EDGE, KeyEnd, Owned};
+use super::acts::{Act, Acts, Change, EDGE, KeyEnd, Means, Owned};
 use super::{Finding, Harm};
 use base::members::Role;
 use base::words;
@@ -48,11 +48,25 @@ impl<'a> Case<'a> {
         changed.filter_map(|act| Some((act, act.owner().filter(|owner| owner.client != act.client)?)))
     }
 
-    /// Whether the client had asked, in the operation of this act, what the key is, before this act.
+    /// The act by which the client had asked, in the operation of this act, what the key is. A question that a connection asked before it
+    /// removed the key was for that.
     pub fn had_asked<'s>(&'s self, act: &Act) -> Option<&'s Act<'a>> {
-        let from = self.of(act)?.invoked.saturating_sub(EDGE);
-        let mut before = self.acts.before(act).rev().take_while(|other| other.time >= from);
-        before.find(|other| other.client == act.client && other.what == Change::Read)
+        self.asked(act).into_iter().next()
+    }
+
+    /// The same, all of them, the last one first.
+    fn asked<'s>(&'s self, act: &Act) -> Vec<&'s Act<'a>> {
+        let from = self.of(act).map_or(u64::MAX, |operation| operation.invoked.saturating_sub(EDGE));
+        let before = self.acts.before(act).rev().take_while(|other| other.time >= from);
+        let (mut asked, mut removed) = (Vec::new(), BTreeSet::new());
+        for other in before.filter(|other| other.client == act.client) {
+            match other.what {
+                Change::Read if !removed.contains(&other.port) => asked.push(other),
+                Change::Remove if !matches!(other.by, Means::Script { .. }) => _ = removed.insert(other.port),
+                _ => {}
+            }
+        }
+        asked
     }
 
     /// Whether the client had read, since it had the lock, whose the key is, before this act.
@@ -66,6 +80,13 @@ impl<'a> Case<'a> {
     pub fn asked_nothing(&self, act: &Act) -> bool {
         let Some(operation) = self.of(act).filter(|operation| self.had_lock(operation, act.time)) else { return false };
         self.had_asked(act).is_none_or(|asked| !self.had_lock(operation, asked.time))
+    }
+
+    /// The same, or all that it asked since then found another client's key, which no comparison lets pass.
+    pub fn compared_nothing(&self, act: &Act) -> bool {
+        let Some(operation) = self.of(act).filter(|operation| self.had_lock(operation, act.time)) else { return false };
+        let mut asked = self.asked(act).into_iter().filter(|asked| self.had_lock(operation, asked.time));
+        asked.all(|asked| asked.owner().is_some_and(|owner| owner.client != act.client))
     }
 
     /// Whether an operation had its lock by then, as its client said.
@@ -222,8 +243,10 @@ impl<'a> Case<'a> {
             let meets = began <= to && ended.is_none_or(|ended| ended >= from);
             let does = &window.kind.does;
             let on_packets = does.packets != OnPackets::Pass || window.on_call.is_some();
-            let stops_node = (does.process != OnProcess::GoesOn || does.silences)
-                && window.targets.iter().any(|target| target == node);
+            // What cuts links silences a node only for those at their other ends.
+            let silences = does.silences && window.links.is_none();
+            let stops_node =
+                (does.process != OnProcess::GoesOn || silences) && window.targets.iter().any(|target| target == node);
             meets && (stops_node || (on_packets && concerns(window, client, node)))
         })
     }

@@ -52,7 +52,7 @@ pub(crate) fn changes<'a>(name: &str, words: &'a [String]) -> Vec<(&'a str, Chan
         Change::Create(Create { token, ttl, only, gets: false, if_value: None })
     };
     match name {
-        "SET" => one(set(words)),
+        "SET" => set(words).map_or(Vec::new(), one),
         "SETNX" => one(create(word(2), None, Only::IfAbsent)),
         "PSETEX" => one(ms(2).map_or(Change::Other, |ttl| create(word(3), Some(ttl), Only::Always))),
         "SETEX" => one(seconds(2).map_or(Change::Other, |ttl| create(word(3), Some(ttl), Only::Always))),
@@ -62,6 +62,8 @@ pub(crate) fn changes<'a>(name: &str, words: &'a [String]) -> Vec<(&'a str, Chan
         }
         // A time that is over removes the key.
         "PEXPIRE" | "EXPIRE" if word(2).parse::<i64>().is_ok_and(|time| time <= 0) => one(Change::Remove),
+        // The server refuses a time that is no whole number, and the key keeps its own.
+        "PEXPIRE" | "EXPIRE" if word(2).parse::<i64>().is_err() => Vec::new(),
         "PEXPIRE" if words.len() == 3 => one(Change::Renew(ms(2))),
         "EXPIRE" if words.len() == 3 => one(Change::Renew(seconds(2))),
         "PERSIST" => one(Change::Persist),
@@ -82,24 +84,24 @@ pub(crate) fn changes<'a>(name: &str, words: &'a [String]) -> Vec<(&'a str, Chan
     }
 }
 
-/// `SET key value [NX | XX] [GET] [PX ms | EX s | …]`.
-fn set(words: &[String]) -> Change<'_> {
+/// `SET key value [NX | XX] [GET] [PX ms | EX s | …]`; None if the server refuses it, because its TTL is not a whole number above 0.
+fn set(words: &[String]) -> Option<Change<'_>> {
     let (mut ttl, mut only, mut gets, mut if_value) = (None, Only::Always, false, None);
-    let Some(token) = words.get(2) else { return Change::Other };
+    let Some(token) = words.get(2) else { return Some(Change::Other) };
     let mut options = words[3..].iter();
     while let Some(option) = options.next() {
-        let mut number = || options.next().and_then(|word| word.parse::<u64>().ok());
+        let mut number = || options.next().and_then(|word| word.parse::<u64>().ok()).filter(|number| *number > 0);
         match &*option.to_ascii_uppercase() {
             "NX" => only = Only::IfAbsent,
             "XX" => only = Only::IfThere,
             "GET" => gets = true,
-            "PX" => ttl = number().map(|ms| Some(ms.saturating_mul(1_000_000))).unwrap_or_default(),
-            "EX" => ttl = number().map(|seconds| Some(seconds.saturating_mul(1_000_000_000))).unwrap_or_default(),
+            "PX" => ttl = Some(number()?.saturating_mul(1_000_000)),
+            "EX" => ttl = Some(number()?.saturating_mul(1_000_000_000)),
             // `SET … IFEQ value`, of Redis 8.4 and Valkey 8.1: it sets a key that is there, if it has this value.
             "IFEQ" => (only, if_value) = (Only::IfThere, options.next().map(String::as_str)),
             // Its end can't be read from the command alone.
-            _ => return Change::Other,
+            _ => return Some(Change::Other),
         }
     }
-    Change::Create(Create { token, ttl, only, gets, if_value })
+    Some(Change::Create(Create { token, ttl, only, gets, if_value }))
 }

@@ -4,7 +4,7 @@
 use super::{Report, verdict_word};
 use base::words;
 use base::words::{count, length, list, sanitize, wrap};
-use checker::Validity;
+use checker::{AnomalyKind, Validity};
 use model::scenario::catalogue;
 use summary::{ClaimAccount, ClaimStatus, DiagnosisAccount, IncidentAccount, RunFacts, RunSummary};
 
@@ -86,7 +86,10 @@ fn in_short(summary: &RunSummary, look: Look) -> Vec<String> {
     let mut lines = look.headline(word, class, &summary.headline);
     let first = summary.incidents.first();
     let explains = |account: &&DiagnosisAccount| account.incidents.contains(&1);
-    let account = summary.diagnoses.iter().find(explains).filter(|_| summary.valid != Validity::Unknown);
+    // Clients that never acquire the lock prove nothing, and are a finding all the same.
+    let keeps_out = summary.anomalies.iter().any(|anomaly| anomaly.kind == AnomalyKind::KeptOut);
+    let is_told = summary.valid != Validity::Unknown || keeps_out;
+    let account = summary.diagnoses.iter().find(explains).filter(|_| is_told);
     // A defect that did harm to no claim of the run is worth knowing all the same.
     let beside = summary.diagnoses.iter().find(|account| account.diagnosis.is_harmful() && !account.diagnosis.inherent);
     let beside = beside.filter(|_| account.is_none() && summary.valid != Validity::Invalid && first.is_none());
@@ -94,7 +97,7 @@ fn in_short(summary: &RunSummary, look: Look) -> Vec<String> {
     let of_reason = || if summary.valid == Validity::Unknown { summary.reasons.first().cloned() } else { None };
     let why = account.map(of_diagnosis).or_else(|| of_reason().map(|reason| vec![reason]));
     let why = why.or_else(|| first.map(point)).unwrap_or_default();
-    let is_broken = summary.valid == Validity::Invalid;
+    let is_broken = summary.valid == Validity::Invalid || account.is_some() && keeps_out;
     let fix = account.filter(|_| is_broken).map(|account| by_sentence(&account.diagnosis.fix));
     let remedy = first.filter(|_| is_broken).and_then(|first| first.remedies.first());
     let fix = fix.or_else(|| remedy.map(|remedy| by_sentence(&remedy.text)));

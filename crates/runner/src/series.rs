@@ -98,6 +98,8 @@ pub trait SeriesProgress {
     /// A run that was planned to take `planned` is over.
     fn ended(&mut self, lane: usize, cell: &PlannedCell, outcome: &RunOutcome, planned: Duration);
     fn warns(&mut self, text: &str);
+    /// A run has shown a defect that none before it had shown.
+    fn finds(&mut self, defect: &str);
 }
 
 /// Why no more runs are made.
@@ -522,6 +524,7 @@ fn outcome(
         },
         numbers: results.as_ref().map_or(Numbers::default(), |results| results.numbers()),
         misdiagnosed: results.as_ref().and_then(|results| results.misdiagnosed.clone()),
+        defects: results.as_ref().map(Results::defects).unwrap_or_default(),
         advisories: results.map(|results| results.advisories).unwrap_or_default(),
         first_attempt: None,
     }

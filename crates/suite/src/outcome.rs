@@ -37,6 +37,9 @@ pub struct RunOutcome {
     /// That its diagnosis is not the one that the catalogue knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub misdiagnosed: Option<String>,
+    /// The defects that its commands show: code, name and what happened. Inherent ones are left out, and stored states have none.
+    #[serde(skip)]
+    pub defects: Vec<String>,
     #[serde(default)]
     pub timing: Timing,
     /// The attempt that this run replaces, see [`needs_rerun`](RunOutcome::needs_rerun).

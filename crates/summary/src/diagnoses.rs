@@ -12,7 +12,7 @@ use super::story::{ClaimStatus, Incident, Story};
 use base::words::moment;
 use checker::{AnomalyKind, Sentence, Validity};
 use diagnosis::{Diagnosis, Finding, Harm, KeyEvent, Lives};
-use model::history::Claim;
+use model::history::{Claim, Phase};
 
 /// A diagnosis with what it explains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,9 +78,16 @@ impl RunSummary {
         // The headline is about the first claim that is broken.
         let broken = Claim::ALL.iter().find(|claim| story.status(**claim) == ClaimStatus::Broken);
         let is_of_it = |number: &usize| broken == shown(&story.incidents[number - 1]).as_ref();
-        let is_broken = |account: &&DiagnosisAccount| account.incidents.iter().any(is_of_it);
-        if self.valid == Validity::Invalid
-            && let Some(account) = accounts.iter().find(is_broken)
+        let keeps_out = |number: &usize| story.incidents[number - 1].has(AnomalyKind::KeptOut);
+        let is_unknown = self.valid == Validity::Unknown;
+        let leads = |account: &&DiagnosisAccount| match is_unknown {
+            true => account.incidents.iter().any(keeps_out),
+            false => account.incidents.iter().any(is_of_it),
+        };
+        if is_unknown && !story.has(AnomalyKind::KeptOut) {
+            self.tell_what_keeps_all_out(story, &accounts);
+        } else if self.valid != Validity::Valid
+            && let Some(account) = accounts.iter().find(leads)
         {
             let Diagnosis { title, code, .. } = &account.diagnosis;
             let title = base::words::small(title.trim_end_matches('.'));
@@ -96,6 +103,27 @@ impl RunSummary {
         self.misdiagnosed = misdiagnosed(story, &accounts).filter(|_| is_whole);
         self.notes.extend(self.misdiagnosed.clone());
         self.diagnoses = accounts;
+    }
+}
+
+impl RunSummary {
+    /// Where no client acquired any lock, without any fault, the defect that kept it from them leads the headline.
+    fn tell_what_keeps_all_out(&mut self, story: &Story, accounts: &[DiagnosisAccount]) {
+        let history = story.subject.history;
+        let asked = || history.operations.iter().filter(|one| one.f.is_locked());
+        let none_acquired = asked().next().is_some() && !asked().any(|one| one.phases.has(Phase::Acquired));
+        let is_disturbed =
+            history.faults.iter().any(|window| window.skipped.is_none()) || !history.cancelled.is_empty();
+        let keeps_out = |account: &&DiagnosisAccount| {
+            let of_it = |finding: &Finding| matches!(finding.harm, Harm::Kept | Harm::Waited);
+            !account.diagnosis.inherent && account.diagnosis.findings.iter().any(of_it)
+        };
+        if let Some(account) = accounts.iter().find(keeps_out).filter(|_| none_acquired && !is_disturbed) {
+            let Diagnosis { title, code, .. } = &account.diagnosis;
+            let title = base::words::small(title.trim_end_matches('.'));
+            self.headline = format!("No client acquired the lock, with no fault: {title} ({code}).");
+            self.one_line.clone_from(&self.headline);
+        }
     }
 }
 
@@ -164,7 +192,11 @@ impl Told {
 fn shown(incident: &Incident) -> Option<Claim> {
     let claims = || incident.anomalies.iter().filter_map(|anomaly| anomaly.kind.contradicts());
     let special = || claims().find(|claim| *claim != Claim::MutualExclusion).or(claims().next());
-    if incident.has(AnomalyKind::LostUpdate) { Some(Claim::Updates) } else { special() }
+    match () {
+        () if incident.has(AnomalyKind::LostUpdate) => Some(Claim::Updates),
+        () if incident.has(AnomalyKind::KeptOut) => Some(Claim::Liveness),
+        () => special(),
+    }
 }
 
 /// The diagnosis that explains an incident, and the finding that shows it. Such a diagnosis can break the claim of the incident. Before
@@ -190,7 +222,8 @@ fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Vec<(u
                 // What an attempt itself left behind kept another one out.
                 Harm::Kept => {
                     let is_other = |index: &u64| !finding.operations.contains(index);
-                    is_wait && finding.time <= incident.time && involved.iter().any(is_other)
+                    let kept_one = involved.iter().any(is_other) || incident.has(AnomalyKind::LeftBehind);
+                    is_wait && finding.time <= incident.time && kept_one
                 }
             }
     };
@@ -216,6 +249,6 @@ fn explains<'a>(accounts: &'a [DiagnosisAccount], incident: &Incident) -> Vec<(u
 
 /// Whether somebody waited for a lock that nobody had.
 fn waits(kind: AnomalyKind) -> bool {
-    use AnomalyKind::{AcquiredLate, LeftBehind, NotObtained, Unavailable, WaitedTooLong};
-    matches!(kind, AcquiredLate | LeftBehind | NotObtained | Unavailable | WaitedTooLong)
+    use AnomalyKind::{AcquiredLate, KeptOut, LeftBehind, NotObtained, Unavailable, WaitedTooLong};
+    matches!(kind, AcquiredLate | KeptOut | LeftBehind | NotObtained | Unavailable | WaitedTooLong)
 }

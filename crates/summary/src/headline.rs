@@ -20,8 +20,13 @@ pub(super) fn headline(story: &Story) -> String {
     let text = match verdict.valid {
         // It proves nothing of the lock, and is a finding all the same.
         Validity::Unknown if story.has(AnomalyKind::EndedByItself) => ended(story),
+        Validity::Unknown if story.has(AnomalyKind::KeptOut) => kept_out(story),
         Validity::Unknown if story.is_unlocked() => "This run proves nothing.".to_string(),
         Validity::Unknown => "This run proves nothing about the lock.".to_string(),
+        // That a lock was left behind says less than whom it kept out.
+        Validity::Invalid if story.has(AnomalyKind::KeptOut) && first_broken(story) == Some(Claim::Timeouts) => {
+            kept_out(story)
+        }
         Validity::Invalid => violation(story),
         Validity::Valid => kept(story),
     };
@@ -48,15 +53,27 @@ fn ended(story: &Story) -> String {
     format!("{client} exited unexpectedly{times}; otherwise this run proves nothing about the lock.")
 }
 
+/// The clients that asked for a lock with no fault and never acquired it.
+fn kept_out(story: &Story) -> String {
+    let anomalies = &story.subject.verdict.anomalies;
+    let first = anomalies.iter().find(|anomaly| anomaly.kind == AnomalyKind::KeptOut);
+    format!("{}.", first.map_or(String::new(), |anomaly| base::words::capital(&anomaly.summary.replace('`', ""))))
+}
+
+/// The first claim that is broken, in the order in which reports tell them.
+fn first_broken(story: &Story) -> Option<Claim> {
+    Claim::ALL.iter().copied().find(|claim| story.status(*claim) == ClaimStatus::Broken)
+}
+
 /// What was broken: the first claim in the order in which reports tell them.
 fn violation(story: &Story) -> String {
     let verdict = story.subject.verdict;
     let lock = story.lock_name();
-    let Some(broken) = Claim::ALL.iter().find(|claim| story.status(**claim) == ClaimStatus::Broken) else {
+    let Some(broken) = first_broken(story) else {
         let reason = verdict.reasons.first().cloned();
         return reason.unwrap_or_else(|| format!("{lock} broke what the workload claims."));
     };
-    let seen = story.seen(*broken);
+    let seen = story.seen(broken);
     let circumstances = Circumstances {
         lock: lock.to_string(),
         update: update(story),

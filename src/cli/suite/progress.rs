@@ -104,6 +104,10 @@ impl SeriesProgress for SuiteProgress {
     fn warns(&mut self, text: &str) {
         self.bar.suspend(|| tell(&format!("redjepsen: {text}")));
     }
+
+    fn finds(&mut self, defect: &str) {
+        self.bar.suspend(|| tell_progress(&format!("  defect  {}", sanitize(defect, 400))));
+    }
 }
 
 impl Default for SuiteProgress {

@@ -75,6 +75,7 @@ pub fn run(cell: &PlannedCell, run: u32, valid: Option<Validity>) -> RunOutcome 
         },
         advisories: Vec::new(),
         misdiagnosed: None,
+        defects: Vec::new(),
         timing: Timing { late_ms: Some(3), limit_ms: 50, beside_others: true, asks_for_quiet: false },
         first_attempt: None,
     }

@@ -113,13 +113,18 @@ pub fn never_freed(history: &History, verdict: &Verdict) -> Option<String> {
     if history.operations.iter().any(|one| one.key == stuck.key && acquired(one)) {
         return None;
     }
+    endless_key(history, &stuck.key).map(|key| format!("its key {key}, which never ends"))
+}
+
+/// The key of this lock that a node still had at the end, without a TTL: `` `lock:k0` on n0 ``.
+pub(super) fn endless_key(history: &History, of: &str) -> Option<String> {
     let left = history.facts.iter().filter(|fact| fact.name == FactName::NothingEndless && !fact.holds);
     let keys = left.flat_map(|fact| fact.text.split(", `")).map(|key| key.trim_start_matches('`'));
-    keys.filter(|key| key.ends_with(", which never ends")).find_map(|text| {
-        let (key, on) = text.split_once("` on ")?;
-        (locked_key(key) == Some(stuck.key.as_str()))
-            .then(|| format!("its key `{}` on {}", sanitize(key, 60), sanitize(on, 60)))
-    })
+    let endless = keys.filter_map(|text| text.strip_suffix(", which never ends")?.split_once("` on "));
+    endless
+        .filter(|(key, _)| locked_key(key) == Some(of))
+        .map(|(key, on)| format!("`{}` on {}", sanitize(key, 60), sanitize(on, 60)))
+        .next()
 }
 
 /// Which client was killed when its command had reached a node, if it is one: `c0 was killed before it had the reply to its 1st SETNX`.

@@ -15,6 +15,7 @@ pub mod client_crashes;
 pub mod early_refusals;
 pub mod false_losses;
 pub mod grants;
+pub mod kept_out;
 pub mod liveness;
 pub mod loss_report_delay;
 pub mod losses;
@@ -120,6 +121,7 @@ pub struct Advisory {
 /// The advisories, in the order in which reports tell them.
 pub static ADVISORIES: &[&Advisory] = &[
     &client_crashes::DEF,
+    &kept_out::ADVISORY,
     &false_losses::DEF,
     &loss_report_delay::DEF,
     &stray_commands::DEF,

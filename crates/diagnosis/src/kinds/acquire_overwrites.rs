@@ -1,7 +1,7 @@
 //! An acquisition that sets the key whatever is there.
 
 use super::*;
-use super::check_then_set::overwrites;
+use super::check_then_set::{asked_apart, overwrites, replaced};
 
 pub static KIND: Kind = Kind {
     code: "RJ013",
@@ -19,13 +19,13 @@ pub static KIND: Kind = Kind {
 
 fn check(case: &Case) -> Vec<Finding> {
     let unasked =
-        overwrites(case).filter(|(act, owner)| case.had_asked(act).is_none_or(|asked| asked.place > owner.created));
+        overwrites(case).filter(|(act, owner)| asked_apart(case, act).is_none_or(|asked| asked.place > owner.created));
     unasked
         .map(|(act, owner)| {
             let sentence = format!(
-                "{} overwrote {}'s key{}, which was there since {}.",
+                "{} {}{}, which was there since {}.",
                 case.did(act),
-                owner.client,
+                replaced(act, &owner),
                 on(case, act.node),
                 base::words::moment(owner.since)
             );

@@ -23,5 +23,12 @@ fn check(case: &Case) -> Vec<Finding> {
         let holds = case.of(act).is_some_and(|operation| case.holds(operation, act.time));
         if holds { case.ended(owner, act.time) } else { Harm::None }
     };
-    found.into_iter().map(|(act, owner, finding)| Finding { harm: harm(act, &owner), ..finding }).collect()
+    // What was asked before a removal may have been for that.
+    let removed = |act: &Act| {
+        let asked = case.had_compared(act).map(|asked| asked.place);
+        let mut between = case.acts.before(act).filter(|other| Some(other.place) > asked);
+        between.any(|other| other.client == act.client && other.what == Change::Remove)
+    };
+    let found = found.into_iter().filter(|(act, ..)| !removed(act));
+    found.map(|(act, owner, finding)| Finding { harm: harm(act, &owner), ..finding }).collect()
 }

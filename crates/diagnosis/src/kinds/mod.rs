@@ -12,7 +12,9 @@ use super::{Finding, Harm, Kind};
 use base::redis_commands::{BUSY_PER_SECOND, SHORT_WAIT_NS};
 use base::words::{self, count, length, list, moment, plural, sanitize, unless_none};
 use model::fault_kinds::{OnData, OnProcess};
-use model::history::{Claim, FaultWindow, Operation, Outcome, Phase, PhaseStamp, Process, SeenPromotion, key_behind};
+use model::history::{
+    Claim, FaultWindow, Operation, Outcome, Phase, PhaseStamp, Process, RecordedCommand, SeenPromotion, key_behind,
+};
 
 /// Declares the files and lists them by their codes.
 macro_rules! kinds {
@@ -68,6 +70,11 @@ kinds! {
     stops_at_dead_node
     busy_polling
     thundering_waiters
+    extension_without_server
+    refusal_ignored
+    key_of_its_own
+    ttl_shorter_than_asked
+    renewal_shortens
 }
 
 /// `Distributed locks with Redis`

@@ -29,14 +29,7 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
     let (start, end) = (u64::try_from(start).ok()?, u64::try_from(end).ok()?);
     let is_late = act.time > start.saturating_add(EDGE) && act.time.saturating_add(EDGE) < end;
     // Before its client was given the lock, and nothing created the key again.
-    let is_early = act.time <= start
-        && case.run.nodes == 1
-        && !case.acts.of_operation(act.operation?).any(|other| {
-            other.place > act.place
-                && other.time <= start.saturating_add(EDGE)
-                && other.done != Some(false)
-                && other.create().is_some()
-        });
+    let is_early = act.time <= start && is_left_without(case, act.operation?, start);
     // Without a value, it may be a request of an earlier attempt that was on its way.
     let is_of_it = matches!(act.by, Means::Script { compared: true })
         || case.requests_pass(act.client, act.node, operation.invoked.saturating_sub(case.ttl), act.time);
@@ -54,4 +47,26 @@ fn finding(case: &Case, act: &Act) -> Option<Finding> {
         on(case, act.node)
     );
     Some(case.finding(act, &[owner.created, act.place], &[act.operation], Harm::Ended(operation.index), sentence))
+}
+
+/// True if the client of an operation had removed the keys of its last try again when it was given the lock. No majority was left then.
+fn is_left_without(case: &Case, place: usize, granted: u64) -> bool {
+    let acts = || case.acts.of_operation(place).filter(|act| act.time <= granted.saturating_add(EDGE));
+    let Some(token) = acts().filter_map(Act::create).next_back().map(|create| create.token) else { return false };
+    let mut there: BTreeMap<&str, bool> = BTreeMap::new();
+    for act in acts() {
+        match act.what {
+            Change::Create(create) if act.done != Some(false) && create.token == token => {
+                there.insert(act.node, true);
+            }
+            Change::Remove if act.is_done() => {
+                there.entry(act.node).and_modify(|there| *there = false);
+            }
+            _ => {}
+        }
+    }
+    // A try that a minority granted was no lock, whatever became of its keys.
+    let nodes = case.run.nodes as usize;
+    let left = there.values().filter(|there| **there).count();
+    there.len() * 2 > nodes && left * 2 <= nodes
 }

@@ -36,7 +36,8 @@ fn check(case: &Case) -> Vec<Finding> {
             let first = own.create().filter(|create| create.token == token)?;
             // A request of the acquisition that was on its way looks the same.
             let is_same = case.commands[act.place].name() == case.commands[own.place].name() && act.by == own.by;
-            if is_same && (first.only, first.ttl.is_some()) == (only, ttl.is_some()) {
+            let is_alike = is_same && (first.only, first.ttl.is_some()) == (only, ttl.is_some());
+            if is_alike && !is_of_a_holder(case, act, own) {
                 return None;
             }
             let (what, places, of, harm) = match act.before {
@@ -75,4 +76,24 @@ fn check(case: &Case) -> Vec<Finding> {
             Some(case.finding(act, &places, &[act.operation, of], harm, sentence))
         })
         .collect()
+}
+
+/// Fewer requests like that of the acquisition may be copies of it that were late.
+const AGAIN: usize = 2;
+
+/// True if a request can't be one of the acquisition that was on its way. Its node had answered that, no fault held anything, and the client
+/// sent the same request again and again while it had the lock.
+fn is_of_a_holder(case: &Case, act: &Act, own: &Act) -> bool {
+    let Some(operation) = case.of(act) else { return false };
+    let Some(acquired) = operation.phase(Phase::Acquired).map(|stamp| stamp.time()) else { return false };
+    let token = |act: &Act| act.create().map(|create| create.token.to_string());
+    let is_later = |other: &&Act| {
+        other.node == act.node && other.time >= acquired.saturating_add(case.ttl / 4) && token(other) == token(act)
+    };
+    let later = act.operation.map_or(0, |place| case.acts.of_operation(place).filter(is_later).count());
+    act.time >= acquired.saturating_add(case.ttl / 4)
+        && later >= AGAIN
+        && own.time <= acquired
+        && case.replies_pass(act.client, act.node, operation.invoked, act.time)
+        && case.ran(act.node, operation.invoked, act.time)
 }

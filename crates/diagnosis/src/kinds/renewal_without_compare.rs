@@ -24,7 +24,7 @@ fn check(case: &Case) -> Vec<Finding> {
     let renews = case.on_others().filter(|(act, _)| extends(act.what));
     renews
         .filter(|(act, _)| match act.by {
-            Means::Plain | Means::Transaction { watched: false } => case.asked_nothing(act),
+            Means::Plain | Means::Transaction { watched: false } => case.compared_nothing(act),
             Means::Script { compared } => !compared,
             Means::Transaction { watched: true } => false,
         })

@@ -1,6 +1,7 @@
 //! A key whose TTL is longer than the one that was asked for.
 
 use super::*;
+use super::ttl_shorter_than_asked::expired_within;
 
 pub static KIND: Kind = Kind {
     code: "RJ036",
@@ -45,7 +46,8 @@ pub(super) fn of_another_ttl(case: &Case, is_meant: impl Fn(f64) -> bool) -> Vec
                     && other.time > act.time.saturating_add(case.ttl)
                     && matches!(other.before, KeyState::There(owned) if owned.created == act.place)
             });
-            let harm = if met_late && !released { Harm::Kept } else { Harm::None };
+            let end = act.time.saturating_add(ttl);
+            let harm = if met_late && !released { Harm::Kept } else { expired_within(case, act, end) };
             Some(case.finding(act, &[act.place], &[act.operation], harm, sentence))
         })
         .collect()

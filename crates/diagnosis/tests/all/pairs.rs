@@ -764,6 +764,83 @@ const PAIRS: &[Pair] = &[
             + 6 times every 300: at 177 n0 c2 GET lock:k0
             + 6 times every 300: at 197 n0 c3 GET lock:k0",
     },
+    Pair {
+        code: "RJ045",
+        shows: "
+            op c0 1-2500 ok acquired=10 extended=510 releasing=2000 released=2490
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 2005 n0 c0 DEL lock:k0",
+        says: "c0's library reported at 0.510 s that the lock was extended; the server had extended nothing for it by then.",
+        harm: Harm::Misled(0),
+        // It sent the request, whatever it looks like.
+        spares: "
+            + at 505 n0 c0 GETEX lock:k0 PX 1000",
+    },
+    Pair {
+        code: "RJ046",
+        shows: "
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            op c1 100-700 ok acquired=110 releasing=600 released=690
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 105 n0 c1 SET lock:k0 b NX PX 1000
+            at 805 n0 c0 EVAL text 1 lock:k0 a
+            at 805 n0 lua GET lock:k0
+            at 805 n0 lua DEL lock:k0",
+        says: "c1's SET at 0.105 s found c0's key, and c1 was given the lock at 0.110 s all the same.",
+        harm: Harm::Misled(1),
+        // c0 hands its lock over: it counts on it no longer.
+        spares: "
+            - op c0 1-900 ok acquired=10 releasing=800 released=890
+            + op c0 1-900 ok acquired=10 releasing=90 released=890",
+    },
+    Pair {
+        code: "RJ047",
+        shows: "
+            op c0 1-900 ok acquired=10 releasing=800 released=890
+            op c1 100-700 ok acquired=110 releasing=600 released=690
+            at 5 n0 c0 SET lock:k0:c0 a NX PX 1000
+            at 105 n0 c1 SET lock:k0:c1 b NX PX 1000
+            at 605 n0 c1 DEL lock:k0:c1
+            at 805 n0 c0 DEL lock:k0:c0",
+        says: "c0 held the lock from 0.010 s by the key `lock:k0:c0`, and c1 acquired it at 0.110 s by `lock:k0:c1`: neither ever asked \
+               for the other's key.",
+        harm: Harm::Misled(1),
+        // These keys stand beside the one that both ask for.
+        spares: "
+            + at 4 n0 c0 EVAL text 1 lock:k0 a
+            + at 4 n0 lua SET lock:k0 a NX PX 50
+            + at 104 n0 c1 EVAL text 1 lock:k0 b
+            + at 104 n0 lua SET lock:k0 b NX PX 1000",
+    },
+    Pair {
+        code: "RJ048",
+        shows: "
+            op c0 1-950 ok acquired=10 releasing=900 released=940
+            op c1 2-2000 ok acquired=710 releasing=1500 released=1590
+            at 5 n0 c0 SET lock:k0 a NX PX 500
+            at 705 n0 c1 SET lock:k0 b NX PX 500",
+        says: "c0's SET at 0.005 s created the key with a TTL of 500 ms; the TTL that was asked for is 1 s.",
+        harm: Harm::Ended(0),
+        // It renews, so that each TTL is its own matter.
+        spares: "
+            + at 305 n0 c0 PEXPIRE lock:k0 500",
+    },
+    Pair {
+        code: "RJ049",
+        shows: "
+            op c0 1-950 ok acquired=10 releasing=900 released=940
+            op c1 2-2000 ok acquired=710 releasing=1500 released=1590
+            at 5 n0 c0 SET lock:k0 a NX PX 1000
+            at 305 n0 c0 PEXPIRE lock:k0 250
+            at 705 n0 c1 SET lock:k0 b NX PX 1000",
+        says: "c0's PEXPIRE at 0.305 s, a renewal, left the key 250 ms: it would have lived until 1.005 s, and expired at 0.555 s while \
+               c0 still counted on it.",
+        harm: Harm::Ended(0),
+        // It is a release that lets the key expire.
+        spares: "
+            - op c0 1-950 ok acquired=10 releasing=900 released=940
+            + op c0 1-950 ok acquired=10 releasing=300 released=940",
+    },
 ];
 
 #[test]

@@ -174,7 +174,10 @@ fn a_late_request_of_the_acquisition_is_no_renewal() {
         at 1205 n0 c0 SET lock:k0 a PX 1000";
     let says = "c0's SET at 1.205 s, meant to extend its lock, created the key again, which had expired at 1.005 s.";
     assert_eq!(told("RJ011", text).as_deref(), Some(says));
-    assert_eq!(told("RJ011", &text.replace("a PX", "a NX PX")), None);
+    let same = text.replace("a PX", "a NX PX");
+    assert_eq!(told("RJ011", &same), None);
+    // A client that sends it again and again has no other renewal.
+    assert_eq!(told("RJ011", &format!("{same}\nat 905 n0 c0 SET lock:k0 a NX PX 1000")).as_deref(), Some(says));
 }
 
 #[test]
@@ -203,4 +206,82 @@ fn a_release_goes_to_one_of_the_nodes_that_replicate() {
     // The other attempts of the run ask one node, as its primary.
     let one = text.replace("at 401", "at 1102 n0 c1 GET lock:k0\n at 1105").replace("n1 c1", "n0 c1");
     assert_eq!(told("RJ018", &one), None);
+}
+
+#[test]
+fn what_a_release_read_is_no_comparison_of_a_renewal_that_outlives_it() {
+    let text = "op c0 1-120 ok acquired=10 releasing=100 released=115
+        op c1 2-900 ok acquired=125 releasing=800 released=890
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 101 n0 c0 GET lock:k0
+        at 110 n0 c0 DEL lock:k0
+        at 120 n0 c1 SET lock:k0 b NX PX 1000
+        at 150 n0 c0 PEXPIRE lock:k0 1000";
+    let sentence = "c0's PEXPIRE at 0.150 s extended c1's key: its renewal does not ask whose the key is.";
+    assert_eq!((told("RJ024", text), told("RJ010", text).as_deref()), (None, Some(sentence)));
+    let apart = text.replace("at 110 n0 c0 DEL lock:k0", "").replace("120 n0", "1101 n0").replace("150 n0", "1120 n0");
+    let apart = apart.replace(
+        "1-120 ok acquired=10 releasing=100 released=115",
+        "1-1300 ok acquired=10 releasing=1200 released=1290",
+    );
+    let apart = apart.replace(
+        "2-900 ok acquired=125 releasing=800 released=890",
+        "2-1900 ok acquired=1105 releasing=1800 released=1890",
+    );
+    assert!(told("RJ024", &apart).is_some() && told("RJ010", &apart).is_none());
+}
+
+#[test]
+fn an_acquisition_that_removes_the_key_first_overwrites_and_a_late_release_does_not() {
+    let habit = "op c0 1-900 ok acquired=10 releasing=800 released=890
+        op c1 100-700 ok acquired=110 releasing=600 released=690
+        3 times every 100: op c1 901-950 ok acquired=910 releasing=940 released=945
+        3 times every 100: at 904 n0 c1 DEL lock:k0
+        3 times every 100: at 905 n0 c1 SET lock:k0 b{} NX PX 1000
+        3 times every 100: at 942 n0 c1 EVAL text 1 lock:k0 b{}
+        3 times every 100: at 942 n0 lua GET lock:k0
+        3 times every 100: at 942 n0 lua DEL lock:k0
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 103 n0 c1 DEL lock:k0
+        at 105 n0 c1 SET lock:k0 b NX PX 1000";
+    let says = "c1's DEL at 0.103 s removed c0's key to create its own, which was there since 0.005 s.";
+    assert_eq!(told("RJ013", habit).as_deref(), Some(says));
+    assert_eq!(told("RJ013", &habit.replace("3 times every 100: at 904 n0 c1 DEL lock:k0", "")), None);
+    let looks =
+        habit.replace("at 103 n0 c1 DEL", "at 3 n0 c1 GET lock:k0\nat 103 n0 c1 DEL").replace("op c1 100-", "op c1 1-");
+    assert!(told("RJ012", &looks).is_some() && told("RJ013", &looks).is_none());
+}
+
+#[test]
+fn a_time_that_the_server_refuses_changes_no_key() {
+    let text = "op c0 1-50 fail acquiring=3
+        op c1 60-3000 fail acquiring=62
+        at 5 n0 c0 SETNX lock:k0 a
+        at 7 n0 c0 EXPIRE lock:k0 1.5
+        at 65 n0 c1 SETNX lock:k0 b
+        at 2995 n0 c1 SETNX lock:k0 b";
+    assert!(told("RJ004", text).is_some());
+    assert_eq!(told("RJ004", &text.replace("1.5", "10")), None);
+    // Nor does it create one.
+    assert_eq!(life("op c0 1-50 fail acquiring=3\nat 5 n0 c0 SET lock:k0 a NX PX 1.5"), Vec::<String>::new());
+}
+
+#[test]
+fn keys_that_are_removed_before_the_grant_leave_no_majority_or_one() {
+    let text = "nodes 3
+        op c0 1-900 ok acquired=20 releasing=800 released=890
+        at 5 n0 c0 SET lock:k0 a NX PX 1000
+        at 5 n1 c0 SET lock:k0 a NX PX 1000
+        at 10 n0 c0 EVAL text 1 lock:k0 a
+        at 10 n0 lua GET lock:k0
+        at 10 n0 lua DEL lock:k0
+        at 10 n1 c0 EVAL text 1 lock:k0 a
+        at 10 n1 lua GET lock:k0
+        at 10 n1 lua DEL lock:k0";
+    assert!(told("RJ035", text).is_some());
+    // The next try has another value, and keeps its keys.
+    let again = format!("{text}\nat 15 n1 c0 SET lock:k0 b NX PX 1000\nat 15 n2 c0 SET lock:k0 b NX PX 1000");
+    assert_eq!(told("RJ035", &again), None);
+    // A minority was no lock.
+    assert_eq!(told("RJ035", &text.replace("at 5 n1 c0 SET lock:k0 a NX PX 1000", "")), None);
 }

@@ -52,6 +52,23 @@ pub struct Results {
     faults: Faults,
     #[serde(default)]
     reasons: Vec<String>,
+    #[serde(default)]
+    diagnoses: Vec<ToldDefect>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct ToldDefect {
+    code: String,
+    name: String,
+    #[serde(default)]
+    inherent: bool,
+    #[serde(default)]
+    findings: Vec<ToldFinding>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct ToldFinding {
+    sentence: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -84,6 +101,13 @@ impl Results {
     /// Whether its reasons ask for a quieter machine.
     pub fn asks_for_quiet(&self) -> bool {
         self.reasons.iter().any(|reason| reason.ends_with(QUIETER))
+    }
+
+    /// The defects that its commands show: `RJ001 release-without-compare: c0's DEL at 1.2 s removed c1's key.` Inherent ones are left out.
+    pub fn defects(&self) -> Vec<String> {
+        let own = self.diagnoses.iter().filter(|told| !told.inherent);
+        let sentence = |told: &ToldDefect| told.findings.first().map_or(String::new(), |first| first.sentence.clone());
+        own.map(|told| format!("{} {}: {}", told.code, told.name, sentence(told))).collect()
     }
 
     pub fn numbers(&self) -> Numbers {

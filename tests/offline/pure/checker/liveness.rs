@@ -1,6 +1,6 @@
 //! A free lock is available: stuck ones are found key by key, and a lock kept for good reasons is not at fault.
 
-use checker::AnomalyKind::NotObtained;
+use checker::AnomalyKind::{KeptOut, NotObtained};
 use checker::{STUCK_AFTER_TTLS, Validity};
 use model::history::{Claim, ClientEvent, ClientStep, Fact, FactName, FaultKind, Outcome, Phase};
 
@@ -34,6 +34,66 @@ fn after_the_heal(tried_for: u64, acquires: bool) -> Build {
 /// A lock that nobody gets any more.
 pub fn never_back() -> Build {
     after_the_heal(PATIENCE + 1, false)
+}
+
+/// Two clients that ask for 6 s, with a key in the way that never ends.
+pub fn kept_out() -> Build {
+    let mut build = live();
+    let text = "`lock:k0` on n0, which never ends".to_string();
+    build.history.facts.push(Fact { name: FactName::NothingEndless, holds: false, text });
+    build.fail_on("k0", 0, 10, 6_000).fail_on("k0", 1, 20, 6_100);
+    build
+}
+
+/// What is said of clients that never acquired a lock.
+fn refused(build: &Build) -> Vec<String> {
+    let anomalies = build.check().anomalies.into_iter();
+    anomalies.filter(|anomaly| anomaly.kind == KeptOut).map(|anomaly| anomaly.summary).collect()
+}
+
+#[test]
+fn clients_that_never_acquire_a_lock_are_a_finding_and_no_violation() {
+    let build = kept_out();
+    assert_eq!(build.check().valid, Validity::Unknown);
+    let all = "all 2 clients asked for the lock of k0 for 5.99 s, with no fault, and never acquired it: the key `lock:k0` on n0, which never \
+               ends, is in the way";
+    assert_eq!(refused(&build), [all]);
+    let spared: [fn(&mut Build); 4] = [
+        // Nobody knows why: too few replicas, say.
+        |build| build.history.facts.retain(|fact| fact.name != FactName::NothingEndless),
+        |build| build.history.stalls.push((1_000 * MS, 4_000 * MS)),
+        |build| _ = build.fault(0, "n0", 30, 100),
+        |build| build.operation(10).outcome = Outcome::Info,
+    ];
+    for (number, change) in spared.into_iter().enumerate() {
+        let mut build = kept_out();
+        change(&mut build);
+        assert_eq!(refused(&build), [""; 0], "{number}");
+    }
+    // One that asked for less long is not told.
+    let mut shorter = kept_out();
+    shorter.operation(10).completed = Some(4_000 * MS);
+    assert!(refused(&shorter)[0].starts_with("c1 asked for the lock of k0 for 6.08 s"), "{:?}", refused(&shorter));
+}
+
+#[test]
+fn a_client_that_has_no_turn_while_others_have_many_is_told() {
+    let asks = |grants: u64| {
+        let mut build = live();
+        build.header().clients = 3;
+        build.fail_on("k0", 2, 5, 6_000);
+        for turn in 0..grants * 3 {
+            build.hold((turn % 2) as u32, 20 + turn * 100, 100 + turn * 100);
+        }
+        build
+    };
+    assert_eq!(
+        refused(&asks(10)),
+        [
+            "c2 asked for the lock of k0 for 6 s, with no fault, and never acquired it: others acquired it 30 times meanwhile"
+        ]
+    );
+    assert_eq!(refused(&asks(9)), [""; 0]);
 }
 
 #[test]

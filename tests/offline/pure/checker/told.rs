@@ -131,6 +131,7 @@ fn broken_by(kind: AnomalyKind) -> Build {
         | AnomalyKind::FalseOwnership
         | AnomalyKind::LateLossReport
         | AnomalyKind::ExpiredGrant => sound(|build| said(build, kind)),
+        AnomalyKind::KeptOut => super::liveness::kept_out(),
         AnomalyKind::EndedByItself => sound(|build| {
             let text = "it ended with exit code 1; its last words: Error: unhandled rejection".into();
             build.history.clients.push((1_500 * MS, ClientEvent { process: 1, step: ClientStep::Ended, text }));
@@ -185,6 +186,7 @@ fn every_kind_of_anomaly_has_its_words() {
         LateLossReport,
         ExpiredGrant,
         EndedByItself,
+        KeptOut,
     ];
     let cases: Vec<(String, Build)> = kinds.map(|kind| (kind.name().to_string(), broken_by(kind))).into();
     for (kind, (name, build)) in kinds.iter().zip(&cases) {

@@ -32,7 +32,7 @@ fn a_defect_is_told_once_with_the_scenarios_that_show_it() {
         tried("pause", Baseline::Falls, vec![shows("RJ022", "harm", "c0's key ran out.")]),
     ]);
     let text = terminal(&all, Look::PLAIN);
-    let first = "mine 1.0 has 1 defect that its commands show (RJ002 compare-then-delete). ";
+    let first = "mine 1.0 has 1 defect that its commands show (RJ002). ";
     assert!(text.starts_with(first), "{text}");
     assert_eq!(text.matches("RJ002 compare-then-delete:").count(), 1, "{text}");
     assert!(text.contains("c0's DEL removed c1's key.") && !text.contains("It could have."), "{text}");

@@ -10,6 +10,8 @@ mod discovery;
 mod shrink;
 mod stages;
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -32,7 +34,7 @@ use checker::Validity;
 use model::scenario::{Ability, Options, Scenario, quoted};
 use model::topology::ClusterKind;
 use runner::open::open_whole;
-use runner::{Console, Ended, Jobs, RunnerError, Series, SeriesProgress, signals};
+use runner::{Console, Ended, Jobs, Outlook, RunnerError, Series, SeriesProgress, signals};
 use suite::file::SuiteFile;
 use suite::outcome::RunOutcome;
 use suite::plan::{Clusters, PlannedCell, Source, Suite};
@@ -169,6 +171,54 @@ struct Examination {
     learnt: Instant,
     /// The first run: without faults, with the first TTL.
     plain: Scenario,
+    /// The codes of the defects that the progress has shown so far.
+    told: RefCell<BTreeSet<String>>,
+}
+
+/// A progress that tells each defect as soon as a run shows it, once in all stages.
+struct Announced<'a> {
+    shown: Box<dyn SeriesProgress>,
+    known: &'a RefCell<BTreeSet<String>>,
+}
+
+impl SeriesProgress for Announced<'_> {
+    fn starts(&mut self, outlook: Outlook) {
+        self.shown.starts(outlook);
+    }
+
+    fn starts_again(&mut self, outlook: Outlook) {
+        self.shown.starts_again(outlook);
+    }
+
+    fn changes_lanes(&mut self, lanes: usize, why: &str) {
+        self.shown.changes_lanes(lanes, why);
+    }
+
+    fn begins(&mut self, lane: usize, cell: &PlannedCell, seed: u64) {
+        self.shown.begins(lane, cell, seed);
+    }
+
+    fn says(&mut self, lane: usize, line: String) {
+        self.shown.says(lane, line);
+    }
+
+    fn ended(&mut self, lane: usize, cell: &PlannedCell, outcome: &RunOutcome, planned: Duration) {
+        self.shown.ended(lane, cell, outcome, planned);
+        for defect in &outcome.defects {
+            let code = defect.split(' ').next().unwrap_or_default();
+            if self.known.borrow_mut().insert(code.to_string()) {
+                self.shown.finds(defect);
+            }
+        }
+    }
+
+    fn warns(&mut self, text: &str) {
+        self.shown.warns(text);
+    }
+
+    fn finds(&mut self, defect: &str) {
+        self.shown.finds(defect);
+    }
 }
 
 /// Tries everything there is to try, in the time that there is. A request that makes no sense is refused before the first run.
@@ -188,8 +238,9 @@ pub fn examine(
             ));
         }
         let (interrupt, leftovers) = signals::listen(console).map_err(RunnerError::could_not_run)?;
+        let (time_limit, learnt, told) = (None, began, RefCell::default());
         let examination =
-            Examination { request, console, show, time_limit: None, interrupt, leftovers, began, learnt: began, plain };
+            Examination { request, console, show, time_limit, interrupt, leftovers, began, learnt, plain, told };
         examination.made().await
     })
 }
@@ -474,8 +525,9 @@ impl Examination {
             jobs,
             not_here: prepared.not_here,
         };
-        let mut progress = (self.show)(LEARNING.contains(&stage));
-        let ended = series.make(&mut state, progress.as_mut()).await?;
+        let shown = (self.show)(LEARNING.contains(&stage));
+        let mut progress = Announced { shown, known: &self.told };
+        let ended = series.make(&mut state, &mut progress).await?;
         // A client that can do nothing of what it is asked for has answered.
         if let Ended::CannotRun(reason) = &ended
             && !ASKING.contains(&stage)

@@ -6,7 +6,7 @@ use summary::Diagnosis;
 /// A diagnosis with the scenarios whose runs show it.
 pub struct Defect<'a> {
     pub diagnosis: &'a Diagnosis,
-    /// The first run that shows it; one in which it did harm, if there is any.
+    /// The run that shows it by the shortest command; one in which it did harm, if there is any.
     pub run: &'a TriedRun,
     /// In which it did harm, then the others.
     pub harmed: Vec<&'a Tried>,
@@ -27,7 +27,7 @@ pub fn defects(examined: &Examined) -> Vec<Defect<'_>> {
                 let defect = &mut found[place];
                 let is_new = |all: &[&Tried]| !all.iter().any(|other| other.scenario == tried.scenario);
                 if diagnosis.is_harmful() {
-                    if defect.harmed.is_empty() {
+                    if defect.harmed.is_empty() || run.repeat.len() < defect.run.repeat.len() {
                         (defect.diagnosis, defect.run) = (diagnosis, run);
                     }
                     defect.showed.retain(|other| other.scenario != tried.scenario);
@@ -64,11 +64,10 @@ impl Defect<'_> {
 /// Longer lists of scenarios nobody reads.
 const MOST_NAMED: usize = 6;
 
-/// `naivelock has 2 defects that its commands show (RJ002 compare-then-delete and RJ010 renewal-without-compare)`; nothing if there is none.
+/// `naivelock has 2 defects that its commands show (RJ002 and RJ010)`; nothing if there is none.
 pub fn named(examined: &Examined, all: &[Defect]) -> Option<String> {
     let own: Vec<&Defect> = all.iter().filter(|defect| !defect.diagnosis.inherent).collect();
-    let names = own.iter().map(|defect| format!("{} {}", defect.diagnosis.code, defect.diagnosis.name));
-    let names: Vec<String> = names.collect();
+    let names: Vec<String> = own.iter().map(|defect| defect.diagnosis.code.clone()).collect();
     let many = base::words::plural(own.len() as u64, "defect");
     (!own.is_empty())
         .then(|| format!("{} has {many} that its commands show ({})", examined.name, base::words::list(&names)))

@@ -25,7 +25,12 @@ pub const FILE: &str = "library.html";
 /// What is wrong with it by its commands, and what it falls to.
 fn headline(examined: &Examined) -> String {
     match named(examined, &defects(examined)) {
-        Some(named) => format!("{named}. {}", base::words::capital(&failed(examined))),
+        // A name is written as it is.
+        Some(named) => {
+            let failed = failed(examined);
+            let is_name = failed.starts_with(&examined.name);
+            format!("{named}. {}", if is_name { failed } else { base::words::capital(&failed) })
+        }
         None => failed(examined),
     }
 }

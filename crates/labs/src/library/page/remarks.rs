@@ -6,7 +6,8 @@ use crate::library::examined::{Examined, Tried, TriedRun};
 use base::words::{count, plural, sanitize};
 use checker::Remark;
 use checker::properties::{
-    ADVISORIES, Advisory, busy_polling, client_crashes, early_refusals, false_losses, slow_releases, stray_commands,
+    ADVISORIES, Advisory, busy_polling, client_crashes, early_refusals, false_losses, kept_out, slow_releases,
+    stray_commands,
 };
 
 /// So many attempts that are refused early are no accident.
@@ -15,12 +16,18 @@ const NO_ACCIDENT: u64 = 2;
 /// An advisory, or None for all claims that the library's file does not make; what it counts, where that can be added up; the title
 /// of its section; and in capitals and in a sentence, what is said first where it came with nothing done to anybody.
 type RemarkWords = (Option<&'static Advisory>, &'static str, &'static str, Option<(&'static str, &'static str)>);
-static WORDS: [RemarkWords; 7] = [
+static WORDS: [RemarkWords; 8] = [
     (
         Some(&client_crashes::DEF),
         "",
         "Its program exits under a fault that ends no process. This violates no claim, but the client is gone",
         Some(("EXITS", "Its client exits without any fault")),
+    ),
+    (
+        Some(&kept_out::ADVISORY),
+        "client",
+        "A client never acquires the lock. This violates no claim for certain, but the client waits for nothing",
+        Some(("KEPT OUT", "A client asks for the lock with no fault, and never acquires it")),
     ),
     (
         Some(&false_losses::DEF),
@@ -63,7 +70,8 @@ pub fn remarks(examined: &Examined) -> Vec<Remarks<'_>> {
         None => untrue(&examined.tried),
         Some(advisory) => {
             // What it does with no fault is said before everything else, and that it ends is said once.
-            let counts = |remark: &&Remark| remark.disturbed || advisory.id != client_crashes::DEF.id;
+            let once = [client_crashes::DEF.id, kept_out::ADVISORY.id];
+            let counts = |remark: &&Remark| remark.disturbed || !once.contains(&advisory.id);
             let mut worst: Vec<(&Tried, &Remark, String)> = Vec::new();
             for tried in &examined.tried {
                 let found: Vec<&Remark> =
