@@ -117,7 +117,12 @@ fn flags_that_make_no_sense_are_refused_before_anything_starts() {
     existing(&[], "would write keys of its own on redis://127.0.0.1:1, and remove them at the end");
     existing(&["--nemesis", "kill-node"], "`kill node` is done to a server");
     existing(&["--nemesis", "pause-node,partition"], "`pause node` is done to a server");
-    existing(&["--workload", "redis-py-sentinel", "--nodes", "1"], "needs a group of nodes");
+    existing(&["--workload", "redis-py-sentinel"], "give each Sentinel with --server");
+    existing(&["--workload", "register-sentinel", "--sentinel", "m"], "keeps the resource on the nodes");
+    existing(&["--workload", "redis-py", "--sentinel", "m"], "--sentinel is for a lock that asks Sentinels");
+    existing(&["--workload", "cluster", "--nemesis", "partition"], "`partition halves` is done to a server");
+    existing(&["--workload", "cluster", "--nemesis", "failover-on-command"], "add --allow-failover");
+    refused(&["--workload", "redis-py-sentinel", "--sentinel", "m"], "--sentinel needs the Sentinels");
     existing(&["--workload", "etcd"], "takes no lock on Redis");
     existing(&["--workload", "perfect"], "takes no lock on Redis");
     existing(&["--nodes", "3"], "--nodes 3 and 1 --server do not go together");

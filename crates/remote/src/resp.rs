@@ -11,12 +11,12 @@ pub enum Resp {
     Line(Vec<u8>),
     /// A string with a length, after the byte that names its kind: `$`, `!` or `=`.
     Text(u8, Vec<u8>),
-    /// Further values, after the byte that names the kind: `*`, `~`, `>`, `%` with keys and values in turn, or `|` with attributes and
-    /// the value that they belong to.
+    /// Further values, after the byte that names the kind: `*`, `~`, `>`, `%` or `|`. Keys and values of a map take turns. Attributes
+    /// come before the value that has them.
     List(u8, Vec<Resp>),
 }
 
-/// The bytes are no value.
+/// The bytes are not a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it does not speak the Redis protocol")]
 pub struct NoResp;

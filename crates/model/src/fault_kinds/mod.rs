@@ -303,6 +303,11 @@ impl FaultDef {
         self.does.data == OnData::Lost && !self.ends_processes()
     }
 
+    /// Whether a replica becomes the primary by a command, and nothing breaks.
+    pub fn promotes_a_replica(&self) -> bool {
+        self.phrase.form == Form::Members(Takes::Promotion)
+    }
+
     /// Whether it waits for a command, and does nothing until that comes.
     pub fn is_at_command(&self) -> bool {
         self.phrase.form == Form::Command

@@ -7,7 +7,6 @@ use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
 use super::{Scenario, ScenarioError};
-use crate::fault_kinds::FaultKind;
 use crate::history::ResourceKind;
 use crate::nemesis::{Fault, TargetSpec};
 use crate::topology::{ClusterKind, ExistingServers, NamedServer, OwnClient, Persistence, Program};
@@ -168,7 +167,7 @@ impl Scenario {
             ));
         }
         if let Some(fault) = self.nemesis.all_faults().find(|fault| self.reaches_into_a_node(fault)) {
-            let remedy = match fault.kind == FaultKind::Failover {
+            let remedy = match fault.kind.promotes_a_replica() {
                 true => "if you may make a replica of these servers the primary, add --allow-failover",
                 false => "choose one on clients or connections, such as pause, crash-holder or lost-reply",
             };
@@ -198,7 +197,7 @@ impl Scenario {
                 let only_nodes = |targets: &crate::nemesis::Targets| targets.0.iter().all(|target| target.is_node());
                 links.iter().any(|link| only_nodes(&link.one) && only_nodes(&link.other))
             }
-            TargetSpec::Members(_) if fault.kind == FaultKind::Failover => {
+            TargetSpec::Members(_) if fault.kind.promotes_a_replica() => {
                 !self.cluster.existing.as_ref().is_some_and(|servers| servers.allow_failover)
             }
             TargetSpec::Members(targets) => targets.0.iter().any(|target| target.is_node()),

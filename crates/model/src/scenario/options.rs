@@ -330,7 +330,7 @@ impl Options {
         Ok(Some(servers).filter(|servers| *servers != ExistingServers::default()))
     }
 
-    /// The group, with the Sentinels that already run in place of ours.
+    /// The group, with the user's Sentinels in place of those that redjepsen starts.
     fn watched_by_theirs(&self, topology: Topology, addresses: &[String]) -> Result<Topology, ScenarioError> {
         let refuse = |text: &str| Err(ScenarioError(text.to_string()));
         match (topology, &self.sentinel) {

@@ -21,18 +21,18 @@ const HARMLESS: &str = "
 const HARMLESS_PARTS: &str = "
     CLIENT/GETNAME CLIENT/ID CLIENT/INFO CLIENT/MAINT_NOTIFICATIONS CLIENT/NO-EVICT CLIENT/NO-TOUCH CLIENT/REPLY CLIENT/SETINFO
     CLIENT/SETNAME CLUSTER/INFO CLUSTER/KEYSLOT CLUSTER/MYID CLUSTER/NODES CLUSTER/SHARDS CLUSTER/SLOTS SCRIPT/EXISTS SCRIPT/LOAD";
-/// What a Sentinel is asked: it has no keys.
+/// Questions to Sentinels, which have no keys.
 const OF_SENTINELS: &str = "
     SENTINEL/CKQUORUM SENTINEL/GET-MASTER-ADDR-BY-NAME SENTINEL/MASTER SENTINEL/MASTERS SENTINEL/MYID SENTINEL/REPLICAS SENTINEL/SENTINELS
     SENTINEL/SLAVES";
-/// What makes a replica the primary, where the user allows it.
+/// Commands that make a replica the primary, where the user allows it.
 const FAILOVERS: &str = "CLUSTER/FAILOVER SENTINEL/FAILOVER";
 /// Settings that a library may look at. Others are passwords.
 const SETTINGS: &str = "DATABASES MAXMEMORY-POLICY NOTIFY-KEYSPACE-EVENTS PROTO-MAX-BULK-LEN TIMEOUT";
 /// Messages between clients, by channel.
 const CHANNELS: &str = "PSUBSCRIBE SPUBLISH SSUBSCRIBE SUBSCRIBE";
 
-/// What commands are judged by.
+/// The rules for commands.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules<'a> {
     /// The run's keys and channels contain it.

@@ -22,7 +22,7 @@ pub(super) struct Place {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Announced(pub Vec<Place>);
 
-/// What a command asks for, by the addresses in its reply.
+/// Commands, by the addresses in their replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     /// No address.
@@ -66,7 +66,7 @@ impl Unanswered {
         });
     }
 
-    /// What this value of the server answers; None if it is a message.
+    /// The command that this value of the server answers; None if it is a message.
     fn answered_by(&mut self, value: &Resp) -> Option<Asked> {
         let is_message = match value {
             Resp::List(b'>', _) => true,
