@@ -303,7 +303,7 @@ impl FaultDef {
         self.does.data == OnData::Lost && !self.ends_processes()
     }
 
-    /// Whether a replica becomes the primary by a command, and nothing breaks.
+    /// True if a replica becomes the primary by a command, and nothing breaks.
     pub fn promotes_a_replica(&self) -> bool {
         self.phrase.form == Form::Members(Takes::Promotion)
     }
