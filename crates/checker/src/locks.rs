@@ -175,19 +175,33 @@ fn hampered(
         return Some(format!("the machine was busy: redjepsen looked {late} too late; {QUIETER}"));
     }
     let of_key = |other: &&Operation| other.key == operation.key && other.process != operation.process;
-    // A client that needs a heal to give back the lock, or that ended without the lock and may have left it behind, needs its time as well.
-    let ttl = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
-    let may_be_late = |other: &&Operation| {
+    // A client that still has the lock then, and gives it back once a fault is healed, needs its time as well.
+    let is_healed = |other: &&Operation| {
         let at_work = other.invoked..=operation.invoked;
-        let is_healed = || history.faults.iter().any(|fault| fault.heal.is_some_and(|heal| at_work.contains(&heal)));
-        let is_recent = other.completed.is_none_or(|completed| operation.invoked <= completed.saturating_add(ttl));
-        !at_work.is_empty() && is_recent && (other.outcome != Outcome::Ok || is_healed())
+        other.completed.is_none_or(|completed| *at_work.end() < completed)
+            && history.faults.iter().any(|fault| fault.heal.is_some_and(|heal| at_work.contains(&heal)))
     };
-    let last_part = |other: &Operation| other.completed.unwrap_or(0).saturating_sub(allowed).max(other.invoked);
-    let before = history.operations.iter().filter(of_key).filter(may_be_late).map(last_part).min();
+    let before = history.operations.iter().filter(of_key).filter(is_healed).map(|other| other.invoked).min();
     let since = from.min(operation.invoked).min(before.unwrap_or(u64::MAX));
     if let Some(why) = kept(history, Needs::Lock(&operation.key), (since, time), allowed) {
         return Some(why);
+    }
+    // A client that ended without the lock within the last TTL may have left it behind: it needs the time around its end to give it back.
+    let ttl = history.run.as_ref().map_or(0, |run| run.ttl_ms.saturating_mul(1_000_000));
+    let ended = history.operations.iter().filter(of_key).filter(|other| other.outcome != Outcome::Ok);
+    let recent = |other: &&Operation| {
+        other
+            .completed
+            .is_some_and(|ended| ended <= operation.invoked && operation.invoked <= ended.saturating_add(ttl))
+    };
+    let hampered_before = ended.filter(recent).find_map(|other| {
+        let ended = other.completed?;
+        let last_part = ended.saturating_sub(allowed).max(other.invoked);
+        let until = operation.invoked.min(ended.saturating_add(allowed));
+        kept(history, Needs::Lock(&operation.key), (last_part, until), allowed)
+    });
+    if hampered_before.is_some() {
+        return hampered_before;
     }
     // Another client that has the lock may have needed that heal to release it.
     history.faults.iter().find_map(|fault| {

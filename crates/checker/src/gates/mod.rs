@@ -261,13 +261,21 @@ fn cancellations_taken(history: &History) -> Option<Gate> {
 const CANCELLED: &str = "cancelled";
 
 /// The acknowledged updates, or the holds if nothing is written, each with the time of its acknowledgement in nanoseconds of run
-/// time. A write that the resource acknowledged counts, whatever its client said later.
+/// time. A write that the resource acknowledged counts, whatever its client said later, unless the client never says that all is well.
 pub(super) fn acknowledged(history: &History) -> impl Iterator<Item = (&Operation, u64)> + Clone {
     let is_update = |operation: &&Operation| operation.f.writes() || operation.f == Function::Hold;
-    history.operations.iter().filter(is_update).filter_map(|operation| {
+    let clients = history.run.as_ref().map_or(u32::MAX, |run| run.clients.max(1));
+    let client = move |operation: &Operation| match operation.process {
+        Process::Client(number) => Some(number % clients),
+        Process::Controller => None,
+    };
+    let updates = history.operations.iter().filter(is_update);
+    let sure: BTreeSet<Option<u32>> = updates.clone().filter(|one| one.outcome == Outcome::Ok).map(client).collect();
+    updates.filter_map(move |operation| {
+        let written = || operation.phase(Phase::Written).map(|stamp| stamp.received);
         let time = match operation.outcome {
             Outcome::Ok => operation.completed,
-            Outcome::Info if operation.f.writes() => operation.phase(Phase::Written).map(|stamp| stamp.received),
+            Outcome::Info if operation.f.writes() && sure.contains(&client(operation)) => written(),
             Outcome::Info | Outcome::Fail => None,
         };
         Some((operation, time?))
