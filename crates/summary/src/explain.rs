@@ -100,9 +100,14 @@ impl<'s, 'a> Holders<'s, 'a> {
     fn opening(&mut self) -> Vec<Option<Sentence>> {
         let (story, first) = (self.story, self.first);
         let is_kept = self.incident.how().is_some_and(|how| how.kind == HowKind::Breakpoint);
-        let mut told = vec![sentence(story, first, took_the_lock(story, first, None))];
-        told.extend(is_kept.then(|| self.how(true)));
-        told.push(what_went_wrong(story, self.incident, first, self.second));
+        let took = sentence(story, first, took_the_lock(story, first, None));
+        let went_wrong = what_went_wrong(story, self.incident, first, self.second);
+        let mut told = match self.was_struck_before() {
+            true => vec![went_wrong, took],
+            false if is_kept => vec![took, self.how(true), went_wrong],
+            false => vec![took, went_wrong],
+        };
+        told.extend((is_kept && self.was_struck_before()).then(|| self.how(true)));
         told.push(meanwhile(story, first, self.incident.fault));
         told.extend((!is_kept).then(|| self.how(true)));
         if let Some(wrote) = self.first_write.filter(|_| self.wrote_before()) {
@@ -110,6 +115,16 @@ impl<'s, 'a> Holders<'s, 'a> {
             told.push(wrote_at(story, self.incident, first, first));
         }
         told
+    }
+
+    /// True if the fault was in effect before the first one had the lock, and its sentence says nothing of that one.
+    fn was_struck_before(&self) -> bool {
+        let taken = times::at(self.first, Phase::Acquired);
+        let name = self.story.name(self.first.process);
+        let is_early = |fault: &&FaultWindow| {
+            taken.is_some_and(|taken| fault.span().0 < taken) && !fault.targets.contains(&name) && fault.was_observed()
+        };
+        self.incident.fault.filter(is_early).is_some() && ran_out(self.story, self.first, self.second).is_none()
     }
 
     /// What was done at the nodes before a moment, and is not told yet.

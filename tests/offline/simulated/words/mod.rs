@@ -135,7 +135,13 @@ fn read_run(history: &[u8], scenario: &Scenario, counts: &mut BTreeMap<&'static 
     }
     for incident in incidents.iter().copied().take(OF_ONE_RUN) {
         let mut scene = Scene::new(&lines);
-        for sentence in incident {
+        let mut in_turn: Vec<_> = incident.iter().collect();
+        // A fault that was there before the first holder is told first. It can be judged once that holder is known.
+        let alone = in_turn.first().map(|one| sentences::check(&mut Scene::new(&lines), one.text(), one.lines()));
+        if in_turn.len() > 1 && matches!(alone, Some(Err(reason)) if sentences::NEEDS_A_HOLDER.contains(&&*reason)) {
+            in_turn.swap(0, 1);
+        }
+        for sentence in in_turn {
             match sentences::check(&mut scene, sentence.text(), sentence.lines()) {
                 Ok(kind) => *counts.entry(kind).or_default() += 1,
                 Err(reason) => {

@@ -381,10 +381,13 @@ fn cited_fault<'l>(lines: &'l Lines, cited: &[usize]) -> Result<Fault<'l>, Strin
     })
 }
 
+/// Why a sentence on a fault can't be judged before the first holder is known.
+pub const NEEDS_A_HOLDER: [&str; 2] = ["what does it explain?", "whom?"];
+
 /// A fault explains only what happened while it was in effect: at some moment after the first one asked for its lock, or
 /// somebody gave the lock back, and before the last one was done.
 fn can_explain(scene: &Scene, fault: &Fault) -> Result<(), String> {
-    let (lines, first) = (scene.lines, scene.first.ok_or("what does it explain?")?);
+    let (lines, first) = (scene.lines, scene.first.ok_or(NEEDS_A_HOLDER[0])?);
     ensure(fault.observed, || "nobody saw it".to_string())?;
     let until = first.answer.map_or(u64::MAX, |place| lines.time(place));
     ensure(fault.from <= until, || "it came later".to_string())
@@ -394,7 +397,7 @@ fn fault<'l>(scene: &mut Scene<'l>, holes: &Holes, cited: &[usize]) -> Result<()
     let lines = scene.lines;
     let fault = cited_fault(lines, cited)?;
     let targets: Vec<&str> = fault.inject["value"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
-    let first = scene.first.ok_or("whom?")?;
+    let first = scene.first.ok_or(NEEDS_A_HOLDER[1])?;
     ensure(moment(fault.from) == holes["at"], || format!("it began at {}", moment(fault.from)))?;
     if let Some(long) = holes.get("long") {
         let to = fault.to.ok_or("it was never healed")?;
