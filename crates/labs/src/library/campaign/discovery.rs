@@ -80,10 +80,13 @@ pub(super) fn refused_ttls(made: &StageRuns) -> Vec<(Length, String)> {
     failed.filter_map(|run| Some((Length::Absolute(made.cell(run)?.scenario.ttl), run.summary.clone()))).collect()
 }
 
-/// Whether a client whose threads are several could play what was asked of one.
-pub(super) fn was_played_by_threads(made: &StageRuns) -> bool {
+/// Why a client cannot cancel an operation of one of its threads; None if it can.
+pub(super) fn unable_by_threads(made: &StageRuns) -> Option<String> {
     let is_it = |cell: &PlannedCell| cell.nemesis == CANCELS_A_HOLDER && cell.scenario.threads > 1;
-    made.state.runs.iter().any(|run| run.valid.is_some() && made.cell(run).is_some_and(is_it))
+    let mut runs = made.state.runs.iter().filter(|run| made.cell(run).is_some_and(is_it)).peekable();
+    let first = runs.peek().map_or("it could not be asked to cancel an operation of one thread", |run| &run.summary);
+    let why = first.to_string();
+    (!runs.any(|run| run.valid.is_some())).then_some(why)
 }
 
 /// What this client can't do, each with what it says: the runs that asked for it could not be made.

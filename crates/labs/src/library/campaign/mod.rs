@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::LocalBoxFuture;
 
 use compare::{Case, Compare};
-use discovery::{Learnt, learn, refused_ttls, runs_of, unable, was_played_by_threads};
+use discovery::{Learnt, learn, refused_ttls, runs_of, unable, unable_by_threads};
 
 use super::commands::{self, ObservedCommand, RenewalMode};
 use super::examined::Examined;
@@ -270,7 +270,7 @@ impl Examination {
         }
         let abilities = self.make("abilities", &self.asking(), None).await?;
         let mut unable = unable(&abilities);
-        let cancels_threads = was_played_by_threads(&abilities);
+        let by_threads = unable_by_threads(&abilities);
         let twice = runs_of(&abilities, Some(RELEASES_TWICE))?;
         if !twice.is_empty() && !twice.iter().any(|(history, commands)| reach_again(history, commands)) {
             unable.push((Ability::ReleaseAgain, "a second release of its client does nothing".to_string()));
@@ -282,7 +282,7 @@ impl Examination {
             "{kind}; {} told apart in {operations} operations",
             plural(sent.len() as u64, "command")
         ));
-        let (fitting, not_about) = self.fitting(&phases, &unable, cancels_threads, upkeep);
+        let (fitting, not_about) = self.fitting(&phases, &unable, by_threads.as_deref(), upkeep);
         let (taken, refused, asked) = self.taken_ttls().await?;
         let can = |ability| unable.iter().all(|(unable, _)| *unable != ability);
         let usual = taken.iter().map(|ttl| self.usual(*ttl)).chain([self.queue()]);

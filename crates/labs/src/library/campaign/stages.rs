@@ -169,17 +169,16 @@ impl Examination {
         &self,
         phases: &[Phase],
         unable: &[(Ability, String)],
-        cancels_threads: bool,
+        by_threads: Option<&str>,
         upkeep: RenewalMode,
     ) -> (Vec<String>, Vec<(String, String)>) {
         let why_unable = |scenario: &Scenario| {
             let asked: Vec<Ability> = scenario.asks_of_clients().into_iter().map(|(ability, _)| ability).collect();
             let of_threads = asked.contains(&Ability::Threads) && asked.contains(&Ability::Cancel);
-            let is_unable = |ability: &Ability| match ability {
-                Ability::Cancel if of_threads => !cancels_threads,
-                ability => asked.contains(ability),
-            };
-            unable.iter().find(|(ability, _)| is_unable(ability)).map(|(_, why)| why.clone())
+            // A client may cancel its only operation, and not that of one of its threads.
+            let is_unable = |ability: Ability| asked.contains(&ability) && !(of_threads && ability == Ability::Cancel);
+            let of_one = || unable.iter().find(|(ability, _)| is_unable(*ability)).map(|(_, why)| why.clone());
+            by_threads.filter(|_| of_threads).map(str::to_string).or_else(of_one)
         };
         let is_renewed = upkeep == RenewalMode::InTheBackground;
         let differs = |nemesis: &Nemesis| match nemesis.needs() {
