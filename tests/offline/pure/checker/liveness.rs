@@ -59,7 +59,7 @@ fn clients_that_never_acquire_a_lock_are_a_finding_and_no_violation() {
                ends, is in the way";
     assert_eq!(refused(&build), [all]);
     let spared: [fn(&mut Build); 4] = [
-        // Nobody knows why: too few replicas, say.
+        // The reason is not known. Perhaps there are too few replicas.
         |build| build.history.facts.retain(|fact| fact.name != FactName::NothingEndless),
         |build| build.history.stalls.push((1_000 * MS, 4_000 * MS)),
         |build| _ = build.fault(0, "n0", 30, 100),

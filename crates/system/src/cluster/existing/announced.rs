@@ -43,6 +43,10 @@ pub(super) enum Asked {
 pub(super) struct Unanswered {
     asked: VecDeque<Asked>,
     subscribes: bool,
+    /// The client wants no replies, by CLIENT REPLY OFF.
+    is_silent: bool,
+    /// It wants none to its next command, by CLIENT REPLY SKIP.
+    skips_next: bool,
 }
 
 impl Unanswered {
@@ -50,6 +54,19 @@ impl Unanswered {
     pub fn note(&mut self, words: &[Vec<u8>]) {
         let word = |at: usize| words.get(at).map(|word| word.to_ascii_uppercase()).unwrap_or_default();
         let (name, part) = (word(0), word(1));
+        if (&name[..], &part[..]) == (b"CLIENT", b"REPLY") {
+            match &word(2)[..] {
+                b"ON" => self.is_silent = false,
+                b"OFF" => self.is_silent = true,
+                b"SKIP" => self.skips_next = true,
+                _ => {}
+            }
+            if self.is_silent || self.skips_next {
+                return;
+            }
+        } else if std::mem::take(&mut self.skips_next) || self.is_silent {
+            return;
+        }
         if name.ends_with(b"SUBSCRIBE") {
             self.subscribes = true;
             return;
@@ -435,13 +452,37 @@ mod tests {
             told("SENTINEL get-master-addr-by-name m", words(&["172.16.0.1", "7000"])),
             words(&["10.0.0.1", "6379"])
         );
-        let nobody = Resp::Line(b"*-1".to_vec());
-        assert_eq!(told("SENTINEL GET-MASTER-ADDR-BY-NAME m", nobody.clone()), nobody);
+        let unknown = Resp::Line(b"*-1".to_vec());
+        assert_eq!(told("SENTINEL GET-MASTER-ADDR-BY-NAME m", unknown.clone()), unknown);
         let replica = |host: &str, port: &str| {
             words(&["name", &format!("{host}:{port}"), "ip", host, "port", port, "flags", "slave"])
         };
         let seen = list(&[replica("172.16.0.2", "7000"), replica("172.16.0.9", "7000")]);
         assert_eq!(told("SENTINEL REPLICAS m", seen), list(&[replica("10.0.0.2", "6379")]));
+    }
+
+    #[test]
+    fn commands_whose_replies_a_client_does_not_want_are_not_waited_for() {
+        let mut unanswered = Unanswered::default();
+        let lines = [
+            "CLIENT REPLY SKIP",
+            "SENTINEL GET-MASTER-ADDR-BY-NAME m",
+            "PING",
+            "client reply off",
+            "ROLE",
+            "CLIENT REPLY ON",
+            "SENTINEL GET-MASTER-ADDR-BY-NAME m",
+        ];
+        for line in lines {
+            unanswered.note(&line.split(' ').map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>());
+        }
+        let told = |value: Resp, unanswered: &mut Unanswered| announced().in_place_of(value, unanswered, 0);
+        for line in ["+PONG", "+OK"] {
+            let line = Resp::Line(line.as_bytes().to_vec());
+            assert_eq!(told(line.clone(), &mut unanswered), line);
+        }
+        assert_eq!(told(words(&["172.16.0.1", "7000"]), &mut unanswered), words(&["10.0.0.1", "6379"]));
+        assert!(unanswered.asked.is_empty(), "{unanswered:?}");
     }
 
     #[test]

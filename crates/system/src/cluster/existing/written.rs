@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
 use super::{Existing, LIMIT};
 use base::files;
@@ -98,10 +98,12 @@ pub(super) async fn remove(folder: &Path) -> Result<(), String> {
     let existing = Existing::of(&nodes.servers).map_err(|error| error.to_string())?;
     // In a group, a key may be on any node by now.
     let place = |one: &WrittenKey| (Some(one.node).filter(|_| !nodes.group), one.key.clone());
-    let mut left: BTreeSet<(Option<usize>, String)> = written.iter().map(place).collect();
+    let all: BTreeSet<(Option<usize>, String)> = written.iter().map(place).collect();
+    let mut left = all.clone();
     let mut why = None;
     for (node, address) in existing.addresses.iter().enumerate() {
-        let here = left.iter().filter(|(of, _)| of.is_none_or(|of| of == node)).cloned().collect::<Vec<_>>();
+        // Also keys that another node has removed: that node may have been a primary that was replaced.
+        let here: Vec<_> = all.iter().filter(|(of, _)| of.is_none_or(|of| of == node)).collect();
         let keys: Vec<&str> = here.iter().map(|(_, key)| key.as_str()).collect();
         match removed_from(&existing, address, &keys).await {
             Ok(refused) => here.iter().zip(refused).for_each(|(one, refused)| match refused {
@@ -125,9 +127,8 @@ async fn removed_from(existing: &Existing, address: &Address, keys: &[&str]) -> 
         return Ok(refused);
     }
     let mut stream = existing.open_at(address).await?;
-    let until = Instant::now() + LIMIT;
     for key in keys {
-        match timeout_at(until, remote::ask(&mut stream, &["DEL", key])).await {
+        match timeout(LIMIT, remote::ask(&mut stream, &["DEL", key])).await {
             Ok(Ok(reply)) => refused.push(reply.as_error().map(|error| existing.access.clean(&error))),
             Ok(Err(error)) => return Err(error.to_string()),
             Err(_) => return Err("it did not answer in time".to_string()),
