@@ -94,17 +94,20 @@ pub struct Attempt {
 }
 
 impl RunOutcome {
-    /// Whether the run shows nothing because others were made beside it, so that it has to be made again alone: it could
-    /// not be made, or its timing was not kept and it is unknown or lacks an expected violation. A violation is a fact
+    /// Whether the run shows nothing because of what else the machine did, so that it has to be made again alone: others were made
+    /// beside it and it could not be made, or its timing was not kept and it is unknown or lacks an expected violation. A run that
+    /// asks for a quieter machine has to be made again in any case: other programs may be done by then. A violation is a fact
     /// whatever the machine did, and a run that is valid as expected lacks nothing.
     pub fn needs_rerun(&self, expected: Option<Expectation>) -> bool {
-        self.timing.beside_others
-            && match self.valid {
-                None => true,
-                Some(Validity::Unknown) => !self.timing.was_kept(),
-                Some(Validity::Valid) => !self.timing.was_kept() && expected == Some(Expectation::Violation),
-                Some(Validity::Invalid) => false,
+        let Timing { beside_others, asks_for_quiet, .. } = self.timing;
+        match self.valid {
+            None => beside_others,
+            Some(Validity::Unknown) => asks_for_quiet || (beside_others && !self.timing.was_kept()),
+            Some(Validity::Valid) => {
+                beside_others && !self.timing.was_kept() && expected == Some(Expectation::Violation)
             }
+            Some(Validity::Invalid) => false,
+        }
     }
 
     /// This run as one of those that are compared.
@@ -296,10 +299,12 @@ mod tests {
             let run = run(valid, late_ms, beside_others);
             assert_eq!(run.needs_rerun(expected), again, "{run:?} where {expected:?} was expected");
         }
-        let mut waited = run(Some(Unknown), in_time, true);
-        waited.timing.asks_for_quiet = true;
-        assert!(waited.needs_rerun(Some(Holds)), "others may have had the processors");
-        assert_eq!(waited.timing.why_not_kept().as_deref(), Some("it asks for a quieter machine"));
+        for beside_others in [true, false] {
+            let mut waited = run(Some(Unknown), in_time, beside_others);
+            waited.timing.asks_for_quiet = true;
+            assert!(waited.needs_rerun(Some(Holds)), "other programs may have had the processors");
+            assert_eq!(waited.timing.why_not_kept().as_deref(), Some("it asks for a quieter machine"));
+        }
     }
 
     #[test]
