@@ -1,5 +1,5 @@
-//! Checks a lock client of the user: which claims its reports can show, at which phases it stops on order, and which scenarios
-//! it can serve.
+//! Checks a user's lock client: which claims its reports can show, at which phases it stops on order, and which scenarios it
+//! can serve.
 //!
 //! There are two runs. In the first, clients work by themselves. In the second, a script stops one client at each phase in
 //! turn. Meanwhile another client asks for the lock.
@@ -257,8 +257,8 @@ impl ClientCheck {
         self.mistakes.is_empty() && self.answers[0] > 0
     }
 
-    /// True if every claim of the workload can be decided, a script can stop the client at every phase, and the lock keeps
-    /// other clients out.
+    /// True if every workload claim can be decided, a script can stop the client at every phase, and the lock keeps other
+    /// clients out.
     pub fn is_complete(&self) -> bool {
         let stops = |used: &PhaseUse| {
             used.stopped == Stopped::Waited || OPTIONAL.contains(&used.phase) || used.phase == Phase::Released

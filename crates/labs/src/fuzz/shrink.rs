@@ -3,9 +3,9 @@
 //! It leaves out steps, in ever smaller groups (delta debugging, Zeller and Hildebrandt 2002). Then it simplifies the rest: it
 //! joins faults of one kind, removes nodes and targets, and shortens and rounds times.
 //!
-//! A candidate counts only if it breaks the lock with several seeds of the network and of the clients, in a data centre and on
-//! one machine. So the result does not depend on a lucky delay, and can be repeated on a real cluster. To run candidates
-//! elsewhere, such as on real servers, implement [`Trials`].
+//! A candidate counts only if it breaks the lock with several seeds, in a data centre and on one machine. The seeds vary the
+//! network and the clients. So the result does not depend on a lucky delay, and can be repeated on a real cluster. To run
+//! candidates elsewhere, such as on real servers, implement [`Trials`].
 
 use std::thread;
 
