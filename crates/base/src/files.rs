@@ -6,8 +6,8 @@
 //! state) are not written here. Nothing is flushed to the disk itself: after a power failure, a file may be lost.
 //!
 //! Reading: up to a limit, regular files only, opened without waiting. So neither an endless device nor a pipe without a writer
-//! can block the program. If another program's file names a file, it is opened below the folder of that file, step by step, and
-//! no link on the way is followed.
+//! can block the program. A file that another program's file names is opened step by step, below the folder of that file. No
+//! link on the way is followed.
 //!
 //! Every error names the path and, if there is one, the remedy.
 

@@ -77,7 +77,7 @@ pub struct Server {
     pub replicas: Seen<Vec<Replica>>,
     /// Bytes.
     pub used_memory: Seen<u64>,
-    /// Bytes; 0 is no limit.
+    /// In bytes; 0 means no limit.
     pub max_memory: Seen<u64>,
     /// `maxmemory-policy`
     pub policy: Seen<String>,

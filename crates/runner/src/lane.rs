@@ -21,9 +21,9 @@ pub(super) struct Lane {
     log: PathBuf,
     worker: Option<Worker>,
     interrupt: Interrupt,
-    /// What this lane leaves behind if the program exits at once.
+    /// Remains of this lane if the program exits at once.
     leftovers: Leftovers,
-    /// What could not be removed after its process was killed, and why.
+    /// Remains of a killed process that could not be removed, and why.
     left: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ impl Lane {
         })
     }
 
-    /// What its last runs left behind, if not yet reported.
+    /// Remains of its last runs that are not yet reported.
     pub fn left(&mut self) -> Vec<String> {
         let told = |left: String| format!("{left}; `redjepsen clean` tries again");
         std::mem::take(&mut self.left).into_iter().map(told).collect()

@@ -9,7 +9,7 @@ use model::scenario::Scenario;
 use model::topology::{ClusterKind, InstalledClient, redis_config};
 use system::cluster::{ClientCommand, ClientSource, ClusterSpec, NodeSource, Owner, PlatformRequest, START_OF_TIME};
 
-/// The fate of a cluster after the run.
+/// Determines if a cluster stays up after the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepCluster {
     No,

@@ -1,6 +1,6 @@
 //! Makes the runs of a suite, each in another process, in one or more parallel lanes.
 //!
-//! With a separate process, a run that crashes or hangs affects only itself, and a run in a suite is exactly the run of its
+//! With a separate process, a run that crashes or hangs affects only itself. And a run in a suite is exactly the run of its
 //! `repeat` command.
 //!
 //! Consecutive runs of a lane that need the same cluster share a process and its cluster, which is reset before each run. From
@@ -8,8 +8,8 @@
 //! takes 5.0 s and 0.53 s (medians of 11, on two cores with a load of 5). A run that does not end normally costs its process
 //! and cluster, and a cluster that cannot be reset is removed. Images are made once, at the start.
 //!
-//! Lanes share nothing but the machine. If that made a run late, and the run does not show what is expected, it is rerun alone
-//! at the end, once, with the same seed ([`RunOutcome::needs_rerun`]).
+//! Lanes share nothing but the machine. If that made a run late, and the run does not show what is expected, it is rerun at the
+//! end. The rerun is alone, happens once, and has the same seed ([`RunOutcome::needs_rerun`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -52,7 +52,7 @@ pub struct Series<'a> {
     pub suite: &'a Suite,
     /// Raised when the user wants to stop now.
     pub interrupt: Interrupt,
-    /// What is left behind if the program exits at once.
+    /// Remains of the series if the program exits at once.
     pub leftovers: Leftovers,
     pub fail_fast: bool,
     /// No run begins after this time.
@@ -346,7 +346,7 @@ enum LaneEvent<'s> {
 }
 
 impl LaneEvent<'_> {
-    /// What runs left behind, if not yet reported.
+    /// Remains of runs that are not yet reported.
     fn left(&mut self) -> Vec<String> {
         let (LaneEvent::Made(lane, _, _) | LaneEvent::Closed(lane, _)) = self;
         lane.left()

@@ -28,8 +28,8 @@ const ECHO: Duration = Duration::from_millis(100);
 /// A terminal or a pipe that accepts no output must not keep the program alive.
 const SAY_LIMIT: Duration = Duration::from_millis(200);
 
-/// What would be left behind if this process exited now. There is an entry for each thing that may be made in parallel. Clones
-/// share the entry.
+/// The remains of this process if it exited now. There is an entry for each thing that may be made in parallel. Clones share
+/// the entry.
 #[derive(Clone, Default)]
 pub struct Leftovers {
     all: Arc<Mutex<BTreeMap<usize, Option<Last>>>>,

@@ -117,9 +117,9 @@ pub(super) struct Worker {
     orders: Option<ChildStdin>,
     answers: Lines<BufReader<ChildStdout>>,
     interrupt: Interrupt,
-    /// What is left behind if both processes exit at once. Empty after this one has exited.
+    /// Remains if both processes exit at once. Empty after this one has exited.
     leftovers: Leftovers,
-    /// What could not be removed after it was killed, and why.
+    /// Remains that could not be removed after it was killed, and why.
     pub left: Vec<String>,
 }
 

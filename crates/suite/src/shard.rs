@@ -213,7 +213,7 @@ impl Environment<'_> {
     }
 }
 
-/// What a launcher's variables contain.
+/// The content of a launcher's variables.
 enum Named {
     Nothing,
     IndexOnly(String),

@@ -23,7 +23,7 @@ use model::scenario::{catalogue, quoted};
 pub struct Advice {
     /// The reason, as in the list of reasons.
     pub reason: String,
-    /// What helps, and why.
+    /// The advice, with its reason.
     pub text: String,
     /// The command. None if no command helps.
     #[serde(default, skip_serializing_if = "Option::is_none")]

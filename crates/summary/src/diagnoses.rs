@@ -171,7 +171,7 @@ fn sentence(told: &Told) -> Option<Step> {
 pub struct Told {
     pub code: String,
     pub name: String,
-    /// What happened in this incident.
+    /// The event in this incident.
     pub sentence: String,
     /// The command that ended the lock or left it behind, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

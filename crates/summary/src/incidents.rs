@@ -19,7 +19,7 @@ pub(super) const WITHOUT_CLOCK: &str = "Without a measured bound on the clients'
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IncidentAccount {
-    /// What happened, in a few words.
+    /// The event in a few words.
     pub what: String,
     pub key: String,
     /// When it became visible, in nanoseconds of run time.
@@ -35,7 +35,7 @@ pub struct IncidentAccount {
     /// Defects that ended other locks of this incident.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<Told>,
-    /// What happened, in order. Values are in backticks.
+    /// The course of events. Values are in backticks.
     pub sentences: Vec<Sentence>,
     /// The clients involved: `c1, c3 and 2 more`.
     pub clients: String,

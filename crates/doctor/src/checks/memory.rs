@@ -1,4 +1,4 @@
-//! Checks of the fate of locks when the memory is full.
+//! Checks of locks on a server whose memory is full.
 
 use super::{Check, Weight};
 use crate::Server;

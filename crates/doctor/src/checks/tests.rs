@@ -96,8 +96,8 @@ fn five() -> Observations {
 
 type Change = fn(&mut Observations);
 
-/// The base observations, the id of a check, the change that triggers it, a part of its text, and the nearest change that must
-/// not trigger it.
+/// The base observations, the id of a check, the change that triggers it, and a part of its text. Then the nearest change that
+/// must not trigger it.
 type Row = (fn() -> Observations, &'static str, Change, &'static str, Change);
 
 fn groups(seen: &mut Observations) -> &mut Group {

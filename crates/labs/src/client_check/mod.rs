@@ -167,7 +167,7 @@ pub struct ClientCheck {
     pub name: String,
     /// The number of operations in both runs that succeeded, that failed, and that are in doubt.
     pub answers: [u64; 3],
-    /// What the client does against the protocol: one mistake of each kind.
+    /// The client's mistakes against the protocol, one of each kind.
     pub mistakes: Vec<String>,
     /// True if one mistake is that the client answers `ok` to writes that the resource never received.
     pub unwritten: bool,
@@ -276,7 +276,7 @@ impl ClientCheck {
         promises && self.refused == Some(Refused::Late)
     }
 
-    /// What a scenario needs and the client lacks. None if the client can serve the scenario.
+    /// The need of a scenario that the client lacks. None if the client can serve the scenario.
     fn lacks_for(&self, nemesis: &Nemesis) -> Option<String> {
         nemesis.script.iter().find_map(|step| {
             let phase = step.phase()?;
@@ -354,7 +354,7 @@ fn name(history: &History) -> String {
     ready.map_or_else(String::new, |(_, event)| event.text.clone())
 }
 
-/// What clients do against the protocol.
+/// The clients' mistakes against the protocol.
 fn mistakes(at_work: &History, stopped: &History) -> Vec<String> {
     let mut mistakes: Vec<String> = Vec::new();
     for (when, history) in [("at work", at_work), ("stopped by a script", stopped)] {

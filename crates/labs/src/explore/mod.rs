@@ -37,7 +37,7 @@ pub enum NoScript {
     NoWorkload,
 }
 
-/// What has happened to a client so far.
+/// The progress of a client.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct ClientProgress {
     holds: bool,

@@ -15,7 +15,7 @@ pub struct Cause {
     pub by: By,
 }
 
-/// What explains an incident, as in the report.
+/// The explanation of an incident, as in the report.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum By {
     /// A fault, and the role of the member that it hit: `client`, `node`.

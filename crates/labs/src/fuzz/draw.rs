@@ -40,7 +40,7 @@ const OF_RESOURCE: [&str; 3] = ["GET", "write", "any"];
 /// A phase of locks that clients acquire in two steps.
 const HALF: &str = "half-acquired";
 
-/// What a client is doing, as far as the script determines it.
+/// The activity of a client, as far as the script determines it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Doing {
     Nothing,

@@ -7,7 +7,7 @@ use base::redis_commands::{asks, changes_a_lock, is_housekeeping, renews, runs_a
 use model::fault_kinds::names_a_key_of_the_run;
 use model::history::{History, Operation, Phase, PhaseStamp, RecordedCommand};
 
-/// What a client is doing when it sends a command.
+/// The activity of a client when it sends a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum When {
     /// No other client holds the lock, or no holder is known.
@@ -332,7 +332,7 @@ fn takes_if_free(commands: &[RecordedCommand], place: usize) -> bool {
     all.any(|command| takes(command) == Some(true))
 }
 
-/// What the operation's client was doing at `time`. None if the operation was not active.
+/// The activity of the operation's client at `time`. None if the operation was not active.
 pub(super) fn when(operation: &Operation, time: u64) -> Option<When> {
     let at = |phase| operation.phase(phase).map(PhaseStamp::time);
     let end = operation.completed.unwrap_or(u64::MAX);

@@ -72,11 +72,11 @@ pub struct TriedRun {
     pub timing_was_kept: bool,
     /// True if a client held the lock for longer than its TTL. Any lock that nothing renews may break then.
     pub outlived: bool,
-    /// What happened, in a sentence. If the run is unknown, the reason.
+    /// The event, in a sentence. If the run is unknown, the reason.
     pub summary: String,
     /// The commands that faults hit, and what these commands did.
     pub struck: Vec<FaultHit>,
-    /// What the client was doing then, or when another fault hit it.
+    /// The client's activity then, or when another fault hit it.
     pub when: Vec<When>,
     /// The kind of anomaly, such as `lost-update`.
     pub anomaly: Option<String>,

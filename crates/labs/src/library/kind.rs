@@ -19,7 +19,7 @@ const ASKS: &str = "redlock-asks";
 /// The reference lock without a TTL.
 const FOREVER: &str = "forever";
 
-/// What kind of lock it is.
+/// The kind of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// The workload of the reference lock. None if there is none of this kind.

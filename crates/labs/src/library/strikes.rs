@@ -55,7 +55,7 @@ pub struct Setting {
     pub permits: u32,
     /// True if its client ends a cancelled operation, with one operation at a time.
     pub cancels: bool,
-    /// Whether it has an event loop that can be blocked.
+    /// True if it has an event loop that can be blocked.
     pub blocks: bool,
     /// True if all scenarios of the catalogue were run. Faults that they already contain can then come later.
     pub knows_the_catalogue: bool,

@@ -1,4 +1,4 @@
-//! What the faults of a run hit, from the run's own records: the client's activity, the command, and its effect.
+//! The hits of a run's faults, from the run's own records: the client's activity, the command, and its effect.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use model::history::{FaultWindow, History, Operation, Phase, PhaseStamp, Recorde
 /// A command that a fault hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultHit {
-    /// What its client was doing. If the client was paused there, what it was doing by that time. None if it had no operation.
+    /// The client's activity. If the client was paused there, its activity by that time. None if it had no operation.
     pub when: Option<When>,
     /// In capitals. `EVAL` stands for every command that runs a script. Empty if the history does not say.
     pub command: String,
@@ -73,15 +73,15 @@ pub fn struck(history: &History, commands: &[RecordedCommand]) -> Vec<FaultHit> 
     all
 }
 
-/// What clients were doing when faults hit them: at each command, or else at the first fault that hit a client. Empty if no
+/// The clients' activities when faults hit them: at each command, or else at the first fault that hit a client. Empty if no
 /// client was at work.
 pub fn struck_when(struck: &[FaultHit]) -> Vec<When> {
     let is_at_command = struck.iter().any(|struck| !struck.command.is_empty());
     struck.iter().filter_map(|struck| struck.when).take(if is_at_command { usize::MAX } else { 1 }).collect()
 }
 
-/// What the client that a fault hit was doing at that time. If its operation was over when the hit was noticed, what it was
-/// doing shortly before.
+/// The activity of the client that a fault hit, at that time. If its operation was over when the hit was noticed, its activity
+/// shortly before.
 fn doing(history: &History, window: &FaultWindow, time: u64) -> Option<When> {
     let header = history.run.as_ref()?;
     let hit = || history.operations.iter().filter(|one| window.targets.contains(&header.client_name(one.process)));

@@ -20,7 +20,7 @@ const KEPT: usize = 64 << 10;
 /// A connection with that limit on writes.
 pub(super) struct Patience {
     stream: TcpStream,
-    /// Runs out at the time limit, if data waits to be read.
+    /// Fires at the time limit, if data waits to be read.
     over: Pin<Box<Sleep>>,
     waits: bool,
 }

@@ -219,7 +219,7 @@ impl Case {
         self.tried.telling().is_some_and(|run| kind.without_faults(run.outlived) == Baseline::Outlived)
     }
 
-    /// What the client was doing when the fault hit it, in the most telling run.
+    /// The client's activity when the fault hit it, in the most telling run.
     fn struck_when(&self) -> Vec<When> {
         self.tried.telling().map(|run| run.when.clone()).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What redjepsen learns about a library from runs that only watch it or ask what its client can do.
+//! Facts about a library from runs that only watch it or ask what its client can do.
 
 use std::time::Duration;
 

@@ -145,7 +145,7 @@ fn reference(examined: &Examined) -> String {
     examined.kind.reference.as_ref().map_or("nothing".to_string(), |name| format!("`{name}`"))
 }
 
-/// What this symptom means. Symptoms of the same rank share the meaning.
+/// The meaning of this symptom. Symptoms of the same rank share it.
 fn meaning(symptom: &Symptom, examined: &Examined) -> String {
     match symptom.of_its_kind {
         _ if symptom.is_plain() => "Fails without any fault".to_string(),
