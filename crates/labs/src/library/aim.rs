@@ -35,7 +35,7 @@ pub enum Place {
     Node(u32),
 }
 
-/// A strike at one command.
+/// A fault at one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultPoint {
     pub strike: Strike,

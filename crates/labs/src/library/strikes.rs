@@ -53,7 +53,7 @@ pub struct Setting {
     pub upkeep: RenewalMode,
     /// How many clients may hold the lock at once.
     pub permits: u32,
-    /// True if its client ends a cancelled operation, with one operation at a time.
+    /// True if its client can cancel an operation while it has only one at a time.
     pub cancels: bool,
     /// True if it has an event loop that can be blocked.
     pub blocks: bool,
